@@ -1,0 +1,75 @@
+# The one way in. `make` lists the targets; every target sets up .venv by itself.
+
+PYTHON  ?= python3
+WORKERS ?= auto
+SEEDS   ?= 1000
+FAULTS  ?= heavy
+ARGS    ?=
+
+BIN     := .venv/bin
+READY   := .venv/.ready
+SOURCES := $(wildcard src tests bench)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help test check lint format types imports lifecycle bench simulate lock clean
+
+help: ## List the targets
+	@echo 'Usage: make <target> [NAME=value]'
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo 'PYTHON=python3.12 picks the interpreter for .venv, WORKERS=4 the number of test processes.'
+
+check: lint types imports test ## Everything that CI runs, and nothing else
+
+test: $(READY) ## Run the tests (ARGS="-k claim" narrows them, WORKERS=0 runs them in one process)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+lint: $(READY) ## Check style and format
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+
+format: $(READY) ## Format the code and fix what can be fixed safely
+	$(BIN)/ruff check --fix-only --exit-zero $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+types: $(READY) ## Check the types of source, tests and benchmarks
+	$(BIN)/mypy $(SOURCES)
+
+imports: $(READY) ## Check that imports point inwards
+	$(BIN)/lint-imports
+
+lifecycle: $(READY) ## Write docs/lifecycle.md anew from the node table
+	@mkdir -p docs
+	$(BIN)/python -m muster.domain.lifecycle_page > .venv/lifecycle.md
+	@mv .venv/lifecycle.md docs/lifecycle.md
+
+bench: $(READY) ## Measure, each figure beside its floor
+	$(BIN)/python -m bench $(ARGS)
+
+simulate: $(READY) ## Run many seeds on all cores (SEEDS=10000 FAULTS=heavy)
+	$(BIN)/muster simulate --seeds $(SEEDS) --faults $(FAULTS) $(ARGS)
+
+lock: $(READY) ## Write requirements.lock anew (ARGS=--upgrade moves to the newest versions)
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --group dev $(ARGS) --output-file requirements.lock pyproject.toml
+	@if grep -nE '://|file:|via -r /|^ *-[^-]|^--' requirements.lock; then \
+		echo 'error: requirements.lock names a host, a path or an option; the lines are above' >&2; exit 1; fi
+
+clean: ## Remove .venv, caches and builds
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# Set up once, and again when the lock or the project file changes. A set-up that fails leaves no stamp.
+$(READY): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { \
+		echo 'error: cannot find $(PYTHON); install Python 3.11 or newer, or name one: make PYTHON=python3.12' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "error: Muster needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) -V 2>&1); name another: make PYTHON=python3.12" >&2; \
+		exit 1; }
+	@echo "Setting up .venv with $$($(PYTHON) -V) from requirements.lock (about a minute)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
