@@ -38,7 +38,7 @@ types: $(READY) ## Check the types of source, tests and benchmarks
 	$(BIN)/mypy $(SOURCES)
 
 imports: $(READY) ## Check that imports point inwards
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 lifecycle: $(READY) ## Write docs/lifecycle.md anew from the node table
 	@mkdir -p docs
