@@ -1,0 +1,62 @@
+"""Checks of values where they enter. Each raises InvalidRequest naming the field, the value and the rule."""
+
+import re
+
+from muster.domain.errors import InvalidRequest
+
+NAME_MAX = 63
+RUN_MAX = 256
+KEY_MAX = 128
+COUNT_MAX = 1000
+"""One request's largest gang. A provider call answers for all of them at once, and one page shows them."""
+SECONDS_MAX = 30 * 86400.0
+MACHINES_MAX = 1_000_000
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?", re.ASCII)
+_PATTERN = re.compile(r"[a-z0-9*][a-z0-9.*-]*", re.ASCII)
+
+
+def name(field: str, value: object) -> str:
+    rule = f"must be 1 to {NAME_MAX} lower-case letters, digits or inner hyphens"
+    if not isinstance(value, str) or len(value) > NAME_MAX or not _NAME.fullmatch(value):
+        raise InvalidRequest(field, value, rule)
+    return value
+
+
+def text(field: str, value: object, *, longest: int = RUN_MAX) -> str:
+    """An id or label somebody else made up: printable, not blank at either end, bounded."""
+    rule = f"must be 1 to {longest} printable characters without leading or trailing blanks"
+    if not isinstance(value, str) or not 0 < len(value) <= longest:
+        raise InvalidRequest(field, value, rule)
+    if not value.isprintable() or value != value.strip():
+        raise InvalidRequest(field, value, rule)
+    return value
+
+
+def whole(field: str, value: object, *, least: int, most: int) -> int:
+    # bool is an int in Python, and "3" is not: both are somebody's mistake.
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidRequest(field, value, f"must be a whole number from {least} to {most}")
+    return value
+
+
+def seconds(field: str, value: object, *, zero: bool = False) -> float:
+    """A duration. Zero only where it has a meaning of its own."""
+    rule = f"must be a number of seconds {'from' if zero else 'above'} 0, at most {SECONDS_MAX:.0f}"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidRequest(field, value, rule)
+    # NaN compares false with everything, so the test is written to refuse it.
+    if not (0 <= value <= SECONDS_MAX) or (value == 0 and not zero):
+        raise InvalidRequest(field, value, rule)
+    return float(value)
+
+
+def patterns(field: str, value: object) -> tuple[str, ...]:
+    """Wildcard patterns of instance types, lower-cased: `*` is any run of characters."""
+    rule = "must be a list of patterns like 'c*' or 'm5.large': letters, digits, dots, hyphens and *"
+    if not isinstance(value, tuple) or not value or len(value) > NAME_MAX:
+        raise InvalidRequest(field, value, rule)
+    lowered = tuple(item.lower() if isinstance(item, str) else "" for item in value)
+    if not all(len(item) <= NAME_MAX and _PATTERN.fullmatch(item) for item in lowered):
+        raise InvalidRequest(field, value, rule)
+    return lowered

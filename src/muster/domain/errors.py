@@ -1,0 +1,156 @@
+"""Errors, named by what the caller does next.
+
+Owns the one error tree. Adapters translate foreign errors into it once, with `from`; nobody else
+classifies by message text. Messages say what could not be done, why, and what to do.
+"""
+
+from muster.domain.reasons import Reason
+
+
+class MusterError(Exception):
+    """Anything Muster raises on purpose."""
+
+
+# --- tell the user -------------------------------------------------------------------------------
+
+
+class InvalidRequest(MusterError):
+    """What was asked can never work as asked: names the field, the value and the rule."""
+
+    def __init__(self, field: str, value: object, rule: str) -> None:
+        self.field = field
+        self.value = value
+        self.rule = rule
+        super().__init__(f"cannot accept {field} = {_shown(value)}: {rule}")
+
+
+class IdempotencyMismatch(InvalidRequest):
+    """The idempotency key was used before, with another body."""
+
+    def __init__(self, key: str, operation_id: str) -> None:
+        self.operation_id = operation_id
+        super().__init__(
+            "idempotency_key",
+            key,
+            f"already used by {operation_id} for a different request; choose a new key",
+        )
+
+
+class NotFound(MusterError):
+    """No such thing (any more)."""
+
+    def __init__(self, what: str, name: str) -> None:
+        self.what = what
+        self.name = name
+        super().__init__(f"cannot find {what} {_shown(name)}")
+
+
+class Forbidden(MusterError):
+    """The caller proved who it is, and that isn't enough."""
+
+
+class Ambiguous(MusterError):
+    """A run id that had several provisions; carries them so that the caller can name one."""
+
+    def __init__(self, run: str, operation_ids: tuple[str, ...]) -> None:
+        self.run = run
+        self.operation_ids = operation_ids
+        listed = ", ".join(operation_ids)
+        super().__init__(f"cannot tell which provision of run {_shown(run)} is meant: name one of {listed}")
+
+
+class NotCancellable(MusterError):
+    """The operation can't be cancelled (any more); the message says what to do instead."""
+
+
+# --- re-read, decide again -----------------------------------------------------------------------
+
+
+class Conflict(MusterError):
+    """The world moved between the read and the guarded write. Nothing was written."""
+
+
+class LeaseLost(Conflict):
+    """The writer's lease was taken over (its epoch is old). Stop driving this operation."""
+
+
+class CapReached(MusterError):
+    """A launch doesn't fit under a cap. Nothing was reserved."""
+
+    def __init__(self, *, scope: str, used: int, cap: int, wanted: int) -> None:
+        self.scope = scope
+        self.used = used
+        self.cap = cap
+        self.wanted = wanted
+        super().__init__(f"cannot launch {wanted}: {scope} uses {used} of {cap}")
+
+    @property
+    def short_by(self) -> int:
+        return self.used + self.wanted - self.cap
+
+
+# --- a bug ---------------------------------------------------------------------------------------
+
+
+class IllegalTransition(MusterError):
+    """A change that the lifecycle table doesn't allow. Never caught: it is a bug in the caller."""
+
+
+# --- back off ------------------------------------------------------------------------------------
+
+
+class StoreUnavailable(MusterError):
+    """The store can't be reached or didn't answer. The write may or may not have happened."""
+
+
+class NotYet(MusterError):
+    """Right question, too early: ask again after `retry_after` seconds."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class Gone(MusterError):
+    """The node's time here is over: it stops (and powers off, if it is a machine of ours)."""
+
+
+# --- what a provider says ------------------------------------------------------------------------
+
+
+class ProviderError(MusterError):
+    """A provider call failed. Subclasses say what is known about machines."""
+
+    reason: Reason = Reason.PROVIDER_ERROR
+
+
+class Throttled(ProviderError):
+    """Nothing was made; ask again after `retry_after` seconds."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class Refused(ProviderError):
+    """Nothing was made and asking again won't help: quota, permission, bad parameters, no capacity."""
+
+    def __init__(self, message: str, reason: Reason) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+class Uncertain(ProviderError):
+    """The answer is unknown: the call may have happened. Repeat it with the same token, or find by token."""
+
+
+class TokenSpent(ProviderError):
+    """The provider knows this token with other parameters: so the call did happen. Find by token."""
+
+
+_SHOWN = 80
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -1,0 +1,102 @@
+"""Events: append-only facts, one per write, from which every record can be rebuilt.
+
+Owns their shape. `changes` holds the fields that the write changed, so folding an entity's events in
+the order of their versions gives its record exactly (the lease of an operation aside: it is not a fact
+about the work). Nothing secret is a field of a record, so nothing secret is in an event.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from muster.domain import plain
+from muster.domain.ids import EventId
+from muster.domain.launch import Launch
+from muster.domain.node import NodeChange
+from muster.domain.operation import Operation, OperationChange
+from muster.domain.plain import Plain
+from muster.domain.template import Template
+
+LEASE_FIELDS = ("lease_owner", "lease_until", "epoch", "version")
+"""Fields of an operation that move without an event: its lease, and the version that losses move too."""
+
+
+class Entity(StrEnum):
+    NODE = "node"
+    LAUNCH = "launch"
+    OPERATION = "operation"
+    TEMPLATE = "template"
+    INSTALLATION = "installation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    id: EventId
+    at: float
+    entity: Entity
+    entity_id: str
+    version: int
+    name: str
+    changes: Mapping[str, Plain]
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """An event before the store gives it its id."""
+
+    entity: Entity
+    entity_id: str
+    version: int
+    name: str
+    changes: Mapping[str, Plain]
+    detail: str = ""
+
+
+def of_node(change: NodeChange) -> Draft:
+    return Draft(
+        entity=Entity.NODE,
+        entity_id=change.after.id,
+        version=change.after.version,
+        name=str(change.name),
+        changes=plain.changed(change.before, change.after),
+        detail=change.detail,
+    )
+
+
+def of_launch(before: Launch | None, after: Launch) -> Draft:
+    return Draft(
+        entity=Entity.LAUNCH,
+        entity_id=after.id,
+        version=after.version,
+        name=str(after.state),
+        changes=plain.changed(before, after),
+        detail=after.message,
+    )
+
+
+def of_operation(change: OperationChange) -> Draft:
+    return _operation(str(change.name), change.before, change.after)
+
+
+def of_submission(operation: Operation) -> Draft:
+    return _operation("submitted", None, operation)
+
+
+def of_template(template: Template) -> Draft:
+    return Draft(
+        entity=Entity.TEMPLATE,
+        entity_id=template.name,
+        version=template.revision,
+        name="applied",
+        changes=plain.fields_to_plain(template),
+    )
+
+
+def _operation(name: str, before: Operation | None, after: Operation) -> Draft:
+    changes = plain.changed(before, after)
+    for field in LEASE_FIELDS:
+        changes.pop(field, None)
+    return Draft(
+        entity=Entity.OPERATION, entity_id=after.id, version=after.version, name=name, changes=changes
+    )

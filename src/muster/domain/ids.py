@@ -1,0 +1,20 @@
+"""The kinds of id. Values come from the `Ids` port; equal ids mean the same thing for ever."""
+
+from typing import NewType
+
+InstallationId = NewType("InstallationId", str)
+NodeId = NewType("NodeId", str)
+OperationId = NewType("OperationId", str)
+LaunchId = NewType("LaunchId", str)
+AssignmentId = NewType("AssignmentId", str)
+EventId = NewType("EventId", str)
+
+
+def launch_id(operation_id: OperationId, ordinal: int) -> LaunchId:
+    """A launch is named by its operation and its place in it, so a resumed operation finds it again."""
+    return LaunchId(f"{operation_id}.{ordinal}")
+
+
+def launch_token(installation_id: InstallationId, launch: LaunchId) -> str:
+    """What the provider sees as idempotency token: derived, never drawn, so a repeat is the same call."""
+    return f"{installation_id}/{launch}"

@@ -1,0 +1,102 @@
+"""A launch: one call to a provider for k nodes, and the reservation under the caps that it holds.
+
+planned → calling → settled | abandoned. Provider calls can't be fenced, so this row carries the truth:
+it is written before the call, holds its room until the call is answered or can no longer surprise, and
+names the token by which a repeat is the same call.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from muster.domain.errors import IllegalTransition
+from muster.domain.ids import LaunchId, OperationId
+from muster.domain.reasons import Reason
+from muster.domain.template import UsageClass
+
+
+class LaunchState(StrEnum):
+    PLANNED = "planned"
+    CALLING = "calling"
+    SETTLED = "settled"
+    ABANDONED = "abandoned"
+
+
+OPEN = (LaunchState.PLANNED, LaunchState.CALLING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    id: LaunchId
+    operation_id: OperationId
+    token: str
+    template: str
+    revision: int
+    provider: str
+    resource_class: str
+    usage_class: UsageClass
+    instance_types: tuple[str, ...]
+    count: int
+    state: LaunchState = LaunchState.PLANNED
+    version: int = 1
+    created_at: float
+    called_at: float | None = None
+    """When the latest call started; earlier calls are older and so surprise no later than this one."""
+    calls: int = 0
+    adopted: int = 0
+    """How many of the k have a node record; the rest is what the reservation still holds."""
+    closed_at: float | None = None
+    reason: Reason | None = None
+    message: str = ""
+
+    @property
+    def open(self) -> bool:
+        return self.state in OPEN
+
+    @property
+    def held(self) -> int:
+        """Room held under the caps beyond the nodes that are recorded."""
+        return max(0, self.count - self.adopted) if self.open else 0
+
+
+def calling(launch: Launch, *, now: float) -> Launch:
+    if not launch.open:
+        raise IllegalTransition(f"cannot call launch {launch.id}: it is {launch.state}")
+    return replace(
+        launch, state=LaunchState.CALLING, version=launch.version + 1, called_at=now, calls=launch.calls + 1
+    )
+
+
+def settled(
+    launch: Launch, *, now: float, adopted: int, reason: Reason | None = None, message: str = ""
+) -> Launch:
+    if launch.state is not LaunchState.CALLING:
+        raise IllegalTransition(f"cannot settle launch {launch.id}: it is {launch.state}")
+    return replace(
+        launch,
+        state=LaunchState.SETTLED,
+        version=launch.version + 1,
+        closed_at=now,
+        adopted=adopted,
+        reason=reason,
+        message=message,
+    )
+
+
+def abandoned(launch: Launch, *, now: float, reason: Reason, message: str = "") -> Launch:
+    if not launch.open:
+        raise IllegalTransition(f"cannot abandon launch {launch.id}: it is {launch.state}")
+    return replace(
+        launch,
+        state=LaunchState.ABANDONED,
+        version=launch.version + 1,
+        closed_at=now,
+        reason=reason,
+        message=message,
+    )
+
+
+def may_surprise(launch: Launch, *, now: float, call_timeout: float, visibility_window: float) -> bool:
+    """Whether machines of this launch that nobody has listed yet may still appear."""
+    if launch.called_at is None:
+        return False
+    return now < launch.called_at + call_timeout + visibility_window

@@ -1,0 +1,37 @@
+"""Renders docs/lifecycle.md from the table: `python -m muster.domain.lifecycle_page`."""
+
+from muster.domain.lifecycle import EDGES, MEANING, NodeState
+
+
+def render() -> str:
+    lines = [
+        "# A node's life",
+        "",
+        "Generated from `muster.domain.lifecycle` by `make lifecycle`; edit the table, not this page.",
+        "",
+        "| state | meaning |",
+        "|---|---|",
+        *(f"| `{state}` | {MEANING[state]} |" for state in NodeState),
+        "",
+        "| verb | from | to | called by | when |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {edge.verb} | {edge.source or '∅'} | {edge.target} | {', '.join(edge.callers)} | {edge.when} |"
+            for edge in EDGES
+        ),
+        "",
+        "```mermaid",
+        "stateDiagram-v2",
+        *(
+            f"  {edge.source or '[*]'} --> {edge.target}: {edge.verb}"
+            for edge in EDGES
+            if edge.source is not edge.target
+        ),
+        "  terminated --> [*]",
+        "```",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(render(), end="")  # noqa: T201 — a page for a file, not a log

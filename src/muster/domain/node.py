@@ -1,0 +1,233 @@
+"""A node, and every way its record may change.
+
+Owns the pure half of a node write: each function takes the node as read and returns a NodeChange, or
+raises IllegalTransition. The store applies a change only if the node is still as it was read
+(`Conflict` otherwise), in one transaction with its event. There is no other way to write a node,
+except `claim`, which belongs to the store.
+"""
+
+from dataclasses import dataclass, replace
+
+from muster.domain.errors import IllegalTransition
+from muster.domain.ids import AssignmentId, LaunchId, NodeId, OperationId
+from muster.domain.lifecycle import Fact, NodeState, Verb, allowed
+from muster.domain.reasons import Reason
+from muster.domain.template import UsageClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    id: NodeId
+    template: str
+    revision: int
+    provider: str
+    resource_class: str
+    usage_class: UsageClass
+    instance_type: str
+    machine_id: str
+    launch_id: LaunchId | None
+    """The launch that made the machine; None only for machines found without one."""
+    state: NodeState
+    version: int = 1
+    created_at: float
+    entered_at: float
+    """When it entered its present state. Nothing but a state change moves it."""
+    deadline_at: float | None = None
+    """The latest time it may stay in its present state; None: no limit."""
+    deadline_source: str = ""
+    operation_id: OperationId | None = None
+    assignment_id: AssignmentId | None = None
+    run: str | None = None
+    owner: str | None = None
+    last_owner: str | None = None
+    """The trust domain of the last run that it was bound to."""
+    boot_id: str | None = None
+    joined_at: float | None = None
+    booted_at: float | None = None
+    attached_at: float | None = None
+    """When it attached to its present assignment; cleared with the assignment."""
+    drain: bool = False
+    reason: Reason | None = None
+
+    @property
+    def up(self) -> bool:
+        return self.booted_at is not None
+
+    @property
+    def attached(self) -> bool:
+        return self.attached_at is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """What ties a node to an operation. An assignment id makes it a run's; without one it only waits."""
+
+    operation_id: OperationId
+    assignment_id: AssignmentId | None
+    run: str | None
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationGuard:
+    """A condition on the node's operation, checked in the same transaction as the node write.
+
+    `committed=False` also moves the operation's version, so that a commit which judged the node as it
+    was before can't win afterwards: the commit stays one guarded write on the operation's row.
+    """
+
+    operation_id: OperationId
+    committed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeChange:
+    name: Verb | Fact
+    before: Node | None
+    after: Node
+    guard: OperationGuard | None = None
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        source = None if self.before is None else self.before.state
+        target = self.after.state
+        legal = allowed(self.name, source, target) if isinstance(self.name, Verb) else source is target
+        if not legal:
+            raise IllegalTransition(
+                f"cannot {self.name} node {self.after.id}: {source or 'no record'} → {target} is not in the table"
+            )
+
+
+def adopt(node: Node) -> NodeChange:
+    return NodeChange(name=Verb.ADOPT, before=None, after=node)
+
+
+def pool_in(node: Node, *, now: float, deadline_at: float) -> NodeChange:
+    if not node.up:
+        raise IllegalTransition(f"cannot pool node {node.id}: it has not booted")
+    return _moved(node, Verb.POOL_IN, NodeState.IDLE, now=now, deadline_at=deadline_at, unbound=True)
+
+
+def hand_over(node: Node, *, now: float, deadline_at: float | None) -> NodeChange:
+    if not node.attached or node.operation_id is None:
+        raise IllegalTransition(f"cannot hand over node {node.id}: it is not attached")
+    change = _moved(node, Verb.HAND_OVER, NodeState.RUNNING, now=now, deadline_at=deadline_at)
+    return replace(change, guard=OperationGuard(operation_id=node.operation_id, committed=True))
+
+
+def release(node: Node, *, now: float, deadline_at: float, reason: Reason | None = None) -> NodeChange:
+    return _moved(node, Verb.RELEASE, NodeState.RELEASING, now=now, deadline_at=deadline_at, reason=reason)
+
+
+def clean(node: Node, *, now: float, deadline_at: float) -> NodeChange:
+    return _moved(node, Verb.CLEAN, NodeState.IDLE, now=now, deadline_at=deadline_at, unbound=True)
+
+
+def fail(node: Node, *, now: float, reason: Reason, deadline_at: float, detail: str = "") -> NodeChange:
+    if node.up:
+        raise IllegalTransition(f"cannot fail node {node.id}: it has booted")
+    return _moved(
+        node, Verb.FAIL, NodeState.FAILED, now=now, deadline_at=deadline_at, reason=reason, detail=detail
+    )
+
+
+def condemn(node: Node, *, now: float, reason: Reason, detail: str = "") -> NodeChange:
+    return _moved(
+        node, Verb.CONDEMN, NodeState.TERMINATING, now=now, deadline_at=None, reason=reason, detail=detail
+    )
+
+
+def confirm_gone(node: Node, *, now: float) -> NodeChange:
+    return _moved(
+        node, Verb.CONFIRM_GONE, NodeState.TERMINATED, now=now, deadline_at=None, reason=node.reason
+    )
+
+
+def extend(node: Node, *, deadline_at: float, source: str, detail: str = "") -> NodeChange:
+    if node.deadline_at is None or deadline_at <= node.deadline_at:
+        raise IllegalTransition(f"cannot extend node {node.id}: {deadline_at} is not later")
+    after = replace(node, version=node.version + 1, deadline_at=deadline_at, deadline_source=source)
+    return NodeChange(name=Verb.EXTEND, before=node, after=after, detail=detail)
+
+
+def joined(node: Node, *, boot_id: str, now: float) -> NodeChange:
+    """Joining again in the same boot keeps `joined_at`: grace is per boot."""
+    after = replace(node, version=node.version + 1, boot_id=boot_id, joined_at=now)
+    return NodeChange(name=Fact.JOINED, before=node, after=after)
+
+
+def booted(node: Node, *, now: float, deadline_at: float | None) -> NodeChange:
+    if node.up or node.state is not NodeState.CREATED:
+        raise IllegalTransition(f"cannot mark node {node.id} booted: it is {node.state}")
+    after = replace(
+        node,
+        version=node.version + 1,
+        booted_at=now,
+        deadline_at=deadline_at,
+        deadline_source="attach_timeout",
+    )
+    return NodeChange(name=Fact.BOOTED, before=node, after=after)
+
+
+def attached(node: Node, *, now: float, deadline_at: float) -> NodeChange:
+    if not node.up or node.assignment_id is None or node.attached:
+        raise IllegalTransition(f"cannot mark node {node.id} attached: it is {node.state}")
+    after = replace(
+        node, version=node.version + 1, attached_at=now, deadline_at=deadline_at, deadline_source="operation"
+    )
+    return NodeChange(name=Fact.ATTACHED, before=node, after=after)
+
+
+def drained(node: Node) -> NodeChange:
+    return NodeChange(
+        name=Fact.DRAINED, before=node, after=replace(node, version=node.version + 1, drain=True)
+    )
+
+
+_SOURCES = {
+    Verb.POOL_IN: "idle_timeout",
+    Verb.CLEAN: "idle_timeout",
+    Verb.HAND_OVER: "max_runtime",
+    Verb.RELEASE: "release_timeout",
+    Verb.FAIL: "rescue_window",
+}
+"""Where the deadline of the state that a verb leads to comes from."""
+
+_BEFORE_COMMIT = frozenset({NodeState.CREATED, NodeState.CLAIMED})
+
+
+def _moved(
+    node: Node,
+    verb: Verb,
+    state: NodeState,
+    *,
+    now: float,
+    deadline_at: float | None,
+    reason: Reason | None = None,
+    unbound: bool = False,
+    detail: str = "",
+) -> NodeChange:
+    after = replace(
+        node,
+        state=state,
+        version=node.version + 1,
+        entered_at=now,
+        deadline_at=deadline_at,
+        deadline_source=_SOURCES.get(verb, ""),
+        reason=reason,
+    )
+    if unbound:
+        after = replace(
+            after,
+            operation_id=None,
+            assignment_id=None,
+            run=None,
+            owner=None,
+            attached_at=None,
+            # A node that never met a run (a refill, a rollback before it attached) is as good as new.
+            last_owner=node.owner if node.attached else node.last_owner,
+        )
+    guard = None
+    if node.state in _BEFORE_COMMIT and node.operation_id is not None and verb is not Verb.POOL_IN:
+        guard = OperationGuard(operation_id=node.operation_id, committed=False)
+    return NodeChange(name=verb, before=node, after=after, guard=guard, detail=detail)

@@ -1,0 +1,220 @@
+"""An operation: one long piece of work with steps, progress and an outcome, kept as a row.
+
+Owns its statuses and every way its record may change. The driver that holds the lease writes it
+(fenced by the epoch, guarded by the version); a cancel is the one write that others make. Whatever is
+needed to resume is derived from the operation's nodes and launches, never from its step.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from muster.domain.errors import IllegalTransition, NotCancellable
+from muster.domain.ids import AssignmentId, NodeId, OperationId
+from muster.domain.progress import Progress, advanced
+from muster.domain.reasons import Reason
+from muster.domain.requests import Request
+
+
+class Kind(StrEnum):
+    PROVISION = "provision"
+    RELEASE = "release"
+    REFILL = "refill"
+
+
+class Status(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+ENDED = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED)
+
+
+class Step(StrEnum):
+    """Names of operation writes, as they appear in the event feed."""
+
+    SUBMITTED = "submitted"
+    TAKEN_OVER = "taken_over"
+    QUEUED = "queued"
+    RESUMED = "resumed"
+    PROGRESSED = "progressed"
+    CANCEL_REQUESTED = "cancel_requested"
+    FAILING = "failing"
+    COMMITTED = "committed"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Why an operation fails. Written before the rollback, so that a resumed rollback stays one."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One node of a committed provision, under the assignment it was handed over with."""
+
+    node_id: NodeId
+    assignment_id: AssignmentId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    owner: str
+    until: float
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence:
+    """Proof of the right to write for an operation: refused once another replica took it over."""
+
+    operation_id: OperationId
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    id: OperationId
+    kind: Kind
+    request: Request
+    template: str | None
+    run: str | None
+    idempotency_key: str | None = None
+    status: Status = Status.QUEUED
+    queued_since: float | None = None
+    """Set while it waits in its template's queue for room, holding nothing."""
+    version: int = 1
+    created_at: float
+    updated_at: float
+    ended_at: float | None = None
+    deadline_at: float
+    deadline_source: str
+    cancel_requested_at: float | None = None
+    committed_at: float | None = None
+    members: tuple[Member, ...] = ()
+    verdict: Verdict | None = None
+    result: str = ""
+    progress: Progress | None = None
+    lease_owner: str | None = None
+    lease_until: float = 0.0
+    epoch: int = 0
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ENDED
+
+    @property
+    def committed(self) -> bool:
+        return self.committed_at is not None
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(operation_id=self.id, epoch=self.epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationChange:
+    name: Step
+    before: Operation
+    after: Operation
+
+    def __post_init__(self) -> None:
+        if self.before.ended:
+            raise IllegalTransition(f"cannot write operation {self.before.id}: it has {self.before.status}")
+        shown, new = self.before.progress, self.after.progress
+        if shown and (not new or new.step < shown.step or new.percent < shown.percent):
+            raise IllegalTransition(f"cannot write operation {self.before.id}: its progress would go back")
+
+
+def progressed(
+    operation: Operation, progress: Progress, *, now: float, keep_place: bool = False
+) -> OperationChange:
+    """A publish. An operation that holds what it needs gives up its place in the queue."""
+    change = _changed(operation, Step.PROGRESSED, now=now, status=Status.RUNNING, progress=progress)
+    if keep_place:
+        return change
+    return replace(change, after=replace(change.after, queued_since=None))
+
+
+def queued(operation: Operation, progress: Progress, *, now: float) -> OperationChange:
+    """Into the template's queue, holding nothing. Its place is its age, however often it comes back."""
+    since = operation.queued_since if operation.queued_since is not None else now
+    change = _changed(operation, Step.QUEUED, now=now, status=Status.QUEUED, progress=progress)
+    return replace(change, after=replace(change.after, queued_since=since))
+
+
+def resumed(operation: Operation, *, now: float) -> OperationChange:
+    """Head of the queue, and there is room: try again. Its place is kept until it holds what it needs."""
+    return _changed(operation, Step.RESUMED, now=now, status=Status.RUNNING, progress=operation.progress)
+
+
+def cancel_requested(operation: Operation, *, now: float) -> OperationChange | None:
+    """None: it is already asked for, or already cancelled."""
+    if operation.cancel_requested_at is not None or operation.status is Status.CANCELLED:
+        return None
+    if operation.kind is Kind.RELEASE:
+        raise NotCancellable(f"cannot cancel {operation.id}: a release always runs to its end")
+    if operation.committed or operation.ended:
+        raise NotCancellable(
+            f"cannot cancel {operation.id}: it has {'been committed' if not operation.ended else operation.status};"
+            " release it instead"
+        )
+    change = _changed(
+        operation, Step.CANCEL_REQUESTED, now=now, status=operation.status, progress=operation.progress
+    )
+    return replace(change, after=replace(change.after, cancel_requested_at=now))
+
+
+def failing(operation: Operation, verdict: Verdict, *, now: float) -> OperationChange:
+    if operation.committed:
+        raise IllegalTransition(f"cannot fail operation {operation.id}: it is committed")
+    change = _changed(operation, Step.FAILING, now=now, status=Status.RUNNING, progress=operation.progress)
+    return replace(change, after=replace(change.after, verdict=verdict, queued_since=None))
+
+
+def committed(
+    operation: Operation, members: tuple[Member, ...], progress: Progress, *, now: float
+) -> OperationChange:
+    """The commit. The cancel and every loss of a node move the version, so this write can't outrun them."""
+    if operation.committed or operation.verdict or operation.cancel_requested_at is not None:
+        raise IllegalTransition(f"cannot commit operation {operation.id}")
+    change = _changed(operation, Step.COMMITTED, now=now, status=Status.RUNNING, progress=progress)
+    after = replace(change.after, committed_at=now, members=members, queued_since=None)
+    return replace(change, after=after)
+
+
+def ended(
+    operation: Operation,
+    status: Status,
+    *,
+    now: float,
+    progress: Progress | None,
+    verdict: Verdict | None = None,
+    result: str = "",
+) -> OperationChange:
+    if status not in ENDED:
+        raise IllegalTransition(f"cannot end operation {operation.id} as {status}")
+    change = _changed(operation, Step.ENDED, now=now, status=status, progress=progress)
+    after = replace(
+        change.after,
+        ended_at=now,
+        verdict=verdict or operation.verdict,
+        result=result,
+        queued_since=None,
+        lease_owner=None,
+        lease_until=0.0,
+    )
+    return replace(change, after=after)
+
+
+def _changed(
+    operation: Operation, name: Step, *, now: float, status: Status, progress: Progress | None
+) -> OperationChange:
+    shown = operation.progress if progress is None else advanced(operation.progress, progress)
+    after = replace(operation, version=operation.version + 1, updated_at=now, status=status, progress=shown)
+    return OperationChange(name=name, before=operation, after=after)

@@ -1,0 +1,91 @@
+"""Values as plain data (what JSON can hold) and back, for stores and the event feed.
+
+Owns the encoding of frozen dataclasses: field by field, enums by value, tuples as lists. Types are
+taken from the annotations once per class, so that decoding a row costs no reflection.
+"""
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+
+Plain = None | bool | int | float | str | Sequence["Plain"] | Mapping[str, "Plain"]
+T = TypeVar("T")
+
+
+def to_plain(value: object) -> Plain:
+    if value is None or type(value) in (str, int, float, bool):
+        return value  # type: ignore[return-value]  # narrowed by the exact type test
+    if isinstance(value, Enum):
+        return value.value  # type: ignore[no-any-return]  # all enums here are StrEnum
+    if isinstance(value, tuple):
+        return [to_plain(item) for item in value]
+    if is_dataclass(value):
+        return fields_to_plain(value)
+    raise TypeError(f"cannot encode {type(value).__name__}")
+
+
+def fields_to_plain(value: object) -> dict[str, Plain]:
+    return {name: to_plain(getattr(value, name)) for name in field_names(type(value))}
+
+
+def changed(before: object | None, after: object) -> dict[str, Plain]:
+    """The fields in which two values of one class differ, as plain data; all of them if there is no before."""
+    if before is None:
+        return fields_to_plain(after)
+    return {
+        name: to_plain(getattr(after, name))
+        for name in field_names(type(after))
+        if getattr(before, name) != getattr(after, name)
+    }
+
+
+def from_plain(cls: type[T], data: Mapping[str, Plain]) -> T:
+    decoders = _decoders(cls)
+    return cls(**{name: decode(data[name]) for name, decode in decoders.items() if name in data})
+
+
+@cache
+def field_names(cls: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cls))
+
+
+@cache
+def _decoders(cls: Any) -> dict[str, Callable[[Any], Any]]:
+    hints = get_type_hints(cls)
+    return {name: _decoder(hints[name]) for name in field_names(cls)}
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _decoder(hint: Any) -> Callable[[Any], Any]:
+    if isinstance(hint, NewType):
+        return _decoder(hint.__supertype__)
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return _optional(get_args(hint))
+    if origin is tuple:
+        item = _decoder(get_args(hint)[0])
+        return lambda value: tuple(item(each) for each in value)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        # A dict look-up is several times faster than calling the enum class.
+        return {member.value: member for member in hint}.__getitem__
+    if is_dataclass(hint):
+        return lambda value: from_plain(hint, value)  # type: ignore[arg-type]  # a class, not an instance
+    if hint is float:
+        return float
+    return _same
+
+
+def _optional(options: tuple[Any, ...]) -> Callable[[Any], Any]:
+    """`X | None`, or one of several dataclasses told apart by their fields."""
+    inner = [option for option in options if option is not type(None)]
+    if len(inner) == 1:
+        decode = _decoder(inner[0])
+        return lambda value: None if value is None else decode(value)
+    by_fields = {frozenset(field_names(option)): option for option in inner}
+    return lambda value: from_plain(by_fields[frozenset(value)], value)

@@ -1,0 +1,58 @@
+"""Why something failed or ended: one enum for nodes, launches and operations, with advice for people."""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    CAPACITY = "capacity"
+    QUOTA = "quota"
+    CAP_REACHED = "cap_reached"
+    BOOT_TIMEOUT = "boot_timeout"
+    BOOT_STALLED = "boot_stalled"
+    BOOT_SCRIPT_FAILED = "boot_script_failed"
+    ATTACH_FAILED = "attach_failed"
+    HEARTBEAT_LOST = "heartbeat_lost"
+    MACHINE_GONE = "machine_gone"
+    PROVIDER_REFUSED = "provider_refused"
+    PROVIDER_ERROR = "provider_error"
+    DEADLINE_EXCEEDED = "deadline_exceeded"
+    MAX_RUNTIME = "max_runtime"
+    IDLE_TIMEOUT = "idle_timeout"
+    RELEASE_TIMEOUT = "release_timeout"
+    PARTIAL_LAUNCH = "partial_launch"
+    RETIRED = "retired"
+    REUSE = "reuse"
+    DUPLICATE_JOIN = "duplicate_join"
+    ORPHAN = "orphan"
+    OPERATOR = "operator"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    INTERNAL = "internal"
+
+
+ADVICE: dict[Reason, str] = {
+    Reason.CAPACITY: "allow more instance types or zones, fall back to on-demand, or try again later",
+    Reason.QUOTA: "raise the account's quota or ask for fewer or smaller nodes",
+    Reason.CAP_REACHED: "raise max_nodes, release something, or set a queue timeout to wait for room",
+    Reason.BOOT_TIMEOUT: "look at the node's boot phases; raise provision_timeout if the boot is healthy but slow",
+    Reason.BOOT_STALLED: "look at the phase in which the boot stood still",
+    Reason.BOOT_SCRIPT_FAILED: "fix the boot script; its last output is in the node's diagnosis",
+    Reason.ATTACH_FAILED: "look at the node's log: it booted but could not get ready for the run",
+    Reason.HEARTBEAT_LOST: "check the network between node and server, and whether the machine is overloaded",
+    Reason.MACHINE_GONE: "the machine disappeared at the provider: check for interruptions or manual deletion",
+    Reason.PROVIDER_REFUSED: "check the provider's credentials, permissions and the template's parameters",
+    Reason.PROVIDER_ERROR: "the provider failed; try again, and check its status page",
+    Reason.DEADLINE_EXCEEDED: "raise the timeout, or look at what it waited for",
+    Reason.MAX_RUNTIME: "raise max_runtime for longer runs",
+    Reason.IDLE_TIMEOUT: "nobody needed the node; raise idle_timeout or min_idle to keep nodes warm for longer",
+    Reason.RELEASE_TIMEOUT: "the node did not prove that it was clean in time, so it was thrown away",
+    Reason.PARTIAL_LAUNCH: "the provider gave fewer machines than asked for; all were given back",
+    Reason.RETIRED: "the template changed; nodes of its old revision are replaced",
+    Reason.REUSE: "the template's reuse rule doesn't allow this node to serve again",
+    Reason.DUPLICATE_JOIN: "two machines claimed to be the same node; look for a copied image or leaked identity",
+    Reason.ORPHAN: "a machine without a record was found and given back",
+    Reason.OPERATOR: "somebody asked for it",
+    Reason.CANCELLED: "somebody cancelled it",
+    Reason.INTERRUPTED: "the provider took the machine back",
+    Reason.INTERNAL: "this is a bug in Muster; please report it with the operation's events",
+}

@@ -1,0 +1,77 @@
+"""What callers ask for: one validated value per kind of operation."""
+
+from dataclasses import dataclass
+
+from muster.domain import checks
+from muster.domain.errors import InvalidRequest
+from muster.domain.ids import AssignmentId, OperationId
+from muster.domain.template import RESOURCE_CLASSES, UsageClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvisionRequest:
+    """N nodes for a run, all or nothing. Fields left None follow the template."""
+
+    template: str
+    count: int
+    run: str
+    owner: str = "default"
+    """The trust domain of the run, e.g. a repository: nodes are reused inside it."""
+    resource_class: str | None = None
+    usage: tuple[UsageClass, ...] | None = None
+    instance_types: tuple[str, ...] | None = None
+    max_runtime: float | None = None
+    timeout: float | None = None
+    """A hard deadline: neither learning nor extension passes it."""
+    queue_timeout: float = 0.0
+    """How long to wait for room under the caps; 0 fails at once."""
+
+    def __post_init__(self) -> None:
+        checks.name("template", self.template)
+        checks.whole("count", self.count, least=1, most=checks.COUNT_MAX)
+        checks.text("run", self.run)
+        checks.text("owner", self.owner)
+        if self.resource_class is not None and self.resource_class not in RESOURCE_CLASSES:
+            known = ", ".join(RESOURCE_CLASSES)
+            raise InvalidRequest("resource_class", self.resource_class, f"must be one of {known}")
+        if self.usage is not None and (not self.usage or len(dict.fromkeys(self.usage)) != len(self.usage)):
+            raise InvalidRequest(
+                "usage", self.usage, "must name each usage class at most once, and at least one"
+            )
+        if self.instance_types is not None:
+            checks.patterns("instance_types", self.instance_types)
+        if self.max_runtime is not None:
+            checks.seconds("max_runtime", self.max_runtime)
+        if self.timeout is not None:
+            checks.seconds("timeout", self.timeout)
+        checks.seconds("queue_timeout", self.queue_timeout, zero=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRequest:
+    """Give back what a provision got: all of it, or the named assignments."""
+
+    operation_id: OperationId
+    assignment_ids: tuple[AssignmentId, ...] | None = None
+
+    def __post_init__(self) -> None:
+        checks.text("operation_id", self.operation_id)
+        if self.assignment_ids is not None:
+            checks.whole("assignment_ids", len(self.assignment_ids), least=1, most=checks.COUNT_MAX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefillRequest:
+    """Warm nodes for a template's pool. Takes what the provider gives."""
+
+    template: str
+    revision: int
+    count: int
+
+    def __post_init__(self) -> None:
+        checks.name("template", self.template)
+        checks.whole("revision", self.revision, least=1, most=checks.MACHINES_MAX)
+        checks.whole("count", self.count, least=1, most=checks.COUNT_MAX)
+
+
+Request = ProvisionRequest | ReleaseRequest | RefillRequest

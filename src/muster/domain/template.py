@@ -1,0 +1,123 @@
+"""Templates: an operator's named recipe, and the sizes it can ask for.
+
+Owns validation of a template's content. A stored template carries a revision; "old" means lower than
+the stored current revision.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from muster.domain import checks
+from muster.domain.errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceClass:
+    name: str
+    cpu: int
+    memory_mib: int
+
+
+def _classes() -> dict[str, ResourceClass]:
+    sizes = {
+        "small": (1, 1024),
+        "large": (2, 4096),
+        "xlarge": (4, 8192),
+        "2xlarge": (8, 16384),
+        "4xlarge": (16, 32768),
+        "8xlarge": (32, 65536),
+        "12xlarge": (48, 98304),
+        "16xlarge": (64, 131072),
+    }
+    return {name: ResourceClass(name=name, cpu=cpu, memory_mib=mib) for name, (cpu, mib) in sizes.items()}
+
+
+RESOURCE_CLASSES: Mapping[str, ResourceClass] = _classes()
+
+
+class UsageClass(StrEnum):
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+
+
+class Reuse(StrEnum):
+    NEVER = "never"
+    SAME_OWNER = "same-owner"
+    ALWAYS = "always"
+
+
+class Runtime(StrEnum):
+    EXEC = "exec"
+    GITHUB = "github"
+    SERVICE = "service"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateSpec:
+    """What an operator writes. Two equal specs are the same revision."""
+
+    name: str
+    provider: str
+    resource_class: str = "large"
+    runtime: Runtime = Runtime.EXEC
+    boot_script: str = ""
+    usage: tuple[UsageClass, ...] = (UsageClass.ON_DEMAND,)
+    """In order of preference: `spot, then on-demand` falls back when there is no capacity."""
+    instance_types: tuple[str, ...] = ("*",)
+    reuse: Reuse = Reuse.SAME_OWNER
+    max_nodes: int = 20
+    min_idle: int = 0
+    replacements: int = 0
+    """How many created nodes of one provision may fail and be replaced."""
+    provision_timeout: float | None = None
+    max_provision_timeout: float | None = None
+    attach_timeout: float | None = None
+    max_runtime: float = 1800.0
+    idle_timeout: float = 360.0
+    rescue_window: float = 120.0
+
+    def __post_init__(self) -> None:
+        checks.name("name", self.name)
+        checks.name("provider", self.provider)
+        if self.resource_class not in RESOURCE_CLASSES:
+            known = ", ".join(RESOURCE_CLASSES)
+            raise InvalidRequest("resource_class", self.resource_class, f"must be one of {known}")
+        if not self.usage or len(dict.fromkeys(self.usage)) != len(self.usage):
+            raise InvalidRequest(
+                "usage", self.usage, "must name each usage class at most once, and at least one"
+            )
+        checks.patterns("instance_types", self.instance_types)
+        checks.whole("max_nodes", self.max_nodes, least=0, most=checks.MACHINES_MAX)
+        checks.whole("min_idle", self.min_idle, least=0, most=checks.COUNT_MAX)
+        checks.whole("replacements", self.replacements, least=0, most=checks.COUNT_MAX)
+        self._check_times()
+        if self.min_idle > self.max_nodes:
+            raise InvalidRequest("min_idle", self.min_idle, f"must not exceed max_nodes ({self.max_nodes})")
+        if self.min_idle and self.runtime is Runtime.SERVICE:
+            raise InvalidRequest("min_idle", self.min_idle, "must be 0 for services: they are never idle")
+
+    def _check_times(self) -> None:
+        for field in ("provision_timeout", "max_provision_timeout", "attach_timeout"):
+            value = getattr(self, field)
+            if value is not None:
+                checks.seconds(field, value)
+        checks.seconds("max_runtime", self.max_runtime)
+        checks.seconds("idle_timeout", self.idle_timeout)
+        checks.seconds("rescue_window", self.rescue_window, zero=True)
+
+    @property
+    def pools(self) -> bool:
+        """Whether a node of this template may serve again after a run."""
+        return self.reuse is not Reuse.NEVER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    spec: TemplateSpec
+    revision: int
+    applied_at: float
+
+    @property
+    def name(self) -> str:
+        return self.spec.name

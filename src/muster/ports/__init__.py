@@ -1,0 +1,1 @@
+"""Protocols whose docstrings are contracts. One contract suite per port runs against every adapter."""

@@ -1,0 +1,13 @@
+"""Time. The only place from which the control plane learns it."""
+
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds since the epoch by the server's clock."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Suspend the caller for that long."""
+        ...

@@ -1,0 +1,17 @@
+"""Names and chance. Seeded in the simulation, so that a run can be repeated."""
+
+from typing import Protocol
+
+
+class Ids(Protocol):
+    def new(self, prefix: str) -> str:
+        """A fresh id, never given before: `prefix-…`. Later ones sort after earlier ones, roughly."""
+        ...
+
+    def secret(self) -> str:
+        """A fresh secret that nobody can guess."""
+        ...
+
+    def jitter(self) -> float:
+        """A number from 0 to 1, to spread things that would otherwise happen at once."""
+        ...

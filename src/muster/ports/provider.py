@@ -1,0 +1,92 @@
+"""Where nodes come from. A provider is slow, eventually consistent, and can't be fenced.
+
+The launch row carries the truth; this port only says what a provider did, didn't do, or may have done.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from muster.domain.ids import LaunchId
+from muster.domain.reasons import Reason
+from muster.domain.template import ResourceClass, TemplateSpec, UsageClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRequest:
+    """Everything that a call says. Built from the stored launch alone, so a repeat is identical."""
+
+    token: str
+    launch_id: LaunchId
+    installation_id: str
+    template: TemplateSpec
+    revision: int
+    resource_class: ResourceClass
+    usage_class: UsageClass
+    instance_types: tuple[str, ...]
+    count: int
+
+
+class MachineState(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    id: str
+    installation_id: str
+    token: str
+    """The launch token it was tagged with."""
+    instance_type: str
+    usage_class: UsageClass
+    state: MachineState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchAnswer:
+    """The machines made, possibly fewer than asked for, and then why."""
+
+    machines: tuple[Machine, ...]
+    reason: Reason | None = None
+    message: str = ""
+
+
+class NodeProvider(Protocol):
+    name: str
+    visibility_window: float
+    """Seconds for which a machine that exists may be missing from `find`, `list` and `describe`."""
+    call_timeout: float
+    """Seconds after which a call without an answer counts as Uncertain."""
+
+    async def launch(self, request: LaunchRequest) -> LaunchAnswer:
+        """Make `count` machines, tagged with token and installation, in one call.
+
+        Idempotent by token: the same request again makes nothing new and gives the same answer.
+        Raises Throttled (nothing made; later), Refused (nothing made; don't repeat), TokenSpent (the token
+        was used with other parameters: it happened), Uncertain (unknown: repeat, then find).
+        """
+        ...
+
+    async def find(self, token: str) -> Sequence[Machine]:
+        """Machines of one launch that are visible now and not gone. Fewer than k proves nothing inside
+        the visibility window. Raises Throttled or Uncertain."""
+        ...
+
+    def list(self) -> AsyncIterator[Machine]:
+        """Every visible machine tagged with this installation that is not gone, in a stable order.
+        Raises Throttled or Uncertain at any point of the iteration: a partial listing proves nothing."""
+        ...
+
+    async def describe(self, machine_ids: Sequence[str]) -> Mapping[str, Machine]:
+        """What is known of these machines. A missing key is "not found", which is gone only if the machine
+        was seen before or its launch is older than the window. Raises Throttled or Uncertain."""
+        ...
+
+    async def terminate(self, machine_ids: Sequence[str]) -> None:
+        """Ask for their end. Accepting is not being gone. Unknown ids are no error. Idempotent.
+        Raises Throttled or Uncertain; some may have been accepted."""
+        ...

@@ -1,0 +1,313 @@
+"""The store: verbs of the domain over one durable, shared truth.
+
+Contract of every verb:
+
+- Time is a parameter; the store has no clock.
+- A write is one transaction together with its events. It happens whole or not at all; when the call
+  returns it is durable. `StoreUnavailable` means that it may or may not have happened.
+- A write of a record that moved since it was read raises `Conflict` and writes nothing. A write for an
+  operation carries its `Fence`; an old epoch raises `LeaseLost` and writes nothing.
+- Lists are bounded, in a stated order, and continue by an opaque cursor.
+- No transaction is held across an await of the caller.
+
+How each verb maps to SQLite, PostgreSQL and DynamoDB is in docs/adr/0003.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, NewType, Protocol, TypeVar
+
+from muster.domain.events import Event
+from muster.domain.ids import InstallationId, LaunchId, NodeId, OperationId
+from muster.domain.launch import Launch
+from muster.domain.lifecycle import NodeState
+from muster.domain.matching import Demand
+from muster.domain.node import Binding, Node, NodeChange
+from muster.domain.operation import Fence, Kind, Operation, OperationChange, Status
+from muster.domain.reasons import Reason
+from muster.domain.template import Template, TemplateSpec
+
+T = TypeVar("T")
+Cursor = NewType("Cursor", str)
+"""Opaque: made by the store, handed back to it unread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[T]):
+    items: tuple[T, ...]
+    next: Cursor | None
+    """Where to go on. None: nothing more at present (an event feed always gives one)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    id: InstallationId
+    max_nodes: int
+    """The cap over all templates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationView:
+    """An operation with all that it holds. The operation is read first: a guarded write with its version
+    therefore fails if a node was lost after the view was taken."""
+
+    operation: Operation
+    nodes: tuple[Node, ...]
+    """Every node bound to it, also failed and terminating ones, by (created_at, id)."""
+    launches: tuple[Launch, ...]
+    """In the order of their ordinals."""
+    seen: Mapping[NodeId, float]
+    """Last heartbeat of each of the nodes that ever beat."""
+    ahead: int
+    """How many operations wait in its template's queue that are older than it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What counts against a cap: recorded machines that are not terminated, and what open launches hold."""
+
+    template: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """A template's pool as the pool controller sees it. `version` guards the submission of a refill."""
+
+    template: str
+    version: int
+    refill: OperationId | None
+    """The last refill; it may have ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    node_id: NodeId
+    seen_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """A counter that disagreed with what it counts, and was set right."""
+
+    scope: str
+    counted: int
+    stored: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    nodes: int
+    launches: int
+    operations: int
+    events: int
+
+
+class Store(Protocol):
+    # --- installation and templates ---------------------------------------------------------------
+
+    async def installation(self) -> Installation:
+        """Who we are. The id was drawn when the store was made and never changes."""
+        ...
+
+    async def limit_installation(self, max_nodes: int, *, now: float) -> Installation:
+        """Set the cap over all templates. Lowering it below what is in use stops launches, nothing else."""
+        ...
+
+    async def apply_template(self, spec: TemplateSpec, *, now: float) -> Template:
+        """Make `spec` current. Equal content keeps its revision and writes nothing; else revision + 1."""
+        ...
+
+    async def template(self, name: str, revision: int | None = None) -> Template:
+        """The current revision, or a named one. Raises NotFound."""
+        ...
+
+    async def templates(self) -> Sequence[Template]:
+        """The current revision of every template, by name."""
+        ...
+
+    # --- nodes ------------------------------------------------------------------------------------
+
+    async def node(self, node_id: NodeId) -> Node:
+        """Raises NotFound."""
+        ...
+
+    async def node_by_machine(self, provider: str, machine_id: str) -> Node | None:
+        """The newest record of a machine."""
+        ...
+
+    async def nodes(
+        self, *, states: Sequence[NodeState], template: str | None, after: Cursor | None, limit: int
+    ) -> Page[Node]:
+        """Nodes in any of the states, by id."""
+        ...
+
+    async def nodes_due(self, *, now: float, limit: int) -> Sequence[Node]:
+        """Nodes whose deadline has passed, longest overdue first."""
+        ...
+
+    async def count_nodes(self, *, state: NodeState, template: str | None) -> int: ...
+
+    async def claim(
+        self,
+        demand: Demand,
+        bindings: Sequence[Binding],
+        *,
+        fence: Fence,
+        seen_since: float,
+        now: float,
+        deadline_at: float,
+    ) -> Sequence[Node]:
+        """Take up to len(bindings) idle nodes for the demand, each with one of the bindings.
+
+        A node is given to one caller only, whatever the concurrency. It must fit (`matching.fits`): idle,
+        right kind, unexpired, not draining, last seen at or after `seen_since`. Nodes that last served the
+        same owner come first, then those idle for the shortest time. Fewer than asked for is not an error.
+        """
+        ...
+
+    async def count_claimable(self, demand: Demand, *, seen_since: float, now: float) -> int:
+        """How many nodes `claim` could take at this moment."""
+        ...
+
+    async def apply(self, change: NodeChange, *, fence: Fence | None = None) -> Node:
+        """The guarded node write. Raises Conflict if the record isn't `change.before` any more, or if the
+        change's OperationGuard doesn't hold. `confirm_gone` also gives the node's room back."""
+        ...
+
+    async def adopt_stray(self, node: Node, *, now: float) -> Node | None:
+        """Record a machine that has no live record and no open launch, as terminating. Counts against the
+        caps although it wasn't asked for. None: somebody recorded it first."""
+        ...
+
+    # --- joining ----------------------------------------------------------------------------------
+
+    async def admit(
+        self, change: NodeChange | None, node_id: NodeId, *, key_hash: str, token_hash: str
+    ) -> None:
+        """Give a node its credentials: the first join comes with the JOINED change; a repeated one (None)
+        replaces the token. Raises Conflict if another key was admitted before."""
+        ...
+
+    async def admitted_key(self, node_id: NodeId) -> str | None: ...
+
+    async def node_for_token(self, token_hash: str) -> NodeId | None: ...
+
+    # --- liveness ---------------------------------------------------------------------------------
+
+    async def record_beats(self, beats: Sequence[Beat]) -> None:
+        """Remember when nodes were last seen. Never moves a time back, never touches a node's version."""
+        ...
+
+    async def last_seen(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]: ...
+
+    async def unseen(self, *, states: Sequence[NodeState], seen_before: float, limit: int) -> Sequence[Node]:
+        """Booted nodes in the states whose last beat (or, without one, entry into the state) is older."""
+        ...
+
+    # --- launches ---------------------------------------------------------------------------------
+
+    async def reserve(self, launch: Launch, *, cap: int, total_cap: int, fence: Fence) -> Launch:
+        """Insert a planned launch, holding its room under both caps. Raises CapReached (nothing written).
+        A launch that is already there is returned as it is: a lost reply is harmless."""
+        ...
+
+    async def write_launch(self, before: Launch, after: Launch, *, fence: Fence | None) -> Launch:
+        """The guarded write of an open launch: calling, or closed without machines (its room is freed)."""
+        ...
+
+    async def settle(
+        self, before: Launch, after: Launch, nodes: Sequence[Node], *, fence: Fence | None, now: float
+    ) -> Launch:
+        """Adopt the machines of a launch and write the launch, together. Machines that have a record already
+        are left as they are. `after` may still be open (late finds). An adapter may need several
+        transactions for many nodes; the launch's own write comes last, so repeating is safe."""
+        ...
+
+    async def launch(self, launch_id: LaunchId) -> Launch:
+        """Raises NotFound."""
+        ...
+
+    async def launch_by_token(self, token: str) -> Launch | None: ...
+
+    async def forsaken_launches(self, *, limit: int) -> Sequence[Launch]:
+        """Open launches whose operation has ended, oldest first."""
+        ...
+
+    # --- operations -------------------------------------------------------------------------------
+
+    async def submit(self, operation: Operation, *, pool: Pool | None = None) -> tuple[Operation, bool]:
+        """Insert an operation (with its first lease, if it has one). The same idempotency key with an equal
+        kind and request gives the operation that was made first and False; with another raises
+        IdempotencyMismatch. With `pool`: Conflict if its version moved."""
+        ...
+
+    async def operation(self, operation_id: OperationId) -> Operation:
+        """Raises NotFound."""
+        ...
+
+    async def view(self, operation_id: OperationId) -> OperationView:
+        """Raises NotFound."""
+        ...
+
+    async def operations(
+        self,
+        *,
+        kind: Kind | None,
+        statuses: Sequence[Status],
+        run: str | None,
+        after: Cursor | None,
+        limit: int,
+    ) -> Page[Operation]:
+        """Newest first."""
+        ...
+
+    async def lease(self, owner: str, *, now: float, until: float, limit: int) -> Sequence[Operation]:
+        """Take operations that have not ended and whose lease has lapsed, oldest first; epoch + 1."""
+        ...
+
+    async def renew(self, owner: str, fences: Sequence[Fence], *, until: float) -> Sequence[Fence]:
+        """Prolong leases. Gives back those that were renewed; the others are lost."""
+        ...
+
+    async def expire_leases(self) -> int:
+        """Every lease lapses at once. Only for a caller that knows that no other replica lives."""
+        ...
+
+    async def write_operation(self, change: OperationChange, *, fence: Fence | None = None) -> Operation:
+        """The guarded operation write: version, and epoch if a fence is given."""
+        ...
+
+    # --- pools and caps ---------------------------------------------------------------------------
+
+    async def pool(self, template: str) -> Pool: ...
+
+    async def usage(self, template: str) -> Usage: ...
+
+    async def audit(self, *, now: float) -> Sequence[Drift]:
+        """Recount what the counters count; set right and report what differs."""
+        ...
+
+    # --- duties -----------------------------------------------------------------------------------
+
+    async def lease_duty(self, name: str, owner: str, *, now: float, until: float) -> bool:
+        """Hold a periodic duty: True if `owner` holds it until `until`, False while another's lease lasts."""
+        ...
+
+    # --- events -----------------------------------------------------------------------------------
+
+    async def note(
+        self, entity_id: str, name: str, *, reason: Reason | None, detail: str, now: float
+    ) -> None:
+        """An event of the installation itself, about something that no record shows."""
+        ...
+
+    async def events(self, *, after: Cursor | None, limit: int, entity_id: str | None = None) -> Page[Event]:
+        """The feed: complete, at least once, each entity's events in the order of their versions. A cursor
+        that was pruned past goes on with the oldest that is left."""
+        ...
+
+    async def prune(self, *, before: float, limit: int) -> Pruned:
+        """Forget terminated nodes, closed launches, ended operations and events older than `before`.
+        What a live record still refers to stays."""
+        ...

@@ -1,0 +1,38 @@
+"""Wake-ups: hints that something changed. Losing one costs time, never correctness."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Wakeups(Protocol):
+    def notify(self, topic: str) -> None:
+        """Wake whoever waits on the topic now or is about to: never blocks, never fails."""
+        ...
+
+    def listen(self, topics: Sequence[str]) -> "Listener":
+        """Start listening. Notifications after this call are not missed by the next `wait`."""
+        ...
+
+
+class Listener(Protocol):
+    async def wait(self, timeout: float) -> bool:
+        """Until a topic was notified since `listen` or the last `wait` (True), or the time passed (False)."""
+        ...
+
+    def close(self) -> None: ...
+
+
+OPERATIONS = "operations"
+"""An operation was submitted or freed: somebody may lease it."""
+ROOM = "room"
+"""Room under a cap or an idle node may have appeared."""
+EVENTS = "events"
+"""The event feed grew."""
+
+
+def operation_topic(operation_id: str) -> str:
+    return f"operation/{operation_id}"
+
+
+def node_topic(node_id: str) -> str:
+    return f"node/{node_id}"
