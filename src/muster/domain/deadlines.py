@@ -6,16 +6,16 @@ here, so that no second clock can drift.
 
 from dataclasses import dataclass
 
+from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation
 from muster.domain.reasons import Reason
-from muster.domain.lifecycle import NodeState
 from muster.domain.template import Runtime, TemplateSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Settings, in seconds. Each default says why it is what it is in shared terms of the product."""
+    """Settings, in seconds."""
 
     boot: float = 720.0
     """Clears the slowest healthy boots seen (about 7 min) with room for their tail."""
@@ -120,6 +120,33 @@ def _judge_before_commit(
         until = (operation.deadline_at if operation else 0.0) + limits.after_operation
         return until if now < until else Overdue(reason=Reason.DEADLINE_EXCEEDED, fails=False)
     return Overdue(reason=Reason.ATTACH_FAILED, fails=False)
+
+
+def dead_man(
+    node: Node, operation: Operation | None, template: TemplateSpec, *, max_runtime: float, now: float
+) -> float:
+    """Seconds after which a node that hears nothing more stops by itself.
+
+    Covers the latest time to which its state can be extended. Under an assignment it covers the whole
+    provision and the longest run, so a partition after the hand-over can't kill a valid run.
+    """
+    if node.assignment_id is not None and operation is not None:
+        latest = max(operation.deadline_at + max_runtime, node.deadline_at or 0.0)
+    elif node.state is NodeState.IDLE:
+        latest = max(node.deadline_at or 0.0, now + template.idle_timeout)
+    else:
+        latest = max(node.deadline_at or 0.0, node.entered_at + max_boot(template))
+    return max(0.0, latest - now) + template.rescue_window + DEAD_MAN_GRACE
+
+
+DEAD_MAN_GRACE = 300.0
+
+
+def max_boot(template: TemplateSpec, limits: Limits | None = None) -> float:
+    """The ceiling for a boot, extensions included: twice what resolves, unless the template says."""
+    if template.max_provision_timeout is not None:
+        return template.max_provision_timeout
+    return 2 * resolve_boot(timeout=None, template=template, limits=limits or Limits()).seconds
 
 
 def for_operation(kind: Kind, *, template: TemplateSpec | None, limits: Limits) -> Deadline:

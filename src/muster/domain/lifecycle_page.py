@@ -16,7 +16,8 @@ def render() -> str:
         "| verb | from | to | called by | when |",
         "|---|---|---|---|---|",
         *(
-            f"| {edge.verb} | {edge.source or '∅'} | {edge.target} | {', '.join(edge.callers)} | {edge.when} |"
+            f"| {edge.verb} | {edge.source or '∅'} | {edge.target} | {', '.join(edge.callers)}"
+            f" | {edge.when} |"
             for edge in EDGES
         ),
         "",
@@ -34,4 +35,4 @@ def render() -> str:
 
 
 if __name__ == "__main__":
-    print(render(), end="")  # noqa: T201 — a page for a file, not a log
+    print(render(), end="")

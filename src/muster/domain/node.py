@@ -94,7 +94,7 @@ class NodeChange:
         legal = allowed(self.name, source, target) if isinstance(self.name, Verb) else source is target
         if not legal:
             raise IllegalTransition(
-                f"cannot {self.name} node {self.after.id}: {source or 'no record'} → {target} is not in the table"
+                f"cannot {self.name} node {self.after.id}: no edge {source or 'no record'} → {target}"
             )
 
 
@@ -224,8 +224,8 @@ def _moved(
             run=None,
             owner=None,
             attached_at=None,
-            # A node that never met a run (a refill, a rollback before it attached) is as good as new.
-            last_owner=node.owner if node.attached else node.last_owner,
+            # Told to attach is as good as attached: its word that it did may have been lost.
+            last_owner=node.owner if node.assignment_id is not None else node.last_owner,
         )
     guard = None
     if node.state in _BEFORE_COMMIT and node.operation_id is not None and verb is not Verb.POOL_IN:

@@ -160,10 +160,8 @@ def cancel_requested(operation: Operation, *, now: float) -> OperationChange | N
     if operation.kind is Kind.RELEASE:
         raise NotCancellable(f"cannot cancel {operation.id}: a release always runs to its end")
     if operation.committed or operation.ended:
-        raise NotCancellable(
-            f"cannot cancel {operation.id}: it has {'been committed' if not operation.ended else operation.status};"
-            " release it instead"
-        )
+        standing = operation.status if operation.ended else "been committed"
+        raise NotCancellable(f"cannot cancel {operation.id}: it has {standing}; release it instead")
     change = _changed(
         operation, Step.CANCEL_REQUESTED, now=now, status=operation.status, progress=operation.progress
     )

@@ -8,7 +8,6 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache
 from typing import Any, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
 Plain = None | bool | int | float | str | Sequence["Plain"] | Mapping[str, "Plain"]
@@ -32,7 +31,7 @@ def fields_to_plain(value: object) -> dict[str, Plain]:
 
 
 def changed(before: object | None, after: object) -> dict[str, Plain]:
-    """The fields in which two values of one class differ, as plain data; all of them if there is no before."""
+    """The fields in which two values of one class differ; all of them if there is no before."""
     if before is None:
         return fields_to_plain(after)
     return {
@@ -43,19 +42,24 @@ def changed(before: object | None, after: object) -> dict[str, Plain]:
 
 
 def from_plain(cls: type[T], data: Mapping[str, Plain]) -> T:
-    decoders = _decoders(cls)
-    return cls(**{name: decode(data[name]) for name, decode in decoders.items() if name in data})
+    return cls(**{name: decode(data[name]) for name, decode in _decoders(cls).items() if name in data})
 
 
-@cache
+_names: dict[Any, tuple[str, ...]] = {}
+_known: dict[Any, dict[str, Callable[[Any], Any]]] = {}
+
+
 def field_names(cls: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(cls))
+    if cls not in _names:
+        _names[cls] = tuple(field.name for field in fields(cls))
+    return _names[cls]
 
 
-@cache
 def _decoders(cls: Any) -> dict[str, Callable[[Any], Any]]:
-    hints = get_type_hints(cls)
-    return {name: _decoder(hints[name]) for name in field_names(cls)}
+    if cls not in _known:
+        hints = get_type_hints(cls)
+        _known[cls] = {name: _decoder(hints[name]) for name in field_names(cls)}
+    return _known[cls]
 
 
 def _same(value: Any) -> Any:

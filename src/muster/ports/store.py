@@ -28,6 +28,8 @@ from muster.domain.reasons import Reason
 from muster.domain.template import Template, TemplateSpec
 
 T = TypeVar("T")
+TOTAL = "total"
+"""The scope of the cap over all templates, as CapReached names it."""
 Cursor = NewType("Cursor", str)
 """Opaque: made by the store, handed back to it unread."""
 
@@ -134,6 +136,10 @@ class Store(Protocol):
 
     async def node_by_machine(self, provider: str, machine_id: str) -> Node | None:
         """The newest record of a machine."""
+        ...
+
+    async def recorded(self, provider: str, machine_ids: Sequence[str]) -> Sequence[str]:
+        """Those of the machines that have a record which is not terminated, in the order asked."""
         ...
 
     async def nodes(

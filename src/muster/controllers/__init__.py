@@ -1,0 +1,1 @@
+"""Periodic duties: one per file, one reconcile() each, each held by one replica at a time."""

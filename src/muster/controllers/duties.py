@@ -1,0 +1,65 @@
+"""Runs the periodic duties. Each is leased in the store, so that one replica at a time performs it.
+
+replica A  ──lease──▶ reaper, sweep      The holder renews by performing. When it dies, the lease lapses
+replica B  ──lease──▶ pool, orphans      and whoever asks next takes over. Duties write only guarded
+                                         changes, so a holder that was paused past its lease does no harm.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from muster.domain.errors import ProviderError, StoreUnavailable
+from muster.ports.bundle import Ports
+
+logger = logging.getLogger(__name__)
+
+LEASE_LEAST = 60.0
+LEASE_TICKS = 3
+"""A duty's lease outlasts this many of its intervals: a slow tick doesn't lose it."""
+
+
+class Reconciler(Protocol):
+    async def reconcile(self) -> None:
+        """Look at the world once and move it towards what it should be. Safe to repeat and to abandon."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duty:
+    name: str
+    every: float
+    work: Reconciler
+
+
+class Duties:
+    def __init__(self, ports: Ports, owner: str, duties: Sequence[Duty]) -> None:
+        self._ports = ports
+        self._owner = owner
+        self._duties = duties
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for duty in self._duties:
+                group.create_task(self._perform_for_ever(duty))
+
+    async def _perform_for_ever(self, duty: Duty) -> None:
+        # Spread the first ticks, or every duty of every replica starts at once.
+        await self._ports.clock.sleep(duty.every * self._ports.ids.jitter())
+        while True:
+            await self._perform(duty)
+            await self._ports.clock.sleep(duty.every)
+
+    async def _perform(self, duty: Duty) -> None:
+        now = self._ports.clock.now()
+        until = now + max(LEASE_LEAST, duty.every * LEASE_TICKS)
+        try:
+            if await self._ports.store.lease_duty(duty.name, self._owner, now=now, until=until):
+                await duty.work.reconcile()
+        except (StoreUnavailable, ProviderError, TimeoutError) as error:
+            logger.warning("duty interrupted", extra={"duty": duty.name, "error": repr(error)})
+        except Exception:
+            # A bug in one duty must not stop the others; the next tick tries again.
+            logger.exception("duty failed", extra={"duty": duty.name})

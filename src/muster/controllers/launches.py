@@ -1,0 +1,71 @@
+"""Open launches of operations that have ended: find what they made, condemn it, then let go.
+
+Nothing is called here. Until the window has passed, machines may still appear; each is adopted as
+terminating. Then the launch is abandoned, its room is free, and a machine that joins for it is told to go.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from muster.domain import launch as launches
+from muster.domain.errors import Conflict, ProviderError
+from muster.domain.launch import Launch, LaunchState
+from muster.domain.reasons import Reason
+from muster.operations.launching import condemned
+from muster.ports.bundle import Ports
+from muster.ports.provider import Machine
+
+BATCH = 100
+
+
+class ForsakenLaunches:
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._store = ports.store
+
+    async def reconcile(self) -> None:
+        for launch in await self._store.forsaken_launches(limit=BATCH):
+            try:
+                await self._settle(launch)
+            except (Conflict, ProviderError, TimeoutError):
+                continue
+
+    async def _settle(self, launch: Launch) -> None:
+        now = self._ports.clock.now()
+        reason = await self._reason(launch)
+        if launch.state is LaunchState.PLANNED:
+            await self._abandon(launch, now, reason)
+            return
+        provider = self._ports.providers[launch.provider]
+        surprises = launches.may_surprise(
+            launch,
+            now=now,
+            call_timeout=provider.call_timeout,
+            visibility_window=provider.visibility_window,
+        )
+        async with asyncio.timeout(provider.call_timeout):
+            machines = await provider.find(launch.token)
+        launch = await self._adopt(launch, machines, now, reason)
+        if launch.adopted >= launch.count or not surprises:
+            await self._abandon(launch, now, reason)
+
+    async def _adopt(self, launch: Launch, machines: Sequence[Machine], now: float, reason: Reason) -> Launch:
+        known = await self._store.recorded(launch.provider, [machine.id for machine in machines])
+        found = [
+            condemned(self._ports.ids.new("node"), launch, machine, now=now, reason=reason)
+            for machine in machines
+            if machine.id not in known
+        ]
+        if not found:
+            return launch
+        after = replace(launch, version=launch.version + 1, adopted=launch.adopted + len(found))
+        return await self._store.settle(launch, after, found, fence=None, now=now)
+
+    async def _abandon(self, launch: Launch, now: float, reason: Reason) -> None:
+        gone = launches.abandoned(launch, now=now, reason=reason, message="its operation has ended")
+        await self._store.write_launch(launch, gone, fence=None)
+
+    async def _reason(self, launch: Launch) -> Reason:
+        operation = await self._store.operation(launch.operation_id)
+        return operation.verdict.reason if operation.verdict is not None else Reason.CANCELLED

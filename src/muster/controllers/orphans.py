@@ -1,0 +1,133 @@
+"""Orphans: machines of this installation that nobody answers for. They are recorded, then condemned.
+
+Careful on purpose: a machine must be seen in two passes, must have no live record and no open launch, and
+its launch must be past surprising. More of them at once than is plausible means that our records are wrong,
+not the machines: then nothing is touched, and an event says so.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from muster.domain import launch as launches
+from muster.domain.ids import NodeId
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.reasons import Reason
+from muster.domain.settings import Settings
+from muster.operations.launching import condemned
+from muster.ports.bundle import Ports
+from muster.ports.provider import Machine, MachineState, NodeProvider
+
+logger = logging.getLogger(__name__)
+
+BATCH = 500
+PASSES = 2
+UNKNOWN_TEMPLATE = "unknown"
+
+
+@dataclass(slots=True, kw_only=True)
+class Sighting:
+    first_at: float
+    passes: int = 0
+
+
+class Orphans:
+    def __init__(self, ports: Ports, settings: Settings) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._settings = settings
+        self._sightings: dict[str, Sighting] = {}
+
+    async def reconcile(self) -> None:
+        installation = await self._store.installation()
+        for name in sorted(self._ports.providers):
+            provider = self._ports.providers[name]
+            machines = [
+                machine
+                async for machine in provider.list()
+                if machine.installation_id == installation.id and machine.state is not MachineState.GONE
+            ]
+            await self._judge(provider, machines)
+
+    async def _judge(self, provider: NodeProvider, machines: list[Machine]) -> None:
+        strange = await self._strangers(provider, machines)
+        self._remember(provider, strange)
+        orphans = [machine for machine in strange if await self._forsaken(provider, machine)]
+        known = len(machines) - len(strange)
+        allowed = max(self._settings.orphans_floor, int(known * self._settings.orphans_share))
+        if len(orphans) > allowed:
+            await self._brake(provider, len(orphans), allowed)
+            return
+        for machine in orphans:
+            await self._adopt(provider, machine)
+
+    async def _strangers(self, provider: NodeProvider, machines: list[Machine]) -> list[Machine]:
+        """Machines without a live record."""
+        strange: list[Machine] = []
+        for start in range(0, len(machines), BATCH):
+            batch = machines[start : start + BATCH]
+            ids = await self._store.recorded(provider.name, [machine.id for machine in batch])
+            known = dict.fromkeys(ids)
+            strange += [machine for machine in batch if machine.id not in known]
+        return strange
+
+    def _remember(self, provider: NodeProvider, strange: list[Machine]) -> None:
+        now = self._ports.clock.now()
+        prefix = f"{provider.name}/"
+        met = {
+            prefix + machine.id: self._sightings.get(prefix + machine.id, Sighting(first_at=now))
+            for machine in strange
+        }
+        for sighting in met.values():
+            sighting.passes += 1
+        others = {key: value for key, value in self._sightings.items() if not key.startswith(prefix)}
+        self._sightings = {**others, **met}
+
+    async def _forsaken(self, provider: NodeProvider, machine: Machine) -> bool:
+        sighting = self._sightings[f"{provider.name}/{machine.id}"]
+        if sighting.passes < PASSES:
+            return False
+        now = self._ports.clock.now()
+        launch = await self._store.launch_by_token(machine.token)
+        if launch is None:
+            return now >= sighting.first_at + provider.visibility_window
+        return not launch.open and not launches.may_surprise(
+            launch,
+            now=now,
+            call_timeout=provider.call_timeout,
+            visibility_window=provider.visibility_window,
+        )
+
+    async def _adopt(self, provider: NodeProvider, machine: Machine) -> None:
+        now = self._ports.clock.now()
+        node_id = self._ports.ids.new("node")
+        launch = await self._store.launch_by_token(machine.token)
+        if launch is not None:
+            node = condemned(node_id, launch, machine, now=now, reason=Reason.ORPHAN)
+        else:
+            node = Node(
+                id=NodeId(node_id),
+                template=UNKNOWN_TEMPLATE,
+                revision=0,
+                provider=provider.name,
+                resource_class="",
+                usage_class=machine.usage_class,
+                instance_type=machine.instance_type,
+                machine_id=machine.id,
+                launch_id=None,
+                state=NodeState.TERMINATING,
+                created_at=now,
+                entered_at=now,
+                reason=Reason.ORPHAN,
+            )
+        await self._store.adopt_stray(node, now=now)
+
+    async def _brake(self, provider: NodeProvider, found: int, allowed: int) -> None:
+        detail = (
+            f"{found} machines at {provider.name} have no record, more than the {allowed} that are plausible;"
+            " none was touched: check that this server uses the right store"
+        )
+        logger.error("orphans brake", extra={"provider": provider.name, "reason": detail})
+        await self._store.note(
+            provider.name, "orphans_brake", reason=Reason.ORPHAN, detail=detail, now=self._ports.clock.now()
+        )

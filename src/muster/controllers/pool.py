@@ -1,0 +1,111 @@
+"""The pool controller: keeps the warm minimum, retires old revisions, buries idle nodes that died.
+
+It makes nothing itself: missing nodes are asked for as refill operations, one at a time per template,
+guarded by the pool row's version.
+"""
+
+from collections.abc import Sequence
+
+from muster.domain import node as nodes
+from muster.domain import pooling
+from muster.domain.errors import Conflict, NotFound
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node, NodeChange
+from muster.domain.operation import Operation, Status
+from muster.domain.reasons import Reason
+from muster.domain.requests import RefillRequest
+from muster.domain.settings import Settings
+from muster.domain.template import Template
+from muster.operations.desk import FrontDesk
+from muster.operations.room import Room
+from muster.ports.bundle import Ports
+from muster.ports.store import Pool
+
+BATCH = 500
+AFTER_FAILURE = 60.0
+"""Seconds to wait after a refill that failed: a provider without capacity isn't asked every tick."""
+
+
+class PoolKeeper:
+    def __init__(self, ports: Ports, settings: Settings, desk: FrontDesk) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._limits = settings.limits
+        self._desk = desk
+        self._room = Room(ports, settings)
+
+    async def reconcile(self) -> None:
+        await self._bury()
+        for template in await self._store.templates():
+            await self._keep(template)
+
+    async def _bury(self) -> None:
+        """Idle nodes that no longer beat are dead: nobody must be offered them."""
+        now = self._ports.clock.now()
+        silent = now - self._limits.stale_after - self._limits.dead_after
+        for node in await self._store.unseen(states=(NodeState.IDLE,), seen_before=silent, limit=BATCH):
+            await self._try(nodes.condemn(node, now=now, reason=Reason.HEARTBEAT_LOST))
+
+    async def _keep(self, template: Template) -> None:
+        now = self._ports.clock.now()
+        idle = await self._idle(template, now)
+        pool = await self._store.pool(template.name)
+        refill = await self._last_refill(pool)
+        plan = pooling.plan(
+            template,
+            idle,
+            room=await self._room.left(template),
+            leaving=await self._store.count_nodes(state=NodeState.TERMINATING, template=template.name),
+            refilling=refill is not None and not refill.ended,
+            now=now,
+        )
+        for node in plan.renew:
+            until = now + template.spec.idle_timeout
+            await self._try(nodes.extend(node, deadline_at=until, source="min_idle"))
+        for node in plan.retire:
+            await self._try(nodes.condemn(node, now=now, reason=Reason.RETIRED))
+        if plan.refill and not self._resting(refill, now):
+            await self._refill(template, pool, plan.refill)
+
+    async def _idle(self, template: Template, now: float) -> Sequence[Node]:
+        """The template's idle nodes that count; draining ones are condemned on the way."""
+        counted: list[Node] = []
+        cursor = None
+        while True:
+            page = await self._store.nodes(
+                states=(NodeState.IDLE,), template=template.name, after=cursor, limit=BATCH
+            )
+            for node in page.items:
+                if node.drain:
+                    await self._try(nodes.condemn(node, now=now, reason=Reason.OPERATOR, detail="draining"))
+                else:
+                    counted.append(node)
+            cursor = page.next
+            if cursor is None:
+                return counted
+
+    async def _last_refill(self, pool: Pool) -> Operation | None:
+        if pool.refill is None:
+            return None
+        try:
+            return await self._store.operation(pool.refill)
+        except NotFound:
+            return None
+
+    def _resting(self, refill: Operation | None, now: float) -> bool:
+        if refill is None or refill.status is not Status.FAILED:
+            return False
+        return now < (refill.ended_at or now) + AFTER_FAILURE
+
+    async def _refill(self, template: Template, pool: Pool, count: int) -> None:
+        request = RefillRequest(template=template.name, revision=template.revision, count=count)
+        try:
+            await self._desk.refill(request, pool)
+        except Conflict:
+            return  # another replica was first
+
+    async def _try(self, change: NodeChange) -> None:
+        try:
+            await self._store.apply(change)
+        except Conflict:
+            return  # the node moved: somebody claimed or condemned it

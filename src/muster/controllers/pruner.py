@@ -1,0 +1,21 @@
+"""The pruner: forgets what ended long ago, in bounded bites."""
+
+from muster.domain.settings import Settings
+from muster.ports.bundle import Ports
+
+BATCH = 1000
+BITES = 50
+"""Bites per pass, so that a pass after a long absence ends too."""
+
+
+class Pruner:
+    def __init__(self, ports: Ports, settings: Settings) -> None:
+        self._ports = ports
+        self._retention = settings.retention
+
+    async def reconcile(self) -> None:
+        before = self._ports.clock.now() - self._retention
+        for _ in range(BITES):
+            pruned = await self._ports.store.prune(before=before, limit=BATCH)
+            if max(pruned.nodes, pruned.launches, pruned.operations, pruned.events) < BATCH:
+                return

@@ -1,0 +1,75 @@
+"""What a pool needs: how many to make, whom to keep, whom to retire, whom to evict for somebody else."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from muster.domain.matching import Demand, suits
+from muster.domain.node import Node
+from muster.domain.template import Template, TemplateSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPlan:
+    refill: int
+    """Warm nodes to make now."""
+    renew: tuple[Node, ...]
+    """Idle nodes that hold the minimum: their deadline is moved before it passes."""
+    retire: tuple[Node, ...]
+    """Idle nodes of an old revision whose time has come."""
+
+
+def plan(
+    template: Template, idle: Sequence[Node], *, room: int, leaving: int, refilling: bool, now: float
+) -> PoolPlan:
+    """`idle` are the template's idle nodes that are alive and not draining; `room` is what the caps leave;
+    `leaving` are its nodes on their way out, which will make room.
+
+    Old nodes go once their replacement is idle, or one at a time before it when there is no room: the
+    pool is never emptied for a change of its template.
+    """
+    spec = template.spec
+    current = [node for node in idle if node.revision >= template.revision and _plain(node, spec)]
+    old = tuple(node for node in idle if node.revision < template.revision)
+    missing = max(0, spec.min_idle - len(current))
+    renew = tuple(node for node in current[: spec.min_idle] if _needs_renewal(node, spec, now))
+    if not missing:
+        return PoolPlan(refill=0, renew=renew, retire=old)
+    affordable = 0 if refilling else min(missing, max(room, 0))
+    stuck = room <= 0 and not refilling and not leaving
+    surplus = max(0, len(old) + len(current) - spec.min_idle)
+    return PoolPlan(refill=affordable, renew=renew, retire=old[: max(surplus, int(stuck))])
+
+
+def _plain(node: Node, spec: TemplateSpec) -> bool:
+    """Nodes made for a special request don't hold the pool's minimum."""
+    return node.resource_class == spec.resource_class and node.usage_class in spec.usage
+
+
+def _needs_renewal(node: Node, spec: TemplateSpec, now: float) -> bool:
+    return node.deadline_at is not None and node.deadline_at - now <= spec.idle_timeout / 2
+
+
+def evictable(
+    idle: Sequence[Node], demand: Demand, templates: Mapping[str, Template], *, everywhere: bool
+) -> list[Node]:
+    """Idle nodes that can't serve the demand and stand in its way, least worth first.
+
+    Inside the template: whatever doesn't suit. With `everywhere` (the cap over all templates is short) also
+    other templates' nodes, except those that hold their minimum.
+    """
+    own = [node for node in idle if node.template == demand.template and not suits(node, demand)]
+    if not everywhere:
+        return own
+    others: list[Node] = []
+    spare = {name: -template.spec.min_idle for name, template in templates.items()}
+    for node in idle:
+        if node.template == demand.template:
+            continue
+        template = templates.get(node.template)
+        if template is None or node.revision < template.revision:
+            others.append(node)
+            continue
+        spare[node.template] += 1
+        if spare[node.template] > 0:
+            others.append(node)
+    return own + others

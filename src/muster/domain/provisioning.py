@@ -1,0 +1,240 @@
+"""What a provision does next: one pure decision over everything that it holds.
+
+Nothing here depends on a step or on what was decided before: the operation's own nodes and launches are
+the only memory, so a replica that takes over decides as the one before it would have.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from muster.domain.deadlines import Limits
+from muster.domain.ids import NodeId
+from muster.domain.launch import Launch, LaunchState
+from muster.domain.lifecycle import NodeState
+from muster.domain.matching import Demand
+from muster.domain.node import Node
+from muster.domain.operation import Member, Operation, Status, Verdict
+from muster.domain.reasons import ADVICE, Reason
+from muster.domain.requests import ProvisionRequest
+from muster.domain.template import Template, UsageClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """All that the decision looks at."""
+
+    operation: Operation
+    request: ProvisionRequest
+    template: Template
+    nodes: Sequence[Node]
+    launches: Sequence[Launch]
+    seen: Mapping[NodeId, float]
+    ahead: int
+    now: float
+    limits: Limits
+
+    @property
+    def held(self) -> list[Node]:
+        """Nodes bound to the provision and not yet handed over."""
+        return [node for node in self.nodes if node.state in HELD]
+
+
+HELD = (NodeState.CREATED, NodeState.CLAIMED)
+_LOST = (NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED)
+_SHORT_OF_CAPACITY = (Reason.CAPACITY, Reason.PARTIAL_LAUNCH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """Wait in the template's queue, holding nothing, until `until`."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acquire:
+    """Claim `count` idle nodes; launch what the pool can't give, of this usage class."""
+
+    count: int
+    usage_class: UsageClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """Make the provider call of an open launch, or repeat it."""
+
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bury:
+    """Condemn attached nodes that stopped beating."""
+
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOver:
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveUp:
+    """Write down that, and why, the provision fails; the rollback follows from it."""
+
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollBack:
+    nodes: tuple[Node, ...]
+    launches: tuple[Launch, ...]
+    """Launches that were never called. Called ones are left to the launches controller."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    status: Status
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    pass
+
+
+Action = Queue | Acquire | Call | Bury | Commit | HandOver | GiveUp | RollBack | Finish | Wait
+
+CANCELLED = Verdict(reason=Reason.CANCELLED, message="the provision was cancelled")
+
+
+def demand(request: ProvisionRequest, template: Template) -> Demand:
+    spec = template.spec
+    return Demand(
+        template=template.name,
+        revision=template.revision,
+        resource_class=request.resource_class or spec.resource_class,
+        usage=request.usage or spec.usage,
+        instance_types=request.instance_types or spec.instance_types,
+        reuse=spec.reuse,
+        owner=request.owner,
+    )
+
+
+def decide(at: Situation) -> Action:
+    operation = at.operation
+    if operation.committed:
+        return _roll_forward(at)
+    if operation.verdict is not None or operation.cancel_requested_at is not None:
+        return _undo(at, operation.verdict or CANCELLED)
+    if at.now >= operation.deadline_at:
+        message = f"not ready in time ({operation.deadline_source} deadline): {waiting_for(at)}"
+        return GiveUp(verdict=Verdict(reason=Reason.DEADLINE_EXCEEDED, message=message))
+    doomed = _doomed(at)
+    if doomed is not None:
+        return GiveUp(verdict=doomed)
+    if operation.status is Status.QUEUED and operation.queued_since is not None:
+        return _in_queue(at)
+    return _gather(at)
+
+
+def _roll_forward(at: Situation) -> Action:
+    held = at.held
+    return HandOver(nodes=tuple(held)) if held else Finish(status=Status.SUCCEEDED)
+
+
+def _undo(at: Situation, verdict: Verdict) -> Action:
+    planned = tuple(launch for launch in at.launches if launch.state is LaunchState.PLANNED)
+    if at.held or planned:
+        return RollBack(nodes=tuple(at.held), launches=planned)
+    status = Status.CANCELLED if verdict.reason is Reason.CANCELLED else Status.FAILED
+    return Finish(status=status, verdict=verdict)
+
+
+def _doomed(at: Situation) -> Verdict | None:
+    """A fact that the provision can't survive: too many nodes made for it were lost, or no launch is left."""
+    good = {launch.id for launch in at.launches if launch.reason is None}
+    lost = [node for node in at.nodes if node.launch_id in good and node.state in _LOST]
+    if len(lost) > at.template.spec.replacements:
+        node = lost[0]
+        reason = node.reason or Reason.INTERNAL
+        return Verdict(reason=reason, message=f"node {node.id} was lost before hand-over: {ADVICE[reason]}")
+    refused = [launch for launch in at.launches if launch.reason is not None]
+    if refused and next_usage(at) is None:
+        last = refused[-1]
+        reason = last.reason or Reason.INTERNAL
+        return Verdict(reason=reason, message=last.message or ADVICE[reason])
+    return None
+
+
+def next_usage(at: Situation) -> UsageClass | None:
+    """The usage class for the next launch: the first that didn't fail yet. Only a lack of capacity
+    is a reason to try another one."""
+    failed = {launch.usage_class: launch.reason for launch in at.launches if launch.reason is not None}
+    if any(reason not in _SHORT_OF_CAPACITY for reason in failed.values()):
+        return None
+    wanted = demand(at.request, at.template).usage
+    return next((usage for usage in wanted if usage not in failed), None)
+
+
+def _in_queue(at: Situation) -> Action:
+    until = at.operation.created_at + at.request.queue_timeout
+    if at.now >= until:
+        message = f"no room within {at.request.queue_timeout:.0f} s in the queue"
+        return GiveUp(verdict=Verdict(reason=Reason.CAP_REACHED, message=message))
+    return Queue(until=until)
+
+
+def _gather(at: Situation) -> Action:
+    pending = [launch for launch in at.launches if launch.open]
+    if pending:
+        return Call(launch=pending[0])
+    held = at.held
+    if len(held) < at.request.count:
+        usage = next_usage(at)
+        return Acquire(count=at.request.count - len(held), usage_class=usage) if usage else Wait()
+    dead = tuple(node for node in held if node.attached and _silent_for(at, node) > _patience(at.limits))
+    if dead:
+        return Bury(nodes=dead)
+    if all(node.attached and _silent_for(at, node) <= at.limits.stale_after for node in held):
+        return Commit(members=_members(held))
+    return Wait()
+
+
+def _patience(limits: Limits) -> float:
+    return limits.stale_after + limits.dead_after
+
+
+def _silent_for(at: Situation, node: Node) -> float:
+    """Seconds without a sign of life. Attaching was one."""
+    return at.now - max(at.seen.get(node.id, 0.0), node.attached_at or 0.0)
+
+
+def _members(nodes: Sequence[Node]) -> tuple[Member, ...]:
+    return tuple(
+        Member(node_id=node.id, assignment_id=node.assignment_id)
+        for node in nodes
+        if node.assignment_id is not None
+    )
+
+
+def waiting_for(at: Situation) -> str:
+    """In words, what stands between the provision and its commit."""
+    if at.operation.queued_since is not None and at.operation.status is Status.QUEUED:
+        return f"waiting for room under the caps, {at.ahead} ahead in the queue"
+    pending = [launch for launch in at.launches if launch.open]
+    if pending:
+        return f"waiting for {pending[0].provider} to answer for {pending[0].count} nodes"
+    held = at.held
+    if len(held) < at.request.count:
+        return f"waiting for {at.request.count - len(held)} of {at.request.count} nodes"
+    booting = sum(1 for node in held if not node.up)
+    attaching = sum(1 for node in held if node.up and not node.attached)
+    if booting or attaching:
+        return f"waiting for {booting} nodes to boot and {attaching} to attach"
+    return "waiting for fresh heartbeats of all nodes"

@@ -1,0 +1,113 @@
+"""What a refill does next: make warm nodes, take what comes, pool what boots."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from muster.domain.launch import Launch, LaunchState
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.operation import Operation, Status, Verdict
+from muster.domain.reasons import Reason
+from muster.domain.requests import RefillRequest
+from muster.domain.template import Template
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    operation: Operation
+    request: RefillRequest
+    template: Template
+    """The current revision."""
+    nodes: Sequence[Node]
+    launches: Sequence[Launch]
+    now: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launching:
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolIn:
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discard:
+    """Throw away what isn't up, and forget launches that were never called."""
+
+    nodes: tuple[Node, ...]
+    launches: tuple[Launch, ...]
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    status: Status
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    pass
+
+
+Action = Launching | Call | PoolIn | Discard | Finish | Wait
+
+
+def decide(at: Situation) -> Action:
+    up = tuple(node for node in at.nodes if node.state is NodeState.CREATED and node.up)
+    stopped = _stopped(at)
+    if up and (stopped is None or stopped.reason is not Reason.RETIRED):
+        return PoolIn(nodes=up)
+    if stopped is not None:
+        return _undo(at, stopped)
+    if not at.launches:
+        return Launching(count=at.request.count)
+    pending = [launch for launch in at.launches if launch.open]
+    if pending:
+        return Call(launch=pending[0])
+    if any(node.state is NodeState.CREATED for node in at.nodes):
+        return Wait()
+    return _finished(at)
+
+
+def _stopped(at: Situation) -> Verdict | None:
+    operation = at.operation
+    if operation.verdict is not None:
+        return operation.verdict
+    if operation.cancel_requested_at is not None:
+        return Verdict(reason=Reason.CANCELLED, message="the refill was cancelled")
+    if at.request.revision < at.template.revision:
+        return Verdict(reason=Reason.RETIRED, message="the template changed while the refill ran")
+    if at.now >= operation.deadline_at:
+        return Verdict(reason=Reason.DEADLINE_EXCEEDED, message="some nodes did not boot in time")
+    return None
+
+
+def _undo(at: Situation, verdict: Verdict) -> Action:
+    created = tuple(node for node in at.nodes if node.state is NodeState.CREATED)
+    planned = tuple(launch for launch in at.launches if launch.state is LaunchState.PLANNED)
+    if created or planned:
+        return Discard(nodes=created, launches=planned, reason=verdict.reason)
+    status = Status.CANCELLED if verdict.reason is Reason.CANCELLED else Status.FAILED
+    return Finish(status=status, verdict=verdict)
+
+
+def _finished(at: Situation) -> Finish:
+    """Success if anything was made. Pooled nodes are unbound, so what is still bound was lost."""
+    lost = len(at.nodes)
+    made = sum(launch.adopted for launch in at.launches)
+    if made > lost:
+        return Finish(status=Status.SUCCEEDED)
+    last = at.launches[-1]
+    node_reason = at.nodes[0].reason if at.nodes else None
+    reason = last.reason or node_reason or Reason.INTERNAL
+    message = last.message or "no warm node was made"
+    return Finish(status=Status.FAILED, verdict=Verdict(reason=reason, message=message))

@@ -1,0 +1,82 @@
+"""What a release does next, and what becomes of a node that proved to be clean."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from muster.domain import node as nodes
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node, NodeChange
+from muster.domain.operation import Operation, Status, Verdict
+from muster.domain.reasons import Reason
+from muster.domain.requests import ReleaseRequest
+from muster.domain.template import Reuse, Template
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    operation: Operation
+    request: ReleaseRequest
+    target: Operation
+    """The provision whose nodes are given back."""
+    nodes: Sequence[Node]
+    """Nodes bound to the provision at present."""
+    now: float
+
+    @property
+    def meant(self) -> list[Node]:
+        wanted = self.request.assignment_ids
+        return [node for node in self.nodes if wanted is None or node.assignment_id in wanted]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelTarget:
+    """The provision is unfinished: stop it first. If its commit wins, the release goes on from there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    status: Status
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    pass
+
+
+Action = CancelTarget | Release | Finish | Wait
+
+
+def decide(at: Situation) -> Action:
+    target = at.target
+    if target.ended:
+        running = tuple(node for node in at.meant if node.state is NodeState.RUNNING)
+        if running:
+            return Release(nodes=running)
+        if not any(node.state is NodeState.RELEASING for node in at.meant):
+            return Finish(status=Status.SUCCEEDED)
+    elif not target.committed and target.cancel_requested_at is None and target.verdict is None:
+        return CancelTarget()
+    if at.now >= at.operation.deadline_at:
+        message = "some nodes did not come back in time; they are thrown away"
+        return Finish(status=Status.FAILED, verdict=Verdict(reason=Reason.RELEASE_TIMEOUT, message=message))
+    return Wait()
+
+
+def after_detach(node: Node, template: Template, *, now: float) -> NodeChange:
+    """A releasing node proved that it is clean: back to the pool, or thrown away with the reason."""
+    overdue = node.deadline_at is not None and now >= node.deadline_at
+    if overdue:
+        return nodes.condemn(node, now=now, reason=Reason.RELEASE_TIMEOUT)
+    if node.drain:
+        return nodes.condemn(node, now=now, reason=node.reason or Reason.OPERATOR, detail="it was draining")
+    if node.revision < template.revision:
+        return nodes.condemn(node, now=now, reason=Reason.RETIRED)
+    if template.spec.reuse is Reuse.NEVER:
+        return nodes.condemn(node, now=now, reason=Reason.REUSE)
+    return nodes.clean(node, now=now, deadline_at=now + template.spec.idle_timeout)

@@ -1,0 +1,1 @@
+"""The agent's side of the server: joining, signals, heartbeats, desired state. Knows nothing of HTTP."""

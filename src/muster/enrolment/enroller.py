@@ -1,0 +1,233 @@
+"""Machines become nodes here: a join proves who they are, signals say how far they are.
+
+Every signal about a run carries its assignment, so a stale one of an earlier attempt changes nothing.
+Signals are facts, repeated until acknowledged: each is idempotent, and the answer is always the desired
+state, so that a node which is out of step learns what it should do instead.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+from muster.domain import checks, deadlines
+from muster.domain import node as nodes
+from muster.domain.desired import Desired, desired
+from muster.domain.errors import Conflict, Forbidden, Gone, NotFound, NotYet
+from muster.domain.ids import AssignmentId, NodeId
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node, NodeChange
+from muster.domain.operation import Operation
+from muster.domain.reasons import Reason
+from muster.domain.releasing import after_detach
+from muster.domain.requests import ProvisionRequest
+from muster.domain.settings import Settings
+from muster.domain.template import TemplateSpec
+from muster.enrolment.heartbeats import Heartbeats
+from muster.ports.bundle import Ports
+from muster.ports.identity import Identity
+from muster.ports.wakeups import node_topic
+
+JOIN_RETRY = 2.0
+"""Seconds after which a machine whose record doesn't exist yet asks again."""
+TRIES = 10
+DETAIL_MAX = 2000
+_OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    node_id: NodeId
+    token: str
+    """Speaks for this node only. A repeated join gives a fresh one and the old one dies."""
+    desired: Desired
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a node says about itself. Everything it says is still true when it says it again."""
+
+    booted: bool = False
+    attached: AssignmentId | None = None
+    detached: AssignmentId | None = None
+    """It holds nothing of this assignment any more: proven, or it never did."""
+    failed: str | None = None
+    """The boot failed for good, and how it ended."""
+
+
+class Enrolment:
+    def __init__(self, ports: Ports, settings: Settings) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._limits = settings.limits
+        self.heartbeats = Heartbeats(ports.store, ports.clock, flush_every=settings.flush_every)
+
+    # --- joining ----------------------------------------------------------------------------------
+
+    async def join(self, proof: str, *, key: str, boot_id: str) -> Admission:
+        """Admit a machine. `key` was made when its agent started: the same key is the same join.
+
+        Raises NotYet (its record isn't written yet), Gone (it isn't wanted: power off), Forbidden.
+        """
+        checks.text("key", key)
+        checks.text("boot_id", boot_id)
+        identity = await self._ports.verifier.verify(proof)
+        await self._check_installation(identity)
+        node = await self._store.node_by_machine(identity.provider, identity.machine_id)
+        if node is None:
+            raise await self._without_record(identity)
+        if node.state in _OVER:
+            raise Gone(f"node {node.id} is {node.state}: {node.reason or 'its time is over'}")
+        return await self._admit(node, key, boot_id)
+
+    async def _check_installation(self, identity: Identity) -> None:
+        installation = await self._store.installation()
+        if identity.installation_id != installation.id:
+            raise Forbidden(f"machine {identity.machine_id} belongs to another installation")
+
+    async def _without_record(self, identity: Identity) -> NotYet | Gone:
+        launch = await self._store.launch_by_token(identity.token)
+        if launch is not None and launch.open:
+            return NotYet(f"launch {launch.id} is not settled yet", JOIN_RETRY)
+        return Gone(f"machine {identity.machine_id} belongs to no open launch")
+
+    async def _admit(self, node: Node, key: str, boot_id: str) -> Admission:
+        now = self._ports.clock.now()
+        known = await self._store.admitted_key(node.id)
+        key_hash = hashed(key)
+        if known is not None and known != key_hash:
+            await self._condemn(node.id, Reason.DUPLICATE_JOIN, "a second machine joined as this node")
+            raise Forbidden(f"node {node.id} has joined already, with another key")
+        token = self._ports.ids.secret()
+        change = nodes.joined(node, boot_id=boot_id, now=now) if known is None else None
+        try:
+            await self._store.admit(change, node.id, key_hash=key_hash, token_hash=hashed(token))
+        except Conflict as error:
+            raise NotYet(f"node {node.id} is changing; join again", JOIN_RETRY) from error
+        self.heartbeats.beat(node.id)
+        return Admission(node_id=node.id, token=token, desired=await self.desired(node.id))
+
+    async def identify(self, token: str) -> NodeId:
+        node_id = await self._store.node_for_token(hashed(token))
+        if node_id is None:
+            raise Forbidden("unknown node token: join again")
+        return node_id
+
+    # --- heartbeats and desired state -------------------------------------------------------------
+
+    async def beat(self, node_id: NodeId) -> int:
+        """A sign of life. Returns the version of the node's record: if it moved, ask for the desired state.
+
+        Raises NotFound for an unknown node and Gone for one whose time is over.
+        """
+        node = await self._store.node(node_id)
+        if node.state is NodeState.TERMINATED:
+            raise Gone(f"node {node_id} is terminated")
+        self.heartbeats.beat(node_id)
+        return node.version
+
+    async def desired(self, node_id: NodeId) -> Desired:
+        return await self._desired(await self._store.node(node_id))
+
+    async def poll(self, node_id: NodeId, *, known: int, timeout: float) -> Desired:
+        """The desired state, as soon as the record's version isn't `known`, or after `timeout` seconds."""
+        listener = self._ports.wakeups.listen((node_topic(node_id),))
+        try:
+            node = await self._store.node(node_id)
+            if node.version == known and await listener.wait(timeout):
+                node = await self._store.node(node_id)
+        finally:
+            listener.close()
+        return await self._desired(node)
+
+    async def _desired(self, node: Node) -> Desired:
+        template = await self._template_spec(node)
+        operation = await self._operation(node)
+        max_runtime = template.max_runtime
+        if operation is not None and isinstance(operation.request, ProvisionRequest):
+            max_runtime = operation.request.max_runtime or max_runtime
+        seconds = deadlines.dead_man(
+            node, operation, template, max_runtime=max_runtime, now=self._ports.clock.now()
+        )
+        return desired(node, dead_man=seconds)
+
+    # --- signals ----------------------------------------------------------------------------------
+
+    async def report(self, node_id: NodeId, report: Report) -> Desired:
+        for _ in range(TRIES):
+            node = await self._store.node(node_id)
+            if node.state is NodeState.TERMINATED:
+                raise Gone(f"node {node_id} is terminated")
+            change = await self._change(node, report)
+            if change is None:
+                return await self._desired(node)
+            try:
+                await self._store.apply(change)
+            except Conflict:
+                continue  # first writer wins; see whether the fact is still news
+        raise NotYet(f"node {node_id} keeps changing; report again", JOIN_RETRY)
+
+    async def _change(self, node: Node, report: Report) -> NodeChange | None:
+        """The first thing in the report that is news; None when nothing is."""
+        now = self._ports.clock.now()
+        if node.state is NodeState.CREATED and not node.up:
+            return await self._boot_news(node, report, now)
+        if report.attached is not None and self._awaits(node, report.attached):
+            operation = await self._operation(node)
+            until = (operation.deadline_at if operation else now) + self._limits.after_operation
+            return nodes.attached(node, now=now, deadline_at=until)
+        if report.detached is not None and report.detached == node.assignment_id:
+            return await self._detach_news(node, now)
+        return None
+
+    async def _boot_news(self, node: Node, report: Report, now: float) -> NodeChange | None:
+        spec = await self._template_spec(node)
+        if report.booted:
+            return nodes.booted(node, now=now, deadline_at=now + deadlines.attach_timeout(spec))
+        if report.failed is not None:
+            return nodes.fail(
+                node,
+                now=now,
+                reason=Reason.BOOT_SCRIPT_FAILED,
+                deadline_at=now + spec.rescue_window,
+                detail=report.failed[:DETAIL_MAX],
+            )
+        return None
+
+    def _awaits(self, node: Node, assignment: AssignmentId) -> bool:
+        waiting = node.state in (NodeState.CREATED, NodeState.CLAIMED)
+        return waiting and node.up and not node.attached and node.assignment_id == assignment
+
+    async def _detach_news(self, node: Node, now: float) -> NodeChange | None:
+        if node.state is NodeState.RUNNING:
+            # Its work ended by itself (an ephemeral runner): the node gives itself back.
+            return nodes.release(node, now=now, deadline_at=now + self._limits.releasing)
+        if node.state is NodeState.RELEASING:
+            return after_detach(node, await self._store.template(node.template), now=now)
+        return None
+
+    async def _condemn(self, node_id: NodeId, reason: Reason, detail: str) -> None:
+        for _ in range(TRIES):
+            node = await self._store.node(node_id)
+            if node.state in _OVER:
+                return
+            try:
+                now = self._ports.clock.now()
+                await self._store.apply(nodes.condemn(node, now=now, reason=reason, detail=detail))
+            except Conflict:
+                continue
+            return
+
+    async def _template_spec(self, node: Node) -> TemplateSpec:
+        return (await self._store.template(node.template, node.revision)).spec
+
+    async def _operation(self, node: Node) -> Operation | None:
+        if node.operation_id is None:
+            return None
+        try:
+            return await self._store.operation(node.operation_id)
+        except NotFound:
+            return None
+
+
+def hashed(secret: str) -> str:
+    """Secrets are compared by hash and never stored. They are long and random, so no salt is needed."""
+    return hashlib.sha256(secret.encode()).hexdigest()

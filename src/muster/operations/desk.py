@@ -1,0 +1,117 @@
+"""The front desk: accepts requests, gives each an operation, and answers questions about it.
+
+What it acknowledged is durable. The replica that accepts an operation leases it in the same write, so it
+starts at once; if the replica dies, another one takes the lease over.
+"""
+
+from muster.domain import deadlines, showing
+from muster.domain.checks import KEY_MAX, text
+from muster.domain.deadlines import Deadline
+from muster.domain.errors import Ambiguous, InvalidRequest, NotFound
+from muster.domain.ids import OperationId
+from muster.domain.operation import Kind, Operation, Status
+from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest, Request
+from muster.domain.settings import Settings
+from muster.domain.showing import Why
+from muster.operations.cancelling import request_cancel
+from muster.operations.driver import Driver
+from muster.operations.provision import Provision
+from muster.ports.bundle import Ports
+from muster.ports.store import Pool
+
+RUN_LIST = 20
+
+
+class FrontDesk:
+    def __init__(
+        self, ports: Ports, settings: Settings, owner: str, driver: Driver, provisions: Provision
+    ) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._settings = settings
+        self._owner = owner
+        self._driver = driver
+        self._provisions = provisions
+
+    async def provision(self, request: ProvisionRequest, *, key: str | None = None) -> Operation:
+        template = await self._store.template(request.template)
+        deadline = deadlines.for_provision(
+            timeout=request.timeout,
+            queue_timeout=request.queue_timeout,
+            template=template.spec,
+            limits=self._settings.limits,
+        )
+        return await self._submit(Kind.PROVISION, request, deadline, key=key, run=request.run)
+
+    async def release(self, request: ReleaseRequest, *, key: str | None = None) -> Operation:
+        target = await self._store.operation(request.operation_id)
+        if target.kind is not Kind.PROVISION:
+            raise InvalidRequest("operation_id", target.id, f"must be a provision, not a {target.kind}")
+        known = {member.assignment_id for member in target.members}
+        for assignment in request.assignment_ids or ():
+            if assignment not in known:
+                raise NotFound(f"assignment of {target.id}", assignment)
+        deadline = deadlines.for_operation(Kind.RELEASE, template=None, limits=self._settings.limits)
+        return await self._submit(Kind.RELEASE, request, deadline, key=key, run=target.run)
+
+    async def release_run(self, run: str, *, latest: bool = False, key: str | None = None) -> Operation:
+        """By the caller's own run id: only if it had one provision, so that a late release of an earlier
+        attempt can't hit a later one; `latest` takes the newest."""
+        found = await self._store.operations(
+            kind=Kind.PROVISION, statuses=tuple(Status), run=run, after=None, limit=RUN_LIST
+        )
+        if not found.items:
+            raise NotFound("a provision of run", run)
+        if len(found.items) > 1 and not latest:
+            raise Ambiguous(run, tuple(operation.id for operation in found.items))
+        return await self.release(ReleaseRequest(operation_id=found.items[0].id), key=key)
+
+    async def refill(self, request: RefillRequest, pool: Pool) -> Operation:
+        """For the pool controller: refused with Conflict if the pool's row moved since it was read."""
+        template = await self._store.template(request.template)
+        deadline = deadlines.for_operation(Kind.REFILL, template=template.spec, limits=self._settings.limits)
+        return await self._submit(Kind.REFILL, request, deadline, key=None, run=None, pool=pool)
+
+    async def cancel(self, operation_id: OperationId) -> Operation:
+        return await request_cancel(self._store, operation_id, now=self._ports.clock.now())
+
+    async def why(self, operation_id: OperationId) -> Why:
+        """What it waits for, since when, until when."""
+        view = await self._store.view(operation_id)
+        if view.operation.kind is not Kind.PROVISION:
+            return showing.why_other(view.operation)
+        return showing.why_provision(await self._provisions.situation(view))
+
+    async def _submit(
+        self,
+        kind: Kind,
+        request: Request,
+        deadline: Deadline,
+        *,
+        key: str | None,
+        run: str | None,
+        pool: Pool | None = None,
+    ) -> Operation:
+        if key is not None:
+            text("idempotency_key", key, longest=KEY_MAX)
+        now = self._ports.clock.now()
+        leased = self._driver.has_room
+        operation = Operation(
+            id=OperationId(self._ports.ids.new("op")),
+            kind=kind,
+            request=request,
+            template=None if isinstance(request, ReleaseRequest) else request.template,
+            run=run,
+            idempotency_key=key,
+            created_at=now,
+            updated_at=now,
+            deadline_at=now + deadline.seconds,
+            deadline_source=deadline.source,
+            lease_owner=self._owner if leased else None,
+            lease_until=now + self._settings.lease if leased else 0.0,
+            epoch=1 if leased else 0,
+        )
+        stored, made = await self._store.submit(operation, pool=pool)
+        if made:
+            self._driver.take(stored)
+        return stored

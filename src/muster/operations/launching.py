@@ -1,0 +1,214 @@
+"""Provider calls for launches: make, repeat, interpret. The one place where machines come into being.
+
+A call is repeated identically until it is answered; only an answer settles the launch. Machines that came
+are adopted in the same write that settles it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from muster.domain import launch as launches
+from muster.domain.errors import ProviderError, Refused, Throttled, TokenSpent, Uncertain
+from muster.domain.ids import InstallationId, LaunchId, NodeId, OperationId, launch_id, launch_token
+from muster.domain.launch import Launch
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Binding, Node
+from muster.domain.reasons import Reason
+from muster.domain.template import RESOURCE_CLASSES, Template, UsageClass
+from muster.operations.tenure import Tenure
+from muster.ports.bundle import Ports
+from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, NodeProvider
+
+logger = logging.getLogger(__name__)
+
+REPEAT_FIRST = 1.0
+REPEAT_MOST = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Berth:
+    """What the machines of a launch become when they all came."""
+
+    bindings: Sequence[Binding]
+    """One per machine."""
+    boot_seconds: float
+    boot_source: str
+    takes_part: bool = False
+    """Fewer than asked for are welcome too."""
+
+
+def planned(
+    operation_id: OperationId,
+    ordinal: int,
+    *,
+    installation_id: InstallationId,
+    template: Template,
+    resource_class: str,
+    usage_class: UsageClass,
+    instance_types: tuple[str, ...],
+    count: int,
+    now: float,
+) -> Launch:
+    name = launch_id(operation_id, ordinal)
+    return Launch(
+        id=name,
+        operation_id=operation_id,
+        token=launch_token(installation_id, name),
+        template=template.name,
+        revision=template.revision,
+        provider=template.spec.provider,
+        resource_class=resource_class,
+        usage_class=usage_class,
+        instance_types=instance_types,
+        count=count,
+        created_at=now,
+    )
+
+
+def condemned(node_id: str, launch: Launch, machine: Machine, *, now: float, reason: Reason) -> Node:
+    """The record of a machine that came but is not wanted."""
+    return Node(
+        id=NodeId(node_id),
+        template=launch.template,
+        revision=launch.revision,
+        provider=launch.provider,
+        resource_class=launch.resource_class,
+        usage_class=machine.usage_class,
+        instance_type=machine.instance_type,
+        machine_id=machine.id,
+        launch_id=launch.id,
+        state=NodeState.TERMINATING,
+        created_at=now,
+        entered_at=now,
+        operation_id=launch.operation_id,
+        reason=reason,
+    )
+
+
+class Launcher:
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+
+    async def call(self, launch: Launch, tenure: Tenure, berth: Berth) -> None:
+        """One call, or one repeat. Returns when it is settled, or with `tenure.retry_at` set."""
+        now = self._ports.clock.now()
+        provider = self._ports.providers[launch.provider]
+        if now < tenure.retry_at:
+            return
+        if tenure.lease_until - now <= provider.call_timeout:
+            # A call must not outlive the right to write down its answer; the next renewal is near.
+            tenure.retry_at = now + 1.0
+            return
+        if tenure.spent:
+            await self._look(provider, launch, tenure, berth)
+            return
+        request = await self._request(launch)
+        calling = await self._ports.store.write_launch(
+            launch, launches.calling(launch, now=now), fence=tenure.fence
+        )
+        answer = await self._ask(provider, request, calling, tenure)
+        if answer is not None:
+            await self._settle(calling, answer, tenure, berth)
+
+    async def _look(self, provider: NodeProvider, launch: Launch, tenure: Tenure, berth: Berth) -> None:
+        """The call happened and its answer is lost: the machines tell it, once all must be visible."""
+        now = self._ports.clock.now()
+        tenure.retry_at = now + 2 * REPEAT_FIRST
+        try:
+            async with asyncio.timeout(provider.call_timeout):
+                machines = tuple(await provider.find(launch.token))
+        except (ProviderError, TimeoutError):
+            return
+        if len(machines) >= launch.count:
+            await self._settle(launch, LaunchAnswer(machines=machines), tenure, berth)
+        elif not launches.may_surprise(
+            launch,
+            now=now,
+            call_timeout=provider.call_timeout,
+            visibility_window=provider.visibility_window,
+        ):
+            answer = LaunchAnswer(machines=machines, reason=Reason.PARTIAL_LAUNCH)
+            await self._settle(launch, answer, tenure, berth)
+
+    async def _request(self, launch: Launch) -> LaunchRequest:
+        store = self._ports.store
+        template = await store.template(launch.template, launch.revision)
+        installation = await store.installation()
+        return LaunchRequest(
+            token=launch.token,
+            launch_id=launch.id,
+            installation_id=installation.id,
+            template=template.spec,
+            revision=launch.revision,
+            resource_class=RESOURCE_CLASSES[launch.resource_class],
+            usage_class=launch.usage_class,
+            instance_types=launch.instance_types,
+            count=launch.count,
+        )
+
+    async def _ask(
+        self, provider: NodeProvider, request: LaunchRequest, launch: Launch, tenure: Tenure
+    ) -> LaunchAnswer | None:
+        """The provider's answer; None if there is none yet, with the time of the next try set."""
+        try:
+            async with asyncio.timeout(provider.call_timeout):
+                return await provider.launch(request)
+        except Throttled as error:
+            pause = error.retry_after
+        except Refused as error:
+            return LaunchAnswer(machines=(), reason=error.reason, message=str(error))
+        except TokenSpent:
+            tenure.spent = True
+            return None
+        except (Uncertain, TimeoutError, ProviderError) as error:
+            logger.info("launch unanswered", extra={"launch_id": launch.id, "error": repr(error)})
+            pause = min(REPEAT_FIRST * 2 ** min(launch.calls, 10), REPEAT_MOST)
+        tenure.retry_at = self._ports.clock.now() + pause * (1 + self._ports.ids.jitter() / 4)
+        return None
+
+    async def _settle(self, launch: Launch, answer: LaunchAnswer, tenure: Tenure, berth: Berth) -> None:
+        now = self._ports.clock.now()
+        got = len(answer.machines)
+        complete = got >= launch.count
+        if complete or (berth.takes_part and got):
+            wanted, surplus, reason = answer.machines[: launch.count], answer.machines[launch.count :], None
+        else:
+            wanted, surplus = (), answer.machines
+            reason = answer.reason or (Reason.PARTIAL_LAUNCH if got else Reason.CAPACITY)
+        nodes = [
+            self._created(launch, machine, binding, berth, now=now)
+            for machine, binding in zip(wanted, berth.bindings, strict=False)
+        ]
+        nodes += [
+            condemned(self._ports.ids.new("node"), launch, machine, now=now, reason=Reason.PARTIAL_LAUNCH)
+            for machine in surplus
+        ]
+        message = "" if reason is None else answer.message or f"the provider gave {got} of {launch.count}"
+        after = launches.settled(launch, now=now, adopted=len(nodes), reason=reason, message=message)
+        await self._ports.store.settle(launch, after, nodes, fence=tenure.fence, now=now)
+
+    def _created(
+        self, launch: Launch, machine: Machine, binding: Binding, berth: Berth, *, now: float
+    ) -> Node:
+        return Node(
+            id=NodeId(self._ports.ids.new("node")),
+            template=launch.template,
+            revision=launch.revision,
+            provider=launch.provider,
+            resource_class=launch.resource_class,
+            usage_class=machine.usage_class,
+            instance_type=machine.instance_type,
+            machine_id=machine.id,
+            launch_id=LaunchId(launch.id),
+            state=NodeState.CREATED,
+            created_at=now,
+            entered_at=now,
+            deadline_at=now + berth.boot_seconds,
+            deadline_source=berth.boot_source,
+            operation_id=binding.operation_id,
+            assignment_id=binding.assignment_id,
+            run=binding.run,
+            owner=binding.owner,
+        )

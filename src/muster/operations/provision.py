@@ -1,0 +1,271 @@
+"""A provision: reuse first, create the rest, all or nothing.
+
+Carries out what `domain.provisioning.decide` says, one action at a time; each action is one guarded write
+(or a bundle of independent ones), so a crash between any two is just another state to decide from.
+"""
+
+import asyncio
+
+from muster.domain import deadlines, showing
+from muster.domain import launch as launches
+from muster.domain import node as nodes
+from muster.domain import operation as operations
+from muster.domain.errors import CapReached, IllegalTransition, LeaseLost
+from muster.domain.ids import AssignmentId
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Binding, Node
+from muster.domain.operation import Operation, OperationChange, Status, Verdict
+from muster.domain.progress import Progress
+from muster.domain.provisioning import (
+    CANCELLED,
+    Acquire,
+    Bury,
+    Call,
+    Commit,
+    Finish,
+    GiveUp,
+    HandOver,
+    Queue,
+    RollBack,
+    Situation,
+    Wait,
+    decide,
+    demand,
+    waiting_for,
+)
+from muster.domain.reasons import Reason
+from muster.domain.requests import ProvisionRequest
+from muster.domain.settings import Settings
+from muster.operations.launching import Berth, Launcher, planned
+from muster.operations.room import Room
+from muster.operations.tenure import Next, Tenure
+from muster.ports.bundle import Ports
+from muster.ports.store import OperationView
+from muster.ports.wakeups import ROOM
+
+
+class Provision:
+    def __init__(self, ports: Ports, settings: Settings, launcher: Launcher) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._settings = settings
+        self._limits = settings.limits
+        self._launcher = launcher
+        self._room = Room(ports, settings)
+
+    async def advance(self, tenure: Tenure) -> Next | None:
+        view = await self._store.view(tenure.operation_id)
+        if view.operation.epoch != tenure.fence.epoch:
+            raise LeaseLost(f"operation {tenure.operation_id} was taken over")
+        if view.operation.ended:
+            return None
+        at = await self.situation(view)
+        match decide(at):
+            case Queue(until=until):
+                return await self._queue(at, until, tenure)
+            case Acquire() as wanted:
+                return await self._acquire(at, wanted, tenure)
+            case Call(launch=launch):
+                await self._publish(at, tenure)
+                await self._launcher.call(launch, tenure, self._berth(at, launch.count))
+                return Next(at=min(tenure.retry_at, at.operation.deadline_at))
+            case Bury(nodes=dead):
+                await self._bury(dead, at, tenure)
+            case Commit(members=members):
+                progress = showing.at_step(showing.PROVISION_STEPS, 4, parts=showing.chips(at.held))
+                await self._write(operations.committed(at.operation, members, progress, now=at.now), tenure)
+            case HandOver(nodes=ready):
+                await self._hand_over(ready, at, tenure)
+            case GiveUp(verdict=verdict):
+                await self._write(operations.failing(at.operation, verdict, now=at.now), tenure)
+            case RollBack() as undo:
+                await self._roll_back(undo, at, tenure)
+            case Finish() as end:
+                await self._finish(end, at, tenure)
+                return None
+            case Wait():
+                return await self._wait(at, tenure)
+        return Next(at=at.now)
+
+    async def situation(self, view: OperationView) -> Situation:
+        request = view.operation.request
+        if not isinstance(request, ProvisionRequest):
+            raise IllegalTransition(f"operation {view.operation.id} is not a provision")
+        return Situation(
+            operation=view.operation,
+            request=request,
+            template=await self._store.template(request.template),
+            nodes=view.nodes,
+            launches=view.launches,
+            seen=view.seen,
+            ahead=view.ahead,
+            now=self._ports.clock.now(),
+            limits=self._limits,
+        )
+
+    # --- acquiring --------------------------------------------------------------------------------
+
+    async def _acquire(self, at: Situation, wanted: Acquire, tenure: Tenure) -> Next:
+        if at.ahead:
+            return await self._line_up(at, f"{at.ahead} older requests wait for room", tenure)
+        kind = demand(at.request, at.template)
+        claimed = await self._store.claim(
+            kind,
+            self._bindings(at, wanted.count),
+            fence=tenure.fence,
+            seen_since=at.now - self._limits.stale_after,
+            now=at.now,
+            deadline_at=at.now + deadlines.attach_timeout(at.template.spec),
+        )
+        missing = wanted.count - len(claimed)
+        if not missing:
+            return Next(at=at.now)
+        installation = await self._store.installation()
+        launch = planned(
+            at.operation.id,
+            len(at.launches) + 1,
+            installation_id=installation.id,
+            template=at.template,
+            resource_class=kind.resource_class,
+            usage_class=wanted.usage_class,
+            instance_types=kind.instance_types,
+            count=missing,
+            now=at.now,
+        )
+        try:
+            await self._store.reserve(
+                launch,
+                cap=at.template.spec.max_nodes,
+                total_cap=installation.max_nodes,
+                fence=tenure.fence,
+            )
+        except CapReached as short:
+            if await self._room.make(kind, short, now=at.now):
+                await self._publish(at, tenure, keep_place=True)
+                return Next(at=at.now + self._settings.poll_every, also=ROOM)
+            return await self._line_up(at, str(short), tenure, claimed=tuple(claimed))
+        return Next(at=at.now)
+
+    async def _line_up(
+        self, at: Situation, message: str, tenure: Tenure, claimed: tuple[Node, ...] = ()
+    ) -> Next:
+        """No room now. Into the queue with empty hands, or give up."""
+        held = (*at.held, *claimed)
+        patient = at.now < at.operation.created_at + at.request.queue_timeout
+        if not patient or any(node.state is NodeState.CREATED for node in held):
+            verdict = Verdict(reason=Reason.CAP_REACHED, message=message)
+            await self._write(operations.failing(at.operation, verdict, now=at.now), tenure)
+            return Next(at=at.now)
+        await asyncio.gather(*(self._let_go(node, at, Reason.CAP_REACHED, tenure) for node in held))
+        progress = showing.at_step(showing.PROVISION_STEPS, 1, message=message)
+        # Letting go moved the operation's version: read it again rather than guess.
+        fresh = await self._store.operation(at.operation.id)
+        await self._write(operations.queued(fresh, progress, now=at.now), tenure)
+        return Next(at=at.now + self._settings.poll_every, also=ROOM)
+
+    async def _queue(self, at: Situation, until: float, tenure: Tenure) -> Next:
+        kind = demand(at.request, at.template)
+        if not at.ahead and await self._room.suffices(kind, at.template, at.request.count, now=at.now):
+            await self._write(operations.resumed(at.operation, now=at.now), tenure)
+            return Next(at=at.now)
+        await self._publish_queued(at, tenure)
+        return Next(at=min(until, at.now + self._settings.poll_every), also=ROOM)
+
+    def _bindings(self, at: Situation, count: int) -> list[Binding]:
+        return [
+            Binding(
+                operation_id=at.operation.id,
+                assignment_id=AssignmentId(self._ports.ids.new("as")),
+                run=at.request.run,
+                owner=at.request.owner,
+            )
+            for _ in range(count)
+        ]
+
+    def _berth(self, at: Situation, count: int) -> Berth:
+        boot = deadlines.resolve_boot(
+            timeout=at.request.timeout, template=at.template.spec, limits=self._limits
+        )
+        return Berth(bindings=self._bindings(at, count), boot_seconds=boot.seconds, boot_source=boot.source)
+
+    # --- after the commit -------------------------------------------------------------------------
+
+    async def _hand_over(self, ready: tuple[Node, ...], at: Situation, tenure: Tenure) -> None:
+        committed_at = at.operation.committed_at or at.now
+        until = committed_at + (at.request.max_runtime or at.template.spec.max_runtime)
+        changes = [nodes.hand_over(node, now=at.now, deadline_at=until) for node in ready]
+        await asyncio.gather(*(self._store.apply(change, fence=tenure.fence) for change in changes))
+
+    async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:
+        operation = at.operation
+        progress: Progress | None = None
+        result = ""
+        if end.status is Status.SUCCEEDED:
+            result = f"{len(operation.members)} nodes for {at.request.run}"
+            progress = showing.completed(showing.PROVISION_STEPS, result, at.nodes)
+        change = operations.ended(
+            operation, end.status, now=at.now, progress=progress, verdict=end.verdict, result=result
+        )
+        await self._write(change, tenure)
+
+    # --- rollback ---------------------------------------------------------------------------------
+
+    async def _roll_back(self, undo: RollBack, at: Situation, tenure: Tenure) -> None:
+        reason = (at.operation.verdict or CANCELLED).reason
+        for launch in undo.launches:
+            gone = launches.abandoned(launch, now=at.now, reason=reason)
+            await self._store.write_launch(launch, gone, fence=tenure.fence)
+        await asyncio.gather(*(self._let_go(node, at, reason, tenure) for node in undo.nodes))
+
+    async def _let_go(self, node: Node, at: Situation, reason: Reason, tenure: Tenure) -> None:
+        """Back to the pool by way of `releasing` if it is up and may serve again; else away with it."""
+        if node.up and at.template.spec.pools and not node.drain:
+            until = at.now + self._limits.releasing
+            change = nodes.release(node, now=at.now, deadline_at=until, reason=reason)
+        else:
+            change = nodes.condemn(node, now=at.now, reason=reason)
+        await self._store.apply(change, fence=tenure.fence)
+
+    async def _bury(self, dead: tuple[Node, ...], at: Situation, tenure: Tenure) -> None:
+        for node in dead:
+            change = nodes.condemn(node, now=at.now, reason=Reason.HEARTBEAT_LOST)
+            await self._store.apply(change, fence=tenure.fence)
+
+    # --- showing ----------------------------------------------------------------------------------
+
+    async def _wait(self, at: Situation, tenure: Tenure) -> Next:
+        due = await self._publish(at, tenure)
+        return Next(at=min(due, at.operation.deadline_at, at.now + self._settings.poll_every))
+
+    async def _publish(self, at: Situation, tenure: Tenure, *, keep_place: bool = False) -> float:
+        """Show where it stands, if that changed and the last publish isn't too recent. Returns when to
+        publish at the latest."""
+        operation = at.operation
+        progress = showing.of_provision(at)
+        leaving_queue = operation.queued_since is not None and not keep_place
+        if _same(progress, operation.progress) and operation.status is Status.RUNNING and not leaving_queue:
+            return operation.deadline_at
+        due = tenure.published_at + self._settings.publish_every
+        if at.now < due and not leaving_queue:
+            return due
+        tenure.published_at = at.now
+        change = operations.progressed(operation, progress, now=at.now, keep_place=keep_place)
+        await self._write(change, tenure)
+        return operation.deadline_at
+
+    async def _publish_queued(self, at: Situation, tenure: Tenure) -> None:
+        message = waiting_for(at)
+        shown = at.operation.progress
+        if shown is not None and shown.message == message:
+            return
+        progress = showing.at_step(showing.PROVISION_STEPS, 1, message=message)
+        await self._write(operations.queued(at.operation, progress, now=at.now), tenure)
+
+    async def _write(self, change: OperationChange, tenure: Tenure) -> Operation:
+        return await self._store.write_operation(change, fence=tenure.fence)
+
+
+def _same(new: Progress, shown: Progress | None) -> bool:
+    if shown is None:
+        return False
+    return (new.step, new.message, new.parts) == (shown.step, shown.message, shown.parts)

@@ -1,0 +1,134 @@
+"""A refill: warm nodes for a pool. Takes part of what it asked for, fails without harm."""
+
+import asyncio
+
+from muster.domain import deadlines, showing
+from muster.domain import launch as launches
+from muster.domain import node as nodes
+from muster.domain import operation as operations
+from muster.domain.errors import CapReached, IllegalTransition, LeaseLost
+from muster.domain.node import Binding, Node
+from muster.domain.operation import Operation, Status, Verdict
+from muster.domain.progress import Progress
+from muster.domain.reasons import Reason
+from muster.domain.refilling import Call, Discard, Finish, Launching, PoolIn, Situation, Wait, decide
+from muster.domain.requests import RefillRequest
+from muster.domain.settings import Settings
+from muster.operations.launching import Berth, Launcher, planned
+from muster.operations.room import Room
+from muster.operations.tenure import Next, Tenure
+from muster.ports.bundle import Ports
+
+
+class Refill:
+    def __init__(self, ports: Ports, settings: Settings, launcher: Launcher) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._settings = settings
+        self._launcher = launcher
+        self._room = Room(ports, settings)
+
+    async def advance(self, tenure: Tenure) -> Next | None:
+        view = await self._store.view(tenure.operation_id)
+        operation = view.operation
+        if operation.epoch != tenure.fence.epoch:
+            raise LeaseLost(f"operation {tenure.operation_id} was taken over")
+        if operation.ended:
+            return None
+        request = operation.request
+        if not isinstance(request, RefillRequest):
+            raise IllegalTransition(f"operation {operation.id} is not a refill")
+        at = Situation(
+            operation=operation,
+            request=request,
+            template=await self._store.template(request.template),
+            nodes=view.nodes,
+            launches=view.launches,
+            now=self._ports.clock.now(),
+        )
+        match decide(at):
+            case Launching(count=count):
+                return await self._launch(at, count, tenure)
+            case Call(launch=launch):
+                await self._publish(at, 1, f"waiting for {launch.provider} to answer", tenure)
+                await self._launcher.call(launch, tenure, self._berth(at, launch.count))
+                return Next(at=min(tenure.retry_at, operation.deadline_at))
+            case PoolIn(nodes=up):
+                await self._pool_in(up, at, tenure)
+            case Discard() as discard:
+                await self._discard(discard, at, tenure)
+            case Finish() as end:
+                await self._finish(end, at, tenure)
+                return None
+            case Wait():
+                await self._publish(at, 2, "waiting for nodes to boot", tenure)
+                return Next(at=min(at.now + self._settings.poll_every, operation.deadline_at))
+        return Next(at=at.now)
+
+    async def _launch(self, at: Situation, count: int, tenure: Tenure) -> Next:
+        """As many as there is room for. A refill never makes room at the cost of others."""
+        room = await self._room.left(at.template)
+        installation = await self._store.installation()
+        spec = at.template.spec
+        launch = planned(
+            at.operation.id,
+            1,
+            installation_id=installation.id,
+            template=at.template,
+            resource_class=spec.resource_class,
+            usage_class=spec.usage[0],
+            instance_types=spec.instance_types,
+            count=max(1, min(count, room)),
+            now=at.now,
+        )
+        try:
+            await self._store.reserve(
+                launch, cap=spec.max_nodes, total_cap=installation.max_nodes, fence=tenure.fence
+            )
+        except CapReached as short:
+            verdict = Verdict(reason=Reason.CAP_REACHED, message=str(short))
+            change = operations.failing(at.operation, verdict, now=at.now)
+            await self._store.write_operation(change, fence=tenure.fence)
+        return Next(at=at.now)
+
+    def _berth(self, at: Situation, count: int) -> Berth:
+        boot = deadlines.resolve_boot(timeout=None, template=at.template.spec, limits=self._settings.limits)
+        waiting = Binding(operation_id=at.operation.id, assignment_id=None, run=None, owner=None)
+        return Berth(
+            bindings=[waiting] * count,
+            boot_seconds=boot.seconds,
+            boot_source=boot.source,
+            takes_part=True,
+        )
+
+    async def _pool_in(self, up: tuple[Node, ...], at: Situation, tenure: Tenure) -> None:
+        until = at.now + at.template.spec.idle_timeout
+        changes = [nodes.pool_in(node, now=at.now, deadline_at=until) for node in up]
+        await asyncio.gather(*(self._store.apply(change, fence=tenure.fence) for change in changes))
+
+    async def _discard(self, discard: Discard, at: Situation, tenure: Tenure) -> None:
+        for launch in discard.launches:
+            gone = launches.abandoned(launch, now=at.now, reason=discard.reason)
+            await self._store.write_launch(launch, gone, fence=tenure.fence)
+        changes = [nodes.condemn(node, now=at.now, reason=discard.reason) for node in discard.nodes]
+        await asyncio.gather(*(self._store.apply(change, fence=tenure.fence) for change in changes))
+
+    async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:
+        progress: Progress | None = None
+        if end.status is Status.SUCCEEDED:
+            progress = showing.completed(showing.REFILL_STEPS, "warm nodes are ready", ())
+        change = operations.ended(
+            at.operation, end.status, now=at.now, progress=progress, verdict=end.verdict
+        )
+        await self._store.write_operation(change, fence=tenure.fence)
+
+    async def _publish(self, at: Situation, step: int, message: str, tenure: Tenure) -> None:
+        operation: Operation = at.operation
+        shown = operation.progress
+        unchanged = shown is not None and (shown.step, shown.message) == (step, message)
+        if unchanged or at.now < tenure.published_at + self._settings.publish_every:
+            return
+        tenure.published_at = at.now
+        progress = showing.at_step(showing.REFILL_STEPS, step, message=message, parts=showing.chips(at.nodes))
+        change = operations.progressed(operation, progress, now=at.now)
+        await self._store.write_operation(change, fence=tenure.fence)

@@ -1,0 +1,105 @@
+"""A release: take the nodes of a provision back, and wait until each is clean or thrown away.
+
+The nodes prove that they are clean to the enrolment, which pools or condemns them; this operation only
+starts it and waits. A release of an unfinished provision cancels it first.
+"""
+
+import asyncio
+
+from muster.domain import node as nodes
+from muster.domain import operation as operations
+from muster.domain import showing
+from muster.domain.errors import Conflict, IllegalTransition, LeaseLost, NotCancellable
+from muster.domain.node import Node
+from muster.domain.operation import Status
+from muster.domain.progress import Progress
+from muster.domain.releasing import CancelTarget, Finish, Release, Situation, Wait, decide
+from muster.domain.requests import ReleaseRequest
+from muster.domain.settings import Settings
+from muster.operations.cancelling import request_cancel
+from muster.operations.tenure import Next, Tenure
+from muster.ports.bundle import Ports
+from muster.ports.wakeups import operation_topic
+
+
+class Releasing:
+    def __init__(self, ports: Ports, settings: Settings) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._settings = settings
+
+    async def advance(self, tenure: Tenure) -> Next | None:
+        operation = await self._store.operation(tenure.operation_id)
+        if operation.epoch != tenure.fence.epoch:
+            raise LeaseLost(f"operation {tenure.operation_id} was taken over")
+        if operation.ended:
+            return None
+        request = operation.request
+        if not isinstance(request, ReleaseRequest):
+            raise IllegalTransition(f"operation {operation.id} is not a release")
+        target = await self._store.view(request.operation_id)
+        at = Situation(
+            operation=operation,
+            request=request,
+            target=target.operation,
+            nodes=target.nodes,
+            now=self._ports.clock.now(),
+        )
+        match decide(at):
+            case CancelTarget():
+                await self._cancel(at)
+            case Release(nodes=running):
+                await self._release(running, at, tenure)
+            case Finish() as end:
+                await self._finish(end, at, tenure)
+                return None
+            case Wait():
+                await self._publish(at, tenure)
+        return Next(
+            at=min(at.now + self._settings.poll_every, operation.deadline_at),
+            also=operation_topic(request.operation_id),
+        )
+
+    async def _cancel(self, at: Situation) -> None:
+        try:
+            await request_cancel(self._store, at.target.id, now=at.now)
+        except NotCancellable:
+            return  # its commit won: the release goes on from there
+
+    async def _release(self, running: tuple[Node, ...], at: Situation, tenure: Tenure) -> None:
+        until = at.now + self._settings.limits.releasing
+        await asyncio.gather(*(self._take_back(node, until, at.now, tenure) for node in running))
+
+    async def _take_back(self, node: Node, until: float, now: float, tenure: Tenure) -> None:
+        change = nodes.release(node, now=now, deadline_at=until)
+        try:
+            await self._store.apply(change, fence=tenure.fence)
+        except LeaseLost:
+            raise
+        except Conflict:
+            return  # released or condemned by somebody else: either way it is on its way back
+
+    async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:
+        progress: Progress | None = None
+        if end.status is Status.SUCCEEDED:
+            progress = showing.completed(showing.RELEASE_STEPS, "all nodes are back", ())
+        change = operations.ended(
+            at.operation, end.status, now=at.now, progress=progress, verdict=end.verdict
+        )
+        await self._store.write_operation(change, fence=tenure.fence)
+
+    async def _publish(self, at: Situation, tenure: Tenure) -> None:
+        waiting = "for the provision to stop" if not at.target.ended else "until the nodes are clean"
+        progress = showing.at_step(
+            showing.RELEASE_STEPS,
+            2 if at.target.ended else 1,
+            message=f"waiting {waiting}",
+            parts=showing.chips(at.meant),
+        )
+        shown = at.operation.progress
+        unchanged = shown is not None and (shown.step, shown.message) == (progress.step, progress.message)
+        if unchanged or at.now < tenure.published_at + self._settings.publish_every:
+            return
+        tenure.published_at = at.now
+        change = operations.progressed(at.operation, progress, now=at.now)
+        await self._store.write_operation(change, fence=tenure.fence)

@@ -1,0 +1,47 @@
+"""The time during which this replica drives one operation: its right to write, and its pacing.
+
+Owns nothing that must survive: whoever takes over starts a new tenure and derives all else from the store.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from muster.domain.ids import OperationId
+from muster.domain.operation import Fence
+
+
+@dataclass(slots=True, kw_only=True)
+class Tenure:
+    fence: Fence
+    lease_until: float
+    """Moved by the driver's renewals."""
+    published_at: float
+    retry_at: float = 0.0
+    """No provider call for this operation before then."""
+    spent: bool = False
+    """The provider said that the launch's token was used: look for its machines, don't call again."""
+
+    @property
+    def operation_id(self) -> OperationId:
+        return self.fence.operation_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Next:
+    """When to look again if nobody wakes us."""
+
+    at: float
+    also: str | None = None
+    """Another topic that may wake it, beside its own."""
+
+
+class Workflow(Protocol):
+    """One kind of operation."""
+
+    async def advance(self, tenure: Tenure) -> Next | None:
+        """Look at everything the operation holds, do the one next thing, say when to look again.
+
+        None: it has ended. Raises LeaseLost (stop driving), Conflict (look again at once),
+        StoreUnavailable (look again later).
+        """
+        ...

@@ -1,0 +1,66 @@
+"""One replica of the control plane, composed from its ports. Names no adapter."""
+
+import asyncio
+
+from muster.controllers.auditor import Auditor
+from muster.controllers.deadlines import Sweep
+from muster.controllers.duties import Duties, Duty
+from muster.controllers.launches import ForsakenLaunches
+from muster.controllers.orphans import Orphans
+from muster.controllers.pool import PoolKeeper
+from muster.controllers.pruner import Pruner
+from muster.controllers.reaper import Reaper
+from muster.controllers.vanished import Vanished
+from muster.domain.operation import Kind
+from muster.domain.settings import Settings
+from muster.enrolment.enroller import Enrolment
+from muster.operations.desk import FrontDesk
+from muster.operations.driver import Driver
+from muster.operations.launching import Launcher
+from muster.operations.provision import Provision
+from muster.operations.refill import Refill
+from muster.operations.release import Releasing
+from muster.ports.bundle import Ports
+
+__all__ = ["ControlPlane", "Ports"]
+
+
+class ControlPlane:
+    """`owner` names this replica in leases: unique among replicas, and new after every start."""
+
+    def __init__(self, ports: Ports, *, owner: str, settings: Settings | None = None) -> None:
+        settings = settings or Settings()
+        launcher = Launcher(ports)
+        provisions = Provision(ports, settings, launcher)
+        self._driver = Driver(
+            ports,
+            settings,
+            owner,
+            {
+                Kind.PROVISION: provisions,
+                Kind.RELEASE: Releasing(ports, settings),
+                Kind.REFILL: Refill(ports, settings, launcher),
+            },
+        )
+        self.desk = FrontDesk(ports, settings, owner, self._driver, provisions)
+        self.enrolment = Enrolment(ports, settings)
+        self._duties = Duties(
+            ports,
+            owner,
+            (
+                Duty(name="deadlines", every=10.0, work=Sweep(ports, settings)),
+                Duty(name="reaper", every=5.0, work=Reaper(ports, settings)),
+                Duty(name="launches", every=10.0, work=ForsakenLaunches(ports)),
+                Duty(name="pool", every=10.0, work=PoolKeeper(ports, settings, self.desk)),
+                Duty(name="orphans", every=60.0, work=Orphans(ports, settings)),
+                Duty(name="vanished", every=60.0, work=Vanished(ports, settings)),
+                Duty(name="auditor", every=300.0, work=Auditor(ports)),
+                Duty(name="pruner", every=3600.0, work=Pruner(ports, settings)),
+            ),
+        )
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._driver.run())
+            group.create_task(self._duties.run())
+            group.create_task(self.enrolment.heartbeats.run())
