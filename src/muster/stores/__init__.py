@@ -1,0 +1,1 @@
+"""Adapters of the store port, and what they share: sql (SQLite; PostgreSQL joins it)."""

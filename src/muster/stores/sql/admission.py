@@ -1,0 +1,34 @@
+"""Credentials of nodes: hashes alone, one key per node for ever, one token at a time."""
+
+from muster.domain.errors import Conflict
+from muster.domain.ids import NodeId
+from muster.domain.node import NodeChange
+from muster.stores.sql import nodes
+from muster.stores.sql.tx import Tx
+
+
+def admit(tx: Tx, change: NodeChange | None, node_id: NodeId, *, key_hash: str, token_hash: str) -> None:
+    key = admitted_key(tx, node_id)
+    if key is not None and key != key_hash:
+        raise Conflict(f"cannot admit node {node_id}: another key was admitted before")
+    if change is not None:
+        nodes.apply(tx, change, fence=None)
+    elif key is None:
+        raise Conflict(f"cannot renew the token of node {node_id}: it never joined")
+    tx.change(
+        """
+        INSERT INTO credentials (node_id, key_hash, token_hash) VALUES (:node_id, :key_hash, :token_hash)
+        ON CONFLICT (node_id) DO UPDATE SET token_hash = excluded.token_hash
+        """,
+        {"node_id": node_id, "key_hash": key_hash, "token_hash": token_hash},
+    )
+
+
+def admitted_key(tx: Tx, node_id: NodeId) -> str | None:
+    rows = tx.execute("SELECT key_hash FROM credentials WHERE node_id = :id", {"id": node_id})
+    return rows[0][0] if rows else None
+
+
+def node_for_token(tx: Tx, token_hash: str) -> NodeId | None:
+    rows = tx.execute("SELECT node_id FROM credentials WHERE token_hash = :token", {"token": token_hash})
+    return NodeId(rows[0][0]) if rows else None

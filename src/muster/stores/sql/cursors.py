@@ -1,0 +1,43 @@
+"""Opaque cursors: where a list goes on.
+
+Owns their text. A cursor says which list it belongs to and is sealed by a checksum, so that one from another
+list, another store or a typing error is refused by name instead of silently skipping records.
+"""
+
+import base64
+import binascii
+import json
+import zlib
+from typing import Any
+
+from muster.domain.errors import InvalidRequest
+from muster.ports.store import Cursor
+
+_RULE = "must be a cursor that this list gave; leave it out to start from the beginning"
+
+
+def encode(kind: str, *place: float | str) -> Cursor:
+    body = json.dumps([kind, *place], separators=(",", ":")).encode()
+    sealed = zlib.crc32(body).to_bytes(4, "big") + body
+    return Cursor(base64.urlsafe_b64encode(sealed).decode().rstrip("="))
+
+
+def decode(kind: str, cursor: Cursor, *types: type) -> tuple[Any, ...]:
+    place = _opened(cursor)
+    if place is None or len(place) != len(types) + 1 or place[0] != kind:
+        raise InvalidRequest("cursor", cursor, _RULE)
+    if not all(isinstance(value, cls) for value, cls in zip(place[1:], types, strict=True)):
+        raise InvalidRequest("cursor", cursor, _RULE)
+    return tuple(place[1:])
+
+
+def _opened(cursor: str) -> list[Any] | None:
+    try:
+        sealed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        body = sealed[4:]
+        if zlib.crc32(body).to_bytes(4, "big") != sealed[:4]:
+            return None
+        place = json.loads(body)
+    except (binascii.Error, ValueError):
+        return None
+    return place if isinstance(place, list) else None

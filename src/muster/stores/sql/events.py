@@ -1,0 +1,84 @@
+"""The event log: appended in the transaction of the write that it tells of, read by cursor.
+
+An event's number gives its id and its place. One writer at a time gives numbers in the order of commits, so a
+reader that has seen number n has seen everything before it. (PostgreSQL commits out of order: docs/adr/0003.)
+"""
+
+from collections.abc import Sequence
+
+from muster.domain.events import Draft, Entity, Event
+from muster.domain.ids import EventId, OperationId
+from muster.domain.plain import Plain
+from muster.domain.reasons import Reason
+from muster.ports.store import Cursor, Page
+from muster.stores.announcing import Written
+from muster.stores.sql import cursors
+from muster.stores.sql.rows import from_json, to_json
+from muster.stores.sql.tx import Row, Tx
+
+_COLUMNS = "seq, at, entity, entity_id, version, name, changes, detail"
+_ENTITIES = {entity.value: entity for entity in Entity}
+
+APPEND = """
+    INSERT INTO events (at, entity, entity_id, version, name, changes, detail)
+    VALUES (:at, :entity, :entity_id, :version, :name, :changes, :detail)
+"""
+FEED = f"SELECT {_COLUMNS} FROM events WHERE seq > :seq ORDER BY seq LIMIT :limit"
+FEED_OF_ENTITY = f"""
+    SELECT {_COLUMNS} FROM events WHERE entity_id = :entity_id AND seq > :seq ORDER BY seq LIMIT :limit
+"""
+
+
+def append(tx: Tx, draft: Draft, *, at: float, operations: Sequence[OperationId] = ()) -> None:
+    tx.change(
+        APPEND,
+        {
+            "at": at,
+            "entity": draft.entity.value,
+            "entity_id": draft.entity_id,
+            "version": draft.version,
+            "name": draft.name,
+            "changes": to_json(draft.changes),
+            "detail": draft.detail,
+        },
+    )
+    tx.written.append(Written(draft=draft, operation_ids=tuple(operations)))
+
+
+def note(tx: Tx, entity_id: str, name: str, *, reason: Reason | None, detail: str, now: float) -> None:
+    changes: dict[str, Plain] = {} if reason is None else {"reason": reason.value}
+    announce(tx, entity_id, name, changes=changes, detail=detail, now=now)
+
+
+def announce(
+    tx: Tx, entity_id: str, name: str, *, changes: dict[str, Plain], detail: str = "", now: float
+) -> None:
+    """An event of the installation, which has no version of its own."""
+    draft = Draft(
+        entity=Entity.INSTALLATION, entity_id=entity_id, version=0, name=name, changes=changes, detail=detail
+    )
+    append(tx, draft, at=now)
+
+
+def feed(tx: Tx, *, after: Cursor | None, limit: int, entity_id: str | None) -> Page[Event]:
+    seq = 0 if after is None else cursors.decode("events", after, int)[0]
+    if entity_id is None:
+        rows = tx.execute(FEED, {"seq": seq, "limit": limit})
+    else:
+        rows = tx.execute(FEED_OF_ENTITY, {"seq": seq, "limit": limit, "entity_id": entity_id})
+    last = rows[-1][0] if rows else seq
+    return Page(items=tuple(_event(row) for row in rows), next=cursors.encode("events", last))
+
+
+def _event(row: Row) -> Event:
+    seq, at, entity, entity_id, version, name, changes, detail = row
+    return Event(
+        id=EventId(f"ev-{seq}"),
+        at=at,
+        entity=_ENTITIES[entity],
+        entity_id=entity_id,
+        version=version,
+        name=name,
+        changes=from_json(changes),
+        detail=detail,
+    )

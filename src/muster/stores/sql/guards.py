@@ -1,0 +1,65 @@
+"""The conditions that a write carries, checked in its own transaction.
+
+Owns the three guards: the record's version, the operation's epoch (fence), and whether the node's operation
+is committed. Each refuses by raising, which undoes the whole write.
+"""
+
+from typing import Protocol, TypeVar
+
+from muster.domain.errors import Conflict, LeaseLost
+from muster.domain.node import OperationGuard
+from muster.domain.operation import Fence
+from muster.stores.sql.rows import Codec
+from muster.stores.sql.tx import Tx
+
+EPOCH = "SELECT epoch FROM operations WHERE id = :id"
+
+
+class Record(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+
+
+R = TypeVar("R", bound=Record)
+
+
+def hold(tx: Tx, fence: Fence | None) -> None:
+    if fence is None:
+        return
+    rows = tx.execute(EPOCH, {"id": fence.operation_id})
+    if not rows or rows[0][0] != fence.epoch:
+        raise LeaseLost(
+            f"cannot write for operation {fence.operation_id}: its lease was taken over"
+            f" (epoch {fence.epoch} is not the present one); stop driving it"
+        )
+
+
+def hold_operation(tx: Tx, guard: OperationGuard | None) -> None:
+    if guard is None:
+        return
+    if guard.committed:
+        found = tx.execute(
+            "SELECT 1 FROM operations WHERE id = :id AND committed_at IS NOT NULL", {"id": guard.operation_id}
+        )
+        if not found:
+            raise Conflict(f"cannot write the node: operation {guard.operation_id} is not committed")
+        return
+    # Moving the version makes a commit that judged the node as it was before lose its own guarded write.
+    moved = tx.change(
+        "UPDATE operations SET version = version + 1 WHERE id = :id AND committed_at IS NULL",
+        {"id": guard.operation_id},
+    )
+    if not moved:
+        raise Conflict(f"cannot write the node: operation {guard.operation_id} was committed (or is gone)")
+
+
+def update(tx: Tx, codec: Codec[R], before: R, after: R) -> None:
+    """Write what changed, if the record is still at the version that was read."""
+    changes = codec.changed(before, after)
+    sql = codec.update(tuple(changes))
+    if not tx.change(sql, {**changes, "id": before.id, "expected": before.version}):
+        raise Conflict(
+            f"cannot write {before.id}: it has moved on from version {before.version}; read it again"
+        )

@@ -1,0 +1,87 @@
+"""Launch records: each one is a provider call to be, and the room it holds under the caps.
+
+Owns their statements. The room of a launch is taken where it is inserted and moves only together with its own
+guarded write, by what was really adopted and what it still holds.
+"""
+
+from collections.abc import Sequence
+
+from muster.domain import events as drafts
+from muster.domain.errors import NotFound
+from muster.domain.ids import LaunchId, OperationId
+from muster.domain.launch import Launch
+from muster.domain.node import Node
+from muster.domain.operation import Fence
+from muster.stores.sql import counters, events, guards, nodes
+from muster.stores.sql.rows import LAUNCH
+from muster.stores.sql.tx import Tx
+
+_BY_ID = f"SELECT {LAUNCH.select} FROM launches WHERE id = :id"
+_BY_TOKEN = f"SELECT {LAUNCH.select} FROM launches WHERE token = :token"
+# Ids of one operation differ by their ordinal alone, so the shorter one is the lower one.
+OF_OPERATION = (
+    f"SELECT {LAUNCH.select} FROM launches WHERE operation_id = :id ORDER BY length(id), id LIMIT 1000"
+)
+FORSAKEN = f"""
+    SELECT {LAUNCH.qualified("l")} FROM launches AS l
+    WHERE l.closed_at IS NULL
+      AND NOT EXISTS (SELECT 1 FROM operations AS o WHERE o.id = l.operation_id AND o.ended_at IS NULL)
+    ORDER BY l.created_at, l.id LIMIT :limit
+"""
+
+
+def find(tx: Tx, launch_id: LaunchId) -> Launch | None:
+    rows = tx.execute(_BY_ID, {"id": launch_id})
+    return LAUNCH.decode(rows[0]) if rows else None
+
+
+def get(tx: Tx, launch_id: LaunchId) -> Launch:
+    found = find(tx, launch_id)
+    if found is None:
+        raise NotFound("launch", launch_id)
+    return found
+
+
+def by_token(tx: Tx, token: str) -> Launch | None:
+    rows = tx.execute(_BY_TOKEN, {"token": token})
+    return LAUNCH.decode(rows[0]) if rows else None
+
+
+def of_operation(tx: Tx, operation_id: OperationId) -> tuple[Launch, ...]:
+    return tuple(LAUNCH.decode(row) for row in tx.execute(OF_OPERATION, {"id": operation_id}))
+
+
+def forsaken(tx: Tx, *, limit: int) -> Sequence[Launch]:
+    return [LAUNCH.decode(row) for row in tx.execute(FORSAKEN, {"limit": limit})]
+
+
+def reserve(tx: Tx, launch: Launch, *, cap: int, total_cap: int, fence: Fence) -> Launch:
+    guards.hold(tx, fence)
+    there = find(tx, launch.id)
+    if there is not None:
+        return there
+    counters.take(tx, launch.template, launch.held, cap=cap, total_cap=total_cap)
+    tx.change(LAUNCH.insert, LAUNCH.params(launch))
+    _log(tx, None, launch, at=launch.created_at)
+    return launch
+
+
+def write(tx: Tx, before: Launch, after: Launch, *, fence: Fence | None) -> Launch:
+    times = (after.created_at, after.called_at, after.closed_at)
+    now = max(time for time in times if time is not None)
+    return settle(tx, before, after, (), fence=fence, now=now)
+
+
+def settle(
+    tx: Tx, before: Launch, after: Launch, machines: Sequence[Node], *, fence: Fence | None, now: float
+) -> Launch:
+    guards.hold(tx, fence)
+    guards.update(tx, LAUNCH, before, after)
+    adopted = sum(nodes.adopt(tx, node, now=now) for node in machines)
+    counters.add(tx, after.template, adopted + after.held - before.held)
+    _log(tx, before, after, at=now)
+    return after
+
+
+def _log(tx: Tx, before: Launch | None, after: Launch, *, at: float) -> None:
+    events.append(tx, drafts.of_launch(before, after), at=at, operations=(after.operation_id,))

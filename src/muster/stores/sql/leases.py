@@ -1,0 +1,87 @@
+"""Leases: who drives an operation, and who holds a periodic duty, until when.
+
+Owns the lease columns of operations and the duties. A lease never moves an operation's version: it says who
+may write, not what was done. Every lease taken raises the epoch, which is what fences the earlier holder.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from muster.domain.events import Draft, Entity
+from muster.domain.ids import OperationId
+from muster.domain.operation import Fence, Operation, Step
+from muster.stores.sql import events
+from muster.stores.sql.rows import OPERATION
+from muster.stores.sql.tx import Tx, Value
+
+LEASE = f"""
+    UPDATE operations SET lease_owner = :owner, lease_until = :until, epoch = epoch + 1
+    WHERE id IN (
+        SELECT id FROM operations WHERE ended_at IS NULL AND lease_until <= :now
+        ORDER BY created_at, id LIMIT :limit
+    )
+    RETURNING {OPERATION.select}
+"""
+_EXPIRE = """
+    UPDATE operations SET lease_owner = NULL, lease_until = 0
+    WHERE ended_at IS NULL AND lease_owner IS NOT NULL
+"""
+_DUTY = """
+    INSERT INTO duties (name, lease_owner, lease_until) VALUES (:name, :owner, :until)
+    ON CONFLICT (name) DO UPDATE SET lease_owner = excluded.lease_owner, lease_until = excluded.lease_until
+    WHERE duties.lease_owner = excluded.lease_owner OR duties.lease_until <= :now
+"""
+_RENEWED_AT_ONCE = 500
+
+
+def lease(tx: Tx, owner: str, *, now: float, until: float, limit: int) -> Sequence[Operation]:
+    params: dict[str, Value] = {"owner": owner, "now": now, "until": until, "limit": limit}
+    taken = [OPERATION.decode(row) for row in tx.execute(LEASE, params)]
+    taken.sort(key=lambda operation: (operation.created_at, operation.id))
+    for operation in taken:
+        if operation.epoch > 1:
+            _log_takeover(tx, operation, now=now)
+    return taken
+
+
+def _log_takeover(tx: Tx, operation: Operation, *, now: float) -> None:
+    draft = Draft(
+        entity=Entity.OPERATION,
+        entity_id=operation.id,
+        version=operation.version,
+        name=Step.TAKEN_OVER.value,
+        changes={},
+    )
+    events.append(tx, draft, at=now)
+
+
+@lru_cache(maxsize=64)
+def renewal(count: int) -> str:
+    values = ", ".join(f"(:id{index}, :epoch{index})" for index in range(count))
+    return f"""
+        WITH held (id, epoch) AS (VALUES {values})
+        UPDATE operations SET lease_until = :until FROM held
+        WHERE operations.id = held.id AND operations.epoch = held.epoch
+          AND operations.lease_owner = :owner AND operations.ended_at IS NULL
+        RETURNING operations.id, operations.epoch
+    """
+
+
+def renew(tx: Tx, owner: str, fences: Sequence[Fence], *, until: float) -> Sequence[Fence]:
+    renewed: dict[Fence, None] = {}
+    for start in range(0, len(fences), _RENEWED_AT_ONCE):
+        chunk = fences[start : start + _RENEWED_AT_ONCE]
+        params: dict[str, Value] = {"owner": owner, "until": until}
+        for index, fence in enumerate(chunk):
+            params[f"id{index}"], params[f"epoch{index}"] = fence.operation_id, fence.epoch
+        for operation_id, epoch in tx.execute(renewal(len(chunk)), params):
+            renewed[Fence(operation_id=OperationId(operation_id), epoch=epoch)] = None
+    return [fence for fence in fences if fence in renewed]
+
+
+def expire(tx: Tx) -> int:
+    return tx.change(_EXPIRE)
+
+
+def lease_duty(tx: Tx, name: str, owner: str, *, now: float, until: float) -> bool:
+    return bool(tx.change(_DUTY, {"name": name, "owner": owner, "now": now, "until": until}))

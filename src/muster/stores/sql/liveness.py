@@ -1,0 +1,82 @@
+"""When nodes were last seen: a row per node, apart from its record.
+
+Owns the liveness table. A time never moves back, and nothing here touches a node's version or its events. A
+booted node has a row even before it beats, so that the silent ones are found without looking at all nodes.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from muster.domain.ids import NodeId
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.ports.store import Beat
+from muster.stores.sql import lists
+from muster.stores.sql.rows import NODE
+from muster.stores.sql.tx import Tx
+
+# A beat that arrives after its node is gone leaves no row behind.
+_BEAT = """
+    INSERT INTO liveness (node_id, seen_at)
+    SELECT id, :seen_at FROM nodes WHERE id = :node_id AND state <> 'terminated'
+    ON CONFLICT (node_id) DO UPDATE SET seen_at = excluded.seen_at
+    WHERE liveness.seen_at IS NULL OR excluded.seen_at > liveness.seen_at
+"""
+
+
+def expect(tx: Tx, node_id: NodeId) -> None:
+    """The node is up: from now on its silence counts."""
+    tx.change(
+        "INSERT INTO liveness (node_id, seen_at) VALUES (:id, NULL) ON CONFLICT (node_id) DO NOTHING",
+        {"id": node_id},
+    )
+
+
+def forget(tx: Tx, node_id: NodeId) -> None:
+    tx.change("DELETE FROM liveness WHERE node_id = :id", {"id": node_id})
+
+
+def record(tx: Tx, beats: Sequence[Beat]) -> None:
+    tx.many(_BEAT, [{"node_id": beat.node_id, "seen_at": beat.seen_at} for beat in beats])
+
+
+def last_seen(tx: Tx, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:
+    seen: dict[NodeId, float] = {}
+    for chunk in lists.in_chunks(tuple(dict.fromkeys(node_ids))):
+        sql = f"""
+            SELECT node_id, seen_at FROM liveness
+            WHERE node_id IN ({lists.marks("id", len(chunk))}) AND seen_at IS NOT NULL ORDER BY node_id
+        """
+        seen.update((NodeId(node_id), at) for node_id, at in tx.execute(sql, lists.bound("id", chunk)))
+    return seen
+
+
+@cache
+def silent(states: int) -> str:
+    kind = f"n.state IN ({lists.marks('state', states)}) AND n.booted_at IS NOT NULL"
+    columns = NODE.qualified("n")
+    # One branch reads the oldest beats in their order, the other the few nodes that never beat. The plain
+    # CROSS JOIN keeps liveness on the outside: there are few silent nodes and many nodes.
+    return f"""
+        SELECT {NODE.select} FROM (
+            SELECT * FROM (
+                SELECT {columns}, l.seen_at AS since FROM liveness AS l CROSS JOIN nodes AS n
+                WHERE n.id = l.node_id AND l.seen_at < :before AND {kind}
+                ORDER BY l.seen_at, l.node_id LIMIT :limit
+            ) AS beaten
+            UNION ALL
+            SELECT * FROM (
+                SELECT {columns}, n.entered_at AS since FROM liveness AS l CROSS JOIN nodes AS n
+                WHERE n.id = l.node_id AND l.seen_at IS NULL AND n.entered_at < :before AND {kind}
+                ORDER BY n.entered_at, n.id LIMIT :limit
+            ) AS unbeaten
+        ) AS silent ORDER BY since, id LIMIT :limit
+    """
+
+
+def unseen(tx: Tx, *, states: Sequence[NodeState], seen_before: float, limit: int) -> Sequence[Node]:
+    wanted = tuple(dict.fromkeys(state.value for state in states))
+    if not wanted:
+        return []
+    params = {"before": seen_before, "limit": limit, **lists.bound("state", wanted)}
+    return [NODE.decode(row) for row in tx.execute(silent(len(wanted)), params)]

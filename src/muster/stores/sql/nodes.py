@@ -1,0 +1,142 @@
+"""Node records: reading them, and the guarded writes.
+
+Owns every statement that inserts or updates a node except the claim. A node's room under the caps is taken
+where it is inserted and given back where it becomes terminated, in the same transaction.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+from muster.domain import events as drafts
+from muster.domain import node as lifecycle
+from muster.domain.errors import Conflict, IllegalTransition, NotFound
+from muster.domain.ids import NodeId
+from muster.domain.lifecycle import NodeState, Verb
+from muster.domain.node import Node, NodeChange
+from muster.domain.operation import Fence
+from muster.ports.store import Cursor, Page
+from muster.stores.sql import counters, cursors, events, guards, lists, liveness
+from muster.stores.sql.rows import NODE
+from muster.stores.sql.tx import Tx
+
+_BY_ID = f"SELECT {NODE.select} FROM nodes WHERE id = :id"
+_BY_MACHINE = f"""
+    SELECT {NODE.select} FROM nodes WHERE provider = :provider AND machine_id = :machine_id
+    ORDER BY created_at DESC, CASE WHEN state = 'terminated' THEN 1 ELSE 0 END, id DESC LIMIT 1
+"""
+DUE = f"""
+    SELECT {NODE.select} FROM nodes WHERE deadline_at IS NOT NULL AND deadline_at <= :now
+    ORDER BY deadline_at, id LIMIT :limit
+"""
+_INSERT_IF_NEW = f"{NODE.insert} ON CONFLICT (provider, machine_id) WHERE state <> 'terminated' DO NOTHING"
+
+
+def get(tx: Tx, node_id: NodeId) -> Node:
+    rows = tx.execute(_BY_ID, {"id": node_id})
+    if not rows:
+        raise NotFound("node", node_id)
+    return NODE.decode(rows[0])
+
+
+def by_machine(tx: Tx, provider: str, machine_id: str) -> Node | None:
+    rows = tx.execute(_BY_MACHINE, {"provider": provider, "machine_id": machine_id})
+    return NODE.decode(rows[0]) if rows else None
+
+
+def recorded(tx: Tx, provider: str, machine_ids: Sequence[str]) -> Sequence[str]:
+    known: dict[str, None] = {}
+    for chunk in lists.in_chunks(tuple(dict.fromkeys(machine_ids))):
+        sql = f"""
+            SELECT machine_id FROM nodes WHERE provider = :provider AND state <> 'terminated'
+            AND machine_id IN ({lists.marks("id", len(chunk))}) ORDER BY machine_id
+        """
+        rows = tx.execute(sql, {"provider": provider, **lists.bound("id", chunk)})
+        known.update((row[0], None) for row in rows)
+    return [machine_id for machine_id in dict.fromkeys(machine_ids) if machine_id in known]
+
+
+@cache
+def listing(states: int, by_template: bool) -> str:
+    template = "template = :template AND " if by_template else ""
+    return lists.merged(
+        [
+            f"SELECT {NODE.select} FROM nodes WHERE {template}state = :state{index} AND id > :after"
+            for index in range(states)
+        ],
+        "id",
+    )
+
+
+def page(
+    tx: Tx, *, states: Sequence[NodeState], template: str | None, after: Cursor | None, limit: int
+) -> Page[Node]:
+    wanted = tuple(dict.fromkeys(state.value for state in states))
+    start = "" if after is None else cursors.decode("nodes", after, str)[0]
+    if not wanted:
+        return Page(items=(), next=None)
+    params = {"template": template, "after": start, "limit": limit + 1, **lists.bound("state", wanted)}
+    rows = tx.execute(listing(len(wanted), template is not None), params)
+    items = tuple(NODE.decode(row) for row in rows[:limit])
+    more = len(rows) > limit
+    return Page(items=items, next=cursors.encode("nodes", items[-1].id) if more else None)
+
+
+def due(tx: Tx, *, now: float, limit: int) -> Sequence[Node]:
+    return [NODE.decode(row) for row in tx.execute(DUE, {"now": now, "limit": limit})]
+
+
+def count(tx: Tx, *, state: NodeState, template: str | None) -> int:
+    by_template = "" if template is None else " AND template = :template"
+    sql = f"SELECT count(*) FROM nodes WHERE state = :state{by_template}"
+    counted: int = tx.execute(sql, {"state": state.value, "template": template})[0][0]
+    return counted
+
+
+def apply(tx: Tx, change: NodeChange, *, fence: Fence | None) -> Node:
+    before, after = change.before, change.after
+    if before is None:
+        raise IllegalTransition(f"cannot adopt node {after.id} by itself: settle its launch or adopt a stray")
+    guards.hold(tx, fence)
+    guards.hold_operation(tx, change.guard)
+    guards.update(tx, NODE, before, after)
+    if after.up and not before.up:
+        liveness.expect(tx, after.id)
+    if change.name is Verb.CONFIRM_GONE:
+        counters.add(tx, after.template, -1)
+        liveness.forget(tx, after.id)
+    _log(tx, change, at=_moment(after))
+    return after
+
+
+def adopt(tx: Tx, node: Node, *, now: float) -> bool:
+    """Insert a machine's record; the caller accounts for its room. False: it has a live record already."""
+    if not tx.change(_INSERT_IF_NEW, NODE.params(node)):
+        return False
+    if node.up:
+        liveness.expect(tx, node.id)
+    _log(tx, lifecycle.adopt(node), at=now)
+    return True
+
+
+def adopt_stray(tx: Tx, node: Node, *, now: float) -> Node | None:
+    if node.state is not NodeState.TERMINATING:
+        raise IllegalTransition(f"cannot adopt stray {node.machine_id} as {node.state}: only as terminating")
+    opened = tx.execute("SELECT 1 FROM launches WHERE id = :id AND closed_at IS NULL", {"id": node.launch_id})
+    if opened:
+        raise Conflict(f"cannot adopt {node.machine_id} as a stray: its launch {node.launch_id} is open")
+    if not adopt(tx, node, now=now):
+        return None
+    counters.add(tx, node.template, 1)
+    return node
+
+
+def _log(tx: Tx, change: NodeChange, *, at: float) -> None:
+    before = change.before.operation_id if change.before else None
+    concerned = dict.fromkeys(each for each in (before, change.after.operation_id) if each is not None)
+    events.append(tx, drafts.of_node(change), at=at, operations=tuple(concerned))
+
+
+def _moment(node: Node) -> float:
+    """When a change happened: the latest time that the record knows of."""
+    times = (node.entered_at, node.joined_at, node.booted_at, node.attached_at)
+    return max(time for time in times if time is not None)

@@ -1,0 +1,132 @@
+"""Operation records: submitted once, read with all they hold, written under guard.
+
+Owns their statements except those of the lease. A submission is idempotent by its key; a write changes only
+the columns that it means to, so it never undoes a lease that was renewed meanwhile.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+from muster.domain import events as drafts
+from muster.domain.errors import Conflict, IdempotencyMismatch, NotFound
+from muster.domain.ids import OperationId
+from muster.domain.operation import Fence, Kind, Operation, OperationChange, Status
+from muster.ports.store import Cursor, OperationView, Page, Pool
+from muster.stores.sql import cursors, events, guards, launches, lists, liveness, pools
+from muster.stores.sql.rows import NODE, OPERATION
+from muster.stores.sql.tx import Tx, Value
+
+_BY_ID = f"SELECT {OPERATION.select} FROM operations WHERE id = :id"
+_BY_KEY = f"SELECT {OPERATION.select} FROM operations WHERE idempotency_key = :key"
+_INSERT = f"{OPERATION.insert} ON CONFLICT (id) DO NOTHING"
+# A gang is bounded where requests enter; this bound only keeps a bug from loading everything.
+NODES_OF = f"""
+    SELECT {NODE.select} FROM nodes WHERE operation_id = :id ORDER BY created_at, id LIMIT 10000
+"""
+AHEAD = """
+    SELECT count(*) FROM operations
+    WHERE template = :template AND queued_since IS NOT NULL AND (created_at, id) < (:created_at, :id)
+"""
+_LEASE = "SELECT lease_owner, lease_until, epoch FROM operations WHERE id = :id"
+
+
+def get(tx: Tx, operation_id: OperationId) -> Operation:
+    rows = tx.execute(_BY_ID, {"id": operation_id})
+    if not rows:
+        raise NotFound("operation", operation_id)
+    return OPERATION.decode(rows[0])
+
+
+def view(tx: Tx, operation_id: OperationId) -> OperationView:
+    operation = get(tx, operation_id)
+    nodes = tuple(NODE.decode(row) for row in tx.execute(NODES_OF, {"id": operation_id}))
+    return OperationView(
+        operation=operation,
+        nodes=nodes,
+        launches=launches.of_operation(tx, operation_id),
+        seen=liveness.last_seen(tx, [node.id for node in nodes]),
+        ahead=_ahead(tx, operation),
+    )
+
+
+def _ahead(tx: Tx, operation: Operation) -> int:
+    if operation.template is None:
+        return 0
+    place: dict[str, Value] = {
+        "template": operation.template,
+        "created_at": operation.created_at,
+        "id": operation.id,
+    }
+    count: int = tx.execute(AHEAD, place)[0][0]
+    return count
+
+
+@cache
+def listing(statuses: int, *, by_kind: bool, by_run: bool, paged: bool) -> str:
+    extra = (
+        f"{' AND kind = :kind' if by_kind else ''}{' AND run = :run' if by_run else ''}"
+        f"{' AND (created_at, id) < (:created_at, :id)' if paged else ''}"
+    )
+    return lists.merged(
+        [
+            f"SELECT {OPERATION.select} FROM operations WHERE status = :status{index}{extra}"
+            for index in range(statuses)
+        ],
+        "created_at DESC, id DESC",
+    )
+
+
+def page(
+    tx: Tx,
+    *,
+    kind: Kind | None,
+    statuses: Sequence[Status],
+    run: str | None,
+    after: Cursor | None,
+    limit: int,
+) -> Page[Operation]:
+    wanted = tuple(dict.fromkeys(status.value for status in statuses))
+    params: dict[str, Value] = {"limit": limit + 1, "run": run, **lists.bound("status", wanted)}
+    if kind is not None:
+        params["kind"] = kind.value
+    if after is not None:
+        params["created_at"], params["id"] = cursors.decode("operations", after, float, str)
+    if not wanted:
+        return Page(items=(), next=None)
+    sql = listing(len(wanted), by_kind=kind is not None, by_run=run is not None, paged=after is not None)
+    rows = tx.execute(sql, params)
+    items = tuple(OPERATION.decode(row) for row in rows[:limit])
+    if len(rows) <= limit:
+        return Page(items=items, next=None)
+    return Page(items=items, next=cursors.encode("operations", items[-1].created_at, items[-1].id))
+
+
+def submit(tx: Tx, operation: Operation, *, pool: Pool | None) -> tuple[Operation, bool]:
+    first = _by_key(tx, operation.idempotency_key)
+    if first is not None:
+        if first.kind is not operation.kind or first.request != operation.request:
+            raise IdempotencyMismatch(first.idempotency_key or "", first.id)
+        return first, False
+    if not tx.change(_INSERT, OPERATION.params(operation)):
+        raise Conflict(f"cannot submit operation {operation.id}: there is one of that id")
+    if pool is not None:
+        pools.refilled(tx, pool, operation.id)
+    events.append(tx, drafts.of_submission(operation), at=operation.created_at)
+    return operation, True
+
+
+def _by_key(tx: Tx, key: str | None) -> Operation | None:
+    if key is None:
+        return None
+    rows = tx.execute(_BY_KEY, {"key": key})
+    return OPERATION.decode(rows[0]) if rows else None
+
+
+def write(tx: Tx, change: OperationChange, *, fence: Fence | None) -> Operation:
+    guards.hold(tx, fence)
+    guards.update(tx, OPERATION, change.before, change.after)
+    events.append(tx, drafts.of_operation(change), at=change.after.updated_at)
+    # The lease is not guarded by the version: what is stored may be newer than what the caller read.
+    owner, until, epoch = tx.execute(_LEASE, {"id": change.after.id})[0]
+    return replace(change.after, lease_owner=owner, lease_until=until, epoch=epoch)

@@ -1,0 +1,81 @@
+"""Forgetting: old records and events, a bounded batch at a time.
+
+Owns the order: nodes before their launches before their operations, so that nothing that stays ever names
+something that went. What an operation that has not ended still holds stays whole.
+"""
+
+from muster.domain.requests import ReleaseRequest
+from muster.ports.store import Pruned
+from muster.stores.sql import lists
+from muster.stores.sql.rows import OPERATION
+from muster.stores.sql.tx import Tx, Value
+
+_NODES = """
+    SELECT n.id FROM nodes AS n
+    WHERE n.state = 'terminated' AND n.entered_at < :before
+      AND NOT EXISTS (SELECT 1 FROM operations AS o WHERE o.id = n.operation_id AND o.ended_at IS NULL)
+    ORDER BY n.entered_at, n.id LIMIT :limit
+"""
+_LAUNCHES = """
+    SELECT l.id FROM launches AS l
+    WHERE l.closed_at IS NOT NULL AND l.closed_at < :before
+      AND NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.launch_id = l.id)
+      AND NOT EXISTS (SELECT 1 FROM operations AS o WHERE o.id = l.operation_id AND o.ended_at IS NULL)
+    ORDER BY l.closed_at, l.id LIMIT :limit
+"""
+_OPERATIONS = """
+    SELECT o.id FROM operations AS o
+    WHERE o.ended_at IS NOT NULL AND o.ended_at < :before
+      AND NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.operation_id = o.id)
+      AND NOT EXISTS (SELECT 1 FROM launches AS l WHERE l.operation_id = o.id)
+      AND NOT EXISTS (SELECT 1 FROM pools AS p WHERE p.refill = o.id)
+    ORDER BY o.ended_at, o.id LIMIT :limit
+"""
+_OPEN_RELEASES = f"""
+    SELECT {OPERATION.select} FROM operations
+    WHERE kind = 'release' AND ended_at IS NULL ORDER BY created_at, id LIMIT 10000
+"""
+_OLDEST_EVENTS = "SELECT seq, at FROM events ORDER BY seq LIMIT :limit"
+
+
+def prune(tx: Tx, *, before: float, limit: int) -> Pruned:
+    """At most `limit` of each."""
+    bounds: dict[str, Value] = {"before": before, "limit": limit}
+    nodes = [row[0] for row in tx.execute(_NODES, bounds)]
+    _delete(tx, "liveness", "node_id", nodes)
+    _delete(tx, "credentials", "node_id", nodes)
+    _delete(tx, "nodes", "id", nodes)
+    launches = [row[0] for row in tx.execute(_LAUNCHES, bounds)]
+    _delete(tx, "launches", "id", launches)
+    meant = _operations_being_released(tx)
+    operations = [row[0] for row in tx.execute(_OPERATIONS, bounds) if row[0] not in meant]
+    _delete(tx, "operations", "id", operations)
+    return Pruned(
+        nodes=len(nodes),
+        launches=len(launches),
+        operations=len(operations),
+        events=_prune_events(tx, before=before, limit=limit),
+    )
+
+
+def _operations_being_released(tx: Tx) -> frozenset[str]:
+    releases = [OPERATION.decode(row).request for row in tx.execute(_OPEN_RELEASES)]
+    return frozenset(each.operation_id for each in releases if isinstance(each, ReleaseRequest))
+
+
+def _prune_events(tx: Tx, *, before: float, limit: int) -> int:
+    """The oldest end of the log, up to the first event that is young enough: never a hole in the middle."""
+    last, count = 0, 0
+    for seq, at in tx.execute(_OLDEST_EVENTS, {"limit": limit}):
+        if at >= before:
+            break
+        last, count = seq, count + 1
+    if count:
+        tx.change("DELETE FROM events WHERE seq <= :last", {"last": last})
+    return count
+
+
+def _delete(tx: Tx, table: str, column: str, ids: list[str]) -> None:
+    for chunk in lists.in_chunks(ids):
+        marks = lists.marks("id", len(chunk))
+        tx.change(f"DELETE FROM {table} WHERE {column} IN ({marks})", lists.bound("id", chunk))

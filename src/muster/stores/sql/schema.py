@@ -1,0 +1,218 @@
+"""The schema and its history: numbered, forward-only, each applied in a transaction of its own.
+
+A migration that was released is never edited: a new one follows it. Columns of a record are named like the
+fields of its dataclass (a test holds them together). Times are seconds, flags 0 or 1, nested values JSON.
+There are no foreign keys: prune removes in the right order, and other engines of this port have none either.
+"""
+
+from dataclasses import dataclass
+
+from muster.domain.errors import StoreUnavailable
+from muster.stores.sql.tx import Tx
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    version: int
+    name: str
+    statements: tuple[str, ...]
+
+
+_INITIAL = (
+    """
+    CREATE TABLE installation (
+        id TEXT NOT NULL PRIMARY KEY,
+        max_nodes INTEGER NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE templates (
+        name TEXT NOT NULL,
+        revision INTEGER NOT NULL,
+        spec TEXT NOT NULL,
+        applied_at REAL NOT NULL,
+        PRIMARY KEY (name, revision)
+    )
+    """,
+    """
+    CREATE TABLE nodes (
+        id TEXT NOT NULL PRIMARY KEY,
+        template TEXT NOT NULL,
+        revision INTEGER NOT NULL,
+        provider TEXT NOT NULL,
+        resource_class TEXT NOT NULL,
+        usage_class TEXT NOT NULL,
+        instance_type TEXT NOT NULL,
+        machine_id TEXT NOT NULL,
+        launch_id TEXT,
+        state TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        created_at REAL NOT NULL,
+        entered_at REAL NOT NULL,
+        deadline_at REAL,
+        deadline_source TEXT NOT NULL,
+        operation_id TEXT,
+        assignment_id TEXT,
+        run TEXT,
+        owner TEXT,
+        last_owner TEXT,
+        boot_id TEXT,
+        joined_at REAL,
+        booted_at REAL,
+        attached_at REAL,
+        drain INTEGER NOT NULL,
+        reason TEXT
+    )
+    """,
+    # A machine has one live record at most, whoever finds it first.
+    "CREATE UNIQUE INDEX nodes_live_machine ON nodes (provider, machine_id) WHERE state <> 'terminated'",
+    "CREATE INDEX nodes_machine ON nodes (provider, machine_id, created_at)",
+    "CREATE INDEX nodes_state ON nodes (state, id)",
+    "CREATE INDEX nodes_template ON nodes (template, state, id)",
+    "CREATE INDEX nodes_due ON nodes (deadline_at, id) WHERE deadline_at IS NOT NULL",
+    "CREATE INDEX nodes_operation ON nodes (operation_id, created_at, id) WHERE operation_id IS NOT NULL",
+    "CREATE INDEX nodes_launch ON nodes (launch_id) WHERE launch_id IS NOT NULL",
+    "CREATE INDEX nodes_terminated ON nodes (entered_at, id) WHERE state = 'terminated'",
+    # What a claim reads: the pool's nodes of one last owner (or of none), shortest idle first …
+    """
+    CREATE INDEX nodes_idle_owned ON nodes
+        (template, revision, resource_class, usage_class, last_owner, entered_at DESC, id)
+        WHERE state = 'idle' AND drain = 0
+    """,
+    # … and, where anybody's node will do, the whole pool in the same order.
+    """
+    CREATE INDEX nodes_idle ON nodes (template, revision, resource_class, usage_class, entered_at DESC, id)
+        WHERE state = 'idle' AND drain = 0
+    """,
+    """
+    CREATE TABLE credentials (
+        node_id TEXT NOT NULL PRIMARY KEY,
+        key_hash TEXT NOT NULL,
+        token_hash TEXT NOT NULL
+    )
+    """,
+    "CREATE UNIQUE INDEX credentials_token ON credentials (token_hash)",
+    # A booted node has a row here from then on; seen_at is null until it beats.
+    "CREATE TABLE liveness (node_id TEXT NOT NULL PRIMARY KEY, seen_at REAL)",
+    "CREATE INDEX liveness_seen ON liveness (seen_at, node_id)",
+    """
+    CREATE TABLE launches (
+        id TEXT NOT NULL PRIMARY KEY,
+        operation_id TEXT NOT NULL,
+        token TEXT NOT NULL,
+        template TEXT NOT NULL,
+        revision INTEGER NOT NULL,
+        provider TEXT NOT NULL,
+        resource_class TEXT NOT NULL,
+        usage_class TEXT NOT NULL,
+        instance_types TEXT NOT NULL,
+        count INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        created_at REAL NOT NULL,
+        called_at REAL,
+        calls INTEGER NOT NULL,
+        adopted INTEGER NOT NULL,
+        closed_at REAL,
+        reason TEXT,
+        message TEXT NOT NULL
+    )
+    """,
+    "CREATE UNIQUE INDEX launches_token ON launches (token)",
+    "CREATE INDEX launches_operation ON launches (operation_id)",
+    "CREATE INDEX launches_open ON launches (created_at, id) WHERE closed_at IS NULL",
+    "CREATE INDEX launches_closed ON launches (closed_at, id) WHERE closed_at IS NOT NULL",
+    """
+    CREATE TABLE operations (
+        id TEXT NOT NULL PRIMARY KEY,
+        kind TEXT NOT NULL,
+        request TEXT NOT NULL,
+        template TEXT,
+        run TEXT,
+        idempotency_key TEXT,
+        status TEXT NOT NULL,
+        queued_since REAL,
+        version INTEGER NOT NULL,
+        created_at REAL NOT NULL,
+        updated_at REAL NOT NULL,
+        ended_at REAL,
+        deadline_at REAL NOT NULL,
+        deadline_source TEXT NOT NULL,
+        cancel_requested_at REAL,
+        committed_at REAL,
+        members TEXT NOT NULL,
+        verdict TEXT,
+        result TEXT NOT NULL,
+        progress TEXT,
+        lease_owner TEXT,
+        lease_until REAL NOT NULL,
+        epoch INTEGER NOT NULL
+    )
+    """,
+    "CREATE UNIQUE INDEX operations_key ON operations (idempotency_key) WHERE idempotency_key IS NOT NULL",
+    "CREATE INDEX operations_status ON operations (status, created_at, id)",
+    "CREATE INDEX operations_run ON operations (run, created_at, id) WHERE run IS NOT NULL",
+    "CREATE INDEX operations_lapsed ON operations (lease_until, created_at, id) WHERE ended_at IS NULL",
+    "CREATE INDEX operations_queue ON operations (template, created_at, id) WHERE queued_since IS NOT NULL",
+    "CREATE INDEX operations_ended ON operations (ended_at, id) WHERE ended_at IS NOT NULL",
+    "CREATE TABLE pools (template TEXT NOT NULL PRIMARY KEY, version INTEGER NOT NULL, refill TEXT)",
+    "CREATE TABLE counters (scope TEXT NOT NULL PRIMARY KEY, used INTEGER NOT NULL)",
+    """
+    CREATE TABLE duties (
+        name TEXT NOT NULL PRIMARY KEY,
+        lease_owner TEXT NOT NULL,
+        lease_until REAL NOT NULL
+    )
+    """,
+    # AUTOINCREMENT: a number is never given again, even after the newest event was pruned.
+    """
+    CREATE TABLE events (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        at REAL NOT NULL,
+        entity TEXT NOT NULL,
+        entity_id TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        changes TEXT NOT NULL,
+        detail TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX events_entity ON events (entity_id, seq)",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (Migration(version=1, name="initial", statements=_INITIAL),)
+LATEST = MIGRATIONS[-1].version
+
+
+def current(tx: Tx) -> int:
+    """The version that a store is at; 0 for an empty one. Refuses one that is newer than this program."""
+    tx.change(
+        """
+        CREATE TABLE IF NOT EXISTS schema_migrations (
+            version INTEGER NOT NULL PRIMARY KEY,
+            name TEXT NOT NULL
+        )
+        """
+    )
+    version: int = tx.execute("SELECT coalesce(max(version), 0) FROM schema_migrations")[0][0]
+    if version > LATEST:
+        raise StoreUnavailable(
+            f"cannot use this store: its schema is version {version}, and this program knows up to {LATEST};"
+            " start the version of Muster that wrote it, or a later one"
+        )
+    return version
+
+
+def advance(tx: Tx, *, upto: int = LATEST) -> bool:
+    """Apply the next migration. False: there is none left."""
+    version = current(tx)
+    if version >= upto:
+        return False
+    migration = MIGRATIONS[version]
+    for statement in migration.statements:
+        tx.change(statement)
+    tx.change(
+        "INSERT INTO schema_migrations (version, name) VALUES (:version, :name)",
+        {"version": migration.version, "name": migration.name},
+    )
+    return True

@@ -1,0 +1,177 @@
+"""SQLite: the connection, its errors, and one batch of writes as one commit.
+
+Owns everything that only SQLite needs. One connection writes; a batch of writes is one transaction with one
+savepoint each, so that a failing write undoes itself alone and the disk is asked once for all.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from muster.domain.errors import Conflict, StoreUnavailable
+from muster.stores.announcing import Written
+from muster.stores.sql.tx import NOTHING, Params, Row, Tx
+
+T = TypeVar("T")
+Work = Callable[[Tx], T]
+
+BUSY_SECONDS = 5.0
+"""How long a commit waits for another process, such as a backup, before it gives up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How one piece of work ended."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+
+class SqliteTx:
+    """Implements Tx over one cursor: every statement is fetched whole before the next one starts."""
+
+    __slots__ = ("_cursor", "written")
+
+    def __init__(self, cursor: sqlite3.Cursor) -> None:
+        self._cursor = cursor
+        self.written: list[Written] = []
+
+    def execute(self, sql: str, params: Params = NOTHING) -> Sequence[Row]:
+        return self._cursor.execute(sql, params).fetchall()
+
+    def change(self, sql: str, params: Params = NOTHING) -> int:
+        return self._cursor.execute(sql, params).rowcount
+
+    def many(self, sql: str, params: Sequence[Params]) -> None:
+        self._cursor.executemany(sql, params)
+
+
+def connect(path: str | Path, *, readonly: bool = False) -> sqlite3.Connection:
+    # Several statements differ only in their number of values, so keep more of them prepared.
+    connection = sqlite3.connect(
+        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=512
+    )
+    try:
+        for pragma in (
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "temp_store = MEMORY",
+            "cache_size = -65536",
+        ):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        if readonly:
+            connection.execute("PRAGMA query_only = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+class Writer:
+    """Runs batches of writes on one connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._cursor = connection.cursor()
+
+    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
+        """Each write's end, and what the commit made known. Never raises."""
+        try:
+            self._cursor.execute("BEGIN IMMEDIATE")
+            ends = self._apart(batch) if len(batch) > 1 else [self._alone(batch[0])]
+            self._cursor.execute("COMMIT")
+        except BaseException as error:  # whatever it was, every waiter must hear of it
+            self._undo()
+            return [Done(error=translated(error)) for _ in batch], []
+        return [end for end, _ in ends], [each for _, written in ends for each in written]
+
+    def _alone(self, work: Work[T]) -> tuple[Done, list[Written]]:
+        tx = SqliteTx(self._cursor)
+        return Done(value=work(tx)), tx.written
+
+    def _apart(self, batch: Sequence[Work[Any]]) -> list[tuple[Done, list[Written]]]:
+        execute = self._cursor.execute
+        ends: list[tuple[Done, list[Written]]] = []
+        for work in batch:
+            execute("SAVEPOINT one")
+            try:
+                ends.append(self._alone(work))
+            except Exception as error:  # handed to the one who waits for it
+                if not self._connection.in_transaction:
+                    raise  # the engine gave up the whole batch, e.g. because the disk is full
+                execute("ROLLBACK TO one")
+                ends.append((Done(error=translated(error)), []))
+            execute("RELEASE one")
+        return ends
+
+    def _undo(self) -> None:
+        if self._connection.in_transaction:
+            self._cursor.execute("ROLLBACK")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class Reader:
+    """Runs batches of reads, all on one snapshot that is as new as the newest of them."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._cursor = connection.cursor()
+
+    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
+        try:
+            self._cursor.execute("BEGIN")
+            ends = [self._one(work) for work in batch]
+            self._cursor.execute("COMMIT")
+        except BaseException as error:  # whatever it was, every waiter must hear of it
+            if self._connection.in_transaction:
+                self._cursor.execute("ROLLBACK")
+            return [Done(error=translated(error)) for _ in batch], []
+        return ends, []
+
+    def _one(self, work: Work[T]) -> Done:
+        try:
+            return Done(value=work(SqliteTx(self._cursor)))
+        except Exception as error:  # handed to the one who waits for it
+            return Done(error=translated(error))
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+_ADVICE = {
+    sqlite3.SQLITE_BUSY: "another process holds its lock; stop that process or wait for it",
+    sqlite3.SQLITE_LOCKED: "another process holds its lock; stop that process or wait for it",
+    sqlite3.SQLITE_FULL: "the disk is full; free some space, nothing else is needed",
+    sqlite3.SQLITE_READONLY: "the file is read-only; check its permissions and its file system",
+    sqlite3.SQLITE_CANTOPEN: "the file can't be opened; check that its directory exists and is writable",
+    sqlite3.SQLITE_PERM: "the file can't be opened; check its permissions",
+    sqlite3.SQLITE_IOERR: "the disk reported an error; check the disk, then start again",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged; stop Muster and restore the latest backup",
+    sqlite3.SQLITE_NOTADB: "the file is no SQLite database; name another path",
+    sqlite3.SQLITE_NOMEM: "there is no memory left; stop something",
+}
+_PRIMARY = 0xFF
+"""Extended codes carry the primary one in their low byte."""
+
+
+def translated(error: BaseException) -> BaseException:
+    """What the caller can act on, made from what SQLite said. Anything else stays as it is."""
+    if not isinstance(error, sqlite3.Error):
+        return error
+    code = getattr(error, "sqlite_errorcode", None)
+    advice = None if code is None else _ADVICE.get(code & _PRIMARY)
+    if isinstance(error, sqlite3.IntegrityError):
+        return _caused(Conflict(f"cannot write: the record is there already ({error})"), error)
+    if advice is None:
+        return error
+    return _caused(StoreUnavailable(f"cannot use the store: {advice} ({error})"), error)
+
+
+def _caused(error: Exception, cause: BaseException) -> Exception:
+    """`raise … from`, for an error that is handed over instead of raised."""
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,287 @@
+"""The store port over an engine: each verb is one transaction function.
+
+Owns nothing but the delegation, so that a verb's meaning is found in one place: the module of its concern.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from muster.domain.events import Event
+from muster.domain.ids import InstallationId, LaunchId, NodeId, OperationId
+from muster.domain.launch import Launch
+from muster.domain.lifecycle import NodeState
+from muster.domain.matching import Demand
+from muster.domain.node import Binding, Node, NodeChange
+from muster.domain.operation import Fence, Kind, Operation, OperationChange, Status
+from muster.domain.reasons import Reason
+from muster.domain.template import Template, TemplateSpec
+from muster.ports.ids import Ids
+from muster.ports.store import (
+    Beat,
+    Cursor,
+    Drift,
+    Installation,
+    OperationView,
+    Page,
+    Pool,
+    Pruned,
+    Usage,
+)
+from muster.stores.announcing import AfterCommit
+from muster.stores.sql import (
+    admission,
+    claims,
+    counters,
+    events,
+    launches,
+    leases,
+    liveness,
+    nodes,
+    operations,
+    pools,
+    pruning,
+    schema,
+    sqlite,
+    templates,
+)
+from muster.stores.sql.engines import Engine, Inline, Threaded
+
+
+def _quiet(_written: object) -> None:
+    """Nobody listens."""
+
+
+def open_sqlite(
+    path: str | Path, *, ids: Ids, inline: bool = False, after_commit: AfterCommit = _quiet
+) -> "SqlStore":
+    """Open (or make) a store in a file. `:memory:` works inline only. Raises StoreUnavailable."""
+    writer = _opened(path, ids)
+    if inline:
+        return SqlStore(Inline(writer, after_commit))
+    try:
+        reader = sqlite.Reader(sqlite.connect(path, readonly=True))
+    except BaseException as error:
+        writer.close()
+        raise sqlite.translated(error) from error
+    return SqlStore(Threaded(writer, reader, after_commit))
+
+
+def _opened(path: str | Path, ids: Ids) -> sqlite.Writer:
+    try:
+        writer = sqlite.Writer(sqlite.connect(path))
+    except Exception as error:
+        raise sqlite.translated(error) from error
+    try:
+        while _now(writer, schema.advance):
+            pass
+        _now(writer, lambda tx: templates.found(tx, InstallationId(ids.new("inst"))))
+    except BaseException:
+        writer.close()
+        raise
+    return writer
+
+
+def _now(writer: sqlite.Writer, work: sqlite.Work[sqlite.T]) -> sqlite.T:
+    (end,), _ = writer.run((work,))
+    if end.error is not None:
+        raise end.error
+    return end.value  # type: ignore[no-any-return]  # the type of the work that was run
+
+
+class SqlStore:
+    """Implements muster.ports.store.Store; see there for what each verb promises."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def close(self) -> None:
+        await self._engine.close()
+
+    # --- installation and templates ---------------------------------------------------------------
+
+    async def installation(self) -> Installation:
+        return await self._engine.read(templates.installation)
+
+    async def limit_installation(self, max_nodes: int, *, now: float) -> Installation:
+        return await self._engine.write(lambda tx: templates.limit_installation(tx, max_nodes, now=now))
+
+    async def apply_template(self, spec: TemplateSpec, *, now: float) -> Template:
+        return await self._engine.write(lambda tx: templates.apply(tx, spec, now=now))
+
+    async def template(self, name: str, revision: int | None = None) -> Template:
+        return await self._engine.read(lambda tx: templates.get(tx, name, revision))
+
+    async def templates(self) -> Sequence[Template]:
+        return await self._engine.read(templates.current)
+
+    # --- nodes ------------------------------------------------------------------------------------
+
+    async def node(self, node_id: NodeId) -> Node:
+        return await self._engine.read(lambda tx: nodes.get(tx, node_id))
+
+    async def node_by_machine(self, provider: str, machine_id: str) -> Node | None:
+        return await self._engine.read(lambda tx: nodes.by_machine(tx, provider, machine_id))
+
+    async def recorded(self, provider: str, machine_ids: Sequence[str]) -> Sequence[str]:
+        return await self._engine.read(lambda tx: nodes.recorded(tx, provider, machine_ids))
+
+    async def nodes(
+        self, *, states: Sequence[NodeState], template: str | None, after: Cursor | None, limit: int
+    ) -> Page[Node]:
+        return await self._engine.read(
+            lambda tx: nodes.page(tx, states=states, template=template, after=after, limit=limit)
+        )
+
+    async def nodes_due(self, *, now: float, limit: int) -> Sequence[Node]:
+        return await self._engine.read(lambda tx: nodes.due(tx, now=now, limit=limit))
+
+    async def count_nodes(self, *, state: NodeState, template: str | None) -> int:
+        return await self._engine.read(lambda tx: nodes.count(tx, state=state, template=template))
+
+    async def claim(
+        self,
+        demand: Demand,
+        bindings: Sequence[Binding],
+        *,
+        fence: Fence,
+        seen_since: float,
+        now: float,
+        deadline_at: float,
+    ) -> Sequence[Node]:
+        return await self._engine.write(
+            lambda tx: claims.claim(
+                tx, demand, bindings, fence=fence, seen_since=seen_since, now=now, deadline_at=deadline_at
+            )
+        )
+
+    async def count_claimable(self, demand: Demand, *, seen_since: float, now: float) -> int:
+        return await self._engine.read(lambda tx: claims.count(tx, demand, seen_since=seen_since, now=now))
+
+    async def apply(self, change: NodeChange, *, fence: Fence | None = None) -> Node:
+        return await self._engine.write(lambda tx: nodes.apply(tx, change, fence=fence))
+
+    async def adopt_stray(self, node: Node, *, now: float) -> Node | None:
+        return await self._engine.write(lambda tx: nodes.adopt_stray(tx, node, now=now))
+
+    # --- joining ----------------------------------------------------------------------------------
+
+    async def admit(
+        self, change: NodeChange | None, node_id: NodeId, *, key_hash: str, token_hash: str
+    ) -> None:
+        await self._engine.write(
+            lambda tx: admission.admit(tx, change, node_id, key_hash=key_hash, token_hash=token_hash)
+        )
+
+    async def admitted_key(self, node_id: NodeId) -> str | None:
+        return await self._engine.read(lambda tx: admission.admitted_key(tx, node_id))
+
+    async def node_for_token(self, token_hash: str) -> NodeId | None:
+        return await self._engine.read(lambda tx: admission.node_for_token(tx, token_hash))
+
+    # --- liveness ---------------------------------------------------------------------------------
+
+    async def record_beats(self, beats: Sequence[Beat]) -> None:
+        await self._engine.write(lambda tx: liveness.record(tx, beats))
+
+    async def last_seen(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:
+        return await self._engine.read(lambda tx: liveness.last_seen(tx, node_ids))
+
+    async def unseen(self, *, states: Sequence[NodeState], seen_before: float, limit: int) -> Sequence[Node]:
+        return await self._engine.read(
+            lambda tx: liveness.unseen(tx, states=states, seen_before=seen_before, limit=limit)
+        )
+
+    # --- launches ---------------------------------------------------------------------------------
+
+    async def reserve(self, launch: Launch, *, cap: int, total_cap: int, fence: Fence) -> Launch:
+        return await self._engine.write(
+            lambda tx: launches.reserve(tx, launch, cap=cap, total_cap=total_cap, fence=fence)
+        )
+
+    async def write_launch(self, before: Launch, after: Launch, *, fence: Fence | None) -> Launch:
+        return await self._engine.write(lambda tx: launches.write(tx, before, after, fence=fence))
+
+    async def settle(
+        self, before: Launch, after: Launch, nodes: Sequence[Node], *, fence: Fence | None, now: float
+    ) -> Launch:
+        return await self._engine.write(
+            lambda tx: launches.settle(tx, before, after, nodes, fence=fence, now=now)
+        )
+
+    async def launch(self, launch_id: LaunchId) -> Launch:
+        return await self._engine.read(lambda tx: launches.get(tx, launch_id))
+
+    async def launch_by_token(self, token: str) -> Launch | None:
+        return await self._engine.read(lambda tx: launches.by_token(tx, token))
+
+    async def forsaken_launches(self, *, limit: int) -> Sequence[Launch]:
+        return await self._engine.read(lambda tx: launches.forsaken(tx, limit=limit))
+
+    # --- operations -------------------------------------------------------------------------------
+
+    async def submit(self, operation: Operation, *, pool: Pool | None = None) -> tuple[Operation, bool]:
+        return await self._engine.write(lambda tx: operations.submit(tx, operation, pool=pool))
+
+    async def operation(self, operation_id: OperationId) -> Operation:
+        return await self._engine.read(lambda tx: operations.get(tx, operation_id))
+
+    async def view(self, operation_id: OperationId) -> OperationView:
+        return await self._engine.read(lambda tx: operations.view(tx, operation_id))
+
+    async def operations(
+        self,
+        *,
+        kind: Kind | None,
+        statuses: Sequence[Status],
+        run: str | None,
+        after: Cursor | None,
+        limit: int,
+    ) -> Page[Operation]:
+        return await self._engine.read(
+            lambda tx: operations.page(tx, kind=kind, statuses=statuses, run=run, after=after, limit=limit)
+        )
+
+    async def lease(self, owner: str, *, now: float, until: float, limit: int) -> Sequence[Operation]:
+        return await self._engine.write(lambda tx: leases.lease(tx, owner, now=now, until=until, limit=limit))
+
+    async def renew(self, owner: str, fences: Sequence[Fence], *, until: float) -> Sequence[Fence]:
+        return await self._engine.write(lambda tx: leases.renew(tx, owner, fences, until=until))
+
+    async def expire_leases(self) -> int:
+        return await self._engine.write(leases.expire)
+
+    async def write_operation(self, change: OperationChange, *, fence: Fence | None = None) -> Operation:
+        return await self._engine.write(lambda tx: operations.write(tx, change, fence=fence))
+
+    # --- pools and caps ---------------------------------------------------------------------------
+
+    async def pool(self, template: str) -> Pool:
+        return await self._engine.read(lambda tx: pools.get(tx, template))
+
+    async def usage(self, template: str) -> Usage:
+        return await self._engine.read(lambda tx: counters.usage(tx, template))
+
+    async def audit(self, *, now: float) -> Sequence[Drift]:
+        return await self._engine.write(lambda tx: counters.audit(tx, now=now))
+
+    # --- duties -----------------------------------------------------------------------------------
+
+    async def lease_duty(self, name: str, owner: str, *, now: float, until: float) -> bool:
+        return await self._engine.write(lambda tx: leases.lease_duty(tx, name, owner, now=now, until=until))
+
+    # --- events -----------------------------------------------------------------------------------
+
+    async def note(
+        self, entity_id: str, name: str, *, reason: Reason | None, detail: str, now: float
+    ) -> None:
+        await self._engine.write(
+            lambda tx: events.note(tx, entity_id, name, reason=reason, detail=detail, now=now)
+        )
+
+    async def events(self, *, after: Cursor | None, limit: int, entity_id: str | None = None) -> Page[Event]:
+        return await self._engine.read(
+            lambda tx: events.feed(tx, after=after, limit=limit, entity_id=entity_id)
+        )
+
+    async def prune(self, *, before: float, limit: int) -> Pruned:
+        return await self._engine.write(lambda tx: pruning.prune(tx, before=before, limit=limit))

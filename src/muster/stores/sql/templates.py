@@ -1,0 +1,91 @@
+"""Templates with their revisions, and the installation itself.
+
+Owns both. A template's revision rises only when its content changed; every revision is kept, because launches
+and nodes name theirs.
+"""
+
+from collections.abc import Sequence
+
+from muster.domain import events as drafts
+from muster.domain import plain
+from muster.domain.errors import NotFound
+from muster.domain.ids import InstallationId
+from muster.domain.template import Template, TemplateSpec
+from muster.ports.store import Installation
+from muster.stores.sql import events
+from muster.stores.sql.rows import from_json, to_json
+from muster.stores.sql.tx import Row, Tx
+
+MAX_NODES = 100
+"""The cap of a new installation: high enough to try things, low enough to bound a mistake's bill."""
+
+_COLUMNS = "spec, revision, applied_at"
+_CURRENT = f"SELECT {_COLUMNS} FROM templates WHERE name = :name ORDER BY revision DESC LIMIT 1"
+_REVISION = f"SELECT {_COLUMNS} FROM templates WHERE name = :name AND revision = :revision"
+_ALL_CURRENT = f"""
+    SELECT {_COLUMNS} FROM templates AS t
+    WHERE revision = (SELECT max(revision) FROM templates AS newer WHERE newer.name = t.name)
+    ORDER BY name LIMIT 10000
+"""
+
+
+def found(tx: Tx, installation_id: InstallationId) -> None:
+    """Name a new store; an existing one keeps its name."""
+    if not tx.execute("SELECT 1 FROM installation"):
+        tx.change(
+            "INSERT INTO installation (id, max_nodes) VALUES (:id, :max_nodes)",
+            {"id": installation_id, "max_nodes": MAX_NODES},
+        )
+
+
+def installation(tx: Tx) -> Installation:
+    installation_id, max_nodes = tx.execute("SELECT id, max_nodes FROM installation")[0]
+    return Installation(id=InstallationId(installation_id), max_nodes=max_nodes)
+
+
+def limit_installation(tx: Tx, max_nodes: int, *, now: float) -> Installation:
+    before = installation(tx)
+    if before.max_nodes != max_nodes:
+        tx.change("UPDATE installation SET max_nodes = :max_nodes", {"max_nodes": max_nodes})
+        events.announce(tx, before.id, "limited", changes={"max_nodes": max_nodes}, now=now)
+    return installation(tx)
+
+
+def apply(tx: Tx, spec: TemplateSpec, *, now: float) -> Template:
+    rows = tx.execute(_CURRENT, {"name": spec.name})
+    before = _template(rows[0]) if rows else None
+    if before is not None and before.spec == spec:
+        return before
+    after = Template(spec=spec, revision=before.revision + 1 if before else 1, applied_at=now)
+    tx.change(
+        """
+        INSERT INTO templates (name, revision, spec, applied_at)
+        VALUES (:name, :revision, :spec, :applied_at)
+        """,
+        {
+            "name": spec.name,
+            "revision": after.revision,
+            "spec": to_json(plain.fields_to_plain(spec)),
+            "applied_at": now,
+        },
+    )
+    events.append(tx, drafts.of_template(after), at=now)
+    return after
+
+
+def get(tx: Tx, name: str, revision: int | None) -> Template:
+    rows = tx.execute(_CURRENT if revision is None else _REVISION, {"name": name, "revision": revision})
+    if not rows:
+        raise NotFound("template", name if revision is None else f"{name}, revision {revision}")
+    return _template(rows[0])
+
+
+def current(tx: Tx) -> Sequence[Template]:
+    return [_template(row) for row in tx.execute(_ALL_CURRENT)]
+
+
+def _template(row: Row) -> Template:
+    spec, revision, applied_at = row
+    return Template(
+        spec=plain.from_plain(TemplateSpec, from_json(spec)), revision=revision, applied_at=applied_at
+    )
