@@ -1,6 +1,8 @@
 """Checks of values where they enter. Each raises InvalidRequest naming the field, the value and the rule."""
 
 import re
+from collections.abc import Collection
+from enum import StrEnum
 
 from muster.domain.errors import InvalidRequest
 
@@ -11,9 +13,12 @@ COUNT_MAX = 1000
 """One request's largest gang. A provider call answers for all of them at once, and one page shows them."""
 SECONDS_MAX = 30 * 86400.0
 MACHINES_MAX = 1_000_000
+SCRIPT_MAX = 64 * 1024
+"""A boot script travels in every revision and its event; anything longer is fetched by the script itself."""
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?", re.ASCII)
 _PATTERN = re.compile(r"[a-z0-9*][a-z0-9.*-]*", re.ASCII)
+_UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def name(field: str, value: object) -> str:
@@ -49,6 +54,34 @@ def seconds(field: str, value: object, *, zero: bool = False) -> float:
     if not (0 <= value <= SECONDS_MAX) or (value == 0 and not zero):
         raise InvalidRequest(field, value, rule)
     return float(value)
+
+
+def known(field: str, value: object, names: Collection[str]) -> str:
+    if not isinstance(value, str) or value not in names:
+        raise InvalidRequest(field, value, f"must be one of {', '.join(names)}")
+    return value
+
+
+def word(field: str, value: object, kind: type[StrEnum]) -> None:
+    """A word of an enum. A plain string is refused: it would be equal to the word, but not identical."""
+    if not isinstance(value, kind):
+        raise InvalidRequest(field, value, f"must be one of {', '.join(kind)}")
+
+
+def words(field: str, value: object, kind: type[StrEnum]) -> None:
+    """Words of an enum in order of preference, each at most once, and at least one."""
+    rule = f"must name at least one of {', '.join(kind)}, and each at most once"
+    if not isinstance(value, tuple) or not value or not all(isinstance(item, kind) for item in value):
+        raise InvalidRequest(field, value, rule)
+    if len(dict.fromkeys(value)) != len(value):
+        raise InvalidRequest(field, value, rule)
+
+
+def script(field: str, value: object) -> str:
+    rule = f"must be text of at most {SCRIPT_MAX} characters that a file can hold (no NUL, no lone surrogate)"
+    if not isinstance(value, str) or len(value) > SCRIPT_MAX or _UNWRITABLE.search(value):
+        raise InvalidRequest(field, value, rule)
+    return value
 
 
 def patterns(field: str, value: object) -> tuple[str, ...]:

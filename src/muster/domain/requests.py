@@ -31,13 +31,10 @@ class ProvisionRequest:
         checks.whole("count", self.count, least=1, most=checks.COUNT_MAX)
         checks.text("run", self.run)
         checks.text("owner", self.owner)
-        if self.resource_class is not None and self.resource_class not in RESOURCE_CLASSES:
-            known = ", ".join(RESOURCE_CLASSES)
-            raise InvalidRequest("resource_class", self.resource_class, f"must be one of {known}")
-        if self.usage is not None and (not self.usage or len(dict.fromkeys(self.usage)) != len(self.usage)):
-            raise InvalidRequest(
-                "usage", self.usage, "must name each usage class at most once, and at least one"
-            )
+        if self.resource_class is not None:
+            checks.known("resource_class", self.resource_class, RESOURCE_CLASSES)
+        if self.usage is not None:
+            checks.words("usage", self.usage, UsageClass)
         if self.instance_types is not None:
             checks.patterns("instance_types", self.instance_types)
         if self.max_runtime is not None:
@@ -57,7 +54,13 @@ class ReleaseRequest:
     def __post_init__(self) -> None:
         checks.text("operation_id", self.operation_id)
         if self.assignment_ids is not None:
-            checks.whole("assignment_ids", len(self.assignment_ids), least=1, most=checks.COUNT_MAX)
+            self._check_assignments(self.assignment_ids)
+
+    def _check_assignments(self, ids: object) -> None:
+        if not isinstance(ids, tuple) or not 1 <= len(ids) <= checks.COUNT_MAX:
+            raise InvalidRequest("assignment_ids", ids, f"must be a list of 1 to {checks.COUNT_MAX} ids")
+        for each in ids:
+            checks.text("assignment_ids", each)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

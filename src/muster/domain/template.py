@@ -80,13 +80,11 @@ class TemplateSpec:
     def __post_init__(self) -> None:
         checks.name("name", self.name)
         checks.name("provider", self.provider)
-        if self.resource_class not in RESOURCE_CLASSES:
-            known = ", ".join(RESOURCE_CLASSES)
-            raise InvalidRequest("resource_class", self.resource_class, f"must be one of {known}")
-        if not self.usage or len(dict.fromkeys(self.usage)) != len(self.usage):
-            raise InvalidRequest(
-                "usage", self.usage, "must name each usage class at most once, and at least one"
-            )
+        checks.known("resource_class", self.resource_class, RESOURCE_CLASSES)
+        checks.word("runtime", self.runtime, Runtime)
+        checks.script("boot_script", self.boot_script)
+        checks.words("usage", self.usage, UsageClass)
+        checks.word("reuse", self.reuse, Reuse)
         checks.patterns("instance_types", self.instance_types)
         checks.whole("max_nodes", self.max_nodes, least=0, most=checks.MACHINES_MAX)
         checks.whole("min_idle", self.min_idle, least=0, most=checks.COUNT_MAX)
