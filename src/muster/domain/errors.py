@@ -152,5 +152,9 @@ _SHOWN = 80
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:
+        # Python refuses to write out integers of thousands of digits.
+        text = f"<{type(value).__name__} too long to show>"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
