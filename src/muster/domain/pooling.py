@@ -66,7 +66,7 @@ def evictable(
         if node.template == demand.template:
             continue
         template = templates.get(node.template)
-        if template is None or node.revision < template.revision:
+        if template is None or node.revision < template.revision or not _plain(node, template.spec):
             others.append(node)
             continue
         spare[node.template] += 1
