@@ -152,7 +152,9 @@ def extend(node: Node, *, deadline_at: float, source: str, detail: str = "") -> 
 
 def joined(node: Node, *, boot_id: str, now: float) -> NodeChange:
     """Joining again in the same boot keeps `joined_at`: grace is per boot."""
-    after = replace(node, version=node.version + 1, boot_id=boot_id, joined_at=now)
+    again = node.boot_id == boot_id and node.joined_at is not None
+    joined_at = node.joined_at if again else now
+    after = replace(node, version=node.version + 1, boot_id=boot_id, joined_at=joined_at)
     return NodeChange(name=Fact.JOINED, before=node, after=after)
 
 
@@ -170,7 +172,8 @@ def booted(node: Node, *, now: float, deadline_at: float | None) -> NodeChange:
 
 
 def attached(node: Node, *, now: float, deadline_at: float) -> NodeChange:
-    if not node.up or node.assignment_id is None or node.attached:
+    awaited = node.state in _BEFORE_COMMIT and node.assignment_id is not None and not node.attached
+    if not node.up or not awaited:
         raise IllegalTransition(f"cannot mark node {node.id} attached: it is {node.state}")
     after = replace(
         node, version=node.version + 1, attached_at=now, deadline_at=deadline_at, deadline_source="operation"
