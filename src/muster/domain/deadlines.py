@@ -123,7 +123,13 @@ def _judge_before_commit(
 
 
 def dead_man(
-    node: Node, operation: Operation | None, template: TemplateSpec, *, max_runtime: float, now: float
+    node: Node,
+    operation: Operation | None,
+    template: TemplateSpec,
+    *,
+    max_runtime: float,
+    now: float,
+    limits: Limits,
 ) -> float:
     """Seconds after which a node that hears nothing more stops by itself.
 
@@ -135,18 +141,18 @@ def dead_man(
     elif node.state is NodeState.IDLE:
         latest = max(node.deadline_at or 0.0, now + template.idle_timeout)
     else:
-        latest = max(node.deadline_at or 0.0, node.entered_at + max_boot(template))
+        latest = max(node.deadline_at or 0.0, node.entered_at + max_boot(template, limits))
     return max(0.0, latest - now) + template.rescue_window + DEAD_MAN_GRACE
 
 
 DEAD_MAN_GRACE = 300.0
 
 
-def max_boot(template: TemplateSpec, limits: Limits | None = None) -> float:
+def max_boot(template: TemplateSpec, limits: Limits) -> float:
     """The ceiling for a boot, extensions included: twice what resolves, unless the template says."""
     if template.max_provision_timeout is not None:
         return template.max_provision_timeout
-    return 2 * resolve_boot(timeout=None, template=template, limits=limits or Limits()).seconds
+    return 2 * resolve_boot(timeout=None, template=template, limits=limits).seconds
 
 
 def for_operation(kind: Kind, *, template: TemplateSpec | None, limits: Limits) -> Deadline:

@@ -145,7 +145,12 @@ class Enrolment:
         if operation is not None and isinstance(operation.request, ProvisionRequest):
             max_runtime = operation.request.max_runtime or max_runtime
         seconds = deadlines.dead_man(
-            node, operation, template, max_runtime=max_runtime, now=self._ports.clock.now()
+            node,
+            operation,
+            template,
+            max_runtime=max_runtime,
+            now=self._ports.clock.now(),
+            limits=self._limits,
         )
         return desired(node, dead_man=seconds)
 
