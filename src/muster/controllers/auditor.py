@@ -2,7 +2,6 @@
 
 import logging
 
-from muster.domain.reasons import Reason
 from muster.ports.bundle import Ports
 
 logger = logging.getLogger(__name__)
@@ -13,10 +12,9 @@ class Auditor:
         self._ports = ports
 
     async def reconcile(self) -> None:
-        now = self._ports.clock.now()
-        for drift in await self._ports.store.audit(now=now):
-            detail = f"{drift.scope} counted {drift.counted}, stored {drift.stored}; set right"
-            logger.error("counter drift", extra={"reason": detail})
-            await self._ports.store.note(
-                drift.scope, "counter_drift", reason=Reason.INTERNAL, detail=detail, now=now
+        """The store sets the counter right and appends the event; the log is for whoever is on call."""
+        for drift in await self._ports.store.audit(now=self._ports.clock.now()):
+            logger.error(
+                "counter drift",
+                extra={"scope": drift.scope, "counted": drift.counted, "stored": drift.stored},
             )

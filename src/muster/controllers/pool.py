@@ -37,7 +37,8 @@ class PoolKeeper:
     async def reconcile(self) -> None:
         await self._bury()
         for template in await self._store.templates():
-            await self._keep(template)
+            if template.spec.provider in self._ports.providers:
+                await self._keep(template)
 
     async def _bury(self) -> None:
         """Idle nodes that no longer beat are dead: nobody must be offered them."""

@@ -50,7 +50,7 @@ class Report:
     detached: AssignmentId | None = None
     """It holds nothing of this assignment any more: proven, or it never did."""
     failed: str | None = None
-    """The boot failed for good, and how it ended."""
+    """The boot, or the attempt to attach, failed for good, and how it ended."""
 
 
 class Enrolment:
@@ -181,6 +181,9 @@ class Enrolment:
             return nodes.attached(node, now=now, deadline_at=until)
         if report.detached is not None and report.detached == node.assignment_id:
             return await self._detach_news(node, now)
+        if report.failed is not None and self._awaits(node, node.assignment_id):
+            detail = report.failed[:DETAIL_MAX]
+            return nodes.condemn(node, now=now, reason=Reason.ATTACH_FAILED, detail=detail)
         return None
 
     async def _boot_news(self, node: Node, report: Report, now: float) -> NodeChange | None:
@@ -197,9 +200,10 @@ class Enrolment:
             )
         return None
 
-    def _awaits(self, node: Node, assignment: AssignmentId) -> bool:
-        waiting = node.state in (NodeState.CREATED, NodeState.CLAIMED)
-        return waiting and node.up and not node.attached and node.assignment_id == assignment
+    def _awaits(self, node: Node, assignment: AssignmentId | None) -> bool:
+        if assignment is None or node.assignment_id != assignment:
+            return False
+        return node.state in (NodeState.CREATED, NodeState.CLAIMED) and node.up and not node.attached
 
     async def _detach_news(self, node: Node, now: float) -> NodeChange | None:
         if node.state is NodeState.RUNNING:

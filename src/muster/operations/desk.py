@@ -35,6 +35,9 @@ class FrontDesk:
 
     async def provision(self, request: ProvisionRequest, *, key: str | None = None) -> Operation:
         template = await self._store.template(request.template)
+        if template.spec.provider not in self._ports.providers:
+            rule = f"its provider {template.spec.provider} is not configured on this server"
+            raise InvalidRequest("template", template.name, rule)
         deadline = deadlines.for_provision(
             timeout=request.timeout,
             queue_timeout=request.queue_timeout,
