@@ -1,0 +1,25 @@
+"""What every check may look at: the folded records, the cloud's ledger, and what the agents really do."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from muster.domain.ids import AssignmentId
+from muster.providers.simulated import Ledger
+from muster.simulation.invariants.folding import Folded
+
+
+class Physical(Protocol):
+    """An agent as the judge sees it."""
+
+    attached: AssignmentId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    installation_id: str
+    now: Callable[[], float]
+    ledger: Ledger
+    agents: Mapping[str, Physical]
+    """Of the machines that are not gone."""
+    records: Folded = field(default_factory=Folded)

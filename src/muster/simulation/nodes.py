@@ -1,0 +1,229 @@
+"""All simulated machines' agents, and what goes wrong with them: freezes, partitions, impostors, death.
+
+Owns the heartbeats: agents beat in waves, five seconds apart, so that a beat is one function call and no
+timer. The wave also serves the dead man's switch.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from muster.domain.errors import Gone, MusterError, NotFound
+from muster.domain.ids import AssignmentId
+from muster.ports.clock import Clock
+from muster.providers.simulated import Entry, SimulatedCloud
+from muster.simulation.agent import Agent, Fate, Habits
+from muster.simulation.life import outside
+from muster.simulation.network import Network, Station, Unreachable
+from muster.simulation.tally import Tally
+from muster.simulation.trace import Trace
+
+BEAT = 5.0
+ASKED = 0.02
+"""The share of beats that go the whole way through the enrolment."""
+HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFaults:
+    """Probabilities per machine (or per attach), ranges in seconds, rates per machine and hour."""
+
+    before_join: tuple[float, float] = (5.0, 15.0)
+    script: tuple[float, float] = (10.0, 40.0)
+    attach: tuple[float, float] = (1.0, 4.0)
+    detach: tuple[float, float] = (1.0, 4.0)
+    mute: float = 0.0
+    stuck: float = 0.0
+    broken: float = 0.0
+    late: float = 0.0
+    """Boots after its deadline: its script takes up to `lateness` seconds longer."""
+    lateness: float = 300.0
+    attach_hangs: float = 0.0
+    detach_hangs: float = 0.0
+    freezes: float = 0.0
+    freeze: tuple[float, float] = (5.0, 240.0)
+    partitions: float = 0.0
+    partition: tuple[float, float] = (5.0, 240.0)
+    impostors: float = 0.0
+    """A second join with another key, per machine."""
+
+
+HEALTHY = NodeFaults()
+
+
+class Nodes:
+    """Watches the cloud: a machine that is made gets an agent, one that is gone loses it."""
+
+    def __init__(
+        self,
+        *,
+        cloud: SimulatedCloud,
+        network: Network,
+        clock: Clock,
+        random: Random,
+        tally: Tally,
+        trace: Trace,
+        installation_id: str,
+        pick: Callable[[], Station | None],
+        finished: Callable[["asyncio.Task[None]"], None],
+        faults: NodeFaults = HEALTHY,
+    ) -> None:
+        self.faults = faults
+        self.agents: dict[str, Agent] = {}
+        """Of the machines that are not gone, by machine id."""
+        self._cloud = cloud
+        self._network = network
+        self._clock = clock
+        self._random = random
+        self._tally = tally
+        self._trace = trace
+        self._installation_id = installation_id
+        self._pick = pick
+        self._finished = finished
+
+    # --- the cloud's watcher ----------------------------------------------------------------------
+
+    def made(self, entry: Entry) -> None:
+        if entry.installation_id != self._installation_id:
+            return
+        agent = Agent(
+            entry,
+            self._draw(),
+            key=f"key-{self._random.getrandbits(64):016x}",
+            network=self._network,
+            now=self._clock.now,
+            chance=self._random.random,
+            finished=self._finished,
+            power_off=self._power_off,
+            moved=self._moved,
+        )
+        self.agents[entry.machine_id] = agent
+        outside(agent.start)
+        for rate, strike in ((self.faults.freezes, self._freeze), (self.faults.partitions, self._partition)):
+            if rate:
+                self._cloud.later(self._random.expovariate(rate / HOUR), strike, agent)
+        if self._random.random() < self.faults.impostors:
+            self._cloud.later(self._random.uniform(0.0, 300.0), self._impersonate, agent)
+
+    def gone(self, entry: Entry) -> None:
+        agent = self.agents.pop(entry.machine_id, None)
+        if agent is not None:
+            agent.life.kill()
+
+    def acted(self, verb: str, subject: str, outcome: str) -> None:
+        """What the cloud does concerns an agent only by its machine's end."""
+
+    # --- heartbeats -------------------------------------------------------------------------------
+
+    async def beat_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT)
+            self._wave()
+
+    def _wave(self) -> None:
+        now = self._clock.now()
+        lost = self._network.faults.lost_beat
+        for agent in tuple(self.agents.values()):
+            if agent.life.shut:
+                continue
+            if now - agent.heard_at > agent.dead_man:
+                self._tally.add("dead man's switch")
+                self._power_off(agent, "dead man")
+            elif agent.node_id is not None and now >= agent.partitioned_until:
+                if lost and self._random.random() < lost:
+                    continue
+                self._beat(agent)
+
+    def _beat(self, agent: Agent) -> None:
+        station = self._pick()
+        if station is None or station.life.shut or agent.node_id is None:
+            return
+        if self._random.random() < ASKED:
+            self._cloud.later(0.0, self._ask, agent)
+        else:
+            # What `Enrolment.beat` does for a node that isn't terminated, without its look at the record:
+            # most of what a simulation does is beating.
+            station.plane.enrolment.heartbeats.beat(agent.node_id)
+
+    def _ask(self, agent: Agent) -> None:
+        self._run(self._beat_in_full(agent))
+
+    def _run(self, coro: Coroutine[Any, Any, None]) -> None:
+        asyncio.get_running_loop().create_task(coro).add_done_callback(self._finished)
+
+    async def _beat_in_full(self, agent: Agent) -> None:
+        node_id = agent.node_id
+        if node_id is None or not agent.life.alive:
+            return
+        try:
+            await self._network.call(lambda plane: plane.enrolment.beat(node_id), timeout=BEAT)
+        except (NotFound, Gone):
+            self._power_off(agent, "told to leave")
+        except (MusterError, Unreachable):
+            return
+
+    # --- what goes wrong --------------------------------------------------------------------------
+
+    def _draw(self) -> Habits:
+        faults, random = self.faults, self._random
+        roll = random.random()
+        fate = Fate.FINE
+        for candidate, share in (
+            (Fate.MUTE, faults.mute),
+            (Fate.STUCK, faults.stuck),
+            (Fate.BROKEN, faults.broken),
+        ):
+            if roll < share:
+                fate = candidate
+                self._tally.add(f"node: {candidate}")
+                break
+            roll -= share
+        late = random.random() < faults.late
+        if late:
+            self._tally.add("node: late")
+        return Habits(
+            fate=fate,
+            before_join=random.uniform(*faults.before_join),
+            script=random.uniform(*faults.script)
+            + (random.uniform(0.2, 1.0) * faults.lateness if late else 0.0),
+            attach=random.uniform(*faults.attach),
+            detach=random.uniform(*faults.detach),
+            attach_hangs=faults.attach_hangs,
+            detach_hangs=faults.detach_hangs,
+        )
+
+    def _freeze(self, agent: Agent) -> None:
+        if agent.life.alive and self.faults.freezes:
+            self._tally.add("node: frozen")
+            loop = asyncio.get_running_loop()
+            agent.life.pause(loop.time() + self._random.uniform(*self.faults.freeze))
+            self._cloud.later(self._random.expovariate(self.faults.freezes / HOUR), self._freeze, agent)
+
+    def _partition(self, agent: Agent) -> None:
+        if agent.life.alive and self.faults.partitions:
+            self._tally.add("node: cut off")
+            agent.partitioned_until = self._clock.now() + self._random.uniform(*self.faults.partition)
+            self._cloud.later(self._random.expovariate(self.faults.partitions / HOUR), self._partition, agent)
+
+    def _impersonate(self, agent: Agent) -> None:
+        if agent.life.alive and self.faults.impostors:
+            self._tally.add("node: impostor")
+            self._run(self._second_join(agent))
+
+    async def _second_join(self, agent: Agent) -> None:
+        try:
+            await self._network.call(
+                lambda plane: plane.enrolment.join(agent.proof, key="another", boot_id="another"),
+                timeout=10.0,
+            )
+        except (MusterError, Unreachable):
+            return
+
+    def _power_off(self, agent: Agent, why: str) -> None:
+        self._trace.remark(self._clock.now(), f"agent {agent.machine_id} powers off: {why}")
+        self._cloud.end(agent.machine_id, "powered off")
+
+    def _moved(self, agent: Agent, assignment: AssignmentId | None) -> None:
+        self._trace.remark(self._clock.now(), f"agent {agent.machine_id} is attached to {assignment}")

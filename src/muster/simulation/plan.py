@@ -1,0 +1,171 @@
+"""Fault plans: everything that chance decides before a run begins, drawn from the seed.
+
+Owns the levels. Each plan switches every fault on or off by itself and draws its strength: runs in which only
+some things go wrong find more than runs in which everything always does.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+from muster.providers.simulated import CloudFaults
+from muster.simulation.callers import Load
+from muster.simulation.network import NetworkFaults
+from muster.simulation.nodes import NodeFaults
+from muster.simulation.operators import Site, draw_template
+from muster.simulation.replicas import ReplicaFaults
+from muster.simulation.storage import StoreFaults
+
+
+class Level(StrEnum):
+    NONE = "none"
+    LIGHT = "light"
+    HEAVY = "heavy"
+
+
+_SHARE = {Level.NONE: 0.0, Level.LIGHT: 0.35, Level.HEAVY: 0.65}
+"""How likely each fault is part of a plan."""
+_STRENGTH = {Level.NONE: 0.0, Level.LIGHT: 0.35, Level.HEAVY: 1.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultPlan:
+    seed: int
+    level: Level
+    cloud: CloudFaults
+    nodes: NodeFaults
+    network: NetworkFaults
+    store: StoreFaults
+    replicas: ReplicaFaults
+    wakeups_lost: float
+    load: Load
+    site: Site
+    capacity: int | None
+    foreign: int
+    """Machines of another installation in the same account."""
+    retention: float
+
+    @classmethod
+    def draw(cls, seed: int, level: Level) -> "FaultPlan":
+        draw = _Draw(Random(f"plan/{seed}/{level}"), level)
+        random = draw.random
+        templates = tuple(draw_template(f"t{number}", random) for number in range(random.randint(1, 3)))
+        largest = max(spec.max_nodes for spec in templates)
+        capped = sum(spec.max_nodes for spec in templates)
+        return cls(
+            seed=seed,
+            level=level,
+            cloud=_cloud(draw),
+            nodes=_nodes(draw),
+            network=_network(draw),
+            store=_store(draw),
+            replicas=_replicas(draw),
+            wakeups_lost=draw.maybe(0.3),
+            load=_load(draw, largest),
+            site=Site(
+                templates=templates,
+                total_cap=random.randint(max(2, capped // 2), capped + 2),
+                changes=draw.maybe(12.0),
+            ),
+            capacity=random.randint(3, capped + 4) if draw.happens() else None,
+            foreign=random.randint(0, 3),
+            retention=random.choice((1800.0, 7 * 86400.0)),
+        )
+
+
+class _Draw:
+    def __init__(self, random: Random, level: Level) -> None:
+        self.random = random
+        self._share = _SHARE[level]
+        self._strength = _STRENGTH[level]
+
+    def happens(self) -> bool:
+        return self.random.random() < self._share
+
+    def maybe(self, most: float) -> float:
+        """A probability or rate up to `most` at full strength, or 0."""
+        strength = self.random.uniform(0.2, 1.0) * most * self._strength
+        return strength if self.happens() else 0.0
+
+    def up_to(self, low: float, most: float) -> tuple[float, float]:
+        """A range in seconds, wide only if its fault is switched on."""
+        return (low, max(low, self.maybe(most)))
+
+
+def _cloud(draw: _Draw) -> CloudFaults:
+    return CloudFaults(
+        latency=draw.up_to(0.05, 8.0),
+        lost_request=draw.maybe(0.1),
+        lost_reply=draw.maybe(0.2),
+        late_request=draw.maybe(0.2),
+        duplicate=draw.maybe(0.2),
+        throttled=draw.maybe(0.3),
+        refused=draw.maybe(0.15),
+        partial=draw.maybe(0.25),
+        empty=draw.maybe(0.2),
+        start=draw.up_to(1.0, 10.0),
+        lag=draw.up_to(0.0, 299.0),
+        stop=draw.up_to(1.0, 120.0),
+        deaf=draw.maybe(0.5),
+        deaths=draw.maybe(4.0),
+        interruptions=draw.maybe(6.0),
+    )
+
+
+def _nodes(draw: _Draw) -> NodeFaults:
+    return NodeFaults(
+        before_join=draw.up_to(2.0, 40.0),
+        script=draw.up_to(5.0, 90.0),
+        attach=draw.up_to(0.5, 20.0),
+        detach=draw.up_to(0.5, 20.0),
+        mute=draw.maybe(0.1),
+        stuck=draw.maybe(0.1),
+        broken=draw.maybe(0.1),
+        late=draw.maybe(0.2),
+        attach_hangs=draw.maybe(0.1),
+        detach_hangs=draw.maybe(0.1),
+        freezes=draw.maybe(8.0),
+        partitions=draw.maybe(8.0),
+        impostors=draw.maybe(0.05),
+    )
+
+
+def _network(draw: _Draw) -> NetworkFaults:
+    return NetworkFaults(
+        latency=draw.up_to(0.001, 2.0),
+        lost=draw.maybe(0.15),
+        duplicate=draw.maybe(0.2),
+        stale=draw.random.choice((5.0, 60.0, 300.0)),
+        lost_beat=draw.maybe(0.3),
+    )
+
+
+def _store(draw: _Draw) -> StoreFaults:
+    return StoreFaults(
+        slow=draw.maybe(0.5),
+        slowness=draw.random.choice((0.02, 0.2, 2.0)),
+        unavailable=draw.maybe(0.03),
+        lost_reply=draw.maybe(0.03),
+        conflict=draw.maybe(0.1),
+        short_claim=draw.maybe(0.3),
+    )
+
+
+def _replicas(draw: _Draw) -> ReplicaFaults:
+    return ReplicaFaults(
+        crashes=draw.maybe(20.0),
+        restart=(1.0, draw.random.choice((5.0, 60.0, 200.0))),
+        pauses=draw.maybe(15.0),
+        pause=(2.0, draw.random.choice((30.0, 120.0, 500.0))),
+        outages=draw.maybe(6.0),
+    )
+
+
+def _load(draw: _Draw, largest: int) -> Load:
+    random = draw.random
+    return Load(
+        every=random.uniform(20.0, 120.0),
+        largest=random.randint(1, min(5, largest + 1)),
+        owners=random.randint(1, 3),
+        hold=(1.0, random.choice((10.0, 120.0, 400.0))),
+    )

@@ -1,0 +1,288 @@
+"""A world for one seed: builds everything, lets it run, brings it to rest, and has it judged.
+
+Owns the order of a run: set up, trouble, calm, books. The only place of the simulation that names adapters.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from muster.domain.settings import Settings
+from muster.domain.template import UsageClass
+from muster.plane import ControlPlane, Ports
+from muster.ports.store import Cursor
+from muster.providers.simulated import (
+    CloudFaults,
+    Entry,
+    SimulatedCloud,
+    SimulatedProvider,
+    SimulatedVerifier,
+)
+from muster.simulation.bus import Bus
+from muster.simulation.callers import Callers
+from muster.simulation.ids import SeededIds
+from muster.simulation.invariants import Broken, Judge
+from muster.simulation.invariants.context import Context
+from muster.simulation.invariants.final_rules import check_books, check_counters, remains
+from muster.simulation.loop import VirtualClock
+from muster.simulation.network import QUIET as QUIET_NETWORK
+from muster.simulation.network import Network
+from muster.simulation.nodes import HEALTHY, Nodes
+from muster.simulation.operators import Operator
+from muster.simulation.plan import FaultPlan
+from muster.simulation.replicas import Replicas
+from muster.simulation.storage import QUIET as QUIET_STORE
+from muster.simulation.storage import Shore, StorePath
+from muster.simulation.tally import Tally
+from muster.simulation.trace import Trace
+from muster.stores.announcing import Written, announcing
+from muster.stores.sql import SqlStore, open_sqlite
+
+TICK = 30.0
+"""How often the judge looks at what only time can break."""
+REST = 2 * 3600.0
+"""Within so much calm everything that was given back must be gone."""
+CALM_CLOUD = CloudFaults(latency=(0.05, 0.5), start=(1.0, 5.0), stop=(1.0, 10.0))
+
+
+class World:
+    def __init__(self, plan: FaultPlan, *, replicas: int) -> None:
+        self.plan = plan
+        self.tally = Tally()
+        self.trace = Trace()
+        self.clock = VirtualClock()
+        self._ids = SeededIds(self._random("ids"))
+        self._bus = Bus(random=self._random("bus"), tally=self.tally, lost=plan.wakeups_lost)
+        self._cursor: Cursor | None = None
+        self._broken: Broken | None = None
+        self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.store: SqlStore = open_sqlite(
+            ":memory:", ids=self._ids, inline=True, after_commit=self._committed
+        )
+        self._announce = announcing(self._bus)
+        self._shore = Shore(self.store, random=self._random("store"), tally=self.tally, faults=plan.store)
+        self.cloud = SimulatedCloud(
+            clock=self.clock, random=self._random("cloud"), faults=plan.cloud, capacity=plan.capacity
+        )
+        self._settings = Settings(retention=plan.retention)
+        self._installation_id = ""
+        self._replica_count = replicas
+
+    async def run(self, hours: float) -> None:
+        """Raises Broken."""
+        self._installation_id = (await self.store.installation()).id
+        self._build()
+        await self._operator.set_up()
+        self._add_foreigners()
+        for index in range(self._replica_count):
+            self._replicas.start(index)
+        self._start_everything()
+        await self._wait(hours * 3600.0)
+        await self._come_to_rest()
+        await check_books(self.context, self.store)
+
+    def close(self) -> None:
+        """After the loop: whatever still waits in it must find the store open."""
+        _at_once(self.store.close())
+
+    # --- building ---------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        plan = self.plan
+        self._replicas = Replicas(
+            self._replica_count,
+            build=self._plane,
+            shore=self._shore,
+            clock=self.clock,
+            random=self._random("replicas"),
+            tally=self.tally,
+            trace=self.trace,
+            failed=self.failed,
+            faults=plan.replicas,
+        )
+        self._network = Network(
+            random=self._random("network"),
+            tally=self.tally,
+            pick=self._replicas.pick,
+            failed=self.failed,
+            faults=plan.network,
+        )
+        self._replicas.connect(self._network)
+        self._nodes = Nodes(
+            cloud=self.cloud,
+            network=self._network,
+            clock=self.clock,
+            random=self._random("nodes"),
+            tally=self.tally,
+            trace=self.trace,
+            installation_id=self._installation_id,
+            pick=self._replicas.pick,
+            finished=self._finished,
+            faults=plan.nodes,
+        )
+        self.context = Context(
+            installation_id=self._installation_id,
+            now=self.clock.now,
+            ledger=self.cloud.ledger,
+            agents=self._nodes.agents,
+        )
+        self.judge = Judge(self.context, self.trace, self._stop)
+        # The judge first: it must see a machine before its agent can do anything.
+        self.cloud.watch(self.judge)
+        self.cloud.watch(self._nodes)
+        self._operator = Operator(
+            plan.site,
+            store=self.store,
+            judge=self.judge,
+            clock=self.clock,
+            random=self._random("operator"),
+            tally=self.tally,
+        )
+        self._callers = Callers(
+            plan.load,
+            templates=tuple(spec.name for spec in plan.site.templates),
+            network=self._network,
+            judge=self.judge,
+            random=self._random("callers"),
+            tally=self.tally,
+            spawn=self._spawn,
+        )
+
+    def _plane(self, owner: str, path: StorePath) -> ControlPlane:
+        provider = SimulatedProvider(
+            self.cloud,
+            clock=self.clock,
+            installation_id=self._installation_id,
+            on_call=self.judge.called,
+        )
+        ports = Ports(
+            store=path.as_store(),
+            clock=self.clock,
+            ids=self._ids,
+            wakeups=self._bus,
+            providers={provider.name: provider},
+            verifier=SimulatedVerifier(self.cloud),
+        )
+        return ControlPlane(ports, owner=owner, settings=self._settings)
+
+    def _add_foreigners(self) -> None:
+        now = self.clock.now()
+        for number in range(self.plan.foreign):
+            self.cloud.ledger.add(
+                Entry(
+                    machine_id=f"i-other-{number}",
+                    installation_id="another",
+                    token=f"another/op-1.{number}",
+                    template=self.plan.site.templates[0].name,
+                    instance_type="m7.large",
+                    usage_class=UsageClass.ON_DEMAND,
+                    sent_at=now,
+                    created_at=now,
+                    running_at=now,
+                    visible_at=now,
+                )
+            )
+
+    def _start_everything(self) -> None:
+        self._spawn(self._nodes.beat_for_ever())
+        self._spawn(self._tick_for_ever())
+        self._spawn(self._callers.arrive())
+        self._spawn(self._operator.change_things())
+        self._spawn(self._replicas.black_out())
+        for index in range(self._replica_count):
+            self._spawn(self._replicas.trouble(index))
+
+    # --- running ----------------------------------------------------------------------------------
+
+    async def _tick_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            self.judge.tick(TICK, calm=self._replicas.calm)
+            try:
+                await check_counters(self.context, self.store)
+            except Broken as broken:
+                self._stop(broken)
+
+    async def _come_to_rest(self) -> None:
+        """Faults end, everything is given back; then time alone must bring the rest."""
+        self.cloud.faults = CALM_CLOUD
+        self._network.faults = QUIET_NETWORK
+        self._shore.faults = QUIET_STORE
+        self._nodes.faults = HEALTHY
+        self._bus.lost = 0.0
+        self._callers.stopped = True
+        self._replicas.settle()
+        await self._operator.close_down()
+        self.trace.remark(self.clock.now(), "calm")
+        self._spawn(self._callers.give_back())
+        waited = 0.0
+        left = remains(self.context)
+        while left:
+            if waited > REST:
+                raise Broken("nothing_is_left", f"after {waited:.0f} s of calm there are {left}")
+            await self._wait(TICK)
+            waited += TICK
+            left = remains(self.context)
+
+    async def _wait(self, seconds: float) -> None:
+        await asyncio.wait((self._stopped,), timeout=seconds)
+        if self._broken is not None:
+            raise self._broken
+
+    def _spawn(self, coro: Coroutine[Any, Any, None]) -> None:
+        asyncio.get_running_loop().create_task(coro).add_done_callback(self._finished)
+
+    def _finished(self, task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.failed(error)
+
+    def failed(self, error: BaseException) -> None:
+        self.judge.failed(error)
+
+    def _stop(self, broken: Broken) -> None:
+        if self._broken is None:
+            self._broken = broken
+            self._stopped.set_result(None)
+
+    # --- watching the store -----------------------------------------------------------------------
+
+    def _committed(self, written: Sequence[Written]) -> None:
+        """Right after a commit: the judge reads the feed, then the wake-ups go out."""
+        page = _at_once(self.store.events(after=self._cursor, limit=1000))
+        self._cursor = page.next
+        for event in page.items:
+            self.judge.event(event)
+        self._announce(written)
+
+    def _random(self, part: str) -> Random:
+        return Random(f"{part}/{self.plan.seed}")
+
+
+def _at_once(coro: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a coroutine that never waits, as those of an inline store."""
+    try:
+        coro.send(None)
+    except StopIteration as done:
+        return done.value
+    raise RuntimeError("the store waited: it must be inline")
+
+
+@dataclass(slots=True)
+class Alarm:
+    """Catches what the control plane logs as its own bug, which it survives on purpose."""
+
+    world: World | None = None
+
+    def listener(self) -> logging.Handler:
+        alarm = self
+
+        class _Handler(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                if alarm.world is not None and record.exc_info and record.exc_info[1] is not None:
+                    alarm.world.failed(record.exc_info[1])
+
+        return _Handler(level=logging.ERROR)
