@@ -8,7 +8,7 @@ from muster.ports.wakeups import Listener, Wakeups
 
 class LocalWakeups(Wakeups):
     def __init__(self) -> None:
-        self._listeners: dict[str, dict[int, "_Listener"]] = {}
+        self._listeners: dict[str, dict[int, _Listener]] = {}
 
     def notify(self, topic: str) -> None:
         for listener in tuple(self._listeners.get(topic, {}).values()):

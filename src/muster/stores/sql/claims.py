@@ -4,11 +4,10 @@ Owns `matching.fits` in SQL (a property test holds the two together). The statem
 from its best end, so it looks at about as many nodes as it takes, however large the pool is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from muster.domain.events import Draft, Entity
-from muster.domain.lifecycle import Verb
 from muster.domain.matching import Demand
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Fence
@@ -19,26 +18,14 @@ from muster.stores.sql.tx import Tx, Value
 
 _BEST_FIRST = "owned_by_other, entered_at DESC, id"
 
-# Kept apart from the binding's own names: these are set from constants and from the caller's times.
 _SET = """
     state = 'claimed', version = nodes.version + 1, entered_at = :now, deadline_at = :deadline_at,
     deadline_source = 'attach_timeout', operation_id = bindings.operation_id,
     assignment_id = bindings.assignment_id, run = bindings.run, owner = bindings.owner,
     attached_at = NULL, reason = NULL
 """
-_CHANGED = (
-    "state",
-    "version",
-    "entered_at",
-    "deadline_at",
-    "deadline_source",
-    "operation_id",
-    "assignment_id",
-    "run",
-    "owner",
-    "attached_at",
-    "reason",
-)
+AT_ONCE = 64
+"""Bindings per statement: joining nodes and bindings costs their product, so a large gang is taken in parts."""
 
 
 def claim(
@@ -52,23 +39,33 @@ def claim(
     deadline_at: float,
 ) -> Sequence[Node]:
     guards.hold(tx, fence)
-    if not bindings:
-        return ()
-    params = _wanted(demand, seen_since=seen_since, now=now)
+    taken: list[Node] = []
+    params = wanted(demand, seen_since=seen_since, now=now)
     params["deadline_at"] = deadline_at
-    params["places"] = len(bindings)
+    for start in range(0, len(bindings), AT_ONCE):
+        part = bindings[start : start + AT_ONCE]
+        nodes = _take(tx, demand, part, params)
+        taken.extend(nodes)
+        if len(nodes) < len(part):
+            break
+    for node in taken:
+        _log(tx, node, at=now)
+    return taken
+
+
+def _take(tx: Tx, demand: Demand, bindings: Sequence[Binding], common: Mapping[str, Value]) -> list[Node]:
+    params = {**common, "places": len(bindings)}
     for index, binding in enumerate(bindings):
         params[f"operation{index}"] = binding.operation_id
         params[f"assignment{index}"] = binding.assignment_id
         params[f"run{index}"] = binding.run
         params[f"owner{index}"] = binding.owner
     sql = statement(len(demand.usage), demand.reuse, _patterns(demand), len(bindings))
-    places = {binding.assignment_id: place for place, binding in enumerate(bindings)}
     nodes = [NODE.decode(row) for row in tx.execute(sql, params)]
-    # RETURNING promises no order; the log and the caller get that of the bindings.
-    nodes.sort(key=lambda node: (places[node.assignment_id], node.id))
-    for node in nodes:
-        _log(tx, node, at=now)
+    if len(nodes) > 1:
+        # RETURNING promises no order; the log and the caller get that of the bindings.
+        places = {binding.assignment_id: place for place, binding in enumerate(bindings)}
+        nodes.sort(key=lambda node: (places[node.assignment_id], node.id))
     return nodes
 
 
@@ -83,7 +80,7 @@ def count(tx: Tx, demand: Demand, *, seen_since: float, now: float) -> int:
         SELECT count(*) FROM nodes AS n
         WHERE {_fits(_patterns(demand))} AND n.usage_class IN ({usages}) {owners}
     """
-    counted: int = tx.execute(sql, _wanted(demand, seen_since=seen_since, now=now))[0][0]
+    counted: int = tx.execute(sql, wanted(demand, seen_since=seen_since, now=now))[0][0]
     return counted
 
 
@@ -139,7 +136,7 @@ def _fits(patterns: int) -> str:
     """
 
 
-def _wanted(demand: Demand, *, seen_since: float, now: float) -> dict[str, Value]:
+def wanted(demand: Demand, *, seen_since: float, now: float) -> dict[str, Value]:
     params: dict[str, Value] = {
         "template": demand.template,
         "revision": demand.revision,
@@ -166,12 +163,24 @@ def _like(pattern: str) -> str:
 
 
 def _log(tx: Tx, node: Node, *, at: float) -> None:
-    values = NODE.params(node)
+    """The event names what the statement sets."""
     draft = Draft(
         entity=Entity.NODE,
         entity_id=node.id,
         version=node.version,
-        name=Verb.CLAIM.value,
-        changes={name: values[name] for name in _CHANGED},
+        name="claim",
+        changes={
+            "state": "claimed",
+            "version": node.version,
+            "entered_at": node.entered_at,
+            "deadline_at": node.deadline_at,
+            "deadline_source": node.deadline_source,
+            "operation_id": node.operation_id,
+            "assignment_id": node.assignment_id,
+            "run": node.run,
+            "owner": node.owner,
+            "attached_at": None,
+            "reason": None,
+        },
     )
     events.append(tx, draft, at=at, operations=() if node.operation_id is None else (node.operation_id,))

@@ -1,0 +1,30 @@
+"""Benchmarks: each figure beside a floor that is measured in the same run, on the same machine.
+
+A module here offers `async def measure() -> Sequence[Figure]` and is named in `__main__.MODULES`. A floor is
+the cheapest thing that could do the same work; the ratio says what our layers cost, whatever the machine.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    name: str
+    value: float
+    unit: str
+    floor: float | None = None
+    """What the cheapest thing that does the same work reached in this run, in the same unit."""
+    target: float | None = None
+    """The least ratio of value to floor that we want, or the greatest if `lower_is_better`."""
+    lower_is_better: bool = False
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        return None if not self.floor else self.value / self.floor
+
+    @property
+    def met(self) -> bool | None:
+        if self.ratio is None or self.target is None:
+            return None
+        return self.ratio <= self.target if self.lower_is_better else self.ratio >= self.target

@@ -1,0 +1,177 @@
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from muster.domain import node as lifecycle
+from muster.domain.errors import LeaseLost
+from muster.domain.lifecycle import NodeState
+from muster.domain.matching import Demand
+from muster.domain.node import Node
+from muster.domain.template import Reuse, UsageClass
+from muster.ports.store import Beat, Store
+from tests.contracts.store_contract.bookkeeping import whole_feed
+from tests.contracts.store_contract.scene import DEMAND, Scene
+
+
+class ClaimContract:
+    async def test_a_claimed_node_is_bound_and_tells_so_in_one_event(self, store: Store) -> None:
+        scene = Scene(store)
+        (idle,) = await scene.idle(1)
+        operation = await scene.leased()
+        (binding,) = scene.bindings(operation, 1)
+        (node,) = await store.claim(
+            DEMAND, [binding], fence=operation.fence, seen_since=90.0, now=100.0, deadline_at=130.0
+        )
+        expected = replace(
+            idle,
+            state=NodeState.CLAIMED,
+            version=idle.version + 1,
+            entered_at=100.0,
+            deadline_at=130.0,
+            deadline_source="attach_timeout",
+            operation_id=operation.id,
+            assignment_id=binding.assignment_id,
+            run="run-1",
+            owner="acme",
+        )
+        assert node == expected
+        assert await store.node(idle.id) == expected
+        *_, last = await whole_feed(store, entity_id=idle.id)
+        assert (last.name, last.version, last.at) == ("claim", expected.version, 100.0)
+
+    async def test_each_claimed_node_gets_a_binding_of_its_own(self, store: Store) -> None:
+        scene = Scene(store)
+        await scene.idle(5)
+        operation = await scene.leased()
+        nodes = await scene.claim(operation, 4)
+        assert len(dict.fromkeys(node.assignment_id for node in nodes)) == 4
+        assert len(dict.fromkeys(node.id for node in nodes)) == 4
+        assert len(await scene.claim(operation, 4)) == 1
+        assert list(await scene.claim(operation, 4)) == []
+        assert list(await scene.claim(operation, 0)) == []
+
+    async def test_a_gang_larger_than_any_batch_is_claimed_whole(self, store: Store) -> None:
+        scene = Scene(store)
+        await scene.idle(150)
+        operation = await scene.leased()
+        nodes = await scene.claim(operation, 149)
+        assert len(dict.fromkeys(node.assignment_id for node in nodes)) == 149
+        assert len(dict.fromkeys(node.id for node in nodes)) == 149
+
+    async def test_many_concurrent_claimers_lose_no_node_and_share_none(self, store: Store) -> None:
+        scene = Scene(store)
+        idle = await scene.idle(200)
+        operations = [await scene.leased() for _ in range(64)]
+        taken: list[Node] = []
+
+        async def claimer(place: int) -> None:
+            while got := await scene.claim(operations[place], 1 + place % 3):
+                taken.extend(got)
+
+        await asyncio.gather(*(claimer(place) for place in range(64)))
+        assert sorted(node.id for node in taken) == [node.id for node in idle]
+        assert len(dict.fromkeys(node.assignment_id for node in taken)) == 200
+
+    async def test_a_claim_under_an_old_epoch_takes_nothing(self, store: Store) -> None:
+        scene = Scene(store)
+        (idle,) = await scene.idle(1)
+        operation, old = await scene.taken_over()
+        with pytest.raises(LeaseLost):
+            await store.claim(
+                DEMAND,
+                scene.bindings(operation, 1),
+                fence=old,
+                seen_since=0.0,
+                now=100.0,
+                deadline_at=130.0,
+            )
+        assert await store.node(idle.id) == idle
+
+    async def test_own_nodes_come_first_then_those_idle_for_the_shortest_time(self, store: Store) -> None:
+        scene = Scene(store)
+        old_own = await scene.served("acme", entered_at=5.0)
+        new_own = await scene.served("acme", entered_at=6.0)
+        (old_fresh,) = await scene.idle(1, entered_at=7.0)
+        (new_fresh,) = await scene.idle(1, entered_at=8.0)
+        expected = [new_own, old_own, new_fresh, old_fresh]
+        for size, demand in ((2, DEMAND), (4, replace(DEMAND, reuse=Reuse.ALWAYS))):
+            taken = await scene.claim(await scene.leased(), size, demand=demand)
+            wanted, expected = expected[:size], expected[size:]
+            assert [node.id for node in taken] == [node.id for node in wanted]
+
+    @pytest.mark.parametrize(
+        ("demand", "fits"),
+        [
+            (DEMAND, True),
+            (replace(DEMAND, template="api"), False),
+            (replace(DEMAND, revision=2), False),
+            (replace(DEMAND, resource_class="small"), False),
+            (replace(DEMAND, usage=(UsageClass.SPOT,)), False),
+            (replace(DEMAND, usage=(UsageClass.SPOT, UsageClass.ON_DEMAND)), True),
+            (replace(DEMAND, instance_types=("c*",)), False),
+            (replace(DEMAND, instance_types=("c*", "M5.*")), True),
+            (replace(DEMAND, instance_types=("m5_large",)), False),
+            (replace(DEMAND, instance_types=("m5%",)), False),
+            (replace(DEMAND, instance_types=("5.large",)), False),
+        ],
+    )
+    async def test_only_nodes_of_the_right_kind_are_claimed(
+        self, store: Store, demand: Demand, fits: bool
+    ) -> None:
+        scene = Scene(store)
+        await scene.idle(1)
+        assert await store.count_claimable(demand, seen_since=90.0, now=100.0) == fits
+        assert len(await scene.claim(await scene.leased(), 1, demand=demand)) == fits
+
+    @pytest.mark.parametrize(
+        ("reuse", "owner", "fits"),
+        [
+            (Reuse.NEVER, "acme", False),
+            (Reuse.SAME_OWNER, "acme", True),
+            (Reuse.SAME_OWNER, "other", False),
+            (Reuse.ALWAYS, "other", True),
+        ],
+    )
+    async def test_a_node_that_served_is_given_on_as_reuse_allows(
+        self, store: Store, reuse: Reuse, owner: str, fits: bool
+    ) -> None:
+        scene = Scene(store)
+        await scene.served("acme")
+        demand = replace(DEMAND, reuse=reuse, owner=owner)
+        assert await store.count_claimable(demand, seen_since=90.0, now=100.0) == fits
+        assert len(await scene.claim(await scene.leased(), 1, demand=demand)) == fits
+
+    async def test_a_fresh_node_is_anybodys(self, store: Store) -> None:
+        scene = Scene(store)
+        await scene.idle(3)
+        for reuse in Reuse:
+            demand = replace(DEMAND, reuse=reuse, owner="other")
+            assert len(await scene.claim(await scene.leased(), 1, demand=demand)) == 1
+
+    async def test_a_node_of_another_owner_comes_after_ones_own(self, store: Store) -> None:
+        scene = Scene(store)
+        others = await scene.served("other", entered_at=9.0)
+        own = await scene.served("acme", entered_at=5.0)
+        demand = replace(DEMAND, reuse=Reuse.ALWAYS)
+        taken = await scene.claim(await scene.leased(), 2, demand=demand)
+        assert [node.id for node in taken] == [own.id, others.id]
+
+    async def test_a_stale_unseen_overdue_or_draining_node_is_not_claimed(self, store: Store) -> None:
+        scene = Scene(store)
+        await scene.idle(1, seen_at=None)
+        await scene.idle(1, seen_at=89.9)
+        await scene.idle(1, deadline_at=100.0)
+        (draining,) = await scene.idle(1)
+        await store.apply(lifecycle.drained(draining))
+        assert await store.count_claimable(DEMAND, seen_since=90.0, now=100.0) == 0
+        assert list(await scene.claim(await scene.leased(), 9)) == []
+        (at_limit,) = await scene.idle(1, seen_at=90.0, deadline_at=100.1)
+        assert await store.count_claimable(DEMAND, seen_since=90.0, now=100.0) == 1
+        assert [node.id for node in await scene.claim(await scene.leased(), 9)] == [at_limit.id]
+
+    async def test_a_claim_moves_no_node_that_is_not_idle(self, store: Store) -> None:
+        scene = Scene(store)
+        created = await scene.created(await scene.leased(), 2)
+        await store.record_beats([Beat(node_id=node.id, seen_at=100.0) for node in created])
+        assert list(await scene.claim(await scene.leased(), 9)) == []

@@ -1,0 +1,104 @@
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from muster.domain import node as lifecycle
+from muster.domain.errors import NotFound
+from muster.domain.events import Entity, Event
+from muster.domain.reasons import Reason
+from muster.domain.template import Reuse, TemplateSpec, UsageClass
+from muster.ports.store import Cursor, Store
+from tests.contracts.store_contract.bookkeeping import whole_feed
+from tests.contracts.store_contract.scene import Scene
+
+SPEC = TemplateSpec(
+    name="web",
+    provider="simulated",
+    usage=(UsageClass.SPOT, UsageClass.ON_DEMAND),
+    reuse=Reuse.NEVER,
+    attach_timeout=5.0,
+)
+
+
+class FeedContract:
+    async def test_the_feed_is_complete_while_many_write(self, store: Store) -> None:
+        scene = Scene(store)
+        nodes = await scene.created(await scene.leased(), 20)
+        writing = asyncio.Event()
+        seen: list[Event] = []
+
+        async def write(place: int) -> None:
+            node = nodes[place]
+            for number in range(10):
+                node = await store.apply(lifecycle.joined(node, boot_id=f"b-{number}", now=float(number)))
+
+        async def follow() -> None:
+            after: Cursor | None = None
+            while True:
+                done = writing.is_set()
+                page = await store.events(after=after, limit=7)
+                seen.extend(page.items)
+                after = page.next
+                if done and not page.items:
+                    return
+                await asyncio.sleep(0)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(follow())
+            await asyncio.gather(*(write(place) for place in range(20)))
+            writing.set()
+        assert len(dict.fromkeys(event.id for event in seen)) == len(seen)
+        assert seen == await whole_feed(store)
+        for node in nodes:
+            versions = [event.version for event in seen if event.entity_id == node.id]
+            assert versions == list(range(1, 12))
+
+    async def test_an_empty_feed_still_says_where_to_go_on(self, store: Store) -> None:
+        page = await store.events(after=None, limit=10)
+        assert page.items == () and page.next is not None
+        await store.note("m-1", "orphan", reason=Reason.ORPHAN, detail="seen twice", now=4.0)
+        (event,) = (await store.events(after=page.next, limit=10)).items
+        assert (event.entity, event.entity_id, event.name) == (Entity.INSTALLATION, "m-1", "orphan")
+        assert (event.changes, event.detail, event.at) == ({"reason": "orphan"}, "seen twice", 4.0)
+
+    async def test_an_entity_has_a_feed_of_its_own(self, store: Store) -> None:
+        scene = Scene(store)
+        first, second = await scene.created(await scene.leased(), 2)
+        await store.apply(lifecycle.drained(first))
+        await store.apply(lifecycle.drained(second))
+        events = await whole_feed(store, page=1, entity_id=second.id)
+        assert [event.name for event in events] == ["adopt", "drained"]
+
+    async def test_an_equal_template_keeps_its_revision(self, store: Store) -> None:
+        first = await store.apply_template(SPEC, now=1.0)
+        assert (first.revision, first.spec, first.applied_at) == (1, SPEC, 1.0)
+        assert await store.apply_template(SPEC, now=2.0) == first
+        second = await store.apply_template(replace(SPEC, max_nodes=7), now=3.0)
+        assert second.revision == 2
+        assert await store.apply_template(SPEC, now=4.0) == replace(first, revision=3, applied_at=4.0)
+        assert await store.template("web", 1) == first
+        assert await store.template("web", 2) == second
+        assert (await store.template("web")).revision == 3
+        assert [event.version for event in await whole_feed(store)] == [1, 2, 3]
+
+    async def test_current_templates_are_listed_by_name(self, store: Store) -> None:
+        for name in ("b", "c", "a", "b"):
+            await store.apply_template(replace(SPEC, name=name, max_nodes=5), now=1.0)
+        newest = await store.apply_template(replace(SPEC, name="b"), now=2.0)
+        assert [each.name for each in await store.templates()] == ["a", "b", "c"]
+        assert (await store.templates())[1] == newest
+
+    async def test_a_missing_template_is_named(self, store: Store) -> None:
+        await store.apply_template(SPEC, now=1.0)
+        for name, revision in (("api", None), ("web", 2)):
+            with pytest.raises(NotFound, match=name):
+                await store.template(name, revision)
+
+    async def test_the_installation_keeps_its_id_and_its_limit(self, store: Store) -> None:
+        before = await store.installation()
+        after = await store.limit_installation(7, now=1.0)
+        assert after == replace(before, max_nodes=7)
+        assert await store.installation() == after
+        await store.limit_installation(7, now=2.0)
+        assert [event.changes for event in await whole_feed(store)] == [{"max_nodes": 7}]

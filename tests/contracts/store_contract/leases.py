@@ -1,0 +1,90 @@
+import asyncio
+
+from muster.domain import operation as lifecycle
+from muster.domain.operation import Fence, Status
+from muster.ports.store import Store
+from tests.contracts.store_contract.bookkeeping import whole_feed
+from tests.contracts.store_contract.scene import Scene
+
+
+class LeaseContract:
+    async def test_the_oldest_operations_are_leased_first(self, store: Store) -> None:
+        scene = Scene(store)
+        made = [await scene.submitted(now=now) for now in (3.0, 1.0, 2.0)]
+        taken = await store.lease("replica-a", now=5.0, until=65.0, limit=2)
+        assert [operation.id for operation in taken] == [made[1].id, made[2].id]
+        assert all(each.lease_owner == "replica-a" and each.lease_until == 65.0 for each in taken)
+        assert [operation.epoch for operation in taken] == [1, 1]
+        assert [operation.version for operation in taken] == [1, 1]
+        (rest,) = await store.lease("replica-b", now=5.0, until=65.0, limit=9)
+        assert rest.id == made[0].id
+        assert [event.name for event in await whole_feed(store)] == ["submitted"] * 3
+
+    async def test_a_lease_lasts_until_it_lapses_and_then_the_epoch_rises(self, store: Store) -> None:
+        scene = Scene(store)
+        operation = await scene.leased(until=60.0)
+        assert list(await store.lease("replica-b", now=59.9, until=120.0, limit=9)) == []
+        (taken,) = await store.lease("replica-b", now=60.0, until=120.0, limit=9)
+        assert (taken.id, taken.epoch, taken.version) == (operation.id, 2, operation.version)
+        *_, last = await whole_feed(store)
+        assert (last.name, last.entity_id, last.changes) == ("taken_over", operation.id, {})
+
+    async def test_an_ended_operation_is_never_leased(self, store: Store) -> None:
+        scene = Scene(store)
+        operation = await scene.leased()
+        end = lifecycle.ended(operation, Status.FAILED, now=2.0, progress=None)
+        await store.write_operation(end, fence=operation.fence)
+        assert list(await store.lease("replica-b", now=1e9, until=2e9, limit=9)) == []
+        assert list(await store.renew("replica-a", [operation.fence], until=2e9)) == []
+
+    async def test_concurrent_replicas_lease_each_operation_once(self, store: Store) -> None:
+        scene = Scene(store)
+        made = [await scene.submitted() for _ in range(20)]
+        taken = await asyncio.gather(
+            *(store.lease(f"replica-{number}", now=5.0, until=65.0, limit=3) for number in range(10))
+        )
+        ids = sorted(operation.id for each in taken for operation in each)
+        assert ids == [operation.id for operation in made]
+
+    async def test_only_the_holder_of_the_present_epoch_renews(self, store: Store) -> None:
+        scene = Scene(store)
+        mine = await scene.leased(until=60.0)
+        lost, old = await scene.taken_over(now=2.0)
+        unknown = Fence(operation_id=scene.draft().id, epoch=1)
+        fences = [old, mine.fence, unknown, lost.fence]
+        assert list(await store.renew("replica-a", fences, until=99.0)) == [mine.fence]
+        assert (await store.operation(mine.id)).lease_until == 99.0
+        assert (await store.operation(mine.id)).version == mine.version
+        assert list(await store.renew("replica-a", [], until=99.0)) == []
+
+    async def test_many_leases_are_renewed_at_once(self, store: Store) -> None:
+        scene = Scene(store)
+        for _ in range(30):
+            await scene.submitted()
+        taken = await store.lease("replica-a", now=1.0, until=60.0, limit=99)
+        fences = [operation.fence for operation in taken]
+        assert list(await store.renew("replica-a", fences * 40, until=99.0)) == fences * 40
+
+    async def test_expiring_ends_every_lease_at_once(self, store: Store) -> None:
+        scene = Scene(store)
+        operation = await scene.leased()
+        await scene.submitted()
+        assert await store.expire_leases() == 1
+        assert list(await store.renew("replica-a", [operation.fence], until=2e6)) == []
+        taken = await store.lease("replica-b", now=2.0, until=62.0, limit=9)
+        assert [each.epoch for each in taken] == [2, 1]
+
+    async def test_a_duty_has_one_holder_until_its_lease_lapses(self, store: Store) -> None:
+        assert await store.lease_duty("reaper", "replica-a", now=1.0, until=31.0)
+        assert not await store.lease_duty("reaper", "replica-b", now=30.9, until=60.0)
+        assert await store.lease_duty("reaper", "replica-a", now=20.0, until=50.0)
+        assert not await store.lease_duty("reaper", "replica-b", now=49.9, until=80.0)
+        assert await store.lease_duty("sweep", "replica-b", now=20.0, until=50.0)
+        assert await store.lease_duty("reaper", "replica-b", now=50.0, until=80.0)
+        assert not await store.lease_duty("reaper", "replica-a", now=51.0, until=90.0)
+
+    async def test_of_concurrent_replicas_one_gets_the_duty(self, store: Store) -> None:
+        ends = await asyncio.gather(
+            *(store.lease_duty("reaper", f"replica-{n}", now=1.0, until=31.0) for n in range(16))
+        )
+        assert sum(ends) == 1

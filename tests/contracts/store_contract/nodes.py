@@ -1,0 +1,226 @@
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from muster.domain import node as lifecycle
+from muster.domain import operation as operations
+from muster.domain.errors import Conflict, IllegalTransition, InvalidRequest, LeaseLost, NotFound
+from muster.domain.ids import NodeId
+from muster.domain.lifecycle import NodeState
+from muster.domain.operation import Member
+from muster.domain.progress import Progress
+from muster.domain.reasons import Reason
+from muster.ports.store import Beat, Cursor, Store
+from tests.contracts.store_contract.bookkeeping import whole_feed
+from tests.contracts.store_contract.scene import EVERY_STATE, Scene
+
+_DONE = Progress(step=5, total_steps=5, phase="completed", label="completed")
+
+
+class NodeContract:
+    async def test_a_node_write_is_stored_with_exactly_one_event(self, store: Store) -> None:
+        scene = Scene(store)
+        (node,) = await scene.created(await scene.leased(), 1)
+        after = await store.apply(lifecycle.joined(node, boot_id="boot-1", now=5.0))
+        assert await store.node(node.id) == after
+        events = await whole_feed(store, entity_id=node.id)
+        assert [event.name for event in events] == ["adopt", "joined"]
+        assert events[1].changes == {"version": 2, "boot_id": "boot-1", "joined_at": 5.0}
+        assert events[1].at == 5.0
+
+    async def test_a_node_that_moved_since_it_was_read_is_not_written(self, store: Store) -> None:
+        scene = Scene(store)
+        (node,) = await scene.created(await scene.leased(), 1)
+        await store.apply(lifecycle.drained(node))
+        with pytest.raises(Conflict):
+            await store.apply(lifecycle.joined(node, boot_id="boot-1", now=5.0))
+        assert [event.name for event in await whole_feed(store, entity_id=node.id)] == ["adopt", "drained"]
+
+    async def test_of_concurrent_writers_of_one_node_exactly_one_wins(self, store: Store) -> None:
+        scene = Scene(store)
+        (node,) = await scene.created(await scene.leased(), 1)
+        changes = [lifecycle.joined(node, boot_id=f"boot-{number}", now=5.0) for number in range(20)]
+        ends = await asyncio.gather(*(store.apply(change) for change in changes), return_exceptions=True)
+        winners = [end for end in ends if not isinstance(end, BaseException)]
+        assert winners == [await store.node(node.id)]
+        assert sum(isinstance(end, Conflict) for end in ends) == 19
+
+    async def test_a_node_write_under_an_old_epoch_is_refused(self, store: Store) -> None:
+        scene = Scene(store)
+        operation, old = await scene.taken_over()
+        (node,) = await scene.created(operation, 1)
+        with pytest.raises(LeaseLost):
+            await store.apply(lifecycle.drained(node), fence=old)
+        assert await store.node(node.id) == node
+        assert (await store.apply(lifecycle.drained(node), fence=operation.fence)).drain
+
+    async def test_losing_a_node_makes_a_commit_that_saw_it_fail(self, store: Store) -> None:
+        scene = Scene(store)
+        operation = await scene.leased()
+        (node,) = await scene.created(operation, 1)
+        seen = (await store.view(operation.id)).operation
+        await store.apply(lifecycle.condemn(node, now=6.0, reason=Reason.OPERATOR))
+        commit = operations.committed(seen, (), _DONE, now=7.0)
+        with pytest.raises(Conflict):
+            await store.write_operation(commit, fence=operation.fence)
+        assert not (await store.operation(operation.id)).committed
+
+    async def test_after_the_commit_a_node_is_not_judged_before_it_runs(self, store: Store) -> None:
+        scene = Scene(store)
+        operation = await scene.leased()
+        (node,) = await scene.created(operation, 1)
+        up = await store.apply(lifecycle.booted(node, now=3.0, deadline_at=500.0))
+        bound = await store.apply(lifecycle.attached(up, now=4.0, deadline_at=500.0))
+        with pytest.raises(Conflict):
+            await store.apply(lifecycle.hand_over(bound, now=5.0, deadline_at=900.0))
+        assert bound.assignment_id is not None
+        member = Member(node_id=bound.id, assignment_id=bound.assignment_id)
+        commit = operations.committed(operation, (member,), _DONE, now=6.0)
+        committed = await store.write_operation(commit, fence=operation.fence)
+        with pytest.raises(Conflict):
+            await store.apply(lifecycle.condemn(bound, now=7.0, reason=Reason.OPERATOR))
+        running = await store.apply(lifecycle.hand_over(bound, now=7.0, deadline_at=900.0))
+        assert running.state is NodeState.RUNNING
+        assert (await store.operation(operation.id)).version == committed.version
+
+    async def test_a_node_is_never_adopted_by_a_plain_write(self, store: Store) -> None:
+        scene = Scene(store)
+        with pytest.raises(IllegalTransition):
+            await store.apply(lifecycle.adopt(scene.machine(None, state=NodeState.TERMINATING)))
+
+    async def test_a_node_that_is_gone_gives_its_room_back(self, store: Store) -> None:
+        scene = Scene(store)
+        (node,) = await scene.created(await scene.leased(), 1)
+        assert (await store.usage("web")).template == 1
+        doomed = await store.apply(lifecycle.condemn(node, now=6.0, reason=Reason.OPERATOR))
+        assert (await store.usage("web")).total == 1
+        await store.apply(lifecycle.confirm_gone(doomed, now=7.0))
+        usage = await store.usage("web")
+        assert (usage.template, usage.total) == (0, 0)
+
+    async def test_a_missing_node_is_named(self, store: Store) -> None:
+        with pytest.raises(NotFound, match="node-x"):
+            await store.node(NodeId("node-x"))
+        assert await store.node_by_machine("simulated", "m-x") is None
+
+    async def test_a_machine_is_known_by_its_newest_record(self, store: Store) -> None:
+        scene = Scene(store)
+        first = scene.machine(None, state=NodeState.TERMINATING, machine_id="m-1", now=1.0)
+        assert await store.adopt_stray(first, now=1.0) == first
+        gone = await store.apply(lifecycle.confirm_gone(first, now=2.0))
+        assert await store.node_by_machine("simulated", "m-1") == gone
+        assert await store.recorded("simulated", ["m-2", "m-1"]) == []
+        second = scene.machine(None, state=NodeState.TERMINATING, machine_id="m-1", now=3.0)
+        assert await store.adopt_stray(second, now=3.0) == second
+        assert await store.node_by_machine("simulated", "m-1") == second
+        assert await store.recorded("simulated", ["m-2", "m-1"]) == ["m-1"]
+        assert await store.recorded("other", ["m-1"]) == []
+
+    async def test_a_stray_is_recorded_once_and_counts(self, store: Store) -> None:
+        scene = Scene(store)
+        strays = [scene.machine(None, state=NodeState.TERMINATING, machine_id="m-1") for _ in range(8)]
+        ends = await asyncio.gather(*(store.adopt_stray(stray, now=3.0) for stray in strays))
+        assert sum(end is not None for end in ends) == 1
+        assert (await store.usage("web")).total == 1
+
+    async def test_a_machine_of_an_open_launch_is_no_stray(self, store: Store) -> None:
+        scene = Scene(store)
+        operation = await scene.leased()
+        launch = await scene.called(scene.plan(operation), operation.fence)
+        stray = scene.machine(launch, state=NodeState.TERMINATING, bound=False)
+        with pytest.raises(Conflict):
+            await store.adopt_stray(stray, now=3.0)
+
+    async def test_nodes_are_listed_by_id_in_pages_that_miss_and_repeat_nothing(self, store: Store) -> None:
+        scene = Scene(store)
+        made = await scene.created(await scene.leased(), 7)
+        doomed = await store.apply(lifecycle.condemn(made[3], now=6.0, reason=Reason.OPERATOR))
+        other = scene.machine(None, state=NodeState.TERMINATING)
+        await store.adopt_stray(replace(other, template="api"), now=6.0)
+        found, after = [], None
+        while True:
+            page = await store.nodes(states=EVERY_STATE, template="web", after=after, limit=2)
+            found.extend(page.items)
+            after = page.next
+            if after is None:
+                break
+        assert found == [doomed if node.id == doomed.id else node for node in made]
+        both = await store.nodes(states=[NodeState.TERMINATING], template=None, after=None, limit=10)
+        assert [node.id for node in both.items] == sorted([doomed.id, other.id])
+        assert both.next is None
+        assert await store.count_nodes(state=NodeState.CREATED, template="web") == 6
+        assert await store.count_nodes(state=NodeState.TERMINATING, template=None) == 2
+        assert (await store.nodes(states=[], template=None, after=None, limit=10)).items == ()
+
+    async def test_due_nodes_come_longest_overdue_first(self, store: Store) -> None:
+        scene = Scene(store)
+        operation = await scene.leased()
+        launch = await scene.called(scene.plan(operation, size=4), operation.fence)
+        nodes = [scene.machine(launch, deadline_at=at) for at in (30.0, 10.0, 20.0, None)]
+        await scene.adopted(launch, nodes)
+        assert list(await store.nodes_due(now=20.0, limit=10)) == [nodes[1], nodes[2]]
+        assert list(await store.nodes_due(now=19.9, limit=10)) == [nodes[1]]
+        assert list(await store.nodes_due(now=99.0, limit=1)) == [nodes[1]]
+
+    async def test_the_first_join_gives_credentials_and_another_key_is_refused(self, store: Store) -> None:
+        scene = Scene(store)
+        (node,) = await scene.created(await scene.leased(), 1)
+        join = lifecycle.joined(node, boot_id="boot-1", now=5.0)
+        await store.admit(join, node.id, key_hash="key-1", token_hash="token-1")
+        assert await store.admitted_key(node.id) == "key-1"
+        assert await store.node_for_token("token-1") == node.id
+        assert (await store.node(node.id)).joined_at == 5.0
+        await store.admit(None, node.id, key_hash="key-1", token_hash="token-2")
+        assert await store.node_for_token("token-1") is None
+        assert await store.node_for_token("token-2") == node.id
+        with pytest.raises(Conflict):
+            await store.admit(None, node.id, key_hash="key-2", token_hash="token-3")
+        assert await store.node_for_token("token-2") == node.id
+        assert await store.admitted_key(NodeId("node-x")) is None
+
+    async def test_a_node_that_never_joined_has_no_token_to_renew(self, store: Store) -> None:
+        scene = Scene(store)
+        (node,) = await scene.created(await scene.leased(), 1)
+        with pytest.raises(Conflict):
+            await store.admit(None, node.id, key_hash="key-1", token_hash="token-1")
+        stale = lifecycle.joined(replace(node, version=9), boot_id="boot-1", now=5.0)
+        with pytest.raises(Conflict):
+            await store.admit(stale, node.id, key_hash="key-1", token_hash="token-1")
+        assert await store.admitted_key(node.id) is None
+
+    async def test_a_beat_never_moves_back_and_never_touches_the_record(self, store: Store) -> None:
+        scene = Scene(store)
+        (node,) = await scene.created(await scene.leased(), 1)
+        unknown = NodeId("node-x")
+        for at in (10.0, 30.0, 20.0):
+            await store.record_beats([Beat(node_id=node.id, seen_at=at), Beat(node_id=unknown, seen_at=at)])
+        assert await store.last_seen([node.id, unknown]) == {node.id: 30.0}
+        assert await store.node(node.id) == node
+        await store.record_beats([])
+
+    async def test_the_silent_are_found_by_their_last_beat_or_their_entry(self, store: Store) -> None:
+        scene = Scene(store)
+        silent = await scene.idle(1, seen_at=None, entered_at=40.0)
+        old = await scene.idle(1, seen_at=49.9)
+        await scene.idle(1, seen_at=50.0)
+        await scene.idle(1, seen_at=None, entered_at=50.0)
+        await scene.created(await scene.leased(), 1)
+        found = await store.unseen(states=[NodeState.IDLE, NodeState.CREATED], seen_before=50.0, limit=10)
+        assert list(found) == [*silent, *old]
+        assert list(await store.unseen(states=[NodeState.RUNNING], seen_before=50.0, limit=10)) == []
+        first = await store.unseen(states=[NodeState.IDLE], seen_before=50.0, limit=1)
+        assert list(first) == silent
+
+    async def test_a_garbled_cursor_is_refused(self, store: Store) -> None:
+        scene = Scene(store)
+        await scene.created(await scene.leased(), 2)
+        page = await store.nodes(states=EVERY_STATE, template=None, after=None, limit=1)
+        foreign = (await store.events(after=None, limit=1)).next
+        assert page.next is not None
+        for cursor in (Cursor("x"), Cursor(""), Cursor(page.next[:-1]), Cursor("é" + page.next), foreign):
+            with pytest.raises(InvalidRequest, match="cursor"):
+                await store.nodes(states=EVERY_STATE, template=None, after=cursor, limit=1)
+            if cursor is not foreign:
+                with pytest.raises(InvalidRequest, match="cursor"):
+                    await store.events(after=cursor, limit=1)
