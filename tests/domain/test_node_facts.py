@@ -1,0 +1,116 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from muster.domain import node as nodes
+from muster.domain.errors import IllegalTransition
+from muster.domain.lifecycle import Fact, NodeState
+from muster.domain.node import NodeChange
+from tests.domain.builders import NOW, node
+
+LATER = NOW + 5000
+
+
+def test_a_fact_leaves_the_state_and_the_time_it_was_entered() -> None:
+    changes = [
+        nodes.joined(node(), boot_id="b", now=NOW),
+        nodes.booted(node(), now=NOW, deadline_at=LATER),
+        nodes.attached(node(NodeState.CLAIMED), now=NOW, deadline_at=LATER),
+        nodes.drained(node(NodeState.IDLE)),
+    ]
+    assert [change.name for change in changes] == list(Fact)
+    for change in changes:
+        assert change.before is not None
+        assert change.after.state is change.before.state
+        assert change.after.entered_at == change.before.entered_at
+        assert change.after.version == change.before.version + 1
+        assert change.guard is None
+
+
+@pytest.mark.parametrize("fact", Fact)
+@pytest.mark.parametrize("state", NodeState)
+def test_a_fact_can_never_move_a_node(fact: Fact, state: NodeState) -> None:
+    for other in NodeState:
+        before, after = node(state), node(other)
+        if state is other:
+            assert NodeChange(name=fact, before=before, after=after).after == after
+        else:
+            with pytest.raises(IllegalTransition):
+                NodeChange(name=fact, before=before, after=after)
+    with pytest.raises(IllegalTransition):
+        NodeChange(name=fact, before=None, after=node(state))
+
+
+def test_joining_records_the_boot_and_its_time() -> None:
+    before = node()
+    after = nodes.joined(before, boot_id="boot-9", now=NOW).after
+    assert after == replace(before, version=before.version + 1, boot_id="boot-9", joined_at=NOW)
+
+
+def test_joining_again_in_the_same_boot_keeps_the_time() -> None:
+    first = nodes.joined(node(), boot_id="boot-9", now=NOW).after
+    again = nodes.joined(first, boot_id="boot-9", now=LATER).after
+    assert (again.joined_at, again.version) == (NOW, first.version + 1)
+
+
+def test_joining_in_another_boot_starts_anew() -> None:
+    first = nodes.joined(node(), boot_id="boot-9", now=NOW).after
+    assert nodes.joined(first, boot_id="boot-10", now=LATER).after.joined_at == LATER
+
+
+def test_a_boot_whose_time_is_unknown_gets_one() -> None:
+    assert nodes.joined(node(boot_id="boot-9"), boot_id="boot-9", now=NOW).after.joined_at == NOW
+
+
+def test_booting_starts_the_time_to_attach() -> None:
+    before = node()
+    after = nodes.booted(before, now=NOW, deadline_at=LATER).after
+    assert after == replace(
+        before,
+        version=before.version + 1,
+        booted_at=NOW,
+        deadline_at=LATER,
+        deadline_source="attach_timeout",
+    )
+    assert after.up and not before.up
+
+
+@pytest.mark.parametrize("state", NodeState)
+def test_only_a_created_node_that_is_not_up_can_boot(state: NodeState) -> None:
+    if state is NodeState.CREATED:
+        nodes.booted(node(state, booted_at=None), now=NOW, deadline_at=LATER)
+    else:
+        with pytest.raises(IllegalTransition, match="booted"):
+            nodes.booted(node(state, booted_at=None), now=NOW, deadline_at=LATER)
+    with pytest.raises(IllegalTransition, match="booted"):
+        nodes.booted(node(state, booted_at=NOW), now=NOW, deadline_at=LATER)
+
+
+@pytest.mark.parametrize("state", NodeState)
+def test_only_a_node_that_is_awaited_can_attach(state: NodeState) -> None:
+    waiting = node(state, booted_at=NOW - 40, attached_at=None, assignment_id="as-1")
+    if state in (NodeState.CREATED, NodeState.CLAIMED):
+        after = nodes.attached(waiting, now=NOW, deadline_at=LATER).after
+        assert after == replace(
+            waiting,
+            version=waiting.version + 1,
+            attached_at=NOW,
+            deadline_at=LATER,
+            deadline_source="operation",
+        )
+        assert after.attached and not waiting.attached
+    else:
+        with pytest.raises(IllegalTransition, match="attached"):
+            nodes.attached(waiting, now=NOW, deadline_at=LATER)
+
+
+@pytest.mark.parametrize("fields", [{"booted_at": None}, {"assignment_id": None}, {"attached_at": NOW - 1}])
+def test_a_node_attaches_once_booted_and_once_assigned_and_only_once(fields: dict[str, Any]) -> None:
+    with pytest.raises(IllegalTransition, match="attached"):
+        nodes.attached(node(NodeState.CLAIMED, **fields), now=NOW, deadline_at=LATER)
+
+
+def test_draining_is_a_flag() -> None:
+    before = node(NodeState.RUNNING)
+    assert nodes.drained(before).after == replace(before, version=before.version + 1, drain=True)
