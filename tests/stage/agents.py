@@ -1,0 +1,159 @@
+"""Agents that do what a test tells them, speaking to the enrolment as real ones do."""
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from typing import Any
+
+from muster.domain.desired import Desired, Directive
+from muster.domain.errors import Forbidden, Gone, NotFound, NotYet
+from muster.domain.ids import AssignmentId, NodeId
+from muster.enrolment.enroller import Enrolment, Report
+from muster.simulation.life import outside
+from tests.stage.cloud import Box, Cloud
+
+BEAT_EVERY = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How an agent behaves. Times in seconds; None: never."""
+
+    boot: float | None = 0.0
+    """From the machine's making until `booted`."""
+    join: bool = True
+    attach: float | None = 0.0
+    detach: float | None = 0.0
+    fails: str | None = None
+    """The boot ends with this instead of `booted`."""
+    beats: bool = True
+    silent_after_attach: bool = False
+    obeys: bool = False
+    """Powers off when told to stop. By default only the provider ends a machine, so that leaks show."""
+
+
+PROMPT = Manner()
+NEVER_BOOTS = Manner(boot=None)
+NEVER_ATTACHES = Manner(attach=None)
+NEVER_DETACHES = Manner(detach=None)
+
+
+class Agent:
+    def __init__(self, box: Box, manner: Manner, enrolment: Enrolment, cloud: Cloud) -> None:
+        self.box = box
+        self.manner = manner
+        self.node_id: NodeId | None = None
+        self.token = ""
+        self.key = f"key-of-{box.id}"
+        self.attached: list[AssignmentId] = []
+        """Every assignment that it ever attached to, in order."""
+        self.stopped = False
+        self._enrolment = enrolment
+        self._cloud = cloud
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """In the world: an agent doesn't die with the replica that asked for its machine."""
+        self._spawn(self._live())
+
+    def silence(self) -> None:
+        """It goes on working; nobody hears its heart."""
+        self.manner = replace(self.manner, beats=False)
+
+    def die(self) -> None:
+        """The agent is no more. Its machine may still be there."""
+        self.stopped = True
+        for task in self._tasks:
+            task.cancel()
+
+    def _spawn(self, coro: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(outside(asyncio.create_task, coro))
+
+    async def _live(self) -> None:
+        try:
+            await self._serve()
+        except (Gone, NotFound, Forbidden):
+            self.power_off()
+
+    def power_off(self) -> None:
+        self.stopped = True
+        self._cloud.end(self.box.id)
+
+    async def _serve(self) -> None:
+        manner = self.manner
+        if not manner.join:
+            return
+        node_id = await self._join()
+        self._spawn(self._beat(node_id))
+        if manner.boot is None:
+            return
+        await asyncio.sleep(manner.boot)
+        if manner.fails is not None:
+            await self._enrolment.report(node_id, Report(failed=manner.fails))
+            return
+        desired = await self._enrolment.report(node_id, Report(booted=True))
+        while desired.directive is not Directive.STOP:
+            await self._follow(node_id, desired)
+            desired = await self._enrolment.poll(node_id, known=desired.version, timeout=20.0)
+        if manner.obeys:
+            self.power_off()
+
+    async def _join(self) -> NodeId:
+        while True:
+            try:
+                admission = await self._enrolment.join(self.box.id, key=self.key, boot_id="boot-1")
+            except NotYet as wait:
+                await asyncio.sleep(wait.retry_after)
+                continue
+            self.node_id, self.token = admission.node_id, admission.token
+            return admission.node_id
+
+    async def _beat(self, node_id: NodeId) -> None:
+        while not self.stopped and self.box.gone_at is None:
+            if self.manner.beats:
+                try:
+                    await self._enrolment.beat(node_id)
+                except Gone:
+                    return
+            await asyncio.sleep(BEAT_EVERY)
+
+    async def _follow(self, node_id: NodeId, desired: Desired) -> None:
+        manner, assignment = self.manner, desired.assignment_id
+        if assignment is None:
+            return
+        if desired.directive is Directive.ATTACH:
+            if manner.attach is None or assignment in self.attached:
+                return
+            await asyncio.sleep(manner.attach)
+            self.attached.append(assignment)
+            if manner.silent_after_attach:
+                self.silence()
+            await self._enrolment.report(node_id, Report(attached=assignment))
+        elif manner.detach is not None:
+            await asyncio.sleep(manner.detach)
+            await self._enrolment.report(node_id, Report(detached=assignment))
+
+
+class Agents:
+    """One per machine. `script` says how the next ones behave; the rest are prompt."""
+
+    def __init__(self, enrolment: Enrolment, cloud: Cloud) -> None:
+        self.by_machine: dict[str, Agent] = {}
+        self.usual = PROMPT
+        self._manners: deque[Manner] = deque()
+        self._enrolment = enrolment
+        self._cloud = cloud
+        cloud.on_made = self._made
+
+    def script(self, *manners: Manner) -> None:
+        self._manners.extend(manners)
+
+    def of(self, node_id: NodeId) -> Agent:
+        return next(agent for agent in self.by_machine.values() if agent.node_id == node_id)
+
+    def _made(self, box: Box) -> None:
+        manner = self._manners.popleft() if self._manners else self.usual
+        agent = Agent(box, manner, self._enrolment, self._cloud)
+        self.by_machine[box.id] = agent
+        agent.start()

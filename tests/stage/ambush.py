@@ -1,0 +1,81 @@
+"""Watches one replica's calls to the store and the provider, and strikes before or after a chosen one."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
+
+from muster.ports.provider import NodeProvider
+from muster.ports.store import Store
+
+Strike = Callable[[], Awaitable[None]]
+
+READS = (
+    "installation", "template", "templates", "node", "node_by_machine", "recorded", "nodes", "nodes_due",
+    "count_nodes", "count_claimable", "admitted_key", "node_for_token", "last_seen", "unseen", "launch",
+    "launch_by_token", "forsaken_launches", "operation", "view", "operations", "pool", "usage", "events",
+)  # fmt: skip
+
+
+class Ambush:
+    """A call has two moments: before it happens (2k) and after it happened, before its answer (2k + 1)."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.armed = False
+        self.deny: dict[str, Exception] = {}
+        """Calls that fail instead of happening."""
+        self._at = -1
+        self._strike: Strike | None = None
+
+    def lay(self, at: int, strike: Strike) -> None:
+        self._at, self._strike = at, strike
+
+    async def _moment(self, moment: int) -> None:
+        strike = self._strike
+        if strike is not None and self._at == moment:
+            self._strike = None
+            await strike()
+
+    async def call(self, verb: str, inner: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
+        if verb in self.deny:
+            raise self.deny[verb]
+        if not self.armed or verb == "lease_duty":
+            return await inner(*args, **kwargs)
+        number = len(self.calls)
+        self.calls.append(verb)
+        await self._moment(2 * number)
+        result = await inner(*args, **kwargs)
+        await self._moment(2 * number + 1)
+        return result
+
+    def writes(self) -> list[str]:
+        return [verb for verb in self.calls if verb not in READS and not verb.startswith("provider.")]
+
+
+class _Watched:
+    def __init__(self, inner: object, ambush: Ambush, prefix: str) -> None:
+        self._inner = inner
+        self._ambush = ambush
+        self._prefix = prefix
+
+    def __getattr__(self, verb: str) -> Any:
+        found = getattr(self._inner, verb)
+        if not callable(found):
+            return found
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await self._ambush.call(f"{self._prefix}{verb}", found, *args, **kwargs)
+
+        return call
+
+
+def watched_store(store: Store, ambush: Ambush) -> Store:
+    return cast(Store, _Watched(store, ambush, ""))
+
+
+class _WatchedProvider(_Watched):
+    def list(self) -> AsyncIterator[Any]:
+        return cast(AsyncIterator[Any], cast(NodeProvider, self._inner).list())
+
+
+def watched_provider(provider: NodeProvider, ambush: Ambush) -> NodeProvider:
+    return cast(NodeProvider, _WatchedProvider(provider, ambush, "provider."))

@@ -1,0 +1,276 @@
+"""Everything that a scenario needs, and the ways to look at it. Waits in virtual time, on events."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from muster.domain.events import Event
+from muster.domain.ids import NodeId, OperationId
+from muster.domain.launch import Launch
+from muster.domain.lifecycle import LIVE, NodeState
+from muster.domain.node import Node
+from muster.domain.operation import Kind, Operation, Status
+from muster.domain.requests import ProvisionRequest, ReleaseRequest
+from muster.domain.settings import Settings
+from muster.domain.template import Template, TemplateSpec
+from muster.enrolment.enroller import Enrolment
+from muster.plane import ControlPlane, Ports
+from muster.ports.wakeups import EVENTS
+from muster.simulation.ids import SeededIds
+from muster.simulation.life import Life
+from muster.simulation.loop import VirtualClock, run
+from muster.stores.announcing import announcing
+from muster.stores.sql.store import SqlStore, open_sqlite
+from muster.stores.wakeups import LocalWakeups
+from tests.stage import warming
+from tests.stage.agents import Agents
+from tests.stage.ambush import Ambush, watched_provider, watched_store
+from tests.stage.cloud import Cloud, StageProvider, StageVerifier
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LIMIT = 86_400.0
+"""Virtual seconds that a scenario may take."""
+ALL = tuple(NodeState)
+
+
+class Replica:
+    """One control plane in its own Life. What is asked of it runs there too, so a kill cuts it off."""
+
+    def __init__(self, name: str, ports: Ports, settings: Settings) -> None:
+        self.name = name
+        self.life = Life(name)
+        self.ambush = Ambush()
+        store = watched_store(ports.store, self.ambush)
+        providers = {
+            key: watched_provider(provider, self.ambush) for key, provider in ports.providers.items()
+        }
+        ports = replace(ports, store=store, providers=providers)
+        self.plane = ControlPlane(ports, owner=name, settings=settings)
+        self._running = self.life.spawn(self.plane.run(), name=name)
+
+    @property
+    def broken(self) -> bool:
+        """It ended although nobody ended it."""
+        return self.life.alive and self._running.done()
+
+    async def ask(self, question: Coroutine[Any, Any, T]) -> T:
+        """An answer from this replica. Raises ConnectionError if it dies first."""
+        task = self.life.spawn(question)
+        while not task.done():
+            if not self.life.alive:
+                raise ConnectionError(f"{self.name} is dead")
+            await asyncio.wait({task}, timeout=1.0)
+        return task.result()
+
+    async def provision(
+        self, count: int = 1, *, run: str = "run-1", key: str | None = None, template: str = "ci", **more: Any
+    ) -> Operation:
+        request = ProvisionRequest(template=template, count=count, run=run, **more)
+        return await self.ask(self.plane.desk.provision(request, key=key))
+
+    async def release(
+        self, operation_id: OperationId, *assignments: Any, key: str | None = None
+    ) -> Operation:
+        request = ReleaseRequest(operation_id=operation_id, assignment_ids=tuple(assignments) or None)
+        return await self.ask(self.plane.desk.release(request, key=key))
+
+    async def cancel(self, operation_id: OperationId) -> Operation:
+        return await self.ask(self.plane.desk.cancel(operation_id))
+
+
+class Stage:
+    def __init__(self, store: SqlStore, wakeups: LocalWakeups, clock: VirtualClock, ids: SeededIds) -> None:
+        self.store = store
+        self.wakeups = wakeups
+        self.clock = clock
+        self.ids = ids
+        self.settings = Settings()
+        self.cloud = Cloud(clock)
+        self.provider = StageProvider(self.cloud)
+        self.ports = Ports(
+            store=store,
+            clock=clock,
+            ids=ids,
+            wakeups=wakeups,
+            providers={"cloud": self.provider},
+            verifier=StageVerifier(self.cloud),
+        )
+        self.enrolment = Enrolment(self.ports, self.settings)
+        """The agents' way in. Belongs to no replica, so that agents outlive all of them."""
+        self.agents = Agents(self.enrolment, self.cloud)
+        self.complaints: list[logging.LogRecord] = []
+        """What was logged as an error. A scenario that expects one takes it out."""
+        self._replicas: list[Replica] = []
+        self._enrolling = asyncio.create_task(self.enrolment.heartbeats.run())
+
+    @property
+    def now(self) -> float:
+        return self.clock.now()
+
+    async def replica(self) -> Replica:
+        replica = Replica(f"replica-{len(self._replicas) + 1}", self.ports, self.settings)
+        self._replicas.append(replica)
+        for _ in range(4):  # until its driver leases
+            await asyncio.sleep(0)
+        return replica
+
+    async def template(self, name: str = "ci", **fields: Any) -> Template:
+        return await self.store.apply_template(
+            TemplateSpec(name=name, provider="cloud", **fields), now=self.now
+        )
+
+    async def cap(self, max_nodes: int) -> None:
+        await self.store.limit_installation(max_nodes, now=self.now)
+
+    async def warm(self, count: int, template: str = "ci") -> list[Node]:
+        """Idle nodes with living agents, made through the ports alone, in no time."""
+        return await warming.warm(self, count, template)
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    async def operation(self, operation_id: OperationId) -> Operation:
+        return await self.store.operation(operation_id)
+
+    async def nodes(self, *states: NodeState, template: str | None = None) -> list[Node]:
+        page = await self.store.nodes(states=states or ALL, template=template, after=None, limit=1000)
+        return list(page.items)
+
+    async def node(self, node_id: NodeId) -> Node:
+        return await self.store.node(node_id)
+
+    async def of(self, operation_id: OperationId) -> list[Node]:
+        return list((await self.store.view(operation_id)).nodes)
+
+    async def launches(self, operation_id: OperationId) -> Sequence[Launch]:
+        return (await self.store.view(operation_id)).launches
+
+    async def used(self, template: str = "ci") -> int:
+        return (await self.store.usage(template)).template
+
+    async def events(self, entity_id: str | None = None, name: str | None = None) -> list[Event]:
+        found: list[Event] = []
+        cursor = None
+        while True:
+            page = await self.store.events(after=cursor, limit=1000, entity_id=entity_id)
+            found += [event for event in page.items if name is None or event.name == name]
+            cursor = page.next
+            if len(page.items) < 1000:
+                return found
+
+    # --- waiting ----------------------------------------------------------------------------------
+
+    async def until(self, holds: Callable[[], Awaitable[bool]], *, within: float = 3600.0) -> None:
+        listener = self.wakeups.listen((EVENTS,))
+        end = self.now + within
+        while not await holds():
+            if self.now >= end:
+                raise AssertionError(f"it did not come true within {within} s: {inspect.getsource(holds)}")
+            await listener.wait(min(1.0, end - self.now))
+        listener.close()
+
+    async def ended(self, operation: Operation, *, within: float = 3600.0) -> Operation:
+        async def has_ended() -> bool:
+            return (await self.operation(operation.id)).ended
+
+        await self.until(has_ended, within=within)
+        return await self.operation(operation.id)
+
+    async def succeeded(self, operation: Operation) -> Operation:
+        ended = await self.ended(operation)
+        assert ended.status is Status.SUCCEEDED, ended.verdict
+        return ended
+
+    async def count(self, expected: int, *states: NodeState, within: float = 600.0) -> list[Node]:
+        """Wait until so many nodes are in the states."""
+
+        async def as_many() -> bool:
+            return len(await self.nodes(*states)) == expected
+
+        await self.until(as_many, within=within)
+        return await self.nodes(*states)
+
+    async def pass_time(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    # --- what must always hold --------------------------------------------------------------------
+
+    async def check(self) -> None:
+        """At the end of every scenario: counters are right, nothing is recorded twice, no bug was logged."""
+        assert not self.complaints, [record.getMessage() for record in self.complaints]
+        assert not any(replica.broken for replica in self._replicas)
+        assert list(await self.store.audit(now=self.now)) == []
+        machines = [node.machine_id for node in await self.nodes() if node.state is not NodeState.TERMINATED]
+        assert len(machines) == len(set(machines))
+
+    async def nothing_is_left(self, *, idle: int = 0) -> None:
+        """Every machine has gone, or is idle in the pool. Gives what is under way the time it may take."""
+
+        async def tidy() -> bool:
+            live = await self.nodes(*LIVE, NodeState.TERMINATING)
+            forsaken = await self.store.forsaken_launches(limit=10)
+            return all(node.state is NodeState.IDLE for node in live) and not forsaken
+
+        await self.until(tidy)
+        left = sorted(node.machine_id for node in await self.nodes(NodeState.IDLE))
+        assert sorted(box.id for box in self.cloud.live()) == left
+        assert len(left) == idle
+        assert (await self.store.usage("ci")).total == idle
+
+    async def of_kind(self, kind: Kind) -> list[Operation]:
+        page = await self.store.operations(
+            kind=kind, statuses=tuple(Status), run=None, after=None, limit=1000
+        )
+        return list(reversed(page.items))
+
+
+class _Complaints(logging.Handler):
+    def __init__(self, records: list[logging.LogRecord]) -> None:
+        super().__init__(logging.ERROR)
+        self._records = records
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._records.append(record)
+
+
+async def perform(play: Callable[[Stage], Awaitable[T]]) -> T:
+    clock = VirtualClock()
+    ids = SeededIds(Random(1))
+    wakeups = LocalWakeups()
+    store = open_sqlite(":memory:", ids=ids, inline=True, after_commit=announcing(wakeups))
+    stage = Stage(store, wakeups, clock, ids)
+    handler = _Complaints(stage.complaints)
+    logger = logging.getLogger("muster")
+    logger.addHandler(handler)
+    try:
+        result = await play(stage)
+        await stage.check()
+    finally:
+        logger.removeHandler(handler)
+        await store.close()
+    return result
+
+
+def play(scenario: Callable[[Stage], Awaitable[T]]) -> T:
+    """Perform a scenario on a fresh stage, in virtual time."""
+    return run(perform(scenario), limit=LIMIT)
+
+
+def staged(test: Callable[Concatenate[Stage, P], Awaitable[None]]) -> Callable[P, None]:
+    """Make a test of a scenario: its first parameter is a fresh stage, the others are pytest's."""
+
+    def performed(*args: P.args, **kwargs: P.kwargs) -> None:
+        play(lambda stage: test(stage, *args, **kwargs))
+
+    signature = inspect.signature(test)
+    performed.__name__ = getattr(test, "__name__", "test")
+    performed.__doc__ = test.__doc__
+    performed.__module__ = test.__module__
+    parameters = list(signature.parameters.values())[1:]
+    performed.__signature__ = signature.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]
+    return performed
