@@ -101,7 +101,7 @@ class Launcher:
             # A call must not outlive the right to write down its answer; the next renewal is near.
             tenure.retry_at = now + 1.0
             return
-        if tenure.spent:
+        if tenure.spent == launch.id:
             await self._look(provider, launch, tenure, berth)
             return
         request = await self._request(launch)
@@ -160,7 +160,7 @@ class Launcher:
         except Refused as error:
             return LaunchAnswer(machines=(), reason=error.reason, message=str(error))
         except TokenSpent:
-            tenure.spent = True
+            tenure.spent = launch.id
             return None
         except (Uncertain, TimeoutError, ProviderError) as error:
             logger.info("launch unanswered", extra={"launch_id": launch.id, "error": repr(error)})

@@ -6,7 +6,7 @@ Owns nothing that must survive: whoever takes over starts a new tenure and deriv
 from dataclasses import dataclass
 from typing import Protocol
 
-from muster.domain.ids import OperationId
+from muster.domain.ids import LaunchId, OperationId
 from muster.domain.operation import Fence
 
 
@@ -18,8 +18,8 @@ class Tenure:
     published_at: float
     retry_at: float = 0.0
     """No provider call for this operation before then."""
-    spent: bool = False
-    """The provider said that the launch's token was used: look for its machines, don't call again."""
+    spent: LaunchId | None = None
+    """The provider said that this launch's token was used: look for its machines, don't call again."""
 
     @property
     def operation_id(self) -> OperationId:

@@ -1,0 +1,201 @@
+import pytest
+
+from muster.domain.errors import Refused, StoreUnavailable, Throttled
+from muster.domain.launch import LaunchState
+from muster.domain.lifecycle import NodeState
+from muster.domain.operation import Operation, Status
+from muster.domain.reasons import Reason
+from muster.domain.template import UsageClass
+from tests.stage import (
+    Stage,
+    gives,
+    hangs,
+    loses_the_reply,
+    loses_the_request,
+    refuses,
+    spends_the_token,
+    staged,
+)
+
+SPOT_FIRST = (UsageClass.SPOT, UsageClass.ON_DEMAND)
+
+
+def reason_of(operation: Operation) -> Reason:
+    assert operation.status is Status.FAILED
+    assert operation.verdict is not None
+    return operation.verdict.reason
+
+
+@staged
+async def test_a_partial_answer_gives_every_machine_back(stage: Stage) -> None:
+    await stage.template()
+    stage.cloud.script(gives(2, reason=None))
+    replica = await stage.replica()
+
+    operation = await stage.ended(await replica.provision(3))
+
+    assert reason_of(operation) is Reason.PARTIAL_LAUNCH
+    assert len(stage.cloud.launches) == 1
+    await stage.nothing_is_left()
+    assert {node.reason for node in await stage.nodes()} == {Reason.PARTIAL_LAUNCH}
+
+
+@staged
+async def test_no_machine_at_all_is_a_lack_of_capacity(stage: Stage) -> None:
+    await stage.template()
+    stage.cloud.script(gives(0, reason=None))
+    replica = await stage.replica()
+
+    operation = await stage.ended(await replica.provision(3))
+
+    assert reason_of(operation) is Reason.CAPACITY
+    await stage.nothing_is_left()
+
+
+@staged
+async def test_spot_without_capacity_falls_back_to_on_demand(stage: Stage) -> None:
+    await stage.template(usage=SPOT_FIRST)
+    stage.cloud.script(gives(1))
+    replica = await stage.replica()
+
+    operation = await stage.succeeded(await replica.provision(2))
+
+    assert [request.usage_class for _, request in stage.cloud.launches] == list(SPOT_FIRST)
+    running = await stage.nodes(NodeState.RUNNING)
+    assert {node.usage_class for node in running} == {UsageClass.ON_DEMAND}
+    assert len(operation.members) == 2
+    await stage.count(1, NodeState.TERMINATED)
+    assert len(stage.cloud.live()) == 2
+
+
+@staged
+async def test_when_the_fallback_has_no_capacity_either_the_provision_fails(stage: Stage) -> None:
+    await stage.template(usage=SPOT_FIRST)
+    stage.cloud.script(gives(0), gives(0))
+    replica = await stage.replica()
+
+    assert reason_of(await stage.ended(await replica.provision(2))) is Reason.CAPACITY
+    assert len(stage.cloud.launches) == 2
+
+
+@staged
+async def test_a_refusal_for_quota_is_neither_repeated_nor_a_reason_to_fall_back(stage: Stage) -> None:
+    await stage.template(usage=SPOT_FIRST)
+    stage.cloud.script(refuses(Refused("32 of 32 processors in use", Reason.QUOTA)))
+    replica = await stage.replica()
+
+    operation = await stage.ended(await replica.provision(2))
+
+    assert reason_of(operation) is Reason.QUOTA
+    assert operation.verdict is not None
+    assert "32 of 32" in operation.verdict.message
+    assert len(stage.cloud.launches) == 1
+    assert await stage.used() == 0
+
+
+@staged
+async def test_a_throttled_call_is_repeated_identically_after_the_time_it_was_told(stage: Stage) -> None:
+    await stage.template()
+    stage.cloud.script(refuses(Throttled("slow down", 17.0)), refuses(Throttled("slow down", 40.0)))
+    replica = await stage.replica()
+
+    await stage.succeeded(await replica.provision(2))
+
+    (first, asked), (second, again), (third, _) = stage.cloud.launches
+    assert asked == again
+    assert 17.0 <= second - first <= 17.0 * 1.25
+    assert 40.0 <= third - second <= 40.0 * 1.25
+    assert len(stage.cloud.boxes) == 2
+
+
+@pytest.mark.parametrize("lost", [loses_the_reply(), loses_the_request(), hangs()])
+@staged
+async def test_a_call_without_an_answer_is_repeated_and_makes_no_machine_twice(
+    stage: Stage, lost: object
+) -> None:
+    await stage.template()
+    stage.cloud.script(lost, lost)  # type: ignore[arg-type]
+    replica = await stage.replica()
+
+    operation = await stage.succeeded(await replica.provision(2))
+
+    requests = [request for _, request in stage.cloud.launches]
+    assert requests == [requests[0]] * 3
+    assert len(stage.cloud.boxes) == 2
+    (launch,) = await stage.launches(operation.id)
+    assert (launch.state, launch.calls, launch.adopted) == (LaunchState.SETTLED, 3, 2)
+
+
+@staged
+async def test_a_call_that_hangs_is_given_up_at_its_timeout(stage: Stage) -> None:
+    await stage.template()
+    stage.cloud.script(hangs())
+    replica = await stage.replica()
+
+    await stage.succeeded(await replica.provision(1))
+
+    (first, _), (second, _) = stage.cloud.launches
+    assert 30.0 <= second - first <= 34.0
+
+
+@staged
+async def test_a_spent_token_means_that_it_happened_and_the_machines_are_found(stage: Stage) -> None:
+    await stage.template()
+    stage.cloud.lag = 60.0
+    stage.cloud.script(spends_the_token())
+    replica = await stage.replica()
+    began = stage.now
+
+    operation = await stage.succeeded(await replica.provision(2))
+
+    assert len(stage.cloud.launches) == 1
+    assert len(stage.cloud.boxes) == 2
+    assert len(operation.members) == 2
+    assert 60.0 <= stage.now - began <= 70.0
+
+
+@staged
+async def test_finding_too_few_proves_nothing_before_the_window_has_passed(stage: Stage) -> None:
+    await stage.template()
+    stage.cloud.script(spends_the_token(give=1))
+    replica = await stage.replica()
+    began = stage.now
+
+    operation = await replica.provision(2)
+    window = stage.cloud.call_timeout + stage.cloud.visibility_window
+    await stage.pass_time(window - 5.0)
+    (launch,) = await stage.launches(operation.id)
+    assert launch.state is LaunchState.CALLING
+    assert await stage.used() == 2
+    operation = await stage.ended(operation)
+
+    assert reason_of(operation) is Reason.PARTIAL_LAUNCH
+    assert stage.now - began >= window
+    await stage.nothing_is_left()
+
+
+@staged
+async def test_a_fallback_after_a_spent_token_is_a_call_of_its_own(stage: Stage) -> None:
+    await stage.template(usage=SPOT_FIRST)
+    stage.cloud.script(spends_the_token(give=1))
+    replica = await stage.replica()
+
+    operation = await stage.succeeded(await replica.provision(2))
+
+    assert [request.usage_class for _, request in stage.cloud.launches] == list(SPOT_FIRST)
+    assert len(operation.members) == 2
+
+
+@staged
+async def test_no_call_is_made_that_could_outlive_the_lease(stage: Stage) -> None:
+    await stage.template()
+    stage.cloud.script(refuses(Throttled("slow down", 40.0)))
+    replica = await stage.replica()
+    replica.ambush.deny["renew"] = StoreUnavailable("the store is away")
+    began = stage.now
+
+    await stage.succeeded(await replica.provision(1))
+
+    # At 40 s the lease would have ended before the call's timeout; it lapsed at 60 s and was taken anew.
+    (_, (second, _)) = stage.cloud.launches
+    assert second - began >= stage.settings.lease
