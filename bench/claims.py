@@ -60,8 +60,7 @@ class _Ids:
 
 
 async def measure() -> Sequence[Figure]:
-    # Beside the sources, not in /tmp: a RAM disk would measure nothing durable.
-    with tempfile.TemporaryDirectory(prefix=".bench-", dir=".") as folder:
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=_home()) as folder:
         ready = Path(folder, "ready.db")
         await _prepare(ready)
         ours, theirs = [], []
@@ -79,6 +78,13 @@ async def measure() -> Sequence[Figure]:
             note="0 double claims; floor: the same SQL in a bare loop, 64 per commit",
         )
     ]
+
+
+def _home() -> Path:
+    """Beside the sources, not in /tmp: a RAM disk would measure nothing durable."""
+    home = Path("build")
+    home.mkdir(exist_ok=True)
+    return home
 
 
 def _copy(ready: Path, name: str) -> Path:
@@ -122,7 +128,14 @@ def _floor(path: Path) -> float:
     claim = claims.statement(len(DEMAND.usage), DEMAND.reuse, 0, 1)
     base = claims.wanted(DEMAND, seen_since=NOW - 20, now=NOW)
     base |= {"deadline_at": DEADLINE, "places": 1, "run0": "run", "owner0": "bench"}
-    event: dict[str, str | int | float] = {"at": NOW, "entity": "node", "version": 4, "name": "claim", "detail": "", "changes": "x" * 250}
+    event: dict[str, str | int | float] = {
+        "at": NOW,
+        "entity": "node",
+        "version": 4,
+        "name": "claim",
+        "detail": "",
+        "changes": "x" * 250,
+    }
     taken = 0
     started = time.perf_counter()
     while taken < NODES:

@@ -8,6 +8,7 @@ from muster.domain import operation as operations
 from muster.domain.errors import Conflict, IllegalTransition, InvalidRequest, LeaseLost, NotFound
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
 from muster.domain.operation import Member
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
@@ -138,7 +139,8 @@ class NodeContract:
         doomed = await store.apply(lifecycle.condemn(made[3], now=6.0, reason=Reason.OPERATOR))
         other = scene.machine(None, state=NodeState.TERMINATING)
         await store.adopt_stray(replace(other, template="api"), now=6.0)
-        found, after = [], None
+        found: list[Node] = []
+        after = None
         while True:
             page = await store.nodes(states=EVERY_STATE, template="web", after=after, limit=2)
             found.extend(page.items)

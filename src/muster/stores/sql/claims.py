@@ -25,7 +25,7 @@ _SET = """
     attached_at = NULL, reason = NULL
 """
 AT_ONCE = 64
-"""Bindings per statement: joining nodes and bindings costs their product, so a large gang is taken in parts."""
+"""Bindings per statement: joining them with nodes costs their product, so a large gang is taken in parts."""
 
 
 def claim(

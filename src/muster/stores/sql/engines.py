@@ -44,18 +44,19 @@ class Engine(Protocol):
 class Inline:
     """Everything on the calling thread and one connection."""
 
-    def __init__(self, runner: Runner, after_commit: AfterCommit) -> None:
-        self._runner = runner
+    def __init__(self, writer: Runner, reader: Runner, after_commit: AfterCommit) -> None:
+        self._writer = writer
+        self._reader = reader
         self._after_commit = after_commit
 
     async def write(self, work: Work[T]) -> T:
-        return self._run(work)
+        return self._run(self._writer, work)
 
     async def read(self, work: Work[T]) -> T:
-        return self._run(work)
+        return self._run(self._reader, work)
 
-    def _run(self, work: Work[T]) -> T:
-        (end,), written = self._runner.run((work,))
+    def _run(self, runner: Runner, work: Work[T]) -> T:
+        (end,), written = runner.run((work,))
         if end.error is not None:
             raise end.error
         if written:
@@ -63,7 +64,7 @@ class Inline:
         return end.value  # type: ignore[no-any-return]  # the type of the work that was run
 
     async def close(self) -> None:
-        self._runner.close()
+        self._writer.close()
 
 
 class Threaded:

@@ -4,6 +4,7 @@ Owns everything that only SQLite needs. One connection writes; a batch of writes
 savepoint each, so that a failing write undoes itself alone and the disk is asked once for all.
 """
 
+import contextlib
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -83,7 +84,7 @@ class Writer:
             ends = self._apart(batch) if len(batch) > 1 else [self._alone(batch[0])]
             self._cursor.execute("COMMIT")
         except BaseException as error:  # whatever it was, every waiter must hear of it
-            self._undo()
+            _roll_back(self._connection)
             return [Done(error=translated(error)) for _ in batch], []
         return [end for end, _ in ends], [each for _, written in ends for each in written]
 
@@ -106,9 +107,9 @@ class Writer:
             execute("RELEASE one")
         return ends
 
-    def _undo(self) -> None:
-        if self._connection.in_transaction:
-            self._cursor.execute("ROLLBACK")
+    def reader(self) -> "Reader":
+        """A reader over the same connection, for a caller that never does two things at once."""
+        return Reader(self._connection)
 
     def close(self) -> None:
         self._connection.close()
@@ -127,8 +128,7 @@ class Reader:
             ends = [self._one(work) for work in batch]
             self._cursor.execute("COMMIT")
         except BaseException as error:  # whatever it was, every waiter must hear of it
-            if self._connection.in_transaction:
-                self._cursor.execute("ROLLBACK")
+            _roll_back(self._connection)
             return [Done(error=translated(error)) for _ in batch], []
         return ends, []
 
@@ -140,6 +140,13 @@ class Reader:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    # A connection that can't even do that is of no use, and the next BEGIN will say so.
+    with contextlib.suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.rollback()
 
 
 _ADVICE = {

@@ -57,7 +57,7 @@ def open_sqlite(
     """Open (or make) a store in a file. `:memory:` works inline only. Raises StoreUnavailable."""
     writer = _opened(path, ids)
     if inline:
-        return SqlStore(Inline(writer, after_commit))
+        return SqlStore(Inline(writer, writer.reader(), after_commit))
     try:
         reader = sqlite.Reader(sqlite.connect(path, readonly=True))
     except BaseException as error:

@@ -5,6 +5,7 @@ and nodes name theirs.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from muster.domain import events as drafts
 from muster.domain import plain
@@ -86,6 +87,10 @@ def current(tx: Tx) -> Sequence[Template]:
 
 def _template(row: Row) -> Template:
     spec, revision, applied_at = row
-    return Template(
-        spec=plain.from_plain(TemplateSpec, from_json(spec)), revision=revision, applied_at=applied_at
-    )
+    return Template(spec=_spec(spec), revision=revision, applied_at=applied_at)
+
+
+@lru_cache(maxsize=256)
+def _spec(text: str) -> TemplateSpec:
+    """Templates are read for nearly every decision and seldom change; equal text is an equal value."""
+    return plain.from_plain(TemplateSpec, from_json(text))

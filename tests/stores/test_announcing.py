@@ -1,0 +1,116 @@
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from muster.domain import launch as launches
+from muster.domain import node as lifecycle
+from muster.domain import operation as operations
+from muster.domain.errors import Conflict
+from muster.domain.operation import Status
+from muster.domain.progress import Progress
+from muster.domain.reasons import Reason
+from muster.ports.wakeups import EVENTS, OPERATIONS, ROOM, Listener, node_topic, operation_topic
+from muster.stores.announcing import announcing
+from muster.stores.sql import SqlStore, open_sqlite
+from tests.contracts.store_contract.scene import Scene
+from tests.stores.ids import CountingIds
+
+_STEP = Progress(step=1, total_steps=5, phase="selecting", label="selecting")
+
+
+class Heard:
+    """Wake-ups that only remember."""
+
+    def __init__(self) -> None:
+        self.topics: list[str] = []
+
+    def notify(self, topic: str) -> None:
+        self.topics.append(topic)
+
+    def listen(self, topics: Sequence[str]) -> Listener:
+        raise NotImplementedError
+
+    def since(self) -> list[str]:
+        topics, self.topics = self.topics, []
+        return sorted(topics)
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+async def store(heard: Heard) -> AsyncIterator[SqlStore]:
+    store = open_sqlite(":memory:", ids=CountingIds(), inline=True, after_commit=announcing(heard))
+    yield store
+    await store.close()
+
+
+async def test_a_submission_wakes_the_drivers(store: SqlStore, heard: Heard) -> None:
+    operation = await Scene(store).submitted()
+    assert heard.since() == sorted([OPERATIONS, EVENTS, operation_topic(operation.id)])
+
+
+async def test_a_fact_about_a_node_wakes_its_operation(store: SqlStore, heard: Heard) -> None:
+    scene = Scene(store)
+    operation = await scene.leased()
+    (node,) = await scene.created(operation, 1)
+    heard.since()
+    up = await store.apply(lifecycle.booted(node, now=3.0, deadline_at=500.0))
+    topics = sorted([EVENTS, node_topic(node.id), operation_topic(operation.id)])
+    assert heard.since() == topics
+    bound = await store.apply(lifecycle.attached(up, now=3.0, deadline_at=500.0))
+    assert heard.since() == topics
+    given = await store.apply(lifecycle.release(bound, now=3.0, deadline_at=500.0))
+    assert heard.since() == topics
+    await store.apply(lifecycle.clean(given, now=4.0, deadline_at=500.0))
+    assert heard.since() == sorted([*topics, ROOM]), "it left the operation, and can be claimed"
+
+
+async def test_a_claim_wakes_the_nodes_and_the_operation_once(store: SqlStore, heard: Heard) -> None:
+    scene = Scene(store)
+    idle = await scene.idle(2)
+    operation = await scene.leased()
+    heard.since()
+    await scene.claim(operation, 2)
+    assert heard.since() == sorted(
+        [EVENTS, operation_topic(operation.id), *(node_topic(node.id) for node in idle)]
+    )
+
+
+async def test_a_node_that_is_gone_and_a_launch_that_closed_make_room(store: SqlStore, heard: Heard) -> None:
+    scene = Scene(store)
+    operation = await scene.leased()
+    (node,) = await scene.created(operation, 1)
+    doomed = await store.apply(lifecycle.condemn(node, now=3.0, reason=Reason.OPERATOR))
+    heard.since()
+    await store.apply(lifecycle.confirm_gone(doomed, now=4.0))
+    assert ROOM in heard.since()
+    launch = await scene.called(scene.plan(operation, ordinal=2), operation.fence)
+    assert ROOM not in heard.since()
+    abandoned = launches.abandoned(launch, now=5.0, reason=Reason.CAPACITY)
+    await store.write_launch(launch, abandoned, fence=operation.fence)
+    assert heard.since() == sorted([EVENTS, ROOM, operation_topic(operation.id)])
+
+
+async def test_an_operation_that_leaves_the_queue_or_ends_makes_room(store: SqlStore, heard: Heard) -> None:
+    scene = Scene(store)
+    operation = await scene.leased()
+    queued = await store.write_operation(operations.queued(operation, _STEP, now=2.0))
+    heard.since()
+    left = await store.write_operation(operations.progressed(queued, _STEP, now=3.0))
+    assert heard.since() == sorted([EVENTS, ROOM, operation_topic(operation.id)])
+    await store.write_operation(operations.ended(left, Status.FAILED, now=4.0, progress=None))
+    assert heard.since() == sorted([EVENTS, ROOM, OPERATIONS, operation_topic(operation.id)])
+
+
+async def test_a_refused_write_and_a_beat_wake_nobody(store: SqlStore, heard: Heard) -> None:
+    scene = Scene(store)
+    (node,) = await scene.created(await scene.leased(), 1)
+    await store.apply(lifecycle.drained(node))
+    heard.since()
+    with pytest.raises(Conflict):
+        await store.apply(lifecycle.drained(node))
+    await store.record_beats([])
+    assert heard.since() == []

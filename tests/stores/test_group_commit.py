@@ -1,0 +1,167 @@
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.domain.errors import Conflict, MusterError
+from muster.stores.announcing import Written
+from muster.stores.sql.engines import BATCH_MOST, Threaded
+from muster.stores.sql.sqlite import Done, Reader, Work, Writer, connect
+from muster.stores.sql.tx import Tx
+
+
+class Gated:
+    """A writer that waits to be let through, so that a test decides what gathers behind a batch."""
+
+    def __init__(self, inner: Writer) -> None:
+        self._inner = inner
+        self.gate = threading.Event()
+        self.sizes: list[int] = []
+
+    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
+        self.gate.wait()
+        self.sizes.append(len(batch))
+        return self._inner.run(batch)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class Bench:
+    def __init__(self, path: Path) -> None:
+        connection = connect(path)
+        connection.execute("CREATE TABLE log (word TEXT NOT NULL UNIQUE)")
+        self.commits = 0
+        connection.set_trace_callback(self._traced)
+        self.writer = Gated(Writer(connection))
+        self.announced: list[Sequence[Written]] = []
+        self.engine = Threaded(self.writer, Reader(connect(path, readonly=True)), self.announced.append)
+
+    def _traced(self, statement: str) -> None:
+        self.commits += statement == "COMMIT"
+
+    async def write(self, word: str, error: Exception | None = None) -> str:
+        def work(tx: Tx) -> str:
+            tx.change("INSERT INTO log (word) VALUES (:word)", {"word": word})
+            if error is not None:
+                raise error
+            return word
+
+        return await self.engine.write(work)
+
+    async def words(self) -> list[str]:
+        rows = await self.engine.read(lambda tx: tx.execute("SELECT word FROM log ORDER BY word"))
+        return [row[0] for row in rows]
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    bench = Bench(tmp_path / "log.db")
+    yield bench
+    bench.writer.gate.set()
+    await bench.engine.close()
+
+
+async def test_writes_that_wait_together_share_one_commit(bench: Bench) -> None:
+    bench.writer.gate.set()
+    words = [f"w{number:03d}" for number in range(BATCH_MOST)]
+    assert await asyncio.gather(*(bench.write(word) for word in words)) == words
+    assert bench.writer.sizes == [BATCH_MOST]
+    assert bench.commits == 1
+    assert await bench.words() == words
+
+
+async def test_a_batch_has_a_largest_size(bench: Bench) -> None:
+    tasks = [asyncio.create_task(bench.write(f"w{number:03d}")) for number in range(BATCH_MOST + 10)]
+    await asyncio.sleep(0)
+    bench.writer.gate.set()
+    await asyncio.gather(*tasks)
+    assert bench.writer.sizes == [BATCH_MOST, 10]
+
+
+async def test_one_failing_write_does_not_hurt_its_neighbours(bench: Bench) -> None:
+    bench.writer.gate.set()
+    ends = await asyncio.gather(
+        bench.write("a"),
+        bench.write("b", Conflict("cannot")),
+        bench.write("c"),
+        bench.write("a"),
+        bench.write("d", ZeroDivisionError()),
+        bench.write("e"),
+        return_exceptions=True,
+    )
+    assert bench.writer.sizes == [6]
+    assert [end if isinstance(end, str) else type(end) for end in ends] == [
+        "a",
+        Conflict,
+        "c",
+        Conflict,
+        ZeroDivisionError,
+        "e",
+    ]
+    assert await bench.words() == ["a", "c", "e"]
+
+
+async def test_a_write_that_fails_alone_leaves_nothing(bench: Bench) -> None:
+    bench.writer.gate.set()
+    with pytest.raises(Conflict):
+        await bench.write("a", Conflict("cannot"))
+    assert await bench.words() == []
+    assert await bench.write("a") == "a"
+
+
+async def test_nobody_is_answered_before_the_commit(bench: Bench) -> None:
+    bench.writer.gate.set()
+    connection = bench.writer._inner._connection
+    # A commit that is refused takes the whole batch with it, and each waiter hears so.
+    connection.set_authorizer(
+        lambda action, arg, *_: (
+            sqlite3.SQLITE_DENY
+            if action == sqlite3.SQLITE_TRANSACTION and arg == "COMMIT"
+            else sqlite3.SQLITE_OK
+        )
+    )
+    ends = await asyncio.gather(bench.write("a"), bench.write("b"), return_exceptions=True)
+    assert all(isinstance(end, sqlite3.DatabaseError) for end in ends)
+    connection.set_authorizer(None)
+    assert await bench.words() == []
+    assert await bench.write("a") == "a"
+
+
+async def test_a_cancelled_callers_write_stands(bench: Bench) -> None:
+    lost = asyncio.create_task(bench.write("a"))
+    kept = asyncio.create_task(bench.write("b"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    lost.cancel()
+    bench.writer.gate.set()
+    assert await kept == "b"
+    assert await bench.words() == ["a", "b"]
+
+
+async def test_closing_finishes_what_was_submitted(bench: Bench) -> None:
+    tasks = [asyncio.create_task(bench.write(word)) for word in ("a", "b")]
+    await asyncio.sleep(0)
+    bench.writer.gate.set()
+    await bench.engine.close()
+    assert await asyncio.gather(*tasks) == ["a", "b"]
+    with pytest.raises(MusterError):
+        await bench.write("c")
+
+
+async def test_reads_that_wait_together_see_one_snapshot_and_fail_alone(bench: Bench) -> None:
+    bench.writer.gate.set()
+    await bench.write("a")
+
+    def wrong(tx: Tx) -> list[str]:
+        raise Conflict("cannot")
+
+    ends = await asyncio.gather(
+        bench.words(), bench.engine.read(wrong), bench.words(), return_exceptions=True
+    )
+    assert ends[0] == ends[2] == ["a"]
+    assert isinstance(ends[1], Conflict)

@@ -1,0 +1,115 @@
+"""The statements that run often read an index from one end; none of them walks a table."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from muster.domain.template import Reuse
+from muster.stores.sql import claims, events, launches, leases, liveness, nodes, open_sqlite, operations
+from tests.stores.ids import CountingIds
+
+TABLES = ("nodes", "n", "operations", "o", "launches", "l", "liveness", "events")
+HOT = {
+    "claim": claims.statement(1, Reuse.SAME_OWNER, 0, 1),
+    "claim of fresh nodes": claims.statement(1, Reuse.NEVER, 0, 1),
+    "claim of a gang from anybody": claims.statement(2, Reuse.ALWAYS, 2, 20),
+    "nodes due": nodes.DUE,
+    "nodes of an operation": operations.NODES_OF,
+    "launches of an operation": launches.OF_OPERATION,
+    "place in the queue": operations.AHEAD,
+    "lease": leases.LEASE,
+    "renew": leases.renewal(20),
+    "unseen": liveness.silent(3),
+    "events": events.FEED,
+    "events of an entity": events.FEED_OF_ENTITY,
+    "nodes by state": nodes.listing(3, False),
+    "nodes by template": nodes.listing(3, True),
+    "operations": operations.listing(5, by_kind=True, by_run=False, paged=True),
+    "operations of a run": operations.listing(5, by_kind=False, by_run=True, paged=False),
+}
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    path = tmp_path / "muster.db"
+    store = open_sqlite(path, ids=CountingIds(), inline=True)
+    connection = sqlite3.connect(path)
+    yield connection
+    connection.close()
+    runner = store._engine._writer  # type: ignore[attr-defined]  # inline, so there is one
+    runner.close()
+
+
+def plan(connection: sqlite3.Connection, sql: str) -> list[str]:
+    params = dict.fromkeys(re.findall(r":(\w+)", sql), 0)
+    return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", params)]
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_hot_statement_scans_no_table(connection: sqlite3.Connection, name: str) -> None:
+    steps = plan(connection, HOT[name])
+    walked = [step for step in steps if re.match(rf"SCAN ({'|'.join(TABLES)})\b", step)]
+    assert walked == []
+    assert any(step.startswith("SEARCH") for step in steps)
+
+
+def test_forsaken_launches_walk_only_the_open_ones(connection: sqlite3.Connection) -> None:
+    steps = plan(connection, launches.FORSAKEN)
+    assert "SCAN l USING INDEX launches_open" in steps
+    assert [step for step in steps if step.startswith("SCAN")] == ["SCAN l USING INDEX launches_open"]
+
+
+@pytest.mark.parametrize("reuse", list(Reuse))
+def test_a_claim_reads_its_pool_in_order_without_sorting_it(
+    connection: sqlite3.Connection, reuse: Reuse
+) -> None:
+    """Nothing is sorted between the search of the pool and the end of its branch: it stops early."""
+    steps = plan(connection, claims.statement(1, reuse, 0, 3))
+    for place, step in enumerate(steps):
+        if step.startswith("SEARCH n USING INDEX"):
+            branch = steps[place : steps.index("SCAN b", place)]
+            assert "nodes_idle" in step
+            assert not any("TEMP B-TREE" in each for each in branch)
+
+
+async def test_a_claim_looks_at_few_nodes_however_large_the_pool_is(tmp_path: Path) -> None:
+    """Counted in steps of SQLite's own machine, so the test is exact on any computer."""
+    steps = [_steps_of_a_claim(tmp_path / f"{size}.db", size) for size in (100, 20_000)]
+    assert steps[1] < steps[0] * 2
+
+
+def _steps_of_a_claim(path: Path, size: int) -> int:
+    store = open_sqlite(path, ids=CountingIds(), inline=True)
+    store._engine._writer.close()  # type: ignore[attr-defined]  # inline, so there is one
+    connection = sqlite3.connect(path, isolation_level=None)
+    columns = (
+        "id, template, revision, provider, resource_class, usage_class, instance_type, machine_id, state,"
+    )
+    columns += "version, created_at, entered_at, deadline_source, drain"
+    connection.execute("BEGIN")
+    connection.executemany(
+        f"""INSERT INTO nodes ({columns})
+        VALUES (?, 'web', 1, 'p', 'large', 'on-demand', 'm5', ?, 'idle', 1, 1, ?, '', 0)""",
+        [(f"n{number}", f"m{number}", number) for number in range(size)],
+    )
+    connection.executemany(
+        "INSERT INTO liveness VALUES (?, 100)", [(f"n{number}",) for number in range(size)]
+    )
+    connection.execute("COMMIT")
+    ticks = 0
+
+    def tick() -> None:
+        nonlocal ticks
+        ticks += 1
+
+    sql = claims.statement(1, Reuse.SAME_OWNER, 0, 5)
+    params: dict[str, object] = dict.fromkeys(re.findall(r":(\w+)", sql), "x")
+    params |= {"template": "web", "revision": 1, "resource_class": "large", "usage0": "on-demand"}
+    params |= {"places": 5, "now": 100.0, "seen_since": 90.0}
+    connection.set_progress_handler(tick, 1)
+    assert len(connection.execute(sql, params).fetchall()) == 5
+    connection.close()
+    return ticks

@@ -1,0 +1,139 @@
+"""What the caller hears when the disk, the file or another process gets in the way."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster.domain.errors import StoreUnavailable
+from muster.ports.store import Store
+from muster.stores.sql import SqlStore, open_sqlite
+from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
+from tests.stores.ids import CountingIds
+
+_WRITER = """
+import asyncio, sys
+from muster.stores.sql import open_sqlite
+from tests.stores.ids import CountingIds
+
+async def main():
+    store = open_sqlite(sys.argv[1], ids=CountingIds())
+    for number in range(1_000_000):
+        await store.note("m-1", "written", reason=None, detail=str(number), now=float(number))
+        print(number, flush=True)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("inline", [True, False])
+async def test_a_full_disk_is_told_and_survived(tmp_path: Path, inline: bool) -> None:
+    store = open_sqlite(tmp_path / "muster.db", ids=CountingIds(), inline=inline)
+    await store.note("m-1", "before", reason=None, detail="", now=1.0)
+    await _pragma(store, "max_page_count = 1")
+    with pytest.raises(StoreUnavailable, match="disk is full") as told:
+        await store.note("m-1", "lost", reason=None, detail="x" * 500_000, now=2.0)
+    assert isinstance(told.value.__cause__, sqlite3.Error)
+    await _pragma(store, "max_page_count = 100000")
+    await store.note("m-1", "after", reason=None, detail="", now=3.0)
+    assert [event.name for event in await whole_feed(store)] == ["before", "after"]
+    await assert_books_balance(store)
+    await store.close()
+
+
+@pytest.mark.parametrize("inline", [True, False])
+async def test_a_read_only_file_is_told_and_survived(tmp_path: Path, inline: bool) -> None:
+    store = open_sqlite(tmp_path / "muster.db", ids=CountingIds(), inline=inline)
+    await _pragma(store, "query_only = ON")
+    with pytest.raises(StoreUnavailable, match="read-only"):
+        await store.note("m-1", "lost", reason=None, detail="", now=2.0)
+    assert (await store.installation()).max_nodes > 0
+    await _pragma(store, "query_only = OFF")
+    await store.note("m-1", "after", reason=None, detail="", now=3.0)
+    await store.close()
+
+
+@pytest.mark.parametrize("inline", [True, False])
+async def test_a_lock_held_by_another_process_is_told_and_survived(tmp_path: Path, inline: bool) -> None:
+    path = tmp_path / "muster.db"
+    store = open_sqlite(path, ids=CountingIds(), inline=inline)
+    await _pragma(store, "busy_timeout = 0")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable, match="lock"):
+        await store.note("m-1", "lost", reason=None, detail="", now=2.0)
+    other.execute("ROLLBACK")
+    other.close()
+    await store.note("m-1", "after", reason=None, detail="", now=3.0)
+    await store.close()
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "muster.db"
+    path.write_bytes(b"something else entirely " * 100)
+    with pytest.raises(StoreUnavailable, match="no SQLite database"):
+        open_sqlite(path, ids=CountingIds())
+    assert path.read_bytes().startswith(b"something else")
+
+
+def test_a_missing_directory_is_named_as_the_cause(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="directory exists"):
+        open_sqlite(tmp_path / "nowhere" / "muster.db", ids=CountingIds())
+
+
+async def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "muster.db"
+    root = Path(__file__).parents[2]
+    # The child is killed between two answers, wherever it is by then.
+    child = subprocess.Popen(  # noqa: ASYNC220  # nothing else runs on this loop
+        [sys.executable, "-c", _WRITER, str(path)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        text=True,
+    )
+    assert child.stdout is not None
+    answered = [int(child.stdout.readline()) for _ in range(50)]
+    child.send_signal(signal.SIGKILL)
+    answered += [int(line) for line in child.stdout.read().split("\n")[:-1]]
+    child.stdout.close()
+    assert child.wait() == -signal.SIGKILL
+    store = open_sqlite(path, ids=CountingIds())
+    kept = [int(event.detail) for event in await whole_feed(store, page=1000)]
+    assert kept[: len(answered)] == answered
+    assert len(kept) - len(answered) <= 1, "at most the write that was under way"
+    await store.close()
+
+
+async def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    store = open_sqlite(tmp_path / "muster.db", ids=CountingIds())
+    await store.close()
+    await store.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await store.installation()
+
+
+async def test_commits_are_durable_by_default(tmp_path: Path) -> None:
+    store = open_sqlite(tmp_path / "muster.db", ids=CountingIds())
+    found = await store._engine.write(
+        lambda tx: (tx.execute("PRAGMA synchronous")[0][0], tx.execute("PRAGMA journal_mode")[0][0])
+    )
+    assert found == (2, "wal")
+    await store.close()
+
+
+async def _pragma(store: Store, pragma: str) -> None:
+    assert isinstance(store, SqlStore)
+    connection = _writing_connection(store)
+    connection.execute(f"PRAGMA {pragma}").fetchall()
+
+
+def _writing_connection(store: SqlStore) -> sqlite3.Connection:
+    engine = store._engine
+    writer = engine._writer  # type: ignore[attr-defined]  # both engines have one
+    connection = getattr(writer, "_runner", writer)._connection
+    assert isinstance(connection, sqlite3.Connection)
+    return connection
