@@ -21,8 +21,10 @@ SMALLEST = 2.0**-16
 """Exactly representable beside NOW, so sums with it have no rounding."""
 OPERATION = OperationId("op-1")
 REVISION = 3
+RELEASE = ReleaseRequest(operation_id=OPERATION)
+REFILL = RefillRequest(template="web", revision=REVISION, count=2)
 
-modest = settings(max_examples=60, deadline=None, database=None)
+modest = settings(max_examples=100, deadline=None, database=None)
 
 _BOUND = (NodeState.CREATED, NodeState.CLAIMED, NodeState.RUNNING, NodeState.RELEASING)
 _UP = (NodeState.IDLE, NodeState.CLAIMED, NodeState.RUNNING, NodeState.RELEASING)

@@ -1,0 +1,236 @@
+"""Every limit on both of its sides; the limits are odd numbers here, so that no default can stand in."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.domain import deadlines
+from muster.domain.deadlines import Deadline, Limits, Overdue, judge, resolve_boot
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.operation import Kind, Operation
+from muster.domain.reasons import Reason
+from muster.domain.template import Runtime
+from tests.domain.builders import LIMITS, NOW, SMALLEST, modest, node, operation, spec
+
+ODD = Limits(boot=711.0, launching=113.0, release_operation=171.0, after_operation=67.0)
+SIDES = [-SMALLEST, 0.0, SMALLEST]
+times = st.floats(1, 10_000)
+
+
+# --- the one resolver -----------------------------------------------------------------------------
+
+
+def test_a_request_beats_the_template_the_runtime_and_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(deadlines.BOOT_TIMEOUTS, Runtime.GITHUB, 1800.0)
+    github = spec(runtime=Runtime.GITHUB)
+    timed = replace(github, provision_timeout=30.0)
+    assert resolve_boot(timeout=5.0, template=timed, limits=ODD) == Deadline(seconds=5.0, source="request")
+    assert resolve_boot(timeout=None, template=timed, limits=ODD) == Deadline(seconds=30.0, source="template")
+    by_runtime = resolve_boot(timeout=None, template=github, limits=ODD)
+    assert by_runtime == Deadline(seconds=1800.0, source="runtime")
+    by_default = resolve_boot(timeout=None, template=spec(), limits=ODD)
+    assert by_default == Deadline(seconds=ODD.boot, source="default")
+
+
+@modest
+@given(st.none() | times, st.none() | times, times)
+def test_learning_never_shortens_and_never_passes_an_explicit_request(
+    timeout: float | None, by_template: float | None, learned: float
+) -> None:
+    template = spec(provision_timeout=by_template)
+    known = Deadline(seconds=learned, source="p99 of 57 boots")
+    without = resolve_boot(timeout=timeout, template=template, limits=ODD)
+    resolved = resolve_boot(timeout=timeout, template=template, limits=ODD, learned=known)
+    if timeout is not None:
+        assert resolved == without == Deadline(seconds=timeout, source="request")
+    else:
+        assert resolved == (known if learned > without.seconds else without)
+
+
+def test_what_was_learned_counts_only_if_it_is_longer() -> None:
+    for side, source in zip(SIDES, ["default", "default", "learned"], strict=True):
+        learned = Deadline(seconds=ODD.boot + side, source="learned")
+        assert resolve_boot(timeout=None, template=spec(), limits=ODD, learned=learned).source == source
+
+
+def test_the_defaults_are_those_of_the_design() -> None:
+    assert (LIMITS.boot, LIMITS.launching, LIMITS.after_operation) == (720, 120, 60)
+    assert (LIMITS.releasing, LIMITS.release_operation, LIMITS.attention) == (120, 180, 600)
+    attach = {runtime: deadlines.attach_timeout(spec(runtime=runtime)) for runtime in Runtime}
+    assert (attach[Runtime.EXEC], attach[Runtime.GITHUB]) == (30, 120)
+    assert all(seconds > 0 for seconds in attach.values())
+
+
+def test_a_template_says_how_long_attaching_may_take() -> None:
+    assert deadlines.attach_timeout(spec(attach_timeout=7.5)) == 7.5
+
+
+def test_a_provision_has_time_to_queue_to_launch_to_boot_and_to_attach() -> None:
+    template = spec(provision_timeout=19.0, attach_timeout=7.0)
+    whole = deadlines.for_provision(timeout=None, queue_timeout=300.0, template=template, limits=ODD)
+    assert whole == Deadline(seconds=300.0 + ODD.launching + 19.0 + 7.0, source="template")
+
+
+def test_an_explicit_timeout_is_hard_and_covers_the_queue() -> None:
+    whole = deadlines.for_provision(timeout=10.0, queue_timeout=300.0, template=spec(), limits=ODD)
+    assert whole == Deadline(seconds=10.0, source="request")
+
+
+def test_a_release_and_a_refill_have_their_own_deadlines() -> None:
+    release = Deadline(seconds=ODD.release_operation, source="default")
+    assert deadlines.for_operation(Kind.RELEASE, template=spec(), limits=ODD) == release
+    assert deadlines.for_operation(Kind.REFILL, template=None, limits=ODD) == release
+    refill = deadlines.for_operation(Kind.REFILL, template=spec(), limits=ODD)
+    assert refill == Deadline(seconds=ODD.launching + ODD.boot, source="default")
+
+
+def test_the_ceiling_of_a_boot_is_twice_what_resolves_unless_the_template_says() -> None:
+    assert deadlines.max_boot(spec(), ODD) == 2 * ODD.boot
+    assert deadlines.max_boot(spec(provision_timeout=10.0), ODD) == 20.0
+    assert deadlines.max_boot(spec(max_provision_timeout=11.0), ODD) == 11.0
+
+
+# --- the judge ------------------------------------------------------------------------------------
+
+UP: dict[str, Any] = {"booted_at": NOW - 40}
+REASONS: list[tuple[Node, Overdue]] = [
+    (node(NodeState.CREATED), Overdue(reason=Reason.BOOT_TIMEOUT, fails=True)),
+    (node(NodeState.CREATED, **UP), Overdue(reason=Reason.ATTACH_FAILED, fails=False)),
+    (node(NodeState.CLAIMED), Overdue(reason=Reason.ATTACH_FAILED, fails=False)),
+    (node(NodeState.RUNNING), Overdue(reason=Reason.MAX_RUNTIME, fails=False)),
+    (node(NodeState.IDLE), Overdue(reason=Reason.IDLE_TIMEOUT, fails=False)),
+    (node(NodeState.RELEASING), Overdue(reason=Reason.RELEASE_TIMEOUT, fails=False)),
+    (node(NodeState.FAILED), Overdue(reason=Reason.BOOT_TIMEOUT, fails=False)),
+    (node(NodeState.FAILED, reason=Reason.BOOT_STALLED), Overdue(reason=Reason.BOOT_STALLED, fails=False)),
+    (node(NodeState.FAILED, reason=None), Overdue(reason=Reason.BOOT_TIMEOUT, fails=False)),
+]
+
+
+@pytest.mark.parametrize("late", SIDES)
+@pytest.mark.parametrize(("judged", "overdue"), REASONS)
+def test_a_node_is_overdue_from_its_deadline_on(judged: Node, overdue: Overdue, late: float) -> None:
+    timed = replace(judged, deadline_at=NOW - late)
+    assert judge(timed, operation(), now=NOW, limits=ODD) == (overdue if late >= 0 else None)
+
+
+@pytest.mark.parametrize("state", NodeState)
+def test_a_node_without_a_deadline_is_never_overdue(state: NodeState) -> None:
+    assert judge(node(state, deadline_at=None), operation(), now=NOW, limits=ODD) is None
+
+
+@pytest.mark.parametrize("state", [NodeState.TERMINATING, NodeState.TERMINATED])
+def test_a_condemned_node_is_nobodys_to_judge(state: NodeState) -> None:
+    assert judge(node(state, deadline_at=NOW - 1), None, now=NOW, limits=ODD) is None
+
+
+WAITING = [
+    {"state": NodeState.CREATED, **UP, "attached_at": NOW - 30},
+    {"state": NodeState.CLAIMED, "attached_at": NOW - 30},
+    {"state": NodeState.CREATED, **UP, "assignment_id": None},
+]
+"""Nodes that did their part: two attached, one booted for a refill."""
+
+
+@pytest.mark.parametrize("fields", WAITING)
+@pytest.mark.parametrize("late", SIDES)
+def test_a_node_that_did_its_part_has_the_time_of_its_operation(fields: dict[str, Any], late: float) -> None:
+    judged = node(**fields, deadline_at=NOW - 5)
+    op = operation(deadline_at=NOW - ODD.after_operation - late)
+    until = op.deadline_at + ODD.after_operation
+    verdict = judge(judged, op, now=NOW, limits=ODD)
+    if late < 0:
+        assert verdict == until
+    else:
+        assert verdict == Overdue(reason=Reason.DEADLINE_EXCEEDED, fails=False)
+
+
+@pytest.mark.parametrize("fields", WAITING)
+def test_a_node_that_did_its_part_is_judged_without_its_operation_too(fields: dict[str, Any]) -> None:
+    judged = node(**fields, deadline_at=NOW)
+    assert judge(judged, None, now=NOW, limits=ODD) == Overdue(reason=Reason.DEADLINE_EXCEEDED, fails=False)
+
+
+@pytest.mark.parametrize("fields", [*WAITING, {"state": NodeState.CREATED}, {"state": NodeState.CLAIMED}])
+def test_nobody_judges_the_nodes_of_a_committed_operation_before_they_run(fields: dict[str, Any]) -> None:
+    long_ago = operation(committed_at=0.0, deadline_at=0.0)
+    assert judge(node(**fields, deadline_at=0.0), long_ago, now=NOW, limits=ODD) is None
+
+
+def test_a_running_node_is_judged_although_its_operation_is_committed() -> None:
+    verdict = judge(
+        node(NodeState.RUNNING, deadline_at=NOW), operation(committed_at=NOW - 9), now=NOW, limits=ODD
+    )
+    assert verdict == Overdue(reason=Reason.MAX_RUNTIME, fails=False)
+
+
+# --- the dead man ---------------------------------------------------------------------------------
+
+
+def _dead_man(judged: Node, op: Operation | None, limits: Limits = ODD, **fields: Any) -> float:
+    """When the node stops by itself, if it hears nothing after NOW."""
+    template = spec(**({"rescue_window": 13.0, "idle_timeout": 41.0, "max_runtime": 99.0} | fields))
+    return NOW + deadlines.dead_man(judged, op, template, max_runtime=99.0, now=NOW, limits=limits)
+
+
+GRACE = 13.0 + deadlines.DEAD_MAN_GRACE
+
+
+@pytest.mark.parametrize("state", [NodeState.CREATED, NodeState.CLAIMED, NodeState.RUNNING])
+def test_under_an_assignment_the_dead_man_covers_the_provision_and_the_longest_run(state: NodeState) -> None:
+    op = operation(deadline_at=NOW + 200)
+    assert _dead_man(node(state, deadline_at=NOW + 5), op) == NOW + 200 + 99.0 + GRACE
+    assert _dead_man(node(state, deadline_at=None), op) == NOW + 200 + 99.0 + GRACE
+
+
+def test_a_node_whose_own_deadline_is_later_keeps_that() -> None:
+    extended = node(NodeState.RUNNING, deadline_at=NOW + 5000)
+    assert _dead_man(extended, operation(deadline_at=NOW)) == NOW + 5000 + GRACE
+
+
+def test_an_idle_nodes_dead_man_covers_its_next_renewal() -> None:
+    assert _dead_man(node(NodeState.IDLE, deadline_at=NOW + 5), None) == NOW + 41.0 + GRACE
+    assert _dead_man(node(NodeState.IDLE, deadline_at=NOW + 70), None) == NOW + 70 + GRACE
+
+
+def test_a_booting_nodes_dead_man_covers_the_longest_boot_from_when_it_was_made() -> None:
+    for booting, op in [(node(assignment_id=None), operation()), (node(), None)]:
+        made = replace(booting, entered_at=NOW - 7, deadline_at=NOW + 5)
+        assert _dead_man(made, op) == NOW - 7 + 2 * ODD.boot + GRACE
+        assert _dead_man(made, op, limits=Limits(boot=5000.0)) == NOW - 7 + 10_000 + GRACE
+
+
+def test_a_dead_man_always_leaves_the_rescue_and_the_grace() -> None:
+    over = node(NodeState.TERMINATING, entered_at=0.0)
+    assert _dead_man(over, None) == NOW + GRACE
+
+
+@modest
+@given(
+    st.sampled_from([state for state in NodeState if state is not NodeState.TERMINATED]),
+    st.floats(-5000, 5000),
+    st.floats(-5000, 5000),
+    st.booleans(),
+    st.booleans(),
+)
+def test_no_deadline_that_a_node_may_get_is_beyond_its_dead_man(
+    state: NodeState, own: float, whole: float, bound: bool, known: bool
+) -> None:
+    judged = node(state, deadline_at=NOW + own, entered_at=NOW - 1)
+    if not bound:
+        judged = replace(judged, assignment_id=None, operation_id=None)
+    op = operation(deadline_at=NOW + whole) if known else None
+    stops = _dead_man(judged, op)
+    assert stops > NOW + own
+    if state is NodeState.IDLE:
+        assert stops > NOW + spec(idle_timeout=41.0).idle_timeout
+    elif bound and known and judged.assignment_id is not None:
+        committed_last = NOW + whole
+        assert stops > committed_last + 99.0
+        verdict = judge(judged, op, now=NOW, limits=ODD)
+        assert not isinstance(verdict, float) or stops > verdict
+    else:
+        assert stops > judged.entered_at + deadlines.max_boot(spec(), ODD)

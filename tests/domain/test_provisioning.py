@@ -1,0 +1,308 @@
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from muster.domain.ids import AssignmentId, LaunchId, NodeId
+from muster.domain.launch import Launch, LaunchState
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.operation import Member, Operation, Status, Verdict
+from muster.domain.provisioning import (
+    CANCELLED,
+    Acquire,
+    Bury,
+    Call,
+    Commit,
+    Finish,
+    GiveUp,
+    HandOver,
+    Queue,
+    RollBack,
+    Situation,
+    Wait,
+    decide,
+    demand,
+    next_usage,
+)
+from muster.domain.reasons import ADVICE, Reason
+from muster.domain.template import Reuse, UsageClass
+from tests.domain.builders import (
+    LIMITS,
+    NOW,
+    REVISION,
+    SMALLEST,
+    attached,
+    claimed,
+    launch,
+    node,
+    operation,
+    provision,
+    template,
+)
+
+SPOT, ON_DEMAND = UsageClass.SPOT, UsageClass.ON_DEMAND
+SPOT_FIRST = {"usage": (SPOT, ON_DEMAND)}
+FAILED = Verdict(reason=Reason.QUOTA, message="full")
+SETTLED = launch(LaunchState.SETTLED)
+PLANNED = launch()
+CALLING = launch(LaunchState.CALLING)
+LOST = [NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED]
+PATIENCE = LIMITS.stale_after + LIMITS.dead_after
+
+
+def situation(
+    nodes: Sequence[Node] = (),
+    launches: Sequence[Launch] = (),
+    *,
+    op: Operation | None = None,
+    seen: Mapping[str, float] | None = None,
+    spec: Mapping[str, Any] | None = None,
+    **request: Any,
+) -> Situation:
+    """Three nodes wanted. Nodes were seen just now unless told otherwise."""
+    asked = provision(**({"count": 3} | request))
+    return Situation(
+        operation=op or operation(request=asked),
+        request=asked,
+        template=template(**(spec or {})),
+        nodes=nodes,
+        launches=launches,
+        seen={NodeId(key): at for key, at in (seen or {each.id: NOW for each in nodes}).items()},
+        ahead=0,
+        now=NOW,
+        limits=LIMITS,
+    )
+
+
+def refused(reason: Reason, usage: UsageClass = ON_DEMAND, ordinal: int = 1, message: str = "no") -> Launch:
+    return launch(LaunchState.SETTLED, ordinal, reason=reason, usage_class=usage, adopted=0, message=message)
+
+
+THREE = [attached(1), attached(2), attached(3, NodeState.CLAIMED)]
+
+
+# --- gathering ------------------------------------------------------------------------------------
+
+
+def test_a_provision_that_holds_nothing_acquires_all() -> None:
+    assert decide(situation()) == Acquire(count=3, usage_class=ON_DEMAND)
+    assert decide(situation(spec=SPOT_FIRST)) == Acquire(count=3, usage_class=SPOT)
+    assert decide(situation(usage=(SPOT,))) == Acquire(count=3, usage_class=SPOT)
+
+
+def test_a_provision_that_holds_some_acquires_the_rest() -> None:
+    assert decide(situation([claimed(1)])) == Acquire(count=2, usage_class=ON_DEMAND)
+    assert decide(situation([claimed(1), attached(2)])) == Acquire(count=1, usage_class=ON_DEMAND)
+
+
+def test_what_is_given_back_or_handed_over_is_not_held() -> None:
+    others = [node(NodeState.RELEASING, 1), node(NodeState.RUNNING, 2), node(NodeState.IDLE, 3)]
+    assert decide(situation(others)) == Acquire(count=3, usage_class=ON_DEMAND)
+
+
+@pytest.mark.parametrize("pending", [PLANNED, CALLING])
+def test_an_open_launch_is_called_whatever_is_held(pending: Launch) -> None:
+    for held in ([], [claimed(1)], THREE):
+        assert decide(situation(held, [SETTLED, pending])) == Call(launch=pending)
+    assert decide(situation([], [pending, launch(ordinal=2)])) == Call(launch=pending)
+
+
+@pytest.mark.parametrize(
+    "straggler", [node(n=3), node(n=3, joined_at=NOW, booted_at=NOW), claimed(3)], ids=["boot", "up", "claim"]
+)
+def test_a_node_that_is_not_attached_is_waited_for(straggler: Node) -> None:
+    assert decide(situation([*THREE[:2], straggler], [SETTLED])) == Wait()
+
+
+def test_all_attached_and_fresh_nodes_are_committed_with_their_assignments() -> None:
+    assert decide(situation(THREE, [SETTLED])) == Commit(
+        members=tuple(
+            Member(node_id=NodeId(f"node-{n}"), assignment_id=AssignmentId(f"as-{n}")) for n in (1, 2, 3)
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("silence", "action"),
+    [
+        (LIMITS.stale_after - SMALLEST, Commit),
+        (LIMITS.stale_after, Commit),
+        (LIMITS.stale_after + SMALLEST, Wait),
+        (PATIENCE - SMALLEST, Wait),
+        (PATIENCE, Wait),
+        (PATIENCE + SMALLEST, Bury),
+    ],
+)
+def test_a_silent_node_is_waited_for_and_then_buried(silence: float, action: type) -> None:
+    silent = attached(3, attached_at=NOW - 900)
+    seen = {"node-1": NOW, "node-2": NOW, "node-3": NOW - silence}
+    decided = decide(situation([*THREE[:2], silent], [SETTLED], seen=seen))
+    assert type(decided) is action
+    if isinstance(decided, Bury):
+        assert decided.nodes == (silent,)
+
+
+def test_attaching_is_a_sign_of_life() -> None:
+    fresh = [attached(n, attached_at=NOW - LIMITS.stale_after) for n in (1, 2, 3)]
+    assert isinstance(decide(situation(fresh, [SETTLED], seen={"node-9": NOW})), Commit)
+    stale = [attached(n, attached_at=NOW - LIMITS.stale_after - SMALLEST) for n in (1, 2, 3)]
+    assert decide(situation(stale, [SETTLED], seen={"node-9": NOW})) == Wait()
+
+
+def test_only_attached_nodes_are_buried_for_their_silence() -> None:
+    quiet = [*THREE[:2], node(n=3)]
+    assert decide(situation(quiet, [SETTLED], seen={"node-1": NOW, "node-2": NOW})) == Wait()
+
+
+# --- losses ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", LOST)
+def test_a_lost_node_that_was_made_for_it_fails_the_provision(state: NodeState) -> None:
+    lost = node(state, 1, reason=Reason.BOOT_STALLED)
+    message = f"node node-1 was lost before hand-over: {ADVICE[Reason.BOOT_STALLED]}"
+    verdict = Verdict(reason=Reason.BOOT_STALLED, message=message)
+    assert decide(situation([lost, *THREE[:2]], [SETTLED])) == GiveUp(verdict=verdict)
+
+
+def test_a_node_lost_without_a_reason_is_a_bug_that_says_so() -> None:
+    decided = decide(situation([node(NodeState.TERMINATED, reason=None)], [SETTLED]))
+    assert isinstance(decided, GiveUp) and decided.verdict.reason is Reason.INTERNAL
+
+
+def test_lost_nodes_are_replaced_as_often_as_the_template_says() -> None:
+    lost = [node(NodeState.TERMINATED, 7), node(NodeState.FAILED, 8, reason=Reason.BOOT_STALLED)]
+    for replacements in (2, 3):
+        decided = decide(situation([*lost, attached(1)], [SETTLED], spec={"replacements": replacements}))
+        assert decided == Acquire(count=2, usage_class=ON_DEMAND)
+    beyond = decide(situation([*lost, attached(1)], [SETTLED], spec={"replacements": 1}))
+    assert isinstance(beyond, GiveUp) and beyond.verdict.reason is Reason.BOOT_TIMEOUT
+
+
+@pytest.mark.parametrize("state", LOST)
+def test_a_lost_node_of_the_pool_is_always_replaced(state: NodeState) -> None:
+    pooled = [node(state, n, launch_id=LaunchId("op-refill.1")) for n in range(5)]
+    assert decide(situation([*pooled, attached(9)], [SETTLED])) == Acquire(count=2, usage_class=ON_DEMAND)
+
+
+def test_machines_of_a_failed_launch_are_no_lost_nodes() -> None:
+    partial = launch(LaunchState.SETTLED, usage_class=SPOT, adopted=1, reason=Reason.PARTIAL_LAUNCH)
+    taken = node(NodeState.TERMINATING, 1, reason=Reason.PARTIAL_LAUNCH)
+    decided = decide(situation([taken], [partial], spec=SPOT_FIRST))
+    assert decided == Acquire(count=3, usage_class=ON_DEMAND)
+
+
+# --- launches that were refused -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reason", [Reason.CAPACITY, Reason.PARTIAL_LAUNCH])
+def test_a_lack_of_capacity_falls_back_to_the_next_usage_class(reason: Reason) -> None:
+    fallback = situation([claimed(1)], [refused(reason, SPOT)], spec=SPOT_FIRST)
+    assert decide(fallback) == Acquire(count=2, usage_class=ON_DEMAND)
+
+
+def test_the_last_refusal_is_the_verdict_when_no_usage_class_is_left() -> None:
+    spot = refused(Reason.CAPACITY, SPOT)
+    last = refused(Reason.PARTIAL_LAUNCH, ON_DEMAND, 2, message="1 of 3")
+    verdict = Verdict(reason=Reason.PARTIAL_LAUNCH, message="1 of 3")
+    assert decide(situation([], [spot, last], spec=SPOT_FIRST)) == GiveUp(verdict=verdict)
+    only_spot = decide(situation([], [spot], spec={"usage": (SPOT,)}))
+    assert only_spot == GiveUp(verdict=Verdict(reason=Reason.CAPACITY, message="no"))
+
+
+@pytest.mark.parametrize(
+    "reason", [reason for reason in Reason if reason not in (Reason.CAPACITY, Reason.PARTIAL_LAUNCH)]
+)
+def test_any_other_refusal_ends_the_provision_at_once(reason: Reason) -> None:
+    at = situation([claimed(1)], [refused(reason, SPOT, message="")], spec=SPOT_FIRST)
+    assert decide(at) == GiveUp(verdict=Verdict(reason=reason, message=ADVICE[reason]))
+    assert next_usage(at) is None
+
+
+def test_a_good_launch_does_not_use_up_its_usage_class() -> None:
+    at = situation([attached(1)], [launch(LaunchState.SETTLED, usage_class=SPOT)], spec=SPOT_FIRST)
+    assert next_usage(at) is SPOT
+
+
+# --- what it demands ------------------------------------------------------------------------------
+
+
+def test_a_demand_follows_the_template_where_the_request_says_nothing() -> None:
+    spec: dict[str, Any] = {
+        "reuse": Reuse.ALWAYS,
+        "instance_types": ("r*",),
+        "resource_class": "small",
+        **SPOT_FIRST,
+    }
+    wanted = demand(provision(), template(**spec))
+    assert (wanted.template, wanted.revision, wanted.owner) == ("web", REVISION, "alice")
+    assert (wanted.usage, wanted.instance_types) == ((SPOT, ON_DEMAND), ("r*",))
+    assert (wanted.resource_class, wanted.reuse) == ("small", Reuse.ALWAYS)
+    asked = provision(usage=(SPOT,), instance_types=("c*",), resource_class="xlarge")
+    special = demand(asked, template(**spec))
+    assert (special.usage, special.instance_types) == ((SPOT,), ("c*",))
+    assert special.resource_class == "xlarge"
+
+
+# --- the queue ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late", [-SMALLEST, 0.0, SMALLEST])
+def test_a_queued_provision_waits_until_its_patience_ends(late: float) -> None:
+    queued = operation(status=Status.QUEUED, queued_since=NOW - 5, created_at=NOW - 90 - late)
+    decided = decide(situation(op=queued, queue_timeout=90.0))
+    if late < 0:
+        assert decided == Queue(until=queued.created_at + 90.0)
+    else:
+        message = "no room within 90 s in the queue"
+        assert decided == GiveUp(verdict=Verdict(reason=Reason.CAP_REACHED, message=message))
+
+
+def test_only_what_is_queued_and_has_a_place_waits_in_the_queue() -> None:
+    for fields in ({"status": Status.QUEUED}, {"status": Status.RUNNING, "queued_since": 0.0}):
+        assert isinstance(decide(situation(op=operation(**fields), queue_timeout=900.0)), Acquire)
+    placed = operation(status=Status.QUEUED, queued_since=0.0)
+    assert isinstance(decide(situation(op=placed, queue_timeout=900.0)), Queue)
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late", [-SMALLEST, 0.0, SMALLEST])
+def test_the_deadline_ends_even_what_could_commit(late: float) -> None:
+    decided = decide(situation(THREE, [SETTLED], op=operation(deadline_at=NOW - late)))
+    if late < 0:
+        assert isinstance(decided, Commit)
+    else:
+        waiting = "waiting for fresh heartbeats of all nodes"
+        message = f"not ready in time (default deadline): {waiting}"
+        verdict = Verdict(reason=Reason.DEADLINE_EXCEEDED, message=message)
+        assert decided == GiveUp(verdict=verdict)
+
+
+@pytest.mark.parametrize(
+    ("fields", "finish"),
+    [
+        ({"cancel_requested_at": 0.0}, Finish(status=Status.CANCELLED, verdict=CANCELLED)),
+        ({"verdict": FAILED}, Finish(status=Status.FAILED, verdict=FAILED)),
+        ({"verdict": FAILED, "cancel_requested_at": 0.0}, Finish(status=Status.FAILED, verdict=FAILED)),
+    ],
+)
+def test_a_cancelled_or_failing_provision_rolls_back_and_finishes(
+    fields: dict[str, Any], finish: Finish
+) -> None:
+    op = operation(deadline_at=0.0, **fields)
+    others = [node(NodeState.RELEASING, 8), node(NodeState.FAILED, 9)]
+    all_of_it = decide(situation([*THREE, *others], [SETTLED, CALLING, PLANNED], op=op))
+    assert all_of_it == RollBack(nodes=tuple(THREE), launches=(PLANNED,))
+    assert decide(situation([], [PLANNED], op=op)) == RollBack(nodes=(), launches=(PLANNED,))
+    assert decide(situation([claimed()], op=op)) == RollBack(nodes=(claimed(),), launches=())
+    assert decide(situation(others, [SETTLED, CALLING], op=op)) == finish
+
+
+def test_a_committed_provision_only_rolls_forward() -> None:
+    done = operation(committed_at=0.0, deadline_at=0.0, verdict=FAILED, cancel_requested_at=0.0)
+    some = [THREE[0], node(NodeState.RUNNING, 2), node(NodeState.TERMINATING, 3)]
+    assert decide(situation(some, op=done)) == HandOver(nodes=(THREE[0],))
+    assert decide(situation(some[1:], [CALLING], op=done)) == Finish(status=Status.SUCCEEDED)

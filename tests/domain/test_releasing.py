@@ -1,0 +1,127 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from muster.domain.errors import IllegalTransition
+from muster.domain.ids import AssignmentId
+from muster.domain.lifecycle import NodeState, Verb
+from muster.domain.node import Node
+from muster.domain.operation import ENDED, Operation, Status, Verdict
+from muster.domain.reasons import Reason
+from muster.domain.releasing import CancelTarget, Finish, Release, Situation, Wait, after_detach, decide
+from muster.domain.template import Reuse
+from tests.domain.builders import NOW, RELEASE, REVISION, SMALLEST, node, operation, template
+
+DONE = operation(status=Status.SUCCEEDED, committed_at=NOW - 50)
+RUNNING = [node(NodeState.RUNNING, n) for n in (1, 2)]
+TIMED_OUT = Verdict(
+    reason=Reason.RELEASE_TIMEOUT, message="some nodes did not come back in time; they are thrown away"
+)
+
+
+def situation(
+    target: Operation = DONE, nodes: list[Node] | None = None, *, left: float = 1.0, **request: Any
+) -> Situation:
+    return Situation(
+        operation=operation(request=RELEASE, deadline_at=NOW + left),
+        request=replace(RELEASE, **request),
+        target=target,
+        nodes=RUNNING if nodes is None else nodes,
+        now=NOW,
+    )
+
+
+@pytest.mark.parametrize("status", [Status.QUEUED, Status.RUNNING])
+@pytest.mark.parametrize("left", [1.0, 0.0])
+def test_an_unfinished_provision_is_cancelled_first(status: Status, left: float) -> None:
+    assert decide(situation(operation(status=status), [], left=left)) == CancelTarget()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"committed_at": 0.0},
+        {"cancel_requested_at": 0.0},
+        {"verdict": Verdict(reason=Reason.QUOTA, message="")},
+    ],
+    ids=str,
+)
+def test_a_provision_that_is_on_its_way_out_or_committed_is_waited_for(fields: dict[str, Any]) -> None:
+    target = operation(**fields)
+    assert decide(situation(target)) == Wait()
+    assert decide(situation(target, left=0.0)) == Finish(status=Status.FAILED, verdict=TIMED_OUT)
+
+
+@pytest.mark.parametrize("status", ENDED)
+def test_running_nodes_of_an_ended_provision_are_released(status: Status) -> None:
+    mixed = [*RUNNING, node(NodeState.RELEASING, 3), node(NodeState.TERMINATING, 4)]
+    target = operation(status=status)
+    assert decide(situation(target, mixed)) == Release(nodes=tuple(RUNNING))
+    assert decide(situation(target, mixed, left=-1.0)) == Release(nodes=tuple(RUNNING))
+
+
+def test_a_release_of_named_assignments_touches_no_other_node() -> None:
+    first = (AssignmentId("as-1"),)
+    assert decide(situation(assignment_ids=first)) == Release(nodes=(RUNNING[0],))
+    only_others = [RUNNING[1], node(NodeState.RELEASING, 3)]
+    assert decide(situation(nodes=only_others, assignment_ids=first)) == Finish(status=Status.SUCCEEDED)
+
+
+@pytest.mark.parametrize(("left", "over"), [(SMALLEST, False), (0.0, True), (-SMALLEST, True)])
+def test_a_release_waits_for_its_nodes_until_its_deadline(left: float, over: bool) -> None:
+    action = decide(situation(nodes=[node(NodeState.RELEASING)], left=left))
+    assert action == (Finish(status=Status.FAILED, verdict=TIMED_OUT) if over else Wait())
+
+
+@pytest.mark.parametrize("state", [NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED])
+def test_a_release_is_done_when_nothing_runs_or_is_being_cleaned(state: NodeState) -> None:
+    for nodes in ([], [node(state)]):
+        assert decide(situation(nodes=nodes, left=0.0)) == Finish(status=Status.SUCCEEDED)
+
+
+# --- what becomes of a clean node -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("revision", [REVISION, REVISION - 1])
+def test_a_clean_node_goes_back_to_the_pool(revision: int) -> None:
+    current = template(revision=revision, idle_timeout=77.0)
+    change = after_detach(node(NodeState.RELEASING), current, now=NOW)
+    assert (change.name, change.after.state) == (Verb.CLEAN, NodeState.IDLE)
+    assert change.after.deadline_at == NOW + 77.0
+    assert (change.after.assignment_id, change.after.last_owner) == (None, "alice")
+
+
+@pytest.mark.parametrize(
+    ("fields", "spec", "reason"),
+    [
+        ({}, {"reuse": Reuse.NEVER}, Reason.REUSE),
+        ({}, {"revision": REVISION + 1}, Reason.RETIRED),
+        ({"drain": True}, {}, Reason.OPERATOR),
+        ({"drain": True, "reason": Reason.INTERRUPTED}, {}, Reason.INTERRUPTED),
+        ({"deadline_at": NOW}, {}, Reason.RELEASE_TIMEOUT),
+        ({"deadline_at": NOW - SMALLEST}, {}, Reason.RELEASE_TIMEOUT),
+    ],
+)
+def test_a_clean_node_that_may_not_serve_again_is_thrown_away(
+    fields: dict[str, Any], spec: dict[str, Any], reason: Reason
+) -> None:
+    change = after_detach(node(NodeState.RELEASING, **fields), template(**spec), now=NOW)
+    assert (change.name, change.after.reason) == (Verb.CONDEMN, reason)
+    assert change.detail == ("it was draining" if "drain" in fields else "")
+
+
+@pytest.mark.parametrize("deadline_at", [NOW + SMALLEST, None])
+def test_a_node_that_is_clean_in_time_is_kept(deadline_at: float | None) -> None:
+    clean = node(NodeState.RELEASING, deadline_at=deadline_at)
+    assert after_detach(clean, template(), now=NOW).name is Verb.CLEAN
+
+
+@pytest.mark.parametrize("state", [state for state in NodeState if state is not NodeState.RELEASING])
+def test_only_a_releasing_node_can_go_back(state: NodeState) -> None:
+    with pytest.raises(IllegalTransition):
+        after_detach(node(state, deadline_at=None), template(), now=NOW)
+
+
+def test_the_situation_of_a_release_means_all_nodes_unless_told_otherwise() -> None:
+    assert situation().meant == RUNNING
