@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.domain.errors import StoreUnavailable
+from muster.domain.errors import InvalidRequest, StoreUnavailable
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore, open_sqlite
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
@@ -78,6 +78,11 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="no SQLite database"):
         open_sqlite(path, ids=CountingIds())
     assert path.read_bytes().startswith(b"something else")
+
+
+def test_memory_is_refused_where_two_connections_would_differ() -> None:
+    with pytest.raises(InvalidRequest, match="must be a file"):
+        open_sqlite(":memory:", ids=CountingIds())
 
 
 def test_a_missing_directory_is_named_as_the_cause(tmp_path: Path) -> None:
