@@ -53,6 +53,11 @@ class Launch:
         return self.state in OPEN
 
     @property
+    def pending(self) -> bool:
+        """Open, and worth another call: no repeat of it was refused."""
+        return self.open and self.reason is None
+
+    @property
     def held(self) -> int:
         """Room held under the caps beyond the nodes that are recorded."""
         return max(0, self.count - self.adopted) if self.open else 0
@@ -64,6 +69,14 @@ def calling(launch: Launch, *, now: float) -> Launch:
     return replace(
         launch, state=LaunchState.CALLING, version=launch.version + 1, called_at=now, calls=launch.calls + 1
     )
+
+
+def refused(launch: Launch, *, reason: Reason, message: str = "") -> Launch:
+    """A repeat was refused while an earlier call is unanswered: that one may still be carried out. So the
+    reason is known, nothing more is called, and the room stays held until no machine can surprise."""
+    if launch.state is not LaunchState.CALLING:
+        raise IllegalTransition(f"cannot refuse launch {launch.id}: it is {launch.state}")
+    return replace(launch, version=launch.version + 1, reason=reason, message=message)
 
 
 def settled(

@@ -191,7 +191,7 @@ def _in_queue(at: Situation) -> Action:
 
 
 def _gather(at: Situation) -> Action:
-    pending = [launch for launch in at.launches if launch.open]
+    pending = [launch for launch in at.launches if launch.pending]
     if pending:
         return Call(launch=pending[0])
     held = at.held
@@ -227,7 +227,7 @@ def waiting_for(at: Situation) -> str:
     """In words, what stands between the provision and its commit."""
     if at.operation.queued_since is not None and at.operation.status is Status.QUEUED:
         return f"waiting for room under the caps, {at.ahead} ahead in the queue"
-    pending = [launch for launch in at.launches if launch.open]
+    pending = [launch for launch in at.launches if launch.pending]
     if pending:
         return f"waiting for {pending[0].provider} to answer for {pending[0].count} nodes"
     held = at.held

@@ -70,7 +70,7 @@ def decide(at: Situation) -> Action:
         return _undo(at, stopped)
     if not at.launches:
         return Launching(count=at.request.count)
-    pending = [launch for launch in at.launches if launch.open]
+    pending = [launch for launch in at.launches if launch.pending]
     if pending:
         return Call(launch=pending[0])
     if any(node.state is NodeState.CREATED for node in at.nodes):

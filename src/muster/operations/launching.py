@@ -158,7 +158,11 @@ class Launcher:
         except Throttled as error:
             pause = error.retry_after
         except Refused as error:
-            return LaunchAnswer(machines=(), reason=error.reason, message=str(error))
+            if launch.calls == 1:
+                return LaunchAnswer(machines=(), reason=error.reason, message=str(error))
+            known = launches.refused(launch, reason=error.reason, message=str(error))
+            await self._ports.store.write_launch(launch, known, fence=tenure.fence)
+            return None
         except TokenSpent:
             tenure.spent = launch.id
             return None
