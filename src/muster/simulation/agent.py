@@ -94,7 +94,10 @@ class Agent:
         self._run(self._live())
 
     def _run(self, coro: Coroutine[Any, Any, None]) -> None:
-        self.life.spawn(coro).add_done_callback(self._finished)
+        if self.life.alive:
+            self.life.spawn(coro).add_done_callback(self._finished)
+        else:
+            coro.close()  # powered off by what it was just told
 
     async def _live(self) -> None:
         await asyncio.sleep(self._habits.before_join)

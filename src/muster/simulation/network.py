@@ -135,6 +135,7 @@ def _fail(reply: asyncio.Future[Any], why: str) -> None:
 def _raise(reply: asyncio.Future[Any], error: BaseException) -> None:
     if not reply.done():
         reply.set_exception(error)
+        reply.exception()  # the sender may have died: nobody has to hear it
 
 
 def _settle(reply: asyncio.Future[T], result: T) -> None:

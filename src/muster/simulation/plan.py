@@ -50,7 +50,7 @@ class FaultPlan:
         draw = _Draw(Random(f"plan/{seed}/{level}"), level)
         random = draw.random
         templates = tuple(draw_template(f"t{number}", random) for number in range(random.randint(1, 3)))
-        largest = max(spec.max_nodes for spec in templates)
+        largest = min(spec.max_nodes for spec in templates)
         capped = sum(spec.max_nodes for spec in templates)
         return cls(
             seed=seed,
@@ -165,7 +165,7 @@ def _load(draw: _Draw, largest: int) -> Load:
     random = draw.random
     return Load(
         every=random.uniform(20.0, 120.0),
-        largest=random.randint(1, min(5, largest + 1)),
+        largest=random.randint(1, max(1, min(5, 2 * largest // 3))),
         owners=random.randint(1, 3),
         hold=(1.0, random.choice((10.0, 120.0, 400.0))),
     )

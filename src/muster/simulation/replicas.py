@@ -20,8 +20,10 @@ from muster.simulation.trace import Trace
 HOUR = 3600.0
 SETTLING = 75.0
 """After a crash or a pause, this long isn't calm: a lease must lapse before anybody can take over."""
-STEPS = 60
-"""A planned crash or pause falls within this many steps of store verbs."""
+AMBUSHED = 0.7
+"""The share of crashes and pauses that wait for a step of a store write; the others come at any time."""
+STEPS = 40
+"""They fall within this many steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,10 +147,10 @@ class Replicas:
             if replica is None or not rate or not self.faults.crashes + self.faults.pauses:
                 continue
             strike = self.crash if self._random.random() * rate < self.faults.crashes else self.pause
-            if self._random.random() < 0.3:
-                strike(replica)
-            else:
+            if self._random.random() < AMBUSHED:
                 self._lie_in_wait(replica, strike)
+            else:
+                strike(replica)
 
     def _lie_in_wait(self, replica: Replica, strike: Callable[[Replica], None]) -> None:
         async def act() -> None:

@@ -15,6 +15,13 @@ from muster.domain.errors import Conflict, StoreUnavailable
 from muster.ports.store import Store
 from muster.simulation.tally import Tally
 
+READS = (
+    "installation", "template", "templates", "node", "node_by_machine", "recorded", "nodes", "nodes_due",
+    "count_nodes", "count_claimable", "admitted_key", "node_for_token", "last_seen", "unseen", "launch",
+    "launch_by_token", "forsaken_launches", "operation", "view", "operations", "pool", "usage", "events",
+)  # fmt: skip
+"""Verbs that change nothing. What could happen around one happens before the next write as well, so a read
+takes a step only where the store is slow."""
 CONTESTED = ("apply", "write_launch", "settle", "write_operation")
 """Verbs that may always answer Conflict: the caller reads again and decides anew."""
 
@@ -66,7 +73,7 @@ class StorePath:
         return cast(Store, self)
 
     def ambush(self, steps: int, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """After that many steps (a verb has two: before and after it happens), `act` in the caller's Life."""
+        """After that many steps (a write has two: before and after it happens) `act`, in the caller's Life."""
         self._steps = steps
         self._ambush = act
 
@@ -75,15 +82,22 @@ class StorePath:
             raise AttributeError(verb)
         inner: Callable[..., Coroutine[Any, Any, Any]] = getattr(self._shore.inner, verb)
         contested = verb in CONTESTED
+        reads = verb in READS
+        shore = self._shore
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            await self._step()
+            if not reads:
+                await self._step()
+            elif shore.faults.slow and shore.random.random() < shore.faults.slow:
+                await asyncio.sleep(shore.random.random() * shore.faults.slowness)
             self._refuse(verb, contested=contested)
-            if verb == "claim" and self._shore.strikes(self._shore.faults.short_claim, "short claim"):
+            if verb == "claim" and shore.strikes(shore.faults.short_claim, "short claim"):
                 return ()
             result = await inner(*args, **kwargs)
+            if reads:
+                return result
             await self._step()
-            if self._shore.strikes(self._shore.faults.lost_reply, "reply lost"):
+            if shore.strikes(shore.faults.lost_reply, "reply lost"):
                 raise StoreUnavailable(f"cannot tell whether {verb} happened: the store's answer was lost")
             return result
 

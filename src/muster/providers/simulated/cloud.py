@@ -58,6 +58,7 @@ class SimulatedCloud:
         self._random = random
         self._watchers: list[Watcher] = []
         self._launched: dict[str, tuple[LaunchRequest, tuple[Entry, ...], Reason | None]] = {}
+        self._refusals: dict[tuple[str, float], Refused] = {}
         self._made = 0
 
     def watch(self, watcher: Watcher) -> None:
@@ -100,6 +101,10 @@ class SimulatedCloud:
     def launch(self, request: LaunchRequest, *, sent_at: float) -> LaunchAnswer:
         known = self._launched.get(request.token)
         if known is None:
+            # A call that arrives twice is still one call: it can't be refused and carried out.
+            refusal = self._refusals.get((request.token, sent_at))
+            if refusal is not None:
+                raise refusal
             known = self._launch(request, sent_at)
             self._launched[request.token] = known
             self._acted("launch", request.token, f"{len(known[1])} of {request.count}")
@@ -117,7 +122,9 @@ class SimulatedCloud:
     ) -> tuple[LaunchRequest, tuple[Entry, ...], Reason | None]:
         if self._strikes("refused"):
             self._acted("launch", request.token, "refused")
-            raise Refused("cannot launch: the account's quota is used up", Reason.QUOTA)
+            refusal = Refused("cannot launch: the account's quota is used up", Reason.QUOTA)
+            self._refusals[request.token, sent_at] = refusal
+            raise refusal
         count = self._granted(request.count)
         chosen = choose(request.resource_class, request.instance_types, self._random)
         if chosen is None:
@@ -243,7 +250,8 @@ class SimulatedCloud:
 
 def _expire(reply: asyncio.Future[T], timeout: float) -> None:
     if not reply.done():
-        reply.set_exception(Uncertain(f"cannot tell what came of the call: no answer within {timeout:.0f} s"))
+        error = Uncertain(f"cannot tell what came of the call: no answer within {timeout:.0f} s")
+        _raise(reply, error)
 
 
 def _settle(reply: asyncio.Future[T], outcome: T | MusterError, expiry: asyncio.TimerHandle | None) -> None:
@@ -252,6 +260,11 @@ def _settle(reply: asyncio.Future[T], outcome: T | MusterError, expiry: asyncio.
     if reply.done():
         return
     if isinstance(outcome, MusterError):
-        reply.set_exception(outcome)
+        _raise(reply, outcome)
     else:
         reply.set_result(outcome)
+
+
+def _raise(reply: asyncio.Future[T], error: MusterError) -> None:
+    reply.set_exception(error)
+    reply.exception()  # the caller may have died: nobody has to hear it

@@ -1,0 +1,18 @@
+"""Nodes on this machine: each is a real agent process, kept by a keeper process, in a slot of its own.
+
+    slots      what is on disk, and what it proves        processes  pids without confusion
+    spawning   from a slot to a running keeper            killing    from "please end" to "nothing is left"
+    keeper     the program that holds one slot's lock     sandbox    bubblewrap, if it works here
+    limits     rlimits and cgroups                        identity   who a joining agent is
+    pruning    what is left of the gone                   reporting  what is in force, in words
+
+The truth is on disk and in the kernel: a slot's lock is held exactly as long as its keeper lives, and a keeper
+lives as long as anything of its node. So a server that died at any moment finds out what exists by looking.
+"""
+
+from muster.providers.process.identity import ProcessVerifier
+from muster.providers.process.provider import ProcessProvider
+from muster.providers.process.reporting import Fact, Report
+from muster.providers.process.sandbox import Isolation
+
+__all__ = ["Fact", "Isolation", "ProcessProvider", "ProcessVerifier", "Report"]

@@ -1,0 +1,92 @@
+"""What is left of machines that are gone: their files at once, their words for a while, their tokens for longer.
+
+A token is remembered long after its machines, so that a late repeat of its launch makes nothing.
+Owns removal from the tree; refuses to touch a slot that isn't marked gone.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from muster.providers.process.slots import Grant, Slot, Tree, sync, write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """How long what is kept."""
+
+    seconds: float = 3600.0
+    """For the console of a machine that is gone: time to look at a failure."""
+    launches: int = 50
+    """At most this many launches' consoles, the latest: a failing boot script may end thousands an hour."""
+    tokens: float = 7 * 86400.0
+    """Far longer than any server sleeps before it repeats a launch."""
+
+
+def prune(tree: Tree, keeping: Keeping, *, now: float) -> None:
+    """The caller holds the launching lock, so no slot is being started."""
+    over: list[tuple[float, Path]] = []
+    for directory, grant in tree.directories():
+        if (directory / "closed").exists():
+            _forget(directory, grant, keeping, now)
+            continue
+        slots = tree.slots(directory, grant)
+        for slot in slots:
+            if slot.gone:
+                _empty(slot)
+        ended = _ended_at(slots, grant, keeping)
+        if ended is not None:
+            over.append((ended, directory))
+    over.sort(reverse=True)
+    for place, (ended, directory) in enumerate(over):
+        if place >= keeping.launches or now - ended > keeping.seconds:
+            _close(directory, now)
+
+
+def _ended_at(slots: tuple[Slot, ...], grant: Grant, keeping: Keeping) -> float | None:
+    """When the last of a launch's machines was gone; None while any lives or may yet be started."""
+    ends = [slot.gone_at() for slot in slots if slot.started]
+    if len(ends) < len(slots):
+        # Some were never started and a repeat may still start them, until nobody can be waiting any more.
+        ends.append(grant.at + keeping.tokens)
+    return None if None in ends else max((end for end in ends if end is not None), default=grant.at)
+
+
+def _close(directory: Path, now: float) -> None:
+    write(directory / "closed", {"at": now})
+    for entry in sorted(directory.iterdir()):
+        if entry.is_dir() and not entry.is_symlink():
+            _remove(entry)
+
+
+def _forget(directory: Path, grant: Grant, keeping: Keeping, now: float) -> None:
+    if now - grant.at > keeping.tokens:
+        _remove(directory)
+        with suppress(FileNotFoundError):
+            sync(directory.parent)
+
+
+def _empty(slot: Slot) -> None:
+    for path in (slot.work, slot.tmp):
+        if path.exists():
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """As far as possible: what can't be removed now is tried again at the next pruning."""
+    shutil.rmtree(path, onerror=_insist)
+
+
+def _insist(act: Callable[..., Any], name: str, _: object) -> None:
+    """A directory that its owner made unwritable is still its owner's."""
+    with suppress(OSError):
+        Path(name).parent.chmod(0o700)
+        if act in (os.open, os.scandir, os.lstat):
+            Path(name).chmod(0o700)
+            shutil.rmtree(name, ignore_errors=True)
+        else:
+            act(name)

@@ -1,0 +1,85 @@
+"""What isolation and limits are really in force, and what is missing, in words: for start-up and `muster doctor`."""
+
+import os
+import sys
+from dataclasses import dataclass
+
+from muster.providers.process.limits import CONTROLLERS, Cgroups
+from muster.providers.process.sandbox import Isolation, Sandbox
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    subject: str
+    fine: bool
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    isolation: Isolation
+    """What is in force: sandbox or none."""
+    notice: str
+    """What an operator must know at start; empty if all is as it should be."""
+    facts: tuple[Fact, ...]
+
+
+def report(wanted: Isolation, sandbox: Sandbox | str, cgroups: Cgroups, *, capacity: int) -> Report:
+    works = isinstance(sandbox, Sandbox) and wanted is not Isolation.NONE
+    facts = [
+        Fact(subject="capacity", fine=True, words=f"up to {capacity} nodes at once on this machine"),
+        _isolation(wanted, sandbox),
+        _tree(works, cgroups),
+        Fact(
+            subject="rlimits",
+            fine=True,
+            words="no core dumps, bounded open files"
+            + ("" if sys.platform != "linux" else ", and the class's memory per process without a memory cgroup"),
+        ),
+        _cgroups(cgroups),
+    ]
+    if not hasattr(os, "pidfd_open"):
+        words = "this platform has no pidfd: a process is told by its start time, with a very short race"
+        facts.append(Fact(subject="signals", fine=False, words=words))
+    return Report(
+        isolation=Isolation.SANDBOX if works else Isolation.NONE,
+        notice="" if works else facts[1].words,
+        facts=tuple(facts),
+    )
+
+
+def _isolation(wanted: Isolation, sandbox: Sandbox | str) -> Fact:
+    if wanted is Isolation.NONE:
+        why = "isolation is set to none"
+    elif isinstance(sandbox, str):
+        why = sandbox
+    else:
+        words = "bubblewrap: own processes and /tmp; data directory, HOME and other nodes are out of sight"
+        return Fact(subject="isolation", fine=True, words=words)
+    if wanted is Isolation.SANDBOX:
+        words = f"cannot start local nodes: isolation is set to sandbox, but {why}"
+    else:
+        words = (
+            f"local nodes run without a sandbox ({why}): what runs on them can read this user's files "
+            "and signal its processes"
+        )
+    return Fact(subject="isolation", fine=False, words=words)
+
+
+def _tree(works: bool, cgroups: Cgroups) -> Fact:
+    subject = "ending a node"
+    if works:
+        return Fact(subject=subject, fine=True, words="the whole pid namespace ends with it")
+    if cgroups.base is not None:
+        return Fact(subject=subject, fine=True, words="its whole cgroup ends with it")
+    if sys.platform == "linux":
+        words = "its keeper collects and kills all its descendants; one that kills the keeper first can get away"
+        return Fact(subject=subject, fine=True, words=words)
+    words = "only its process group ends with it: a process that leaves the group can get away on this platform"
+    return Fact(subject=subject, fine=False, words=words)
+
+
+def _cgroups(cgroups: Cgroups) -> Fact:
+    bounded = ", ".join(cgroups.controllers) or "nothing"
+    words = f"{bounded} limited per node" + (f"; {cgroups.missing}" if cgroups.missing else "")
+    return Fact(subject="cgroup", fine=len(cgroups.controllers) == len(CONTROLLERS), words=words)
