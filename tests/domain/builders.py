@@ -1,5 +1,6 @@
 """Valid records in one line each. Whatever a test doesn't name is set so that the record could be real."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hypothesis import settings
@@ -11,6 +12,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.progress import Progress
+from muster.domain.provisioning import Situation
 from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest
 from muster.domain.template import Template, TemplateSpec, UsageClass
@@ -153,3 +155,28 @@ def progress(step: int = 1, percent: float = 0.0, **fields: Any) -> Progress:
         "label": f"Step {step}",
     }
     return Progress(**(given | {"percent": percent} | fields))
+
+
+def situation(
+    nodes: Sequence[Node] = (),
+    launches: Sequence[Launch] = (),
+    *,
+    op: Operation | None = None,
+    seen: Mapping[str, float] | None = None,
+    spec: Mapping[str, Any] | None = None,
+    ahead: int = 0,
+    **request: Any,
+) -> Situation:
+    """A provision of three nodes; its nodes were seen just now unless told otherwise."""
+    asked = provision(**({"count": 3} | request))
+    return Situation(
+        operation=op or operation(request=asked),
+        request=asked,
+        template=template(**(spec or {})),
+        nodes=nodes,
+        launches=launches,
+        seen={NodeId(key): at for key, at in (seen or {each.id: NOW for each in nodes}).items()},
+        ahead=ahead,
+        now=NOW,
+        limits=LIMITS,
+    )

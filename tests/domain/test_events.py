@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hypothesis import given, settings
 
@@ -27,7 +27,7 @@ def _life() -> list[NodeChange]:
     """One node from its launch through the pool to its end."""
     later = NOW + 100
     changes = [nodes.adopt(node(version=1))]
-    for write in (
+    writes: list[Callable[[Node], NodeChange]] = [
         lambda n: nodes.joined(n, boot_id="b", now=NOW),
         lambda n: nodes.booted(n, now=NOW + 1, deadline_at=later),
         lambda n: nodes.attached(n, now=NOW + 2, deadline_at=later),
@@ -35,10 +35,11 @@ def _life() -> list[NodeChange]:
         lambda n: nodes.extend(n, deadline_at=later + 1, source="operator", detail="asked"),
         lambda n: nodes.release(n, now=NOW + 4, deadline_at=later),
         lambda n: nodes.clean(n, now=NOW + 5, deadline_at=later),
-        lambda n: nodes.drained(n),
+        nodes.drained,
         lambda n: nodes.condemn(n, now=NOW + 6, reason=Reason.OPERATOR, detail="draining"),
         lambda n: nodes.confirm_gone(n, now=NOW + 7),
-    ):
+    ]
+    for write in writes:
         changes.append(write(changes[-1].after))
     return changes
 

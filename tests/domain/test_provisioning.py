@@ -1,4 +1,3 @@
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -7,19 +6,13 @@ from muster.domain.ids import AssignmentId, LaunchId, NodeId
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
-from muster.domain.operation import Member, Operation, Status, Verdict
+from muster.domain.operation import Member, Verdict
 from muster.domain.provisioning import (
-    CANCELLED,
     Acquire,
     Bury,
     Call,
     Commit,
-    Finish,
     GiveUp,
-    HandOver,
-    Queue,
-    RollBack,
-    Situation,
     Wait,
     decide,
     demand,
@@ -36,43 +29,18 @@ from tests.domain.builders import (
     claimed,
     launch,
     node,
-    operation,
     provision,
+    situation,
     template,
 )
 
 SPOT, ON_DEMAND = UsageClass.SPOT, UsageClass.ON_DEMAND
 SPOT_FIRST = {"usage": (SPOT, ON_DEMAND)}
-FAILED = Verdict(reason=Reason.QUOTA, message="full")
 SETTLED = launch(LaunchState.SETTLED)
 PLANNED = launch()
 CALLING = launch(LaunchState.CALLING)
 LOST = [NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED]
 PATIENCE = LIMITS.stale_after + LIMITS.dead_after
-
-
-def situation(
-    nodes: Sequence[Node] = (),
-    launches: Sequence[Launch] = (),
-    *,
-    op: Operation | None = None,
-    seen: Mapping[str, float] | None = None,
-    spec: Mapping[str, Any] | None = None,
-    **request: Any,
-) -> Situation:
-    """Three nodes wanted. Nodes were seen just now unless told otherwise."""
-    asked = provision(**({"count": 3} | request))
-    return Situation(
-        operation=op or operation(request=asked),
-        request=asked,
-        template=template(**(spec or {})),
-        nodes=nodes,
-        launches=launches,
-        seen={NodeId(key): at for key, at in (seen or {each.id: NOW for each in nodes}).items()},
-        ahead=0,
-        now=NOW,
-        limits=LIMITS,
-    )
 
 
 def refused(reason: Reason, usage: UsageClass = ON_DEMAND, ordinal: int = 1, message: str = "no") -> Launch:
@@ -243,66 +211,3 @@ def test_a_demand_follows_the_template_where_the_request_says_nothing() -> None:
     special = demand(asked, template(**spec))
     assert (special.usage, special.instance_types) == ((SPOT,), ("c*",))
     assert special.resource_class == "xlarge"
-
-
-# --- the queue ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("late", [-SMALLEST, 0.0, SMALLEST])
-def test_a_queued_provision_waits_until_its_patience_ends(late: float) -> None:
-    queued = operation(status=Status.QUEUED, queued_since=NOW - 5, created_at=NOW - 90 - late)
-    decided = decide(situation(op=queued, queue_timeout=90.0))
-    if late < 0:
-        assert decided == Queue(until=queued.created_at + 90.0)
-    else:
-        message = "no room within 90 s in the queue"
-        assert decided == GiveUp(verdict=Verdict(reason=Reason.CAP_REACHED, message=message))
-
-
-def test_only_what_is_queued_and_has_a_place_waits_in_the_queue() -> None:
-    for fields in ({"status": Status.QUEUED}, {"status": Status.RUNNING, "queued_since": 0.0}):
-        assert isinstance(decide(situation(op=operation(**fields), queue_timeout=900.0)), Acquire)
-    placed = operation(status=Status.QUEUED, queued_since=0.0)
-    assert isinstance(decide(situation(op=placed, queue_timeout=900.0)), Queue)
-
-
-# --- the end --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("late", [-SMALLEST, 0.0, SMALLEST])
-def test_the_deadline_ends_even_what_could_commit(late: float) -> None:
-    decided = decide(situation(THREE, [SETTLED], op=operation(deadline_at=NOW - late)))
-    if late < 0:
-        assert isinstance(decided, Commit)
-    else:
-        waiting = "waiting for fresh heartbeats of all nodes"
-        message = f"not ready in time (default deadline): {waiting}"
-        verdict = Verdict(reason=Reason.DEADLINE_EXCEEDED, message=message)
-        assert decided == GiveUp(verdict=verdict)
-
-
-@pytest.mark.parametrize(
-    ("fields", "finish"),
-    [
-        ({"cancel_requested_at": 0.0}, Finish(status=Status.CANCELLED, verdict=CANCELLED)),
-        ({"verdict": FAILED}, Finish(status=Status.FAILED, verdict=FAILED)),
-        ({"verdict": FAILED, "cancel_requested_at": 0.0}, Finish(status=Status.FAILED, verdict=FAILED)),
-    ],
-)
-def test_a_cancelled_or_failing_provision_rolls_back_and_finishes(
-    fields: dict[str, Any], finish: Finish
-) -> None:
-    op = operation(deadline_at=0.0, **fields)
-    others = [node(NodeState.RELEASING, 8), node(NodeState.FAILED, 9)]
-    all_of_it = decide(situation([*THREE, *others], [SETTLED, CALLING, PLANNED], op=op))
-    assert all_of_it == RollBack(nodes=tuple(THREE), launches=(PLANNED,))
-    assert decide(situation([], [PLANNED], op=op)) == RollBack(nodes=(), launches=(PLANNED,))
-    assert decide(situation([claimed()], op=op)) == RollBack(nodes=(claimed(),), launches=())
-    assert decide(situation(others, [SETTLED, CALLING], op=op)) == finish
-
-
-def test_a_committed_provision_only_rolls_forward() -> None:
-    done = operation(committed_at=0.0, deadline_at=0.0, verdict=FAILED, cancel_requested_at=0.0)
-    some = [THREE[0], node(NodeState.RUNNING, 2), node(NodeState.TERMINATING, 3)]
-    assert decide(situation(some, op=done)) == HandOver(nodes=(THREE[0],))
-    assert decide(situation(some[1:], [CALLING], op=done)) == Finish(status=Status.SUCCEEDED)

@@ -11,7 +11,8 @@ from muster.domain.operation import ENDED, Operation, Status
 from muster.domain.progress import GROUP_ABOVE, Tone
 from muster.domain.provisioning import Situation
 from muster.domain.showing import PROVISION_STEPS, REFILL_STEPS, RELEASE_STEPS, Steps
-from tests.domain.builders import LIMITS, NOW, attached, claimed, launch, node, operation, provision, template
+from tests.domain import builders
+from tests.domain.builders import NOW, attached, claimed, launch, node, operation, provision
 
 STARTING = node(n=1)
 BOOTING = node(n=2, joined_at=NOW - 5)
@@ -30,18 +31,7 @@ def situation(
     ahead: int = 0,
     **request: Any,
 ) -> Situation:
-    op = op or operation()
-    return Situation(
-        operation=op,
-        request=provision(**request),
-        template=template(),
-        nodes=nodes,
-        launches=launches,
-        seen={},
-        ahead=ahead,
-        now=NOW,
-        limits=LIMITS,
-    )
+    return builders.situation(nodes, launches, op=op, ahead=ahead, **({"count": 2} | request))
 
 
 # --- steps ----------------------------------------------------------------------------------------

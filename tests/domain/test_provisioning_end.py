@@ -1,0 +1,98 @@
+from typing import Any
+
+import pytest
+
+from muster.domain.launch import LaunchState
+from muster.domain.lifecycle import NodeState
+from muster.domain.operation import Status, Verdict
+from muster.domain.provisioning import (
+    CANCELLED,
+    Acquire,
+    Commit,
+    Finish,
+    GiveUp,
+    HandOver,
+    Queue,
+    RollBack,
+    decide,
+)
+from muster.domain.reasons import Reason
+from tests.domain.builders import (
+    NOW,
+    SMALLEST,
+    attached,
+    claimed,
+    launch,
+    node,
+    operation,
+    situation,
+)
+
+FAILED = Verdict(reason=Reason.QUOTA, message="full")
+SETTLED = launch(LaunchState.SETTLED)
+PLANNED = launch()
+CALLING = launch(LaunchState.CALLING)
+THREE = [attached(1), attached(2), attached(3, NodeState.CLAIMED)]
+
+
+# --- the queue ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late", [-SMALLEST, 0.0, SMALLEST])
+def test_a_queued_provision_waits_until_its_patience_ends(late: float) -> None:
+    queued = operation(status=Status.QUEUED, queued_since=NOW - 5, created_at=NOW - 90 - late)
+    decided = decide(situation(op=queued, queue_timeout=90.0))
+    if late < 0:
+        assert decided == Queue(until=queued.created_at + 90.0)
+    else:
+        message = "no room within 90 s in the queue"
+        assert decided == GiveUp(verdict=Verdict(reason=Reason.CAP_REACHED, message=message))
+
+
+def test_only_what_is_queued_and_has_a_place_waits_in_the_queue() -> None:
+    for fields in ({"status": Status.QUEUED}, {"status": Status.RUNNING, "queued_since": 0.0}):
+        assert isinstance(decide(situation(op=operation(**fields), queue_timeout=900.0)), Acquire)
+    placed = operation(status=Status.QUEUED, queued_since=0.0)
+    assert isinstance(decide(situation(op=placed, queue_timeout=900.0)), Queue)
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late", [-SMALLEST, 0.0, SMALLEST])
+def test_the_deadline_ends_even_what_could_commit(late: float) -> None:
+    decided = decide(situation(THREE, [SETTLED], op=operation(deadline_at=NOW - late)))
+    if late < 0:
+        assert isinstance(decided, Commit)
+    else:
+        waiting = "waiting for fresh heartbeats of all nodes"
+        message = f"not ready in time (default deadline): {waiting}"
+        verdict = Verdict(reason=Reason.DEADLINE_EXCEEDED, message=message)
+        assert decided == GiveUp(verdict=verdict)
+
+
+@pytest.mark.parametrize(
+    ("fields", "finish"),
+    [
+        ({"cancel_requested_at": 0.0}, Finish(status=Status.CANCELLED, verdict=CANCELLED)),
+        ({"verdict": FAILED}, Finish(status=Status.FAILED, verdict=FAILED)),
+        ({"verdict": FAILED, "cancel_requested_at": 0.0}, Finish(status=Status.FAILED, verdict=FAILED)),
+    ],
+)
+def test_a_cancelled_or_failing_provision_rolls_back_and_finishes(
+    fields: dict[str, Any], finish: Finish
+) -> None:
+    op = operation(deadline_at=0.0, **fields)
+    others = [node(NodeState.RELEASING, 8), node(NodeState.FAILED, 9)]
+    all_of_it = decide(situation([*THREE, *others], [SETTLED, CALLING, PLANNED], op=op))
+    assert all_of_it == RollBack(nodes=tuple(THREE), launches=(PLANNED,))
+    assert decide(situation([], [PLANNED], op=op)) == RollBack(nodes=(), launches=(PLANNED,))
+    assert decide(situation([claimed()], op=op)) == RollBack(nodes=(claimed(),), launches=())
+    assert decide(situation(others, [SETTLED, CALLING], op=op)) == finish
+
+
+def test_a_committed_provision_only_rolls_forward() -> None:
+    done = operation(committed_at=0.0, deadline_at=0.0, verdict=FAILED, cancel_requested_at=0.0)
+    some = [THREE[0], node(NodeState.RUNNING, 2), node(NodeState.TERMINATING, 3)]
+    assert decide(situation(some, op=done)) == HandOver(nodes=(THREE[0],))
+    assert decide(situation(some[1:], [CALLING], op=done)) == Finish(status=Status.SUCCEEDED)
