@@ -160,6 +160,8 @@ class Provision:
         progress = showing.at_step(showing.PROVISION_STEPS, 1, message=message)
         # Letting go moved the operation's version: read it again rather than guess.
         fresh = await self._store.operation(at.operation.id)
+        if fresh.epoch != tenure.fence.epoch:
+            raise LeaseLost(f"operation {at.operation.id} was taken over")
         await self._write(operations.queued(fresh, progress, now=at.now), tenure)
         return Next(at=at.now + self._settings.poll_every, also=ROOM)
 
