@@ -1,0 +1,471 @@
+"""Each invariant can break: a crafted history breaks exactly that one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from muster.domain import events, plain
+from muster.domain.events import Draft, Entity, Event
+from muster.domain.ids import AssignmentId, EventId, LaunchId, NodeId, OperationId
+from muster.domain.launch import Launch
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.operation import Kind, Operation
+from muster.domain.requests import ProvisionRequest
+from muster.domain.template import Template, TemplateSpec, UsageClass
+from muster.providers.simulated import Entry, Ledger
+from muster.simulation.invariants import Broken, Judge
+from muster.simulation.invariants.context import Context
+from muster.simulation.invariants.final_rules import remains
+from muster.simulation.trace import Trace
+
+
+@dataclass
+class Standing:
+    attached: AssignmentId | None = None
+
+
+@dataclass
+class Court:
+    """A judge with a world made by hand: one template with a cap of 2, time that the test moves."""
+
+    now: float = 1000.0
+    ledger: Ledger = field(default_factory=Ledger)
+    agents: dict[str, Standing] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        context = Context(
+            installation_id="inst-1", now=lambda: self.now, ledger=self.ledger, agents=self.agents
+        )
+        self.judge = Judge(context, Trace(), lambda _: None)
+        self.judge.launches.total_cap = 3
+        spec = TemplateSpec(name="ci", provider="simulated", max_nodes=2)
+        self.see(events.of_template(Template(spec=spec, revision=1, applied_at=0.0)))
+
+    @property
+    def broken(self) -> str | None:
+        return self.judge.broken.name if self.judge.broken else None
+
+    def see(self, draft: Draft) -> None:
+        self.versions[draft.entity_id] = draft.version
+        self.judge.event(
+            Event(
+                id=EventId("ev"),
+                at=self.now,
+                entity=draft.entity,
+                entity_id=draft.entity_id,
+                version=draft.version,
+                name=draft.name,
+                changes=draft.changes,
+                detail=draft.detail,
+            )
+        )
+
+    def write(self, entity: Entity, entity_id: str, name: str, **changes: Any) -> None:
+        version = self.versions[entity_id] + 1
+        stored: Mapping[str, Any] = changes if entity is Entity.OPERATION else {"version": version, **changes}
+        self.see(Draft(entity=entity, entity_id=entity_id, version=version, name=name, changes=stored))
+
+    def node(self, name: str, **changes: Any) -> None:
+        self.write(Entity.NODE, "node-1", name, **changes)
+
+    def operation(self, name: str, **changes: Any) -> None:
+        self.write(Entity.OPERATION, "op-1", name, **changes)
+
+    def has_operation(self, operation_id: str = "op-1", **fields: Any) -> None:
+        request = ProvisionRequest(template="ci", count=1, run="run-1", owner="me")
+        operation = Operation(
+            id=OperationId(operation_id),
+            kind=Kind.PROVISION,
+            request=request,
+            template="ci",
+            run="run-1",
+            created_at=self.now,
+            updated_at=self.now,
+            deadline_at=self.now + 600.0,
+            deadline_source="default",
+            **fields,
+        )
+        self.see(events.of_submission(operation))
+
+    def has_launch(self, launch_id: str = "op-1.1", *, called: bool = True) -> None:
+        launch = Launch(
+            id=LaunchId(launch_id),
+            operation_id=OperationId("op-1"),
+            token=f"inst-1/{launch_id}",
+            template="ci",
+            revision=1,
+            provider="simulated",
+            resource_class="large",
+            usage_class=UsageClass.ON_DEMAND,
+            instance_types=("*",),
+            count=1,
+            created_at=self.now,
+        )
+        self.see(events.of_launch(None, launch))
+        if called:
+            self.write(Entity.LAUNCH, launch_id, "calling", state="calling", called_at=self.now)
+
+    def has_machine(self, machine_id: str = "i-1", *, installation: str = "inst-1") -> Entry:
+        entry = Entry(
+            machine_id=machine_id,
+            installation_id=installation,
+            token="inst-1/op-1.1",
+            template="ci",
+            instance_type="m7.large",
+            usage_class=UsageClass.ON_DEMAND,
+            sent_at=self.now,
+            created_at=self.now,
+            running_at=self.now,
+            visible_at=self.now,
+        )
+        self.ledger.add(entry)
+        self.agents[machine_id] = Standing()
+        self.judge.made(entry)
+        return entry
+
+    def has_node(self, node_id: str = "node-1", **fields: Any) -> None:
+        values: dict[str, Any] = {
+            "machine_id": "i-1",
+            "launch_id": LaunchId("op-1.1"),
+            "state": NodeState.CREATED,
+            "operation_id": OperationId("op-1"),
+            "assignment_id": AssignmentId("as-1"),
+            "run": "run-1",
+            "owner": "me",
+            "booted_at": self.now,
+            **fields,
+        }
+        node = Node(
+            id=NodeId(node_id),
+            template="ci",
+            revision=1,
+            provider="simulated",
+            resource_class="large",
+            usage_class=UsageClass.ON_DEMAND,
+            instance_type="m7.large",
+            created_at=self.now,
+            entered_at=self.now,
+            **values,
+        )
+        self.see(
+            Draft(
+                entity=Entity.NODE,
+                entity_id=node_id,
+                version=1,
+                name="adopt",
+                changes=plain.fields_to_plain(node),
+            )
+        )
+
+
+@pytest.fixture
+def court() -> Court:
+    """One provision with one node that has booted; nothing is broken so far."""
+    made = Court()
+    made.has_operation()
+    made.has_launch()
+    made.has_machine()
+    made.has_node()
+    assert made.broken is None
+    return made
+
+
+def attach(court: Court) -> None:
+    court.agents["i-1"].attached = AssignmentId("as-1")
+    court.node("attached", attached_at=court.now)
+
+
+def commit(court: Court) -> None:
+    attach(court)
+    members = [{"node_id": "node-1", "assignment_id": "as-1"}]
+    court.operation("committed", committed_at=court.now, members=members)
+
+
+def test_a_whole_life_breaks_nothing(court: Court) -> None:
+    commit(court)
+    court.node("hand_over", state="running")
+    court.operation("ended", status="succeeded", ended_at=court.now)
+    court.node("release", state="releasing")
+    court.agents["i-1"].attached = None
+    unbound = dict.fromkeys(("operation_id", "assignment_id", "run", "owner", "attached_at"))
+    court.node("clean", state="idle", last_owner="me", **unbound)
+    court.node("condemn", state="terminating")
+    court.judge.called("terminate", ["i-1"])
+    court.ledger.close(court.ledger.live()[0], now=court.now, cause="terminated")
+    court.node("confirm_gone", state="terminated")
+    court.write(Entity.LAUNCH, "op-1.1", "settled", state="settled", adopted=1, closed_at=court.now)
+    assert court.broken is None
+    assert remains(court.judge.context) == ""
+
+
+def test_an_edge_outside_the_table(court: Court) -> None:
+    court.node("clean", state="idle")
+    assert court.broken == "only_edges_of_the_table"
+
+
+def test_a_version_that_jumps(court: Court) -> None:
+    court.versions["node-1"] = 7
+    court.node("joined")
+    assert court.broken == "feed_is_complete"
+
+
+def test_a_second_assignment(court: Court) -> None:
+    court.node("attached", assignment_id="as-2")
+    assert court.broken == "one_assignment_per_node"
+
+
+def test_an_assignment_used_again(court: Court) -> None:
+    court.has_machine("i-2")
+    court.has_node("node-2", machine_id="i-2")
+    assert court.broken == "assignments_are_never_used_again"
+
+
+def test_an_idle_node_that_is_bound(court: Court) -> None:
+    court.node("pool_in", state="idle")
+    assert court.broken == "idle_nodes_are_unbound"
+
+
+def test_an_idle_node_whose_agent_is_attached(court: Court) -> None:
+    court.agents["i-1"].attached = AssignmentId("as-1")
+    unbound = dict.fromkeys(("operation_id", "assignment_id", "run", "owner", "attached_at"))
+    court.node("pool_in", state="idle", **unbound)
+    assert court.broken == "idle_nodes_are_detached"
+
+
+def test_a_signal_of_another_assignment_that_counts(court: Court) -> None:
+    court.agents["i-1"].attached = AssignmentId("as-0")
+    court.node("attached", attached_at=court.now)
+    assert court.broken == "attached_is_attached"
+
+
+def test_a_hand_over_before_the_commit(court: Court) -> None:
+    attach(court)
+    court.node("hand_over", state="running")
+    assert court.broken == "handed_over_after_commit"
+
+
+def test_a_hand_over_to_two_runs(court: Court) -> None:
+    commit(court)
+    court.agents["i-1"].attached = AssignmentId("as-0")
+    court.node("hand_over", state="running")
+    assert court.broken == "one_run_at_a_time"
+
+
+def test_a_committed_node_that_is_judged(court: Court) -> None:
+    commit(court)
+    court.node("condemn", state="terminating")
+    assert court.broken == "committed_nodes_only_roll_forward"
+
+
+def test_a_terminated_node_whose_machine_lives(court: Court) -> None:
+    court.node("condemn", state="terminating")
+    court.node("confirm_gone", state="terminated")
+    assert court.broken == "terminated_is_gone"
+
+
+def test_a_claim_for_an_operation_that_queues(court: Court) -> None:
+    court.has_operation("op-2")
+    unbound = dict.fromkeys(("operation_id", "assignment_id", "run", "owner", "attached_at"))
+    court.node("pool_in", state="idle", **unbound)
+    court.write(Entity.OPERATION, "op-2", "queued", status="queued", queued_since=court.now)
+    bound = {"operation_id": "op-2", "assignment_id": "as-2", "owner": "me"}
+    court.node("claim", state="claimed", **bound)
+    assert court.broken == "the_queue_holds_nothing"
+
+
+def test_a_claim_across_owners(court: Court) -> None:
+    unbound = dict.fromkeys(("operation_id", "assignment_id", "run", "owner", "attached_at"))
+    court.node("pool_in", state="idle", last_owner="you", **unbound)
+    bound = {"operation_id": "op-1", "assignment_id": "as-2", "owner": "me"}
+    court.node("claim", state="claimed", **bound)
+    assert court.broken == "reuse_is_respected"
+
+
+def test_an_operation_that_queues_with_full_hands(court: Court) -> None:
+    court.operation("queued", status="queued", queued_since=court.now)
+    assert court.broken == "the_queue_holds_nothing"
+
+
+def test_a_commit_of_fewer_than_asked_for(court: Court) -> None:
+    court.operation("committed", committed_at=court.now, members=[])
+    assert court.broken == "all_or_nothing"
+
+
+def test_a_commit_of_a_node_that_is_not_attached(court: Court) -> None:
+    members = [{"node_id": "node-1", "assignment_id": "as-1"}]
+    court.operation("committed", committed_at=court.now, members=members)
+    assert court.broken == "all_attached_at_commit"
+
+
+def test_a_commit_of_a_node_of_another_kind() -> None:
+    court = Court()
+    court.has_operation()
+    court.has_launch()
+    court.has_machine()
+    court.has_node(owner="you")
+    commit(court)
+    assert court.broken == "members_are_what_was_asked_for"
+
+
+def test_a_commit_of_a_machine_that_is_long_gone(court: Court) -> None:
+    attach(court)
+    court.ledger.close(court.ledger.live()[0], now=court.now, cause="died")
+    del court.agents["i-1"]
+    court.now += 3600.0
+    court.operation(
+        "committed", committed_at=court.now, members=[{"node_id": "node-1", "assignment_id": "as-1"}]
+    )
+    assert court.broken == "all_alive_at_commit"
+
+
+def test_a_failure_that_leaves_a_node(court: Court) -> None:
+    verdict = {"reason": "internal", "message": ""}
+    court.operation("ended", status="failed", ended_at=court.now, verdict=verdict)
+    assert court.broken == "an_end_leaves_nothing"
+
+
+def test_a_failure_without_a_reason() -> None:
+    court = Court()
+    court.has_operation()
+    court.operation("ended", status="failed", ended_at=court.now)
+    assert court.broken == "failures_say_why"
+
+
+def test_a_success_without_a_commit() -> None:
+    court = Court()
+    court.has_operation()
+    court.operation("ended", status="succeeded", ended_at=court.now)
+    assert court.broken == "succeeded_is_committed"
+
+
+def test_a_write_after_the_end() -> None:
+    court = Court()
+    court.has_operation()
+    court.operation("ended", status="failed", ended_at=court.now, verdict={"reason": "internal"})
+    court.operation("progressed")
+    assert court.broken == "ended_is_ended"
+
+
+def test_progress_that_goes_back(court: Court) -> None:
+    court.operation("progressed", progress={"step": 3, "percent": 50.0})
+    court.operation("progressed", progress={"step": 3, "percent": 49.0})
+    assert court.broken == "progress_never_goes_back"
+
+
+def test_two_operations_of_one_key() -> None:
+    court = Court()
+    court.has_operation("op-1", idempotency_key="k")
+    court.has_operation("op-2", idempotency_key="k")
+    assert court.broken == "one_operation_per_key"
+
+
+def test_an_acknowledged_operation_that_nobody_stored(court: Court) -> None:
+    court.judge.acknowledged("op-9", None)
+    assert court.broken == "no_acknowledged_request_is_lost"
+
+
+def test_a_reservation_beyond_the_cap(court: Court) -> None:
+    for number in range(2, 5):
+        court.has_launch(f"op-1.{number}", called=False)
+    assert court.broken == "caps_hold"
+
+
+def test_machines_beyond_the_cap(court: Court) -> None:
+    for number in range(2, 4):
+        court.has_machine(f"i-{number}")
+    assert court.broken == "caps_hold"
+
+
+def test_a_call_without_a_stored_launch(court: Court) -> None:
+    court.judge.called("launch", ["inst-1/op-9.1"])
+    assert court.broken == "stored_before_called"
+
+
+def test_a_usable_machine_of_a_call_made_after_its_launch_was_closed() -> None:
+    court = Court()
+    court.has_operation()
+    court.has_launch()
+    court.write(Entity.LAUNCH, "op-1.1", "abandoned", state="abandoned", closed_at=court.now)
+    court.now += 10.0
+    court.has_machine()
+    court.has_node()
+    assert court.broken == "late_machines_are_never_usable"
+
+
+def test_a_launch_that_comes_back(court: Court) -> None:
+    court.write(Entity.LAUNCH, "op-1.1", "settled", state="settled", closed_at=court.now)
+    court.write(Entity.LAUNCH, "op-1.1", "calling", state="calling")
+    assert court.broken == "only_edges_of_a_launch"
+
+
+def test_an_end_for_a_machine_that_nobody_condemned(court: Court) -> None:
+    court.judge.called("terminate", ["i-1"])
+    assert court.broken == "only_condemned_machines_end"
+
+
+def test_an_end_for_a_foreign_machine(court: Court) -> None:
+    entry = court.has_machine("i-9", installation="inst-2")
+    court.judge.called("terminate", ["i-9"])
+    assert court.broken == "no_foreign_machine_is_touched"
+    assert entry.terminate_calls == []
+
+
+def test_a_machine_that_nobody_records() -> None:
+    court = Court()
+    court.has_operation()
+    court.has_launch()
+    court.has_machine()
+    court.write(Entity.LAUNCH, "op-1.1", "settled", state="settled", closed_at=court.now)
+    for _ in range(100):
+        court.judge.tick(30.0, calm=False)
+    assert court.broken is None
+    for _ in range(100):
+        court.judge.tick(30.0, calm=True)
+    assert court.broken == "no_machine_without_a_record"
+
+
+def test_an_operation_that_never_ends() -> None:
+    court = Court()
+    court.has_operation()
+    court.now += 3600.0
+    for _ in range(30):
+        court.judge.tick(30.0, calm=True)
+    assert court.broken == "every_operation_ends"
+
+
+def test_a_node_that_stays_beyond_its_deadline(court: Court) -> None:
+    court.node("extend", deadline_at=court.now + 1.0)
+    court.now += 100.0
+    for _ in range(30):
+        court.judge.tick(30.0, calm=True)
+    assert court.broken == "every_state_ends"
+
+
+def test_a_launch_that_stays_open_after_its_operation() -> None:
+    court = Court()
+    court.has_operation()
+    court.has_launch()
+    court.operation("ended", status="failed", ended_at=court.now, verdict={"reason": "internal"})
+    for _ in range(100):
+        court.judge.tick(30.0, calm=True)
+    assert court.broken == "every_launch_is_closed"
+
+
+def test_an_error_that_nobody_expects(court: Court) -> None:
+    court.judge.failed(KeyError("x"))
+    assert court.broken == "no_unexpected_error"
+
+
+def test_only_the_first_broken_promise_counts(court: Court) -> None:
+    court.judge.failed(KeyError("x"))
+    court.operation("committed", committed_at=court.now, members=[])
+    assert court.broken == "no_unexpected_error"
+    assert isinstance(court.judge.broken, Broken)
+
+
+def test_what_remains_is_named(court: Court) -> None:
+    assert remains(court.judge.context).startswith("1 operations")
