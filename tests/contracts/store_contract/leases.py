@@ -57,6 +57,14 @@ class LeaseContract:
         assert (await store.operation(mine.id)).version == mine.version
         assert list(await store.renew("replica-a", [], until=99.0)) == []
 
+    async def test_an_old_epoch_renews_nothing_even_for_the_same_owner(self, store: Store) -> None:
+        scene = Scene(store)
+        operation = await scene.leased(until=60.0)
+        (again,) = await store.lease("replica-a", now=60.0, until=90.0, limit=1)
+        assert list(await store.renew("replica-a", [operation.fence], until=999.0)) == []
+        assert (await store.operation(operation.id)).lease_until == 90.0
+        assert list(await store.renew("replica-a", [again.fence], until=999.0)) == [again.fence]
+
     async def test_many_leases_are_renewed_at_once(self, store: Store) -> None:
         scene = Scene(store)
         for _ in range(30):

@@ -220,9 +220,13 @@ class NodeContract:
         page = await store.nodes(states=EVERY_STATE, template=None, after=None, limit=1)
         foreign = (await store.events(after=None, limit=1)).next
         assert page.next is not None
-        for cursor in (Cursor("x"), Cursor(""), Cursor(page.next[:-1]), Cursor("é" + page.next), foreign):
+        garbled = [Cursor("x"), Cursor(""), Cursor(page.next[:-1]), Cursor("é" + page.next)]
+        for place, letter in enumerate(page.next):
+            other = "B" if letter == "A" else "A"
+            garbled.append(Cursor(page.next[:place] + other + page.next[place + 1 :]))
+        for cursor in (*garbled, foreign):
             with pytest.raises(InvalidRequest, match="cursor"):
                 await store.nodes(states=EVERY_STATE, template=None, after=cursor, limit=1)
-            if cursor is not foreign:
-                with pytest.raises(InvalidRequest, match="cursor"):
-                    await store.events(after=cursor, limit=1)
+        for cursor in (*garbled, page.next):
+            with pytest.raises(InvalidRequest, match="cursor"):
+                await store.events(after=cursor, limit=1)

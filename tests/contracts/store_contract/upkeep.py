@@ -89,6 +89,15 @@ class UpkeepContract:
         cut = await store.prune(before=100.0, limit=100)
         assert (cut.nodes, cut.launches, cut.operations) == (0, 0, 0)
 
+    async def test_prune_keeps_an_ended_operation_that_a_warm_node_still_serves(self, store: Store) -> None:
+        scene = Scene(store)
+        await scene.idle(1)
+        operation = await scene.leased()
+        (node,) = await scene.claim(operation, 1)
+        await self._ended(store, None, operation)
+        await store.prune(before=1e6, limit=100)
+        assert (await store.view(operation.id)).nodes == (node,)
+
     async def test_prune_keeps_an_open_launch_and_its_ended_operation(self, store: Store) -> None:
         scene = Scene(store)
         operation = await scene.leased()

@@ -4,7 +4,6 @@ Owns the schema and every statement. A transaction function takes a `Tx` and pla
 the transaction, runs it, commits and answers. Nothing here knows the time or draws anything at random.
 """
 
-from muster.stores.sql.opening import open_sqlite
-from muster.stores.sql.store import SqlStore
+from muster.stores.sql.store import SqlStore, open_sqlite
 
 __all__ = ["SqlStore", "open_sqlite"]

@@ -18,8 +18,7 @@ _RULE = "must be a cursor that this list gave; leave it out to start from the be
 
 def encode(kind: str, *place: float | str) -> Cursor:
     body = json.dumps([kind, *place], separators=(",", ":")).encode()
-    sealed = zlib.crc32(body).to_bytes(4, "big") + body
-    return Cursor(base64.urlsafe_b64encode(sealed).decode().rstrip("="))
+    return Cursor(_text(zlib.crc32(body).to_bytes(4, "big") + body))
 
 
 def decode(kind: str, cursor: Cursor, *types: type) -> tuple[Any, ...]:
@@ -31,11 +30,16 @@ def decode(kind: str, cursor: Cursor, *types: type) -> tuple[Any, ...]:
     return tuple(place[1:])
 
 
+def _text(sealed: bytes) -> str:
+    return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+
+
 def _opened(cursor: str) -> list[Any] | None:
     try:
         sealed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         body = sealed[4:]
-        if zlib.crc32(body).to_bytes(4, "big") != sealed[:4]:
+        # The last digit has spare bits: only the text that we make is a cursor, no other spelling of it.
+        if zlib.crc32(body).to_bytes(4, "big") != sealed[:4] or _text(sealed) != cursor:
             return None
         place = json.loads(body)
     except (binascii.Error, ValueError):

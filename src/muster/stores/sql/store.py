@@ -1,12 +1,15 @@
 """The store port over an engine: each verb is one transaction function.
 
-Owns nothing but the delegation, so that a verb's meaning is found in one place: the module of its concern.
+Owns the delegation, so that a verb's meaning is found in one place, the module of its concern; and opening:
+connect, bring the schema up to date, name a new installation, choose the executor.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from muster.domain.errors import InvalidRequest
 from muster.domain.events import Event
-from muster.domain.ids import LaunchId, NodeId, OperationId
+from muster.domain.ids import InstallationId, LaunchId, NodeId, OperationId
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
 from muster.domain.matching import Demand
@@ -14,6 +17,7 @@ from muster.domain.node import Binding, Node, NodeChange
 from muster.domain.operation import Fence, Kind, Operation, OperationChange, Status
 from muster.domain.reasons import Reason
 from muster.domain.template import Template, TemplateSpec
+from muster.ports.ids import Ids
 from muster.ports.store import (
     Beat,
     Cursor,
@@ -25,6 +29,7 @@ from muster.ports.store import (
     Pruned,
     Usage,
 )
+from muster.stores.announcing import AfterCommit
 from muster.stores.sql import (
     admission,
     claims,
@@ -37,9 +42,54 @@ from muster.stores.sql import (
     operations,
     pools,
     pruning,
+    schema,
+    sqlite,
     templates,
 )
-from muster.stores.sql.engines import Engine
+from muster.stores.sql.engines import Engine, Inline, Threaded
+
+
+def _quiet(_written: object) -> None:
+    """Nobody listens."""
+
+
+def open_sqlite(
+    path: str | Path, *, ids: Ids, inline: bool = False, after_commit: AfterCommit = _quiet
+) -> "SqlStore":
+    """Open (or make) a store in a file. Raises StoreUnavailable, saying what is wrong with it."""
+    if not inline and str(path) == ":memory:":
+        raise InvalidRequest("path", path, "must be a file: the reader's connection would see another memory")
+    writer = _opened(path, ids)
+    if inline:
+        return SqlStore(Inline(writer, writer.reader(), after_commit))
+    try:
+        reader = sqlite.Reader(sqlite.connect(path, readonly=True))
+    except BaseException as error:
+        writer.close()
+        raise sqlite.translated(error) from error
+    return SqlStore(Threaded(writer, reader, after_commit))
+
+
+def _opened(path: str | Path, ids: Ids) -> sqlite.Writer:
+    try:
+        writer = sqlite.Writer(sqlite.connect(path))
+    except Exception as error:
+        raise sqlite.translated(error) from error
+    try:
+        while _now(writer, schema.advance):
+            pass
+        _now(writer, lambda tx: templates.found(tx, InstallationId(ids.new("inst"))))
+    except BaseException:
+        writer.close()
+        raise
+    return writer
+
+
+def _now(writer: sqlite.Writer, work: sqlite.Work[sqlite.T]) -> sqlite.T:
+    (end,), _ = writer.run((work,))
+    if end.error is not None:
+        raise end.error
+    return end.value  # type: ignore[no-any-return]  # the type of the work that was run
 
 
 class SqlStore:
