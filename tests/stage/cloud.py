@@ -93,6 +93,8 @@ class Cloud:
         self.call_timeout = call_timeout
         self.visibility_window = visibility_window
         self.boxes: dict[str, Box] = {}
+        self.most = 0
+        """The most machines that were ever there at once."""
         self.launches: list[tuple[float, LaunchRequest]] = []
         self.outcomes: deque[Outcome] = deque()
         self.lag = 0.0
@@ -129,6 +131,7 @@ class Cloud:
             visible_at=now + self.lag,
         )
         self.boxes[box.id] = box
+        self.most = max(self.most, len(self.live()))
         if self.on_made is not None:
             self.on_made(box)
         return box

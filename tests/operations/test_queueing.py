@@ -1,0 +1,146 @@
+from muster.domain.lifecycle import NodeState
+from muster.domain.operation import Operation, Status
+from muster.domain.reasons import Reason
+from tests.stage import Replica, Stage, staged
+
+
+async def a_full_house(stage: Stage, *, max_nodes: int = 2) -> tuple[Replica, Operation]:
+    await stage.template(max_nodes=max_nodes)
+    replica = await stage.replica()
+    return replica, await stage.succeeded(await replica.provision(max_nodes, run="first"))
+
+
+async def queued(stage: Stage, replica: Replica, count: int, run: str, patience: float = 600.0) -> Operation:
+    operation = await replica.provision(count, run=run, queue_timeout=patience, owner="default")
+
+    async def in_the_queue() -> bool:
+        return (await stage.operation(operation.id)).queued_since is not None
+
+    await stage.until(in_the_queue, within=5.0)
+    await stage.pass_time(1.0)
+    return operation
+
+
+@staged
+async def test_a_queued_request_is_served_when_room_appears(stage: Stage) -> None:
+    replica, first = await a_full_house(stage)
+    waiting = await queued(stage, replica, 2, "second")
+    await stage.pass_time(60.0)
+    assert (await stage.operation(waiting.id)).status is Status.QUEUED
+
+    await stage.succeeded(await replica.release(first.id))
+    began = stage.now
+    operation = await stage.succeeded(waiting)
+
+    assert stage.now - began < 10.0
+    assert len(operation.members) == 2
+    assert len(stage.cloud.boxes) == 2  # the released ones serve again
+
+
+@staged
+async def test_the_queue_is_first_come_first_served(stage: Stage) -> None:
+    replica, first = await a_full_house(stage, max_nodes=1)
+    order = [await queued(stage, replica, 1, f"run-{number}") for number in range(4)]
+    served: list[str] = []
+
+    await stage.succeeded(await replica.release(first.id))
+    for waiting in order:
+        operation = await stage.succeeded(waiting)
+        served.append(operation.id)
+        left = [each for each in order if each.id not in served]
+        assert all([not (await stage.operation(each.id)).ended for each in left])
+        await stage.succeeded(await replica.release(operation.id))
+
+    committed = [(await stage.operation(each.id)).committed_at or 0.0 for each in order]
+    assert committed == sorted(committed)
+
+
+@staged
+async def test_a_queued_request_holds_nothing(stage: Stage) -> None:
+    await stage.template(max_nodes=3)
+    replica = await stage.replica()
+    await stage.succeeded(await replica.provision(2, run="first"))
+    (spare,) = await stage.warm(1)
+
+    waiting = await queued(stage, replica, 2, "second", patience=60.0)
+    await stage.count(1, NodeState.IDLE)
+
+    assert await stage.of(waiting.id) == []
+    assert (await stage.node(spare.id)).state is NodeState.IDLE
+    operation = await stage.ended(waiting)
+    assert operation.verdict is not None
+    assert operation.verdict.reason is Reason.CAP_REACHED
+    assert (await stage.node(spare.id)).state is NodeState.IDLE
+
+
+@staged
+async def test_a_newcomer_that_would_fit_does_not_overtake(stage: Stage) -> None:
+    await stage.template(max_nodes=4)
+    replica, other = await stage.replica(), await stage.replica()
+    first = await stage.succeeded(await replica.provision(2, run="first"))
+    large = await queued(stage, replica, 4, "large")
+
+    small = await queued(stage, other, 1, "small")
+    impatient = await stage.ended(await other.provision(1, run="impatient"))
+
+    assert impatient.verdict is not None
+    assert impatient.verdict.reason is Reason.CAP_REACHED
+    assert "2 older requests" in impatient.verdict.message
+    await stage.succeeded(await replica.release(first.id))
+    large = await stage.succeeded(large)
+    assert not (await stage.operation(small.id)).ended
+    await stage.succeeded(await replica.release(large.id))
+    await stage.succeeded(small)
+
+
+@staged
+async def test_a_queued_request_is_refused_when_its_patience_ends(stage: Stage) -> None:
+    replica, _ = await a_full_house(stage)
+    began = stage.now
+
+    operation = await stage.ended(await replica.provision(1, run="second", queue_timeout=90.0))
+
+    assert operation.verdict is not None
+    assert operation.verdict.reason is Reason.CAP_REACHED
+    assert "90 s" in operation.verdict.message
+    assert 90.0 <= stage.now - began <= 91.0
+
+
+@staged
+async def test_the_patience_of_the_head_does_not_hold_up_those_behind_it_for_ever(stage: Stage) -> None:
+    await stage.template(max_nodes=2)
+    replica = await stage.replica()
+    await stage.succeeded(await replica.provision(1, run="first"))
+    head = await queued(stage, replica, 2, "head", patience=60.0)
+    behind = await queued(stage, replica, 1, "behind")
+
+    operation = await stage.succeeded(behind)
+
+    assert (await stage.operation(head.id)).status is Status.FAILED
+    assert operation.committed_at is not None
+    assert operation.committed_at - head.created_at >= 60.0
+
+
+@staged
+async def test_a_higher_cap_lets_the_queue_move_at_once(stage: Stage) -> None:
+    replica, _ = await a_full_house(stage)
+    waiting = await queued(stage, replica, 2, "second")
+    began = stage.now
+
+    await stage.template(max_nodes=4)
+
+    await stage.succeeded(waiting)
+    assert stage.now - began < 2.0
+
+
+@staged
+async def test_a_queue_survives_the_replica_that_led_it(stage: Stage) -> None:
+    replica, first = await a_full_house(stage)
+    other = await stage.replica()
+    order = [await queued(stage, replica, 1, f"run-{number}") for number in range(2)]
+    replica.life.kill()
+
+    await stage.succeeded(await other.release(first.id))
+
+    for waiting in order:
+        await stage.succeeded(waiting)
