@@ -66,7 +66,8 @@ class Provision:
             case Acquire() as wanted:
                 return await self._acquire(at, wanted, tenure)
             case Call(launch=launch):
-                await self._publish(at, tenure)
+                # A call may take long, and nothing can be shown while it lasts.
+                await self._publish(at, tenure, at_once=True)
                 await self._launcher.call(launch, tenure, self._berth(at, launch.count))
                 return Next(at=min(tenure.retry_at, at.operation.deadline_at))
             case Bury(nodes=dead):
@@ -239,7 +240,9 @@ class Provision:
         due = await self._publish(at, tenure)
         return Next(at=min(due, at.operation.deadline_at, at.now + self._settings.poll_every))
 
-    async def _publish(self, at: Situation, tenure: Tenure, *, keep_place: bool = False) -> float:
+    async def _publish(
+        self, at: Situation, tenure: Tenure, *, keep_place: bool = False, at_once: bool = False
+    ) -> float:
         """Show where it stands, if that changed and the last publish isn't too recent. Returns when to
         publish at the latest."""
         operation = at.operation
@@ -248,7 +251,7 @@ class Provision:
         if _same(progress, operation.progress) and operation.status is Status.RUNNING and not leaving_queue:
             return operation.deadline_at
         due = tenure.published_at + self._settings.publish_every
-        if at.now < due and not leaving_queue:
+        if at.now < due and not leaving_queue and not at_once:
             return due
         tenure.published_at = at.now
         change = operations.progressed(operation, progress, now=at.now, keep_place=keep_place)

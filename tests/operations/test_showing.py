@@ -1,0 +1,172 @@
+"""What people see while an operation is under way: steps, percent, and why it waits."""
+
+from itertools import pairwise
+
+import pytest
+
+from muster.domain.errors import NotFound, Throttled
+from muster.domain.events import Event
+from muster.domain.ids import OperationId
+from muster.domain.lifecycle import NodeState
+from muster.domain.operation import Operation
+from muster.domain.showing import Why
+from tests.stage import (
+    NEVER_ATTACHES,
+    Manner,
+    Outcome,
+    Replica,
+    Stage,
+    refuses,
+    staged,
+)
+
+
+async def why(replica: Replica, operation: Operation) -> Why:
+    return await replica.ask(replica.plane.desk.why(operation.id))
+
+
+def shown(events: list[Event]) -> list[tuple[int, float]]:
+    """(step, percent) of every event that changed the progress."""
+    progress = [event.changes["progress"] for event in events if event.changes.get("progress")]
+    return [(each["step"], each["percent"]) for each in progress if isinstance(each, dict)]
+
+
+@staged
+async def test_why_says_what_a_provision_waits_for_at_each_stage(stage: Stage) -> None:
+    await stage.template()
+    await stage.warm(1)
+    stage.cloud.script(refuses(Throttled("slow down", 20.0)))
+    stage.agents.script(Manner(boot=100.0, attach=10.0), Manner(boot=50.0))
+    replica = await stage.replica()
+    operation = await replica.provision(3)
+
+    await stage.pass_time(5.0)
+    answer = await why(replica, operation)
+    assert answer.waits_for == "waiting for cloud to answer for 2 nodes"
+    assert (answer.since, answer.until) == (operation.created_at, operation.deadline_at)
+    assert answer.position is None
+    await stage.pass_time(25.0)
+    assert (await why(replica, operation)).waits_for == "waiting for 2 nodes to boot and 0 to attach"
+    await stage.pass_time(50.0)
+    assert (await why(replica, operation)).waits_for == "waiting for 1 nodes to boot and 0 to attach"
+    await stage.pass_time(45.0)
+    assert (await why(replica, operation)).waits_for == "waiting for 0 nodes to boot and 1 to attach"
+    operation = await stage.succeeded(operation)
+    assert (await why(replica, operation)).waits_for == "nothing: it has ended"
+
+
+@staged
+async def test_why_tells_a_queued_provision_its_place_and_its_end(stage: Stage) -> None:
+    await stage.template(max_nodes=1)
+    replica = await stage.replica()
+    await stage.succeeded(await replica.provision(1))
+    first = await replica.provision(1, run="run-2", queue_timeout=300.0)
+    await stage.pass_time(20.0)
+    second = await replica.provision(1, run="run-3", queue_timeout=500.0)
+    await stage.pass_time(20.0)
+
+    ahead, behind = await why(replica, first), await why(replica, second)
+
+    assert (ahead.position, behind.position) == (1, 2)
+    assert "1 ahead in the queue" in behind.waits_for
+    assert ahead.until == first.created_at + 300.0
+    assert behind.until == second.created_at + 500.0
+    assert behind.since == second.created_at
+
+
+@staged
+async def test_why_answers_for_releases_too(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(Manner(detach=60.0))
+    replica = await stage.replica()
+    operation = await stage.succeeded(await replica.provision(1))
+    release = await replica.release(operation.id)
+    await stage.pass_time(10.0)
+
+    assert (await why(replica, release)).waits_for == "waiting until the nodes are clean"
+    with pytest.raises(NotFound):
+        await replica.ask(replica.plane.desk.why(OperationId("op-nobody")))
+
+
+@staged
+async def test_steps_and_percent_never_go_back_whatever_happens(stage: Stage) -> None:
+    await stage.template(max_nodes=4, replacements=2, attach_timeout=20.0, rescue_window=0.0)
+    stage.agents.script(NEVER_ATTACHES)
+    await stage.warm(1)
+    stage.cloud.script(refuses(Throttled("slow down", 5.0)))
+    stage.agents.script(Manner(boot=60.0, fails="exit 1"), Manner(boot=30.0))
+    replica = await stage.replica()
+    await stage.replica()
+    operation = await replica.provision(3)
+    await stage.pass_time(10.0)
+    replica.life.kill()
+
+    await stage.succeeded(operation)
+
+    steps = shown(await stage.events(operation.id))
+    assert steps == sorted(steps)
+    assert steps[-1] == (5, 100.0)
+    assert {step for step, _ in steps} >= {2, 3, 4, 5}
+
+
+@staged
+async def test_a_failed_provision_keeps_what_it_had_reached(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(Manner(boot=20.0, fails="exit 1"))
+    replica = await stage.replica()
+    operation = await stage.ended(await replica.provision(1))
+
+    steps = shown(await stage.events(operation.id))
+    assert steps == sorted(steps)
+    assert operation.progress is not None
+    assert operation.progress.percent < 100.0
+
+
+@staged
+async def test_a_provision_that_is_quick_publishes_nothing_on_its_way(stage: Stage) -> None:
+    await stage.template()
+    await stage.warm(1)
+    replica = await stage.replica()
+    await stage.pass_time(10.0)
+    replica.ambush.armed = True
+
+    operation = await stage.succeeded(await replica.provision(1))
+
+    names = [event.name for event in await stage.events(operation.id)]
+    assert names == ["submitted", "committed", "ended"]
+    writes = [verb for verb in replica.ambush.writes() if verb not in ("lease", "renew")]
+    assert writes == ["submit", "claim", "write_operation", "apply", "write_operation"]
+    (node,) = await stage.nodes(NodeState.RUNNING)
+    attached = [event for event in await stage.events(node.id) if event.name == "attached"]
+    assert len(writes) + len(attached) <= 6
+
+
+@staged
+async def test_publishes_are_gathered_when_much_happens_at_once(stage: Stage) -> None:
+    await stage.template(max_nodes=50)
+    for number in range(40):
+        stage.agents.script(Manner(boot=10.0 + number / 50))
+    replica = await stage.replica()
+
+    operation = await stage.succeeded(await replica.provision(40))
+
+    progressed = await stage.events(operation.id, "progressed")
+    times = [event.at for event in progressed]
+    assert len(progressed) <= 10
+    assert all(later - earlier >= stage.settings.publish_every * 0.99 for earlier, later in pairwise(times))
+
+
+@staged
+async def test_a_slow_call_is_shown_while_it_lasts(stage: Stage) -> None:
+    await stage.template()
+    stage.cloud.script(Outcome(after=20.0))
+    replica = await stage.replica()
+    operation = await replica.provision(2)
+    await stage.pass_time(10.0)
+
+    progress = (await stage.operation(operation.id)).progress
+
+    assert progress is not None
+    assert progress.phase == "creating"
+    assert progress.message == "waiting for cloud to answer for 2 nodes"
+    await stage.succeeded(operation)
