@@ -2,12 +2,12 @@
 
 Usage: keeper.py SLOT, with the slot's lock on descriptor 3 and the secret's pipe on descriptor 4.
 
-Owns the life of one node's processes. It starts the agent (inside bubblewrap, if the plan says so), writes down
-what it says (bounded), passes SIGTERM on, kills after the grace, and ends only when nothing of the tree is left:
-orphans come back to it as their subreaper, so a daemon can't slip away. Then the kernel frees the lock.
-If the keeper itself is killed, the kernel kills agent or sandbox at once; the server sweeps up what is left.
-Refuses to start an agent whose end was already asked for. Imports nothing but the standard library and is run
-with -I -S, so that it starts fast and sees nobody's packages.
+Owns the life of one node's processes. It starts the agent (inside bubblewrap, if the plan says so), writes
+down what it says (bounded), passes SIGTERM on, kills after the grace, and ends only when nothing of the
+tree is left: orphans come back to it as their subreaper, so a daemon can't slip away. Then the kernel
+frees the lock. If the keeper itself is killed, the kernel kills agent or sandbox at once; the server
+sweeps up what is left. Refuses to start an agent whose end was already asked for. Imports nothing but the
+standard library and is run with -I -S, so that it starts fast and sees nobody's packages.
 """
 
 import ctypes
@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def start_time(pid: int) -> str:
 def children(parent: int) -> list[int]:
     """Direct children; ours can't lose their pids before we reap them."""
     wanted = str(parent)
-    pids = (name for name in os.listdir("/proc") if name.isdigit()) if LINUX else ()
+    pids = (entry.name for entry in os.scandir("/proc") if entry.name.isdigit()) if LINUX else ()
     return [int(pid) for pid in pids if stat_fields(pid)[1:2] == [wanted]]
 
 
@@ -144,7 +145,7 @@ class Keeper:
             return pid
         try:
             self._become(keeper, saying)
-        except BaseException as error:  # noqa: BLE001  # nothing of the keeper may go on in this process
+        except BaseException as error:  # nothing of the keeper may go on in this process
             os.write(2, f"muster: cannot start the agent: {error}\n".encode())
         os._exit(127)
 
@@ -158,7 +159,7 @@ class Keeper:
         if self._plan["cgroup"]:
             self._try("join its cgroup", lambda: self._group("cgroup.procs").write_text("0"))
         for name, limit in self._plan["rlimits"].items():
-            self._try(f"limit {name}", lambda name=name, limit=limit: limit_to(name, limit))
+            self._try(f"limit {name}", partial(limit_to, name, limit))
         os.set_inheritable(LOCK, False)
         for sign in (*HELD_BACK, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(sign, signal.SIG_DFL)
@@ -239,7 +240,7 @@ class Keeper:
         return False
 
     def _kill_all(self) -> None:
-        """Until there is no child left: the orphans of whoever dies become our children, so none is missed."""
+        """Until there is no child left: orphans of whoever dies become our children, so none is missed."""
         if self._status is None or not LINUX:
             with suppress(OSError):
                 os.killpg(self._agent, signal.SIGKILL)

@@ -1,10 +1,11 @@
 """From "please end" to "nothing is left": asking keepers, then force, then a sweep.
 
-The keeper does the work: SIGTERM to its agent, the grace, SIGKILL to the whole tree. Here it is asked to, and
-killed itself if it is still there when it should be long gone: the kernel then kills its agent or sandbox. What
-even that leaves (isolation none, keeper killed) carries the slot's marker or is in its cgroup, and is swept up.
-All state is on disk, so any server goes on where another stopped; whoever describes or terminates drives it on.
-Owns the only signals that this provider sends, and the mark that a slot is gone.
+The keeper does the work: SIGTERM to its agent, the grace, SIGKILL to the whole tree. Here it is asked to,
+and killed itself if it is still there when it should be long gone: the kernel then kills its agent or
+sandbox. What even that leaves (isolation none, keeper killed) carries the slot's marker or is in its
+cgroup, and is swept up. All state is on disk, so any server goes on where another stopped; whoever
+describes or terminates drives it on. Owns the only signals that this provider sends, and the mark that a
+slot is gone.
 """
 
 import signal
@@ -19,13 +20,13 @@ SLACK = 5.0
 
 
 def ask(slot: Slot, *, now: float) -> None:
-    """Write down that the end was asked for, and tell the keeper. One that is just starting looks by itself."""
+    """Write down that the end was asked for and tell the keeper; one that is just starting looks itself."""
     slot.ask_for_end(now)
     _signal_keeper(slot, signal.SIGTERM)
 
 
 def press_on(slot: Slot, *, grace: float, now: float) -> None:
-    """Drive a slot on whose end was asked for and which is still locked: again, or by force once it is late."""
+    """Drive on a slot whose end was asked for and which is still locked: by force, once it is late."""
     asked_at = slot.end_asked_at()
     if asked_at is None:
         return
@@ -44,16 +45,17 @@ def sweep(over: Sequence[Slot], *, now: float) -> list[Slot]:
 
     Returns those of which something was still alive; look again.
     """
-    records = [(slot, record) for slot in over if (record := slot.record()) is not None]
-    alive = sweep_up([record for _, record in records])
-    for slot, record in records:
-        if record.marker not in alive:
+    records = [(slot, slot.record()) for slot in over]
+    met = sweep_up([record for _, record in records if record is not None])
+    alive = [slot for slot, record in records if record is not None and record.marker in met]
+    for slot in over:
+        if slot not in alive:
             slot.mark_gone(now)
-    return [slot for slot, record in records if record.marker in alive]
+    return alive
 
 
 def sweep_up(records: Sequence[Started]) -> set[str]:
-    """Kill whatever carries these slots' markers or is in their cgroups; the markers of which something was met."""
+    """Kill what carries these slots' markers or is in their cgroups; returns the markers that were met."""
     boot = processes.boot_id()
     current = [record for record in records if record.boot_id == boot]
     met = processes.kill_carriers({record.marker for record in current})

@@ -1,9 +1,10 @@
 """What a node may use: rlimits always, a cgroup where one can be had.
 
-Owns the figures and the cgroup's files. Two limits that look obvious are left out on purpose:
-RLIMIT_NPROC counts all processes of the user, not of the node (and nothing at all for root), so it would hit
-bystanders: pids.max is the right one. RLIMIT_AS counts address space that is only reserved, which many runtimes
-do by the gigabyte: RLIMIT_DATA counts what can be written to, per process; memory.max counts the node.
+Owns the figures and the cgroup's files. Two limits that look obvious are left out on purpose: RLIMIT_NPROC
+counts all processes of the user, not of the node (and nothing at all for root), so it would hit
+bystanders: pids.max is the right one. RLIMIT_AS counts address space that is only reserved, which many
+runtimes do by the gigabyte: RLIMIT_DATA counts what can be written to, per process; memory.max counts the
+node.
 """
 
 import os

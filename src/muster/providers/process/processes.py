@@ -1,8 +1,9 @@
 """Processes of this machine, without confusing one pid's owners.
 
-A pid is only a number that the kernel gives out again. Here a process is a pid together with its start time
-and the marker in its environment; a signal goes through a pidfd that was opened first and verified afterwards.
-Where there is no /proc (macOS), `ps` gives the start time, markers can't be read, and a short race remains.
+A pid is only a number that the kernel gives out again. Here a process is a pid together with its start
+time and the marker in its environment; a signal goes through a pidfd that was opened first and verified
+afterwards. Where there is no /proc (macOS), `ps` gives the start time, markers can't be read, and a short
+race remains.
 """
 
 import os
@@ -15,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
-LINUX = sys.platform == "linux"
+LINUX: bool = sys.platform == "linux"
 MARKER = "MUSTER_SLOT"
 _AFTER_NAME = re.compile(r"\d+ \(.*\) (.*)", re.DOTALL)
 _STATE, _START = 0, 19  # fields 3 and 22 of /proc/PID/stat, counted after the name

@@ -1,4 +1,5 @@
-"""What is left of machines that are gone: their files at once, their words for a while, their tokens for longer.
+"""What is left of machines that are gone: their files at once, their words for a while, their tokens for
+longer.
 
 A token is remembered long after its machines, so that a late repeat of its launch makes nothing.
 Owns removal from the tree; refuses to touch a slot that isn't marked gone.

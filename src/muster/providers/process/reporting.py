@@ -1,10 +1,11 @@
-"""What isolation and limits are really in force, and what is missing, in words: for start-up and `muster doctor`."""
+"""What isolation and limits are really in force, and what is missing, in words: for start-up and `muster
+doctor`."""
 
 import os
-import sys
 from dataclasses import dataclass
 
 from muster.providers.process.limits import CONTROLLERS, Cgroups
+from muster.providers.process.processes import LINUX
 from muster.providers.process.sandbox import Isolation, Sandbox
 
 
@@ -34,7 +35,7 @@ def report(wanted: Isolation, sandbox: Sandbox | str, cgroups: Cgroups, *, capac
             subject="rlimits",
             fine=True,
             words="no core dumps, bounded open files"
-            + ("" if sys.platform != "linux" else ", and the class's memory per process without a memory cgroup"),
+            + ("" if not LINUX else ", and the class's memory per process without a memory cgroup"),
         ),
         _cgroups(cgroups),
     ]
@@ -72,10 +73,14 @@ def _tree(works: bool, cgroups: Cgroups) -> Fact:
         return Fact(subject=subject, fine=True, words="the whole pid namespace ends with it")
     if cgroups.base is not None:
         return Fact(subject=subject, fine=True, words="its whole cgroup ends with it")
-    if sys.platform == "linux":
-        words = "its keeper collects and kills all its descendants; one that kills the keeper first can get away"
+    if LINUX:
+        words = (
+            "its keeper collects and kills all its descendants; one that kills the keeper first can get away"
+        )
         return Fact(subject=subject, fine=True, words=words)
-    words = "only its process group ends with it: a process that leaves the group can get away on this platform"
+    words = (
+        "only its process group ends with it: a process that leaves the group can get away on this platform"
+    )
     return Fact(subject=subject, fine=False, words=words)
 
 

@@ -1,9 +1,9 @@
 """bubblewrap: whether it works here, and how a node is wrapped in it.
 
-Inside, a node has its own processes (pid namespace), its own ipc and host name, a private /tmp, and its work
-directory at /node. It sees the system's programs read-only, Python, and the agent's file; not the data directory,
-HOME, other nodes' slots or the rest of /etc. The network is shared: it must reach the server.
-Refuses to believe that it works: `probe` runs it and looks.
+Inside, a node has its own processes (pid namespace), its own ipc and host name, a private /tmp, and its
+work directory at /node. It sees the system's programs read-only, Python, and the agent's file; not the
+data directory, HOME, other nodes' slots or the rest of /etc. The network is shared: it must reach the
+server. Refuses to believe that it works: `probe` runs it and looks.
 """
 
 import json
@@ -20,18 +20,20 @@ TIMEOUT = 15.0
 _SYSTEM = ("/usr", "/opt", "/nix/store")
 _LINKED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # Only what programs need to run, resolve names and check certificates: /etc holds secrets too.
-_ETC = (
-    "alternatives bash.bashrc ca-certificates ca-certificates.conf crypto-policies debian_version environment "
-    "fonts gai.conf gitconfig group host.conf hosts inputrc java-17-openjdk ld.so.cache ld.so.conf ld.so.conf.d "
-    "locale.alias localtime login.defs mime.types nsswitch.conf os-release passwd pki profile profile.d protocols "
-    "resolv.conf services shells ssl terminfo timezone"
-).split()
+_ETC = """
+    alternatives bash.bashrc ca-certificates ca-certificates.conf crypto-policies debian_version
+    environment fonts gai.conf gitconfig group host.conf hosts inputrc ld.so.cache ld.so.conf
+    ld.so.conf.d locale.alias localtime login.defs mime.types nsswitch.conf os-release passwd pki
+    profile profile.d protocols resolv.conf services shells ssl terminfo timezone
+"""
 
 _LOOK = """
 import json, os, sys
-hidden = [path for path in json.loads(sys.argv[1]) if os.path.exists(path) and os.listdir(path)]
+hidden, shown = json.loads(sys.argv[1])
+names = (os.path.join(path, name) for path in hidden if os.path.isdir(path) for name in os.listdir(path))
+seen = [name for name in names if not any((path + "/").startswith(name + "/") for path in shown)]
 if os.getpid() > 10: print("it has no pid namespace of its own")
-elif hidden: print("it still sees", hidden[0])
+elif seen: print("it still sees", seen[0])
 else: print("works")
 """
 _PREFIXES = "import json, sys; print(json.dumps([sys.prefix, sys.base_prefix, sys.base_exec_prefix]))"
@@ -55,14 +57,14 @@ class Sandbox:
         command = [self.bwrap, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
         # The parent is the slot's keeper, not the server: nodes outlive the server, but not their keeper.
         command += ["--die-with-parent", "--new-session"]
-        for path in _SYSTEM:
-            command += ["--ro-bind-try", path, path]
+        for name in _SYSTEM:
+            command += ["--ro-bind-try", name, name]
         for path in map(Path, _LINKED):
             if path.is_symlink():
                 command += ["--symlink", str(path.readlink()), str(path)]
             else:
                 command += ["--ro-bind-try", str(path), str(path)]
-        for name in _ETC:
+        for name in _ETC.split():
             command += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
         command += ["--proc", "/proc", "--dev", "/dev", "--dir", "/run", "--dir", "/var"]
         command += ["--bind", str(tmp), "/tmp", "--symlink", "../tmp", "/var/tmp"]  # noqa: S108  # it is private
@@ -83,13 +85,14 @@ def probe(*, python: str, agent: Sequence[str], hidden: Sequence[Path], scratch:
         prefixes = [Path(prefix) for prefix in json.loads(_run([python, "-I", "-c", _PREFIXES]))]
         shown = _outermost([*prefixes, *_real(python), *(file for part in agent for file in _real(part))])
         resolved = tuple(path.resolve() for path in hidden)
-        for path in shown:
-            if any(secret.is_relative_to(path) and path.is_dir() and secret != path for secret in resolved):
-                continue
-            if path in resolved:
-                return f"Python or the agent is installed right in {path}, which must stay hidden"
         sandbox = Sandbox(bwrap=bwrap, shown=shown, hidden=resolved)
-        look = [python, "-I", "-c", _LOOK, json.dumps([str(path) for path in resolved])]
+        look = [
+            python,
+            "-I",
+            "-c",
+            _LOOK,
+            json.dumps([[str(path) for path in group] for group in (resolved, shown)]),
+        ]
         said = _run(sandbox.wrap(look, work=scratch, tmp=scratch))
     except subprocess.CalledProcessError as error:
         words = (error.stderr or error.stdout or "").strip().splitlines()

@@ -11,7 +11,8 @@
         gone          nothing of it is left
         work/, tmp/   the node's own;  console.log, console.1.log: what it said
 
-Owns names, paths and durable writes. Refuses whatever doesn't look like its own: other directories are not seen.
+Owns names, paths and durable writes. Refuses whatever doesn't look like its own: other directories are not
+seen.
 """
 
 import fcntl

@@ -1,10 +1,12 @@
-"""From a slot that was never started to a keeper that runs: every step leaves a state that the next look understands.
+"""From a slot that was never started to a keeper that runs: every step leaves a state that the next look
+understands.
 
     directory and lock made         never started: a repeat starts it
     started.json written            about to start: gone, unless somebody holds the lock
     keeper spawned                  runs: the keeper holds the lock, whatever becomes of us
 
-Owns the plan that a keeper follows and the descriptors it gets. The secret goes through a pipe and nowhere else.
+Owns the plan that a keeper follows and the descriptors it gets. The secret goes through a pipe and nowhere
+else.
 """
 
 import hashlib
@@ -144,7 +146,7 @@ class Spawner:
 
 
 def _posix_spawn(
-    argv: Sequence[str],
+    argv: list[str],
     environment: Mapping[str, str],
     actions: Sequence[tuple[int, ...] | tuple[int, int, str, int, int]],
 ) -> int:
