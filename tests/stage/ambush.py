@@ -23,11 +23,16 @@ class Ambush:
         self.armed = False
         self.deny: dict[str, Exception] = {}
         """Calls that fail instead of happening."""
+        self._before: dict[str, Strike] = {}
         self._at = -1
         self._strike: Strike | None = None
 
     def lay(self, at: int, strike: Strike) -> None:
         self._at, self._strike = at, strike
+
+    def before(self, verb: str, strike: Strike) -> None:
+        """Once, before the next call of that verb happens."""
+        self._before[verb] = strike
 
     async def _moment(self, moment: int) -> None:
         strike = self._strike
@@ -38,6 +43,9 @@ class Ambush:
     async def call(self, verb: str, inner: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
         if verb in self.deny:
             raise self.deny[verb]
+        strike = self._before.pop(verb, None)
+        if strike is not None:
+            await strike()
         if not self.armed or verb == "lease_duty":
             return await inner(*args, **kwargs)
         number = len(self.calls)

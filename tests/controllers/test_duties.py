@@ -1,0 +1,120 @@
+"""One replica at a time performs a duty; another takes over when its lease lapses."""
+
+import asyncio
+import logging
+
+from muster.controllers.duties import LEASE_LEAST, LEASE_TICKS, Duties, Duty
+from muster.domain.errors import StoreUnavailable
+from muster.simulation.life import Life
+from tests.stage import Stage, staged
+
+
+class Work:
+    """Remembers who did it when; fails once if it is told to."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.done: list[tuple[str, float]] = []
+        self.fail: Exception | None = None
+        self._stage = stage
+
+    def by(self, name: str) -> "By":
+        return By(self, name)
+
+    def do(self, name: str) -> None:
+        self.done.append((name, self._stage.now))
+        if self.fail is not None:
+            error, self.fail = self.fail, None
+            raise error
+
+
+class By:
+    def __init__(self, work: Work, name: str) -> None:
+        self._work = work
+        self._name = name
+
+    async def reconcile(self) -> None:
+        self._work.do(self._name)
+
+
+def start(stage: Stage, work: Work, name: str, every: float = 10.0) -> Life:
+    life = Life(name)
+    duties = Duties(stage.ports, name, (Duty(name="sweep", every=every, work=work.by(name)),))
+    stage.keep(life.spawn(duties.run()))
+    return life
+
+
+@staged
+async def test_one_of_two_replicas_performs_a_duty(stage: Stage) -> None:
+    work = Work(stage)
+    start(stage, work, "one")
+    start(stage, work, "two")
+
+    await stage.pass_time(600.0)
+
+    assert len({name for name, _ in work.done}) == 1
+    assert 59 <= len(work.done) <= 61
+
+
+@staged
+async def test_another_takes_over_when_the_lease_of_a_dead_one_lapsed(stage: Stage) -> None:
+    work = Work(stage)
+    lives = {name: start(stage, work, name) for name in ("one", "two")}
+    await stage.pass_time(100.0)
+    holder, last = work.done[-1]
+    lives[holder].kill()
+
+    await stage.pass_time(200.0)
+
+    name, since = next((name, at) for name, at in work.done if at > last)
+    assert name != holder
+    assert LEASE_LEAST <= since - last <= LEASE_LEAST + 10.0
+
+
+@staged
+async def test_a_slow_duty_is_leased_for_several_of_its_intervals(stage: Stage) -> None:
+    work = Work(stage)
+    every = 300.0
+    lives = {name: start(stage, work, name, every) for name in ("one", "two")}
+    await stage.pass_time(1000.0)
+    holder, last = work.done[-1]
+    lives[holder].kill()
+
+    await stage.pass_time(2000.0)
+
+    since = next(at for _, at in work.done if at > last)
+    assert LEASE_TICKS * every <= since - last <= (LEASE_TICKS + 1) * every
+
+
+@staged
+async def test_a_replica_that_was_stopped_beyond_its_lease_does_not_hold_the_duty_any_more(
+    stage: Stage,
+) -> None:
+    work = Work(stage)
+    lives = {name: start(stage, work, name) for name in ("one", "two")}
+    await stage.pass_time(100.0)
+    holder, _ = work.done[-1]
+    lives[holder].pause(asyncio.get_running_loop().time() + 300.0)
+
+    await stage.pass_time(600.0)
+
+    after = [name for name, at in work.done if at > stage.now - 250.0]
+    assert holder not in after
+    assert after
+
+
+@staged
+async def test_a_duty_that_fails_is_performed_again_at_its_next_tick(stage: Stage) -> None:
+    work = Work(stage)
+    start(stage, work, "one")
+    await stage.pass_time(50.0)
+    done = len(work.done)
+    work.fail = StoreUnavailable("the store is away")
+    await stage.pass_time(20.0)
+    work.fail = ZeroDivisionError("a bug")
+    await stage.pass_time(20.0)
+
+    assert len(work.done) == done + 4
+    assert [(record.levelno, record.getMessage()) for record in stage.complaints] == [
+        (logging.ERROR, "duty failed")
+    ]
+    stage.complaints.clear()

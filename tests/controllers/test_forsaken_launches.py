@@ -1,0 +1,114 @@
+"""Open launches of operations that have ended."""
+
+from muster.controllers.launches import ForsakenLaunches
+from muster.domain.launch import Launch, LaunchState
+from muster.domain.lifecycle import NodeState
+from tests.stage import Manner, Stage, loses_the_reply, loses_the_request, staged
+
+NOBODY = Manner(join=False)
+
+
+async def forsaken(stage: Stage, *, made: int, lag: float = 0.0) -> Launch:
+    """A provision of two that ended without knowing what came of its call; no replica lives."""
+    await stage.template()
+    stage.cloud.lag = lag
+    stage.agents.script(NOBODY, NOBODY)
+    lost = loses_the_reply(give=made) if made else loses_the_request()
+    stage.cloud.script(lost, *[loses_the_request()] * 20)
+    replica = await stage.replica()
+    operation = await stage.ended(await replica.provision(2, timeout=5.0))
+    replica.life.kill()
+    (launch,) = await stage.launches(operation.id)
+    assert launch.state is LaunchState.CALLING
+    return launch
+
+
+def surprise_until(stage: Stage, launch: Launch) -> float:
+    assert launch.called_at is not None
+    return launch.called_at + stage.cloud.call_timeout + stage.cloud.visibility_window
+
+
+@staged
+async def test_all_machines_found_close_the_launch_at_once(stage: Stage) -> None:
+    launch = await forsaken(stage, made=2)
+
+    await ForsakenLaunches(stage.ports).reconcile()
+
+    assert len(await stage.nodes(NodeState.TERMINATING)) == 2
+    after = await stage.store.launch(launch.id)
+    assert (after.state, after.adopted, after.held) == (LaunchState.ABANDONED, 2, 0)
+    assert await stage.used() == 2
+
+
+@staged
+async def test_fewer_machines_are_condemned_and_the_rest_is_waited_for(stage: Stage) -> None:
+    launch = await forsaken(stage, made=1, lag=100.0)
+    duty = ForsakenLaunches(stage.ports)
+
+    await duty.reconcile()
+    assert await stage.nodes() == []
+    await stage.pass_time(100.0)
+    await duty.reconcile()
+    await duty.reconcile()
+    assert len(await stage.nodes(NodeState.TERMINATING)) == 1
+    assert (await stage.store.launch(launch.id)).state is LaunchState.CALLING
+    assert await stage.used() == 2
+
+    await stage.pass_time(surprise_until(stage, launch) - stage.now - 0.5)
+    await duty.reconcile()
+    assert await stage.used() == 2
+    await stage.pass_time(0.5)
+    await duty.reconcile()
+    assert (await stage.store.launch(launch.id)).state is LaunchState.ABANDONED
+    assert await stage.used() == 1
+
+
+@staged
+async def test_a_launch_of_an_operation_that_goes_on_is_left_to_it(stage: Stage) -> None:
+    await stage.template()
+    stage.cloud.script(*[loses_the_request()] * 100)
+    replica = await stage.replica()
+    operation = await replica.provision(2)
+    await stage.pass_time(10.0)
+    replica.life.kill()
+    await stage.pass_time(1000.0)
+
+    await ForsakenLaunches(stage.ports).reconcile()
+
+    (launch,) = await stage.launches(operation.id)
+    assert launch.state is LaunchState.CALLING
+
+
+@staged
+async def test_a_call_made_after_its_launch_was_abandoned_makes_nothing_that_lasts(stage: Stage) -> None:
+    """The replica was stopped just before its call, for longer than everybody was ready to wait."""
+    await stage.template()
+    first = await stage.replica()
+
+    async def stop() -> None:
+        first.life.pause(stage.loop_time + 2000.0)
+        await stage.pass_time(0)
+
+    first.ambush.before("provider.launch", stop)
+    operation = await first.provision(2, timeout=30.0)
+    second = await stage.replica()
+    stage.cloud.script(*[loses_the_request()] * 4)
+    await stage.ended(operation)
+    await stage.nothing_is_left()
+    (launch,) = await stage.launches(operation.id)
+    assert launch.state is LaunchState.ABANDONED
+    assert stage.cloud.boxes == {}
+    stage.cloud.outcomes.clear()
+    stage.agents.script(NOBODY, Manner())
+
+    while first.life.paused:
+        await stage.pass_time(10.0)
+    await stage.pass_time(5.0)
+
+    silent, joining = stage.cloud.boxes.values()
+    assert joining.gone_at is not None
+    bound = stage.cloud.visibility_window + 200.0
+    await stage.pass_time(bound)
+    assert silent.gone_at is not None
+    assert await stage.nodes(NodeState.RUNNING, NodeState.IDLE, NodeState.CREATED) == []
+    assert second.life.alive

@@ -1,0 +1,96 @@
+from muster.controllers.vanished import Vanished
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.reasons import Reason
+from tests.stage import Stage, staged
+
+
+async def a_node_without_machine(stage: Stage) -> Node:
+    """Its machine is gone; its agent too."""
+    await stage.template(idle_timeout=5000.0)
+    (node,) = await stage.warm(1)
+    stage.agents.of(node.id).die()
+    stage.cloud.end(node.machine_id)
+    return node
+
+
+async def state(stage: Stage, node: Node) -> NodeState:
+    return (await stage.node(node.id)).state
+
+
+@staged
+async def test_a_machine_that_is_missing_twice_past_the_window_has_vanished(stage: Stage) -> None:
+    node = await a_node_without_machine(stage)
+    vanished = Vanished(stage.ports, stage.settings)
+    await stage.pass_time(stage.cloud.visibility_window)
+
+    await vanished.reconcile()
+    assert await state(stage, node) is NodeState.IDLE
+    await vanished.reconcile()
+
+    gone = await stage.node(node.id)
+    assert (gone.state, gone.reason) == (NodeState.TERMINATING, Reason.MACHINE_GONE)
+
+
+@staged
+async def test_inside_the_window_a_missing_machine_proves_nothing(stage: Stage) -> None:
+    node = await a_node_without_machine(stage)
+    vanished = Vanished(stage.ports, stage.settings)
+    await stage.pass_time(node.created_at + stage.cloud.visibility_window - stage.now - 1.0)
+
+    await vanished.reconcile()
+    await vanished.reconcile()
+    await vanished.reconcile()
+    assert await state(stage, node) is NodeState.IDLE
+    await stage.pass_time(1.0)
+    await vanished.reconcile()
+    assert await state(stage, node) is NodeState.IDLE  # the first time that counts
+
+
+@staged
+async def test_a_fresh_beat_saves_a_node_whatever_the_provider_says(stage: Stage) -> None:
+    await stage.template(idle_timeout=5000.0)
+    (node,) = await stage.warm(1)
+    stage.cloud.boxes[node.machine_id].visible_at = stage.now + 4000.0
+    vanished = Vanished(stage.ports, stage.settings)
+    await stage.pass_time(1000.0)
+
+    for _ in range(3):
+        await vanished.reconcile()
+        await stage.pass_time(60.0)
+    assert await state(stage, node) is NodeState.IDLE
+
+    stage.agents.of(node.id).silence()
+    await stage.pass_time(stage.settings.limits.stale_after + 6.0)
+    await vanished.reconcile()
+    await vanished.reconcile()
+    assert await state(stage, node) is NodeState.TERMINATING
+
+
+@staged
+async def test_a_machine_that_is_listed_again_in_between_starts_anew(stage: Stage) -> None:
+    node = await a_node_without_machine(stage)
+    vanished = Vanished(stage.ports, stage.settings)
+    await stage.pass_time(1000.0)
+
+    await vanished.reconcile()
+    stage.cloud.boxes[node.machine_id].gone_at = None
+    await vanished.reconcile()
+    stage.cloud.end(node.machine_id)
+    await vanished.reconcile()
+
+    assert await state(stage, node) is NodeState.IDLE
+
+
+@staged
+async def test_a_running_node_whose_machine_vanished_is_condemned_and_reaped(stage: Stage) -> None:
+    await stage.template()
+    replica = await stage.replica()
+    operation = await stage.succeeded(await replica.provision(1))
+    (node,) = await stage.of(operation.id)
+    stage.agents.of(node.id).die()
+    stage.cloud.end(node.machine_id, forgotten=True)
+
+    await stage.nothing_is_left()
+
+    assert (await stage.node(node.id)).reason is Reason.MACHINE_GONE
