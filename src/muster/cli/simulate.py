@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-MANY = 0.5
+MANY = 0.25
 """Hours per seed when there are many."""
 ONE = 24.0
 LONGEST_DAYS = 365.0
@@ -58,9 +58,10 @@ def simulate(
     if seed is not None:
         if jobs is not None:
             _refuse("cannot use --jobs with --seed: one seed runs in one process")
-        _one(seed, Level(faults), hours or ONE, replicas or 2, output)
+        _one(seed, faults, hours or ONE, replicas or 2, output)
     else:
-        _many(range(first, first + (seeds or 0)), Level(faults), hours or MANY, replicas, jobs, output)
+        chosen = range(first, first + (seeds or 0))
+        _many(chosen, faults=faults, hours=hours or MANY, replicas=replicas, jobs=jobs, output=output)
 
 
 def _one(seed: int, faults: str, hours: float, replicas: int, output: str) -> None:
@@ -76,7 +77,7 @@ def _one(seed: int, faults: str, hours: float, replicas: int, output: str) -> No
 
 
 def _many(
-    seeds: range, faults: str, hours: float, replicas: int | None, jobs: int | None, output: str
+    seeds: range, *, faults: str, hours: float, replicas: int | None, jobs: int | None, output: str
 ) -> None:
     import os
     import sys

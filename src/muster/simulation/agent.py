@@ -1,8 +1,8 @@
 """One simulated machine's agent: what a node does, apart from what goes wrong with it.
 
-Owns the agent's side of enrolment: join, boot, follow the desired state, report until acknowledged. Its habits
-(how long things take, how it fails) are drawn when it is made. It runs in a Life of its own: frozen is paused,
-dead is killed.
+Owns the agent's side of enrolment: join, boot, follow the desired state, report until acknowledged. Its
+habits (how long things take, how it fails) are drawn when it is made. It runs in a Life of its own: frozen is
+paused, dead is killed.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Results in words and as JSON. A failure says what broke, what happened before it, and how to see it again."""
+"""Results in words and as JSON. A failure says what broke, what came before it, and how to see it again."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -14,13 +14,13 @@ LISTED = 20
 
 def one_as_text(result: Result) -> str:
     lines = [
-        f"seed {result.seed}, {result.faults} faults, {result.replicas} replicas, {result.hours:g} h of trouble",
+        f"seed {result.seed}, {result.hours:g} h of {result.faults} faults, {result.replicas} replicas",
         "",
         *_table("operations", result.operations),
         *_table("nodes", result.nodes),
         *_table("faults injected", result.injected),
         f"virtual time    {_duration(result.virtual_seconds)}",
-        f"wall time       {result.wall_seconds:.1f} s, {result.hours_per_second:.1f} simulated hours per second",
+        f"wall time       {_wall(result.wall_seconds, result.virtual_seconds)}",
         f"events          {result.events}",
         f"trace           {result.trace}",
     ]
@@ -34,13 +34,12 @@ def one_as_json(result: Result) -> str:
 
 
 def many_as_text(outcome: Outcome, *, wall: float) -> str:
-    hours = outcome.virtual_seconds / 3600.0
     lines = [
         *_table("operations", outcome.operations),
         *_table("faults injected", outcome.injected),
         f"seeds           {outcome.seeds}, {len(outcome.failures)} failed",
         f"virtual time    {_duration(outcome.virtual_seconds)}",
-        f"wall time       {wall:.1f} s, {hours / wall if wall else 0.0:.1f} simulated hours per second",
+        f"wall time       {_wall(wall, outcome.virtual_seconds)}",
         f"events          {outcome.events}",
     ]
     for result in outcome.failures[:DETAILED]:
@@ -101,3 +100,8 @@ def _duration(seconds: float) -> str:
     minutes = int(seconds // 60)
     days, rest = divmod(minutes, 24 * 60)
     return f"{days} d {rest // 60} h {rest % 60} min" if days else f"{rest // 60} h {rest % 60} min"
+
+
+def _wall(wall: float, virtual: float) -> str:
+    rate = virtual / 3600.0 / wall if wall else 0.0
+    return f"{wall:.1f} s, {rate:.1f} simulated hours per second"

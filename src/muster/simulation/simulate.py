@@ -10,7 +10,7 @@ from muster.simulation.plan import FaultPlan, Level
 from muster.simulation.summary import Result, summarize
 from muster.simulation.world import Alarm, World
 
-HOURS = 1.0
+HOURS = 0.25
 """Of trouble, per seed, unless somebody says otherwise."""
 
 

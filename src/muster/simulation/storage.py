@@ -73,7 +73,7 @@ class StorePath:
         return cast(Store, self)
 
     def ambush(self, steps: int, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """After that many steps (a write has two: before and after it happens) `act`, in the caller's Life."""
+        """After that many steps (a write has two, one on each side) call `act`, in the caller's Life."""
         self._steps = steps
         self._ambush = act
 

@@ -8,7 +8,7 @@ from muster.simulation.invariants.folding import Record
 
 PROMPT = 1.0
 """A call that leaves later than this after its launch says `calling` comes from a replica that was paused
-between the two. Its machines may outlive the launch's reservation; they are given back, and not counted here."""
+between the two. Its machines may outlive the launch's reservation; they are given back, and not counted."""
 _EDGES = {
     None: ("planned",),
     "planned": ("calling", "abandoned"),

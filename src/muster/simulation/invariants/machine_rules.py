@@ -1,4 +1,4 @@
-"""Promises about machines: none is without a record for long, foreign ones are left alone, ends have a cause."""
+"""Promises about machines: none lacks a record for long, foreign ones are left alone, ends have a cause."""
 
 from collections.abc import Sequence
 

@@ -1,0 +1,53 @@
+"""Some hundred worlds, every promise checked after every event. Chunked, so that workers share them."""
+
+import pytest
+
+from muster.simulation.simulate import simulate
+from muster.simulation.summary import Result
+
+CHUNK = 5
+HOURS = 0.2
+
+
+def chunks(first: int, count: int) -> list[range]:
+    return [range(start, start + CHUNK) for start in range(first, first + count, CHUNK)]
+
+
+def check(results: list[Result]) -> None:
+    failed = [result for result in results if not result.ok]
+    told = [
+        "\n".join((f"{result.broken}: {result.explanation}", *result.last, result.replay))
+        for result in failed
+    ]
+    assert not failed, "\n\n".join(told)
+
+
+@pytest.mark.parametrize("seeds", chunks(0, 120), ids=str)
+def test_heavy_faults_break_no_promise(seeds: range) -> None:
+    check([simulate(seed=seed, faults="heavy", hours=HOURS, replicas=1 + seed % 3) for seed in seeds])
+
+
+@pytest.mark.parametrize("seeds", chunks(10_000, 60), ids=str)
+def test_light_faults_break_no_promise(seeds: range) -> None:
+    check([simulate(seed=seed, faults="light", hours=HOURS, replicas=1 + seed % 3) for seed in seeds])
+
+
+@pytest.mark.parametrize("seeds", chunks(20_000, 20), ids=str)
+def test_without_faults_nobody_who_fits_is_refused(seeds: range) -> None:
+    results = [simulate(seed=seed, faults="none", hours=HOURS, replicas=1 + seed % 3) for seed in seeds]
+    check(results)
+    blameless = ("cap_reached", "cancelled", "deadline_exceeded", "retired")
+    for result in results:
+        strange = [
+            key for key in result.operations if "(" in key and not any(why in key for why in blameless)
+        ]
+        assert not strange, f"{result.replay}: {strange}"
+
+
+def test_a_run_does_something() -> None:
+    """A simulation in which nothing happens keeps every promise."""
+    result = simulate(seed=1, faults="light", hours=1.0, replicas=2)
+    assert result.operations.get("provision succeeded", 0) >= 5
+    assert result.nodes["handed over"] >= 5
+    assert result.nodes["made"] >= 5
+    assert result.injected
