@@ -1,7 +1,6 @@
 """The contract of `muster.ports.provider`, as sentences. Each adapter runs it with a scene of its own."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -57,13 +56,6 @@ async def listed(provider: NodeProvider) -> list[Machine]:
 def ids(machines: LaunchAnswer | list[Machine]) -> list[str]:
     found = machines.machines if isinstance(machines, LaunchAnswer) else machines
     return [machine.id for machine in found]
-
-
-async def until(met: Callable[[], object]) -> None:
-    """For what another task of this loop brings about."""
-    async with asyncio.timeout(PATIENCE):
-        while not met():
-            await asyncio.sleep(0)
 
 
 async def until_gone(provider: NodeProvider, machine_ids: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""A server that is killed while it launches: `crash.py ROOT URL TOKEN COUNT STEPS` dies after so many steps."""
+"""A server that is killed while it launches: `crash.py ROOT URL TOKEN COUNT STEPS` dies after STEPS steps."""
 
 import asyncio
 import os

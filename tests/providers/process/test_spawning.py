@@ -1,18 +1,18 @@
 import os
 from pathlib import Path
 
+import pytest
+
+from muster.domain.errors import ProviderError
 from tests.providers.process.yard import PYTHON, STAND_IN, Yard, ended, recorded
 from tests.providers.provider_contract import asking, ids
 
 
 async def test_a_node_starts_in_its_own_session_and_directory_with_nothing_of_the_servers(
-    yard: Yard, monkeypatch: object
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    os.environ["MUSTER_TEST_SECRET"] = "of-the-server"
-    try:
-        answer = await yard.provider().launch(asking("t1"))
-    finally:
-        del os.environ["MUSTER_TEST_SECRET"]
+    monkeypatch.setenv("MUSTER_TEST_SECRET", "of-the-server")
+    answer = await yard.provider().launch(asking("t1"))
     (agent,) = await yard.desk.met(1)
     slot = yard.slot(answer.machines[0].id)
     record = slot.record()
@@ -97,17 +97,11 @@ async def test_a_keeper_that_cannot_be_started_is_a_partial_launch_that_stays_so
     assert len(yard.slots()) == 1, "slots after the one that failed are not tried"
 
 
-async def test_a_root_that_cannot_be_written_makes_nothing_and_says_so(yard: Yard, tmp_path: Path) -> None:
-    from muster.domain.errors import ProviderError
-
+async def test_a_root_that_cannot_be_written_makes_nothing_and_says_so(yard: Yard) -> None:
     yard.root.parent.mkdir(parents=True)
     yard.root.write_text("in the way")
-    try:
+    with pytest.raises(ProviderError, match="cannot"):
         await yard.provider().launch(asking("t1"))
-    except ProviderError as error:
-        assert "cannot" in str(error)
-    else:
-        raise AssertionError("it was accepted")
     yard.root.unlink()
 
 

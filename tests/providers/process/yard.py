@@ -7,7 +7,6 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,21 +106,17 @@ class Yard:
         """Every process that a test left, by pid."""
         records = [record for slot in self.slots() if (record := slot.record()) is not None]
         for caller in self.desk.callers:
-            if caller.alive and "NSpid" not in caller.facts:
-                # Pids of sandboxed callers are their namespace's; the markers find those.
-                record = caller.facts["environment"].get("MUSTER_SLOT")
-                if record is None and caller.facts["role"] == "stray":
-                    _kill(caller.facts["pid"])
+            if caller.alive and caller.facts["role"] == "stray":
+                _kill(caller.facts["pid"])
         while kill_carriers({record.marker for record in records}):
             pass
         for group in {record.cgroup for record in records if record.cgroup}:
             while not empty(Path(group)):
                 pass
-        for base in {str(Path(record.cgroup).parent) for record in records if record.cgroup}:
-            Path(base).rmdir()
 
 
 def _kill(pid: int) -> None:
+    """A stray, if this pid is one: a sandboxed one gave a number of its own namespace."""
     command = Path(f"/proc/{pid}/cmdline")
     if command.exists() and STAND_IN.encode() in command.read_bytes():
         os.kill(pid, signal.SIGKILL)
@@ -141,9 +136,10 @@ async def unlocked(slot: Slot) -> None:
 async def recorded(slot: Slot) -> int:
     """The keeper's pid, once the keeper has written it down."""
     async with asyncio.timeout(PATIENCE):
-        while (kept := slot.kept()) is None:
-            await asyncio.sleep(0)
-    return kept.pid
+        while True:
+            kept = await asyncio.to_thread(slot.kept)
+            if kept is not None:
+                return kept.pid
 
 
 async def ended(pid: int) -> None:
@@ -157,11 +153,3 @@ async def ended(pid: int) -> None:
         assert ready, f"process {pid} still runs"
     finally:
         os.close(descriptor)
-
-
-def kill(pids: Sequence[int]) -> None:
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
-
-
-Maker = Callable[..., ProcessProvider]

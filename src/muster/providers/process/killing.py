@@ -15,6 +15,7 @@ from pathlib import Path
 from muster.providers.process import limits, processes
 from muster.providers.process.slots import Slot, Started
 
+CLOCK_STEP = 60.0
 SLACK = 5.0
 """Seconds beyond the grace that a keeper has for the killing itself."""
 
@@ -30,8 +31,8 @@ def press_on(slot: Slot, *, grace: float, now: float) -> None:
     asked_at = slot.end_asked_at()
     if asked_at is None:
         return
-    # A clock that was set back must not protect anybody for ever.
-    if 0 <= now - asked_at <= grace + SLACK:
+    # A clock that was set back a lot must not protect anybody for ever.
+    if -CLOCK_STEP <= now - asked_at <= grace + SLACK:
         _signal_keeper(slot, signal.SIGTERM)
         return
     _signal_keeper(slot, signal.SIGKILL)

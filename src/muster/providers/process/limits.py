@@ -47,6 +47,9 @@ class Cgroups:
         if self.base is None:
             return None
         group = self.base / machine_id
+        if not self.base.is_dir():
+            self.base.mkdir(exist_ok=True)
+            _enabled(self.base.parent, self.base)
         group.mkdir(exist_ok=True)
         wanted = {
             "cpu": (("cpu.max", f"{size.cpu * PERIOD} {PERIOD}"),),
@@ -124,6 +127,9 @@ def empty(group: Path) -> bool:
         return True
     except OSError:
         return False
+    with suppress(OSError):
+        # The last one out: while other nodes live, the kernel refuses.
+        group.parent.rmdir()
     return True
 
 

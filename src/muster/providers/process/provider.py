@@ -190,6 +190,8 @@ class ProcessProvider:
     def _probe(self) -> Sandbox | str:
         if self._isolation is Isolation.NONE:
             return "isolation is set to none"
+        # Only what exists can be masked where it lies inside something that is shown.
+        self._tree.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="muster-probe-") as scratch:
             hidden = [path for path in self._hidden if path != Path("/")]
             return probe(python=self._python, agent=self._agent, hidden=hidden, scratch=Path(scratch))

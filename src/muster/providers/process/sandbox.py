@@ -71,7 +71,9 @@ class Sandbox:
         for path in self.shown:
             command += ["--ro-bind", str(path), str(path)]
         for path in self.hidden:
-            if any(path.is_relative_to(shown) for shown in (*self.shown, *map(Path, _SYSTEM))):
+            if path.is_dir() and any(
+                path.is_relative_to(shown) for shown in (*self.shown, *map(Path, _SYSTEM))
+            ):
                 command += ["--tmpfs", str(path)]
         return [*command, "--bind", str(work), str(NODE), "--chdir", str(NODE), "--", *argv]
 

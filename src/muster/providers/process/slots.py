@@ -20,7 +20,9 @@ import hashlib
 import json
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -114,13 +116,16 @@ class Slot:
 
     def ask_for_end(self, now: float) -> None:
         if not (self.path / "terminate").exists():
-            write(self.path / "terminate", {"at": now})
+            with suppress(FileNotFoundError):
+                write(self.path / "terminate", {"at": now})
 
     def end_asked_at(self) -> float | None:
         return _time(self.path / "terminate")
 
     def mark_gone(self, now: float) -> None:
-        write(self.path / "gone", {"at": now})
+        # Somebody who marked it before us may have removed it already.
+        with suppress(FileNotFoundError):
+            write(self.path / "gone", {"at": now})
 
     def gone_at(self) -> float | None:
         return _time(self.path / "gone")
@@ -217,7 +222,7 @@ class Tree:
 
 def write(path: Path, data: Mapping[str, Plain]) -> None:
     """Whole or not at all, and still there after a power cut."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.new")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(data, file)

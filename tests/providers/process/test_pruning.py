@@ -1,0 +1,94 @@
+import time
+
+import pytest
+
+from muster.domain.errors import NotFound
+from muster.domain.reasons import Reason
+from muster.providers.process.pruning import Keeping
+from tests.providers.process.yard import Yard
+from tests.providers.provider_contract import asking, ids, listed, until_gone
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at = time.time()
+
+    def __call__(self) -> float:
+        return self.at
+
+
+async def test_what_a_gone_machine_leaves_goes_in_order_files_words_token(yard: Yard) -> None:
+    clock = Clock()
+    provider = yard.provider(now=clock, keeping=Keeping(seconds=60.0, tokens=3600.0))
+    answer = await provider.launch(asking("t1", 2))
+    await yard.desk.met(2)
+    slots = [yard.slot(machine_id) for machine_id in ids(answer)]
+    for slot in slots:
+        (slot.work / "deep" / "down").mkdir(parents=True)
+        (slot.work / "link").symlink_to("/etc")
+    await provider.terminate(ids(answer)[:1])
+    await until_gone(provider, ids(answer)[:1])
+    await listed(provider)
+    assert not slots[0].work.exists() and slots[1].work.exists()
+    assert "stand-in: ready" in await provider.console(ids(answer)[0], 10)
+
+    clock.at += 61.0
+    await listed(provider)
+    assert slots[0].path.exists(), "while another machine of its launch lives, its slot stays"
+
+    await provider.terminate(ids(answer))
+    await until_gone(provider, ids(answer))
+    clock.at += 61.0
+    await listed(provider)
+    assert not any(slot.path.exists() for slot in slots)
+    assert list(await provider.find("t1")) == []
+    again = await provider.launch(asking("t1", 2))
+    assert again.machines == () and again.reason is Reason.PARTIAL_LAUNCH, "the token is still spent"
+
+    clock.at += 3600.0
+    await listed(provider)
+    assert list(yard.tree.directories()) == []
+
+
+async def test_only_the_latest_launches_words_are_kept(yard: Yard) -> None:
+    clock = Clock()
+    provider = yard.provider(now=clock, keeping=Keeping(launches=1))
+    for token in ("t1", "t2"):
+        answer = await provider.launch(asking(token))
+        await provider.terminate(ids(answer))
+        await until_gone(provider, ids(answer))
+        clock.at += 1.0
+    await listed(provider)
+    assert not (yard.tree.directory("t1") / "0").exists()
+    assert (yard.tree.directory("t2") / "0").exists()
+
+
+async def test_a_launch_that_never_started_anything_is_forgotten_in_the_end(yard: Yard) -> None:
+    clock = Clock()
+    provider = yard.provider(now=clock, python="/no/such/python")
+    await provider.launch(asking("t1", 2))
+    clock.at += 30 * 86400.0
+    await listed(provider)
+    await listed(provider)
+    assert list(yard.tree.directories()) == []
+
+
+async def test_the_console_is_the_tail_of_what_was_said_and_bounded(yard: Yard) -> None:
+    provider = yard.provider("flood", console_limit=50_000)
+    answer = await provider.launch(asking("t1"))
+    await yard.desk.met(1)
+    await provider.terminate(ids(answer))
+    await until_gone(provider, ids(answer))
+    slot = yard.slot(ids(answer)[0])
+    sizes = [path.stat().st_size for path in (slot.console, slot.console.with_name("console.1.log"))]
+    assert sum(sizes) <= 2 * (50_000 + 65_536)
+    last = (await provider.console(ids(answer)[0], 3)).splitlines()
+    assert last[0].startswith("flood 39999")
+    assert last[1] == "stand-in: ready" and "as asked for" in last[2]
+    assert await provider.console(ids(answer)[0], 0) == ""
+
+
+async def test_there_is_no_console_of_a_machine_that_never_was(yard: Yard) -> None:
+    for unknown in ("nothing", "../..", f"l-{'0' * 24}.0"):
+        with pytest.raises(NotFound):
+            await yard.provider().console(unknown, 10)
