@@ -196,6 +196,12 @@ def test_an_idle_nodes_dead_man_covers_its_next_renewal() -> None:
     assert _dead_man(node(NodeState.IDLE, deadline_at=NOW + 70), None) == NOW + 70 + GRACE
 
 
+def test_a_record_without_a_deadline_has_a_dead_man_all_the_same() -> None:
+    assert _dead_man(node(NodeState.IDLE, deadline_at=None), None) == NOW + 41.0 + GRACE
+    booting = node(assignment_id=None, entered_at=NOW, deadline_at=None)
+    assert _dead_man(booting, None) == NOW + 2 * ODD.boot + GRACE
+
+
 def test_a_booting_nodes_dead_man_covers_the_longest_boot_from_when_it_was_made() -> None:
     for booting, op in [(node(assignment_id=None), operation()), (node(), None)]:
         made = replace(booting, entered_at=NOW - 7, deadline_at=NOW + 5)

@@ -46,6 +46,24 @@ def test_only_a_called_launch_can_be_settled(state: LaunchState) -> None:
 
 
 @pytest.mark.parametrize("state", LaunchState)
+def test_only_the_repeat_of_a_call_can_be_refused_and_its_room_stays_held(state: LaunchState) -> None:
+    before = launch(state)
+    if state is not LaunchState.CALLING:
+        with pytest.raises(IllegalTransition, match=f"cannot refuse launch op-1.1: it is {state}"):
+            launches.refused(before, reason=Reason.QUOTA)
+        return
+    after = launches.refused(before, reason=Reason.QUOTA, message="full")
+    assert after == replace(before, version=before.version + 1, reason=Reason.QUOTA, message="full")
+    assert after.open and after.held == before.held
+
+
+@pytest.mark.parametrize("state", LaunchState)
+def test_an_open_launch_is_called_again_unless_a_repeat_was_refused(state: LaunchState) -> None:
+    assert launch(state).pending is (state in CALLABLE)
+    assert not launch(state, reason=Reason.QUOTA).pending
+
+
+@pytest.mark.parametrize("state", LaunchState)
 def test_an_open_launch_can_be_abandoned(state: LaunchState) -> None:
     before = launch(state)
     if state not in CALLABLE:

@@ -193,5 +193,22 @@ def test_a_verdict_is_written_before_the_rollback() -> None:
     assert (after.verdict, after.status, after.ended_at) == (VERDICT, Status.RUNNING, None)
 
 
+def test_a_new_operation_waits_for_any_replica_and_has_done_nothing() -> None:
+    new = Operation(
+        id=OperationId("op-1"),
+        kind=Kind.PROVISION,
+        request=provision(),
+        template="web",
+        run="run-1",
+        created_at=NOW,
+        updated_at=NOW,
+        deadline_at=NOW + 1,
+        deadline_source="default",
+    )
+    assert (new.status, new.version, new.members, new.progress) == (Status.QUEUED, 1, (), None)
+    assert (new.lease_owner, new.lease_until, new.epoch) == (None, 0.0, 0)
+    assert not new.ended and not new.committed
+
+
 def test_a_fence_carries_the_epoch_of_its_operation() -> None:
     assert operation(epoch=9).fence == Fence(operation_id=OperationId("op-1"), epoch=9)

@@ -37,6 +37,12 @@ def test_no_sequence_of_publishes_is_refused_by_the_operation(published: list[Pr
     assert current.progress.percent == max(new.percent for new in published)
 
 
+def test_progress_starts_at_nothing_and_a_part_stands_for_one() -> None:
+    bare = Progress(step=1, total_steps=5, phase="selecting", label="Selecting")
+    assert (bare.percent, bare.message, bare.parts) == (0.0, "", ())
+    assert (PART.count, PART.detail, PART.since) == (1, "", None)
+
+
 def test_the_first_progress_is_shown_as_it_is() -> None:
     assert advanced(None, progress(3, 20.0)) == progress(3, 20.0)
 

@@ -188,6 +188,14 @@ def test_any_other_refusal_ends_the_provision_at_once(reason: Reason) -> None:
     assert next_usage(at) is None
 
 
+def test_a_launch_whose_repeat_was_refused_is_not_called_again() -> None:
+    open_still = launch(LaunchState.CALLING, reason=Reason.CAPACITY, usage_class=SPOT, message="none")
+    fallback = decide(situation([], [open_still], spec=SPOT_FIRST))
+    assert fallback == Acquire(count=3, usage_class=ON_DEMAND)
+    verdict = Verdict(reason=Reason.CAPACITY, message="none")
+    assert decide(situation([], [open_still], spec={"usage": (SPOT,)})) == GiveUp(verdict=verdict)
+
+
 def test_a_good_launch_does_not_use_up_its_usage_class() -> None:
     at = situation([attached(1)], [launch(LaunchState.SETTLED, usage_class=SPOT)], spec=SPOT_FIRST)
     assert next_usage(at) is SPOT

@@ -65,7 +65,8 @@ def launches(draw: st.DrawFn) -> list[Launch]:
         launch(state, ordinal, usage_class=draw(st.sampled_from(UsageClass)))
         for ordinal, state in enumerate(states, 1)
     ]
-    return [each if each.open else replace(each, reason=draw(reasons)) for each in made]
+    called = [each for each in made if each.state is not LaunchState.PLANNED]
+    return [replace(each, reason=draw(reasons)) if each in called else each for each in made]
 
 
 @st.composite
@@ -114,11 +115,11 @@ def _is_safe(at: Situation, decided: Action) -> None:
             assert all(each.attached_at is not None and _fresh(at, each) for each in held)
             assert [(m.node_id, m.assignment_id) for m in members] == [(n.id, n.assignment_id) for n in held]
             assert op.verdict is None and op.cancel_requested_at is None
-            assert not any(each.open for each in at.launches)
+            assert not any(each.pending for each in at.launches)
         case Acquire(count=count, usage_class=usage):
             assert count == at.request.count - len(held) > 0
             assert usage in (at.request.usage or at.template.spec.usage)
-            assert not any(each.open for each in at.launches)
+            assert not any(each.pending for each in at.launches)
         case Bury(nodes=nodes):
             assert nodes and all(each in held and each.attached and not _fresh(at, each) for each in nodes)
         case HandOver(nodes=nodes) | RollBack(nodes=nodes):
@@ -126,7 +127,7 @@ def _is_safe(at: Situation, decided: Action) -> None:
         case Finish():
             assert not held
         case Call(launch=called):
-            assert called.open
+            assert called.open and called.reason is None
         case Queue(until=until):
             assert until > NOW and op.status is Status.QUEUED
         case GiveUp(verdict=verdict):

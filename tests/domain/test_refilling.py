@@ -55,6 +55,12 @@ def test_an_open_launch_is_called(pending: Launch) -> None:
     assert decide(situation([BOOTING], [pending, launch(ordinal=2)])) == Call(launch=pending)
 
 
+def test_a_launch_whose_repeat_was_refused_is_not_called_again() -> None:
+    open_still = launch(LaunchState.CALLING, reason=Reason.CAPACITY, message="none left")
+    verdict = Verdict(reason=Reason.CAPACITY, message="none left")
+    assert decide(situation([], [open_still])) == Finish(status=Status.FAILED, verdict=verdict)
+
+
 def test_a_node_that_is_up_is_pooled_before_anything_else() -> None:
     others = [BOOTING, node(NodeState.FAILED, 5, booted_at=NOW)]
     for launches in ([], [CALLING], [SETTLED]):

@@ -10,6 +10,7 @@ from muster.domain.node import Node
 from muster.domain.operation import ENDED, Operation, Status
 from muster.domain.progress import GROUP_ABOVE, Tone
 from muster.domain.provisioning import Situation
+from muster.domain.reasons import Reason
 from muster.domain.showing import PROVISION_STEPS, REFILL_STEPS, RELEASE_STEPS, Steps
 from tests.domain import builders
 from tests.domain.builders import NOW, attached, claimed, launch, node, operation, provision
@@ -18,6 +19,8 @@ STARTING = node(n=1)
 BOOTING = node(n=2, joined_at=NOW - 5)
 ATTACHING = node(n=3, joined_at=NOW - 5, booted_at=NOW - 2)
 ATTACHED = attached(4)
+REFUSED = launch(LaunchState.CALLING, reason=Reason.CAPACITY)
+"""Open for the sake of its first call only: nobody waits for its answer."""
 QUEUED = operation(
     status=Status.QUEUED, queued_since=NOW - 30, request=provision(queue_timeout=200.0), created_at=NOW - 100
 )
@@ -62,6 +65,8 @@ def test_a_step_shows_its_own_words_and_its_share(steps: Steps) -> None:
         (situation(launches=[launch()]), "creating"),
         (situation(launches=[launch(LaunchState.CALLING)], nodes=[claimed()]), "creating"),
         (situation(launches=[launch(LaunchState.SETTLED)]), "selecting"),
+        (situation(launches=[REFUSED], nodes=[claimed()]), "selecting"),
+        (situation(launches=[REFUSED], nodes=[STARTING, BOOTING]), "booting"),
         (situation(nodes=[STARTING, BOOTING], launches=[launch(LaunchState.SETTLED)]), "booting"),
         (situation(operation(committed_at=NOW), nodes=[ATTACHED]), "handing_over"),
         (situation(operation(committed_at=NOW)), "handing_over"),
@@ -133,7 +138,10 @@ def test_more_nodes_than_are_readable_have_one_chip_per_stage() -> None:
     [
         (situation(QUEUED, ahead=3), "waiting for room under the caps, 3 ahead in the queue"),
         (situation(launches=[launch(count=7)]), "waiting for simulated to answer for 7 nodes"),
+        (situation(launches=[REFUSED], nodes=[claimed()]), "waiting for 1 of 2 nodes"),
         (situation(nodes=[claimed()], count=3), "waiting for 2 of 3 nodes"),
+        (situation(operation(status=Status.QUEUED)), "waiting for 2 of 2 nodes"),
+        (situation(operation(queued_since=NOW)), "waiting for 2 of 2 nodes"),
         (situation(nodes=[STARTING, ATTACHING]), "waiting for 1 nodes to boot and 1 to attach"),
         (situation(nodes=[STARTING, BOOTING]), "waiting for 2 nodes to boot and 0 to attach"),
         (situation(nodes=[ATTACHED, ATTACHING]), "waiting for 0 nodes to boot and 1 to attach"),
