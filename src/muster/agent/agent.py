@@ -1,0 +1,1249 @@
+#!/usr/bin/env python3
+"""The Muster agent: joins a machine to its control plane, boots it, does what the desired state says.
+
+First a pure step function, (state, event) → (state, effects): no I/O, clock, chance or threads. Then the shell that
+performs the effects. Refuses to start a command twice and to report what it hasn't proven. Python ≥ 3.8, stdlib only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import fcntl
+import http.client
+import json
+import os
+import queue
+import random
+import re
+import secrets
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+POLL = 25  # seconds that the server may hold a long poll
+GRACE = 5.0  # from SIGTERM to SIGKILL; until something that should have worked is tried again
+MIB = 1 << 20
+OUTPUT_MAX = 64 * MIB  # kept per command
+CUT = b"\n[muster-agent: output beyond 64 MiB is discarded]\n"
+CHUNK = MIB // 4
+BULK_MAX = 512 * MIB  # unpacked from an archive, or collected
+TAIL = 4096
+NOISE = 65536  # bytes received between two beats that prove nothing: our own talk, broadcasts
+NAME = re.compile(r"\w[\w.:-]{0,199}")  # an id that becomes part of a path
+
+
+# --- the core: facts ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Desired:
+    version: int = -1
+    directive: str = "stay"
+    assignment: str = ""
+    run: str = ""
+    dead_man: float = 0.0
+    commands: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A conversation with the server: one request at a time, the next not before `due`."""
+
+    busy: bool = False
+    tries: int = 0
+    due: float = 0.0
+    said: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Command:
+    id: str
+    phase: str = ""  # running, exited, lost
+    code: int | None = None
+    signal: int | None = None
+    size: int = 0  # of its output
+    sent: int = 0  # of it
+    full: bool = False  # the server takes no more
+    artifact: bool = False  # to be sent
+    told: str = ""  # the phase that the server knows
+    timeout: float | None = None
+    kill_at: float | None = None
+    kills: int = 0
+
+    @property
+    def ended(self) -> bool:
+        return self.phase in ("exited", "lost")
+
+
+@dataclass(frozen=True)
+class State:
+    key: str = ""
+    boot_id: str = ""
+    dead_man: float = 0.0
+    dead_at: float = 0.0
+    over: str = ""  # why it stopped
+    epoch: int = 0  # counts joins; answers from before the last one mean nothing
+    joined: bool = False
+    node_id: str = ""
+    token: str = ""
+    beat_seconds: float = 5.0
+    boot: str = ""  # running, done, failed
+    failure: str = ""
+    boot_told: bool = False
+    steps: tuple[str, ...] = ()  # to be told
+    desired: Desired = Desired()
+    behind: int = -1  # the version that a beat heard of
+    attached: str = ""
+    attached_told: str = ""
+    moving: bool = False
+    lines: dict[str, Line] = field(default_factory=dict)
+    commands: dict[str, Command] = field(default_factory=dict)  # until the server knows their end
+    seen: frozenset[str] = frozenset()  # every command ever taken
+
+
+class Event:
+    pass
+
+
+@dataclass(frozen=True)
+class Started(Event):
+    key: str
+    boot_id: str
+    dead_man: float
+    seen: frozenset[str] = frozenset()
+    commands: tuple[Command, ...] = ()  # of an earlier life
+
+
+@dataclass(frozen=True)
+class Tick(Event):
+    pass
+
+
+@dataclass(frozen=True)
+class Signalled(Event):
+    name: str
+
+
+@dataclass(frozen=True)
+class Answered(Event):
+    """To a Send. Status 0: no readable answer."""
+
+    line: str
+    what: str
+    epoch: int
+    status: int
+    body: dict[str, Any]
+    retry_after: float = 0.0
+
+
+@dataclass(frozen=True)
+class StepNamed(Event):
+    name: str
+
+
+@dataclass(frozen=True)
+class ScriptEnded(Event):
+    code: int  # negative: a signal
+    tail: str
+
+
+@dataclass(frozen=True)
+class Moved(Event):
+    """Attached to this assignment, or detached, proven: to none."""
+
+    assignment: str
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class CommandStarted(Event):
+    id: str
+
+
+@dataclass(frozen=True)
+class CommandGrew(Event):
+    id: str
+    size: int
+
+
+@dataclass(frozen=True)
+class CommandEnded(Event):
+    id: str
+    code: int | None
+    signal: int | None
+    size: int
+    artifact: bool = False
+
+
+class Effect:
+    slow = False  # wants a thread of its own
+
+
+@dataclass(frozen=True)
+class Send(Effect):
+    """`what`: join, beat, desired, report; or output, state, artifact of a command, on the line /ID."""
+
+    line: str
+    what: str
+    body: dict[str, Any]
+    token: str
+    epoch: int
+
+
+@dataclass(frozen=True)
+class StartBoot(Effect):
+    script: str
+    env: dict[str, str]
+    node_id: str
+    slow = True
+
+
+@dataclass(frozen=True)
+class Attach(Effect):
+    assignment: str
+    slow = True
+
+
+@dataclass(frozen=True)
+class Detach(Effect):
+    assignment: str
+    slow = True
+
+
+@dataclass(frozen=True)
+class StartCommand(Effect):
+    order: dict[str, Any]
+    assignment: str
+    run: str
+    node_id: str
+    slow = True
+
+
+@dataclass(frozen=True)
+class KillCommand(Effect):
+    id: str
+    hard: bool
+    slow = True
+
+
+@dataclass(frozen=True)
+class Forget(Effect):
+    """The server has all of this command."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class Arm(Effect):
+    """Renew the dead man's switch."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Log(Effect):
+    text: str
+
+
+@dataclass(frozen=True)
+class PowerOff(Effect):
+    reason: str
+
+
+# --- the core: deciding -------------------------------------------------------------------------------------
+
+
+def step(state: State, event: Event, now: float, chance: float) -> tuple[State, list[Effect]]:
+    """`now` is monotonic; `chance`, from 0 to 1, spreads retries."""
+    turn = Turn(state, now, chance)
+    if not state.over:
+        getattr(turn, "on_" + type(event).__name__.lower())(event)
+        turn.advance()
+    return turn.s, turn.out
+
+
+def wake(s: State) -> float:
+    """When a Tick is due."""
+    lines = [s.lines.get(line, Line()) for line, _, _ in wants(s)]
+    kills = [c.kill_at for c in s.commands.values() if c.kill_at is not None and not c.ended]
+    return min([s.dead_at, *kills, *(line.due for line in lines if not line.busy)])
+
+
+def wants(s: State) -> list[tuple[str, str, dict[str, Any]]]:
+    """What the server should be told and asked, by line. Derived from facts, so repeated until it knows."""
+    if not s.joined:
+        return [("join", "join", {"key": s.key, "boot_id": s.boot_id})]
+    known, fact = {"known": s.desired.version}, news(s)
+    found: list[tuple[str, str, dict[str, Any]]] = [
+        ("beat", "beat", {}),
+        ("poll", "desired", {**known, "timeout": POLL}),
+    ]
+    if fact:
+        found.append(("report", "report", fact))
+    elif s.behind > s.desired.version:  # a beat heard of it first: the poll may hang
+        found.append(("report", "desired", {**known, "timeout": 0}))
+    for c in s.commands.values():  # output before the end, so that an end means all is there
+        if c.phase == "running" and not c.told:
+            found.append(("/" + c.id, "state", {"state": c.phase}))
+        elif c.sent < c.size and not c.full:
+            found.append(("/" + c.id, "output", {"offset": c.sent}))
+        elif c.artifact:
+            found.append(("/" + c.id, "artifact", {}))
+        elif c.ended:
+            told = {"state": c.phase, "exit_code": c.code, "signal": c.signal, "size": c.size}
+            found.append(("/" + c.id, "state", told))
+    return found
+
+
+def news(s: State) -> dict[str, Any]:
+    """The fact to report."""
+    d = s.desired
+    if s.steps:
+        return {"phase": "boot_script", **({"step": s.steps[0]} if s.steps[0] else {})}
+    if not s.boot_told and s.boot in ("done", "failed"):
+        return {"booted": True} if s.boot == "done" else {"failed": s.failure}
+    if d.directive == "attach" and s.attached == d.assignment != s.attached_told and not s.moving:
+        return {"attached": s.attached}
+    if d.directive == "detach" and not s.attached and not s.moving:
+        return {"detached": d.assignment}
+    return {}
+
+
+def backoff(tries: int, chance: float) -> float:
+    return min(30.0, 2.0 ** min(tries + 1, 9)) * (0.5 + chance / 2)
+
+
+def name(value: Any) -> str:
+    if not NAME.fullmatch(value):
+        raise ValueError(f"not an id: {value!r}")
+    return str(value)
+
+
+def read_desired(body: Any) -> Desired:
+    word, dead_man, orders = body["directive"], float(body["dead_man"]), tuple(body.get("commands") or ())
+    bound = word in ("attach", "detach")
+    if not (bound or word in ("stay", "stop")) or not dead_man < 1e9:
+        raise ValueError(word)
+    for order in orders:
+        name(order["id"])
+    assignment = name(body["assignment_id"]) if bound else ""
+    return Desired(int(body["version"]), word, assignment, body.get("run") or "", dead_man, orders)
+
+
+class Turn:
+    """One step under way."""
+
+    def __init__(self, s: State, now: float, chance: float) -> None:
+        self.s, self.now, self.chance = s, now, chance
+        self.out: list[Effect] = []
+
+    def put(self, **changes: Any) -> None:
+        self.s = replace(self.s, **changes)
+
+    def line(self, name: str, *given: Any) -> None:
+        self.put(lines={**self.s.lines, name: Line(*given)})
+
+    def command(self, key: str, **changes: Any) -> None:
+        c = self.s.commands.get(key)
+        if c and not (c.ended and "phase" in changes):
+            self.put(commands={**self.s.commands, key: replace(c, **changes)})
+
+    def end(self, reason: str) -> None:
+        self.put(over=reason)
+        self.out.append(PowerOff(reason))
+
+    def on_started(self, e: Started) -> None:
+        known = {c.id: c for c in e.commands}
+        self.put(key=e.key, boot_id=e.boot_id, dead_man=e.dead_man, dead_at=self.now + e.dead_man)
+        self.put(seen=e.seen.union(known), commands=known)
+
+    def on_tick(self, e: Tick) -> None:
+        pass
+
+    def on_signalled(self, e: Signalled) -> None:
+        self.end("got " + e.name)
+
+    def on_stepnamed(self, e: StepNamed) -> None:
+        if self.s.boot == "running" and len(self.s.steps) < 100:
+            self.put(steps=(*self.s.steps, e.name))
+
+    def on_scriptended(self, e: ScriptEnded) -> None:
+        self.put(boot="done")
+        if e.code:
+            how = f"was killed by signal {-e.code}" if e.code < 0 else f"ended with {e.code}"
+            self.put(boot="failed", failure=f"the boot script {how}\n{e.tail}")
+
+    def on_moved(self, e: Moved) -> None:
+        self.put(moving=False, attached=e.assignment, attached_told="")
+        if e.error:  # a machine that can't make a directory is fit for nothing
+            self.put(boot="failed", failure=e.error, boot_told=False)
+
+    def on_commandstarted(self, e: CommandStarted) -> None:
+        c = self.s.commands.get(e.id)
+        if c and c.timeout is not None and c.kill_at is None:
+            self.command(e.id, kill_at=self.now + c.timeout)
+        self.command(e.id, phase="running")
+
+    def on_commandgrew(self, e: CommandGrew) -> None:
+        self.command(e.id, size=e.size)
+
+    def on_commandended(self, e: CommandEnded) -> None:
+        self.command(e.id, phase="exited", code=e.code, signal=e.signal, size=e.size, artifact=e.artifact)
+
+    # answers: got_… returns how long to wait before the next request on that line
+
+    def on_answered(self, e: Answered) -> None:
+        line, status = self.s.lines.get(e.line), e.status
+        if not line or e.what != "join" and (e.epoch != self.s.epoch or not self.s.joined):
+            return
+        why: Any = status
+        if status == 200 or (e.what == "output" and status == 409):
+            try:
+                self.line(e.line, False, 0, self.now)
+                wait = getattr(self, "got_" + e.what)(e, line)
+                if wait:
+                    self.line(e.line, False, 0, self.now + wait)
+                return
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+                why = repr(error)
+        wait = e.retry_after * (1 + self.chance / 4) or backoff(line.tries, self.chance)
+        if e.line == "beat":
+            wait = min(wait, self.s.beat_seconds)
+        self.line(e.line, False, line.tries + 1, self.now + wait)
+        if not line.tries:
+            self.out.append(Log(f"no good answer to {e.what} ({why})"))
+        if 400 <= status < 500 and status not in (408, 409, 429):
+            self.refused(e, line)
+
+    def refused(self, e: Answered, line: Line) -> None:
+        if e.line == "join":
+            if e.status in (403, 410):
+                self.end(f"turned away ({e.status}): {e.body.get('detail')}")
+        elif e.status == 401 or (e.status in (403, 404) and e.line[0] != "/"):
+            self.put(joined=False)
+        elif e.what == "output":
+            self.command(e.line[1:], full=True)
+        elif e.what == "artifact":
+            self.command(e.line[1:], artifact=False)
+        elif e.what == "state":
+            self.got_state(e, line)
+        elif e.status == 410:
+            self.end("the server says that this node is gone")
+        elif "phase" in line.said:
+            self.put(steps=self.s.steps[1:])
+
+    def got_join(self, e: Answered, line: Line) -> float:
+        body, boot = e.body, e.body.get("boot") or {}
+        desired, node_id, script = (
+            read_desired(body["desired"]),
+            name(body["node_id"]),
+            boot.get("script") or "",
+        )
+        beat = max(float(body.get("beat_seconds") or 5), 0.05)
+        if node_id != self.s.node_id:
+            self.put(desired=Desired())
+        # Facts are said again: who forgot the token may have forgotten them too.
+        self.put(
+            joined=True, epoch=self.s.epoch + 1, node_id=node_id, token=str(body["token"]), beat_seconds=beat
+        )
+        self.put(boot_told=False, attached_told="", behind=-1, lines={})
+        self.line("beat", False, 0, self.now + beat * self.chance)
+        self.out.append(Log("joined as " + node_id))
+        if not self.s.boot and script.strip():
+            self.put(boot="running", steps=("",))
+            self.out.append(StartBoot(script, boot.get("env") or {}, node_id))
+        self.put(boot=self.s.boot or "done")
+        self.hear(desired)
+        return 1.0  # the earliest time to join anew
+
+    def got_beat(self, e: Answered, line: Line) -> float:
+        self.put(behind=int(e.body["version"]))
+        if line.tries:  # the server is back: nobody need wait longer for it
+            self.put(lines={n: replace(x, due=min(x.due, self.now)) for n, x in self.s.lines.items()})
+        return max(0.0, line.due - self.now)
+
+    def got_desired(self, e: Answered, line: Line) -> float:
+        known = self.s.desired.version
+        self.hear(read_desired(e.body))
+        return 0.0 if self.s.desired.version > known else max(0.0, line.due - self.now)
+
+    def got_report(self, e: Answered, line: Line) -> float:
+        desired, said = read_desired(e.body), line.said
+        if "phase" in said:
+            self.put(steps=self.s.steps[1:])
+        elif "attached" in said:
+            self.put(attached_told=said["attached"])
+        elif "detached" not in said:
+            self.put(boot_told=True)
+        self.hear(desired)
+        return GRACE if "detached" in said and news(self.s) == said else 0.0  # no effect: say it again, later
+
+    def got_output(self, e: Answered, line: Line) -> None:
+        c, full = self.s.commands[e.line[1:]], bool(e.body.get("full"))
+        has = min(max(int(e.body["offset"]), 0), c.size)
+        if has == c.sent and not full:
+            raise ValueError("no progress")
+        self.command(c.id, sent=has, full=full)
+
+    def got_artifact(self, e: Answered, line: Line) -> None:
+        self.command(e.line[1:], artifact=False)
+
+    def got_state(self, e: Answered, line: Line) -> None:
+        key, told = e.line[1:], line.said["state"]
+        self.command(key, told=told)
+        if told != "running":
+            self.put(commands={k: c for k, c in self.s.commands.items() if k != key})
+            self.put(lines={n: x for n, x in self.s.lines.items() if n != e.line})
+            self.out.append(Forget(key))
+
+    def hear(self, d: Desired) -> None:
+        old = d.version < self.s.desired.version
+        seconds = self.s.dead_man if old else d.dead_man
+        self.put(dead_man=seconds, dead_at=self.now + seconds, desired=self.s.desired if old else d)
+        self.out.append(Arm(seconds))
+        if self.s.desired.directive == "stop":
+            self.end("told to stop")
+
+    # what follows from the state
+
+    def advance(self) -> None:
+        if not self.s.over and self.now >= self.s.dead_at:
+            self.end(f"dead man: no word from the server for {self.s.dead_man:g} s")
+        if not self.s.over:
+            self.move()
+            self.order()
+            self.talk()
+
+    def move(self) -> None:
+        s = self.s
+        wanted = s.desired.assignment if s.desired.directive == "attach" else ""
+        if s.boot == "done" and not s.moving and s.attached != wanted:
+            self.put(moving=True)
+            self.out.append(Detach(s.attached) if s.attached else Attach(wanted))
+
+    def order(self) -> None:
+        d = self.s.desired
+        if d.directive == "attach" and self.s.attached == d.assignment and not self.s.moving:
+            for order in d.commands:
+                self.take(order, order["id"], bool(order.get("cancel")))
+        for c in self.s.commands.values():
+            if c.kill_at is not None and self.now >= c.kill_at and not c.ended:
+                self.command(c.id, kill_at=self.now + GRACE, kills=c.kills + 1)
+                self.out.append(KillCommand(c.id, c.kills > 0))
+
+    def take(self, order: dict[str, Any], key: str, cancel: bool) -> None:
+        c, s = self.s.commands.get(key), self.s
+        if c and cancel and not c.kills:
+            self.command(key, kill_at=self.now)
+        elif key not in s.seen:  # what is cancelled before it began ends as if killed at once
+            c = Command(key, "exited", None, 15) if cancel else Command(key, timeout=order.get("timeout"))
+            self.put(seen=s.seen | {key}, commands={**s.commands, key: c})
+            if not cancel:
+                self.out.append(StartCommand(order, s.attached, s.desired.run, s.node_id))
+
+    def talk(self) -> None:
+        for name, what, body in wants(self.s):
+            line = self.s.lines.get(name, Line())
+            if not line.busy and self.now >= line.due:
+                # The next beat counts from this one; a poll that isn't held is repeated once a second.
+                due = self.now + (self.s.beat_seconds if what == "beat" else what == "desired")
+                self.line(name, True, line.tries, due, body)
+                self.out.append(Send(name, what, body, self.s.token, self.s.epoch))
+
+
+# --- the shell: processes and files -------------------------------------------------------------------------
+
+
+class Proc(NamedTuple):
+    parent: int
+    group: int
+    session: int
+    state: str
+    ticks: int = 0  # CPU time, with that of children waited for
+
+
+def processes() -> dict[int, Proc]:
+    found = {}
+    if not os.path.isdir(
+        "/proc/self"
+    ):  # macOS: no sessions, no markers: a daemon with a group of its own escapes
+        for row in subprocess.check_output(["ps", "-Ao", "pid=,ppid=,pgid=,stat="]).splitlines():
+            f = row.decode().split()
+            found[int(f[0])] = Proc(int(f[1]), int(f[2]), int(f[2]), f[3][0])
+        return found
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", errors="replace") as file:
+                f = file.read().rpartition(")")[2].split()
+            found[int(pid)] = Proc(int(f[1]), int(f[2]), int(f[3]), f[0], sum(map(int, f[11:15])))
+        except OSError:
+            continue
+    return found
+
+
+def below(procs: dict[int, Proc], roots: Iterable[int]) -> set[int]:
+    """The roots and their descendants."""
+    found: set[int] = set()
+    fresh = set(roots)
+    while fresh:
+        found |= fresh
+        fresh = {pid for pid, p in procs.items() if p.parent in fresh} - found
+    return found
+
+
+def marked(pid: int, marker: str) -> bool:
+    """Whether NAME=value is in its environment: children keep that, however far they wander."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return b"\0" + os.fsencode(marker) + b"\0" in b"\0" + file.read()
+    except OSError:
+        return False
+
+
+def kill(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except OSError:
+            pass
+
+
+def wipe(path: str) -> bool:
+    """Remove a tree, whatever its modes; whether it is gone."""
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.lexists(path):
+        os.chmod(path, 0o700)
+        for base, names, _ in os.walk(path):
+            for name in names:
+                if not os.path.islink(os.path.join(base, name)):
+                    os.chmod(os.path.join(base, name), 0o700)
+        shutil.rmtree(path, ignore_errors=True)
+    return not os.path.lexists(path)
+
+
+def inside(root: str, *names: str) -> bool:
+    return (os.path.realpath(os.path.join(root, *names)) + "/").startswith(root + "/")
+
+
+def unpack(archive: str, root: str) -> None:
+    """Only files, directories and links that stay inside."""
+    root, total = os.path.realpath(root), 0
+    with tarfile.open(archive, "r|gz") as tar:
+        tar.extraction_filter = lambda member, _: member
+        for member in tar:
+            linked = member.issym() and inside(root, os.path.dirname(member.name), member.linkname)
+            if not (member.isfile() or member.isdir() or linked) or not inside(root, member.name):
+                raise OSError(f"{member.name!r} is not a file, or leads out of the workspace")
+            total = bounded(total, member)
+            member.mode, member.uid, member.gid = member.mode & 0o777 | 0o600, os.getuid(), os.getgid()
+            member.uname = member.gname = ""
+            tar.extract(member, root)
+
+
+def pack(archive: str, root: str, paths: Iterable[str]) -> None:
+    root, total = os.path.realpath(root), 0
+
+    def count(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        nonlocal total
+        total = bounded(total, member)
+        return member
+
+    with tarfile.open(archive, "w:gz", compresslevel=6) as tar:
+        for path in paths:
+            if not inside(root, path):
+                raise OSError(path + " lies outside the workspace")
+            tar.add(os.path.join(root, path), path, filter=count)
+
+
+def bounded(total: int, member: tarfile.TarInfo) -> int:
+    total += member.size + 512
+    if total > BULK_MAX:
+        raise OSError(f"more than {BULK_MAX // MIB} MiB")
+    return total
+
+
+class Job:
+    """A process to be, its output on disk (appended to, bounded, readable from any offset), its end."""
+
+    def __init__(self, path: str, assignment: str = "") -> None:
+        self.path, self.assignment, self.pid, self.tail = path, assignment, 0, b""
+        self.stop, self.over = threading.Event(), threading.Event()
+        self.full = self.noted = False
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self.size = os.fstat(self.fd).st_size
+
+    def append(self, data: bytes) -> None:
+        self.tail = (self.tail + data)[-TAIL:]
+        if self.full:
+            return
+        if self.size + len(data) > OUTPUT_MAX:
+            data, self.full = data[: OUTPUT_MAX - self.size] + CUT, True
+        try:
+            while data:
+                done = os.pwrite(self.fd, data, self.size)
+                self.size, data = self.size + done, data[done:]
+        except OSError:  # disk full: what is there stays right
+            self.full = True
+
+    def say(self, text: str) -> None:
+        self.append(f"[muster-agent: {text}]\n".encode(errors="replace"))
+
+    def drop(self) -> None:
+        for path in (self.path, self.path + ".tgz"):
+            if os.path.exists(path):
+                os.unlink(path)
+
+
+class Journal:
+    """Which commands were taken: on disk before they start. Locks the directory."""
+
+    def __init__(self, path: str) -> None:
+        self.fd, self.lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), threading.Lock()
+        fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.entries: dict[str, dict[str, Any]] = {}
+        with open(path, errors="replace") as file:
+            for row in file:
+                try:
+                    entry = json.loads(row)
+                    self.entries[entry["id"]] = entry
+                except ValueError:  # torn by a crash, before anything came of it
+                    continue
+        os.write(self.fd, b"\n")
+
+    def write(self, **entry: Any) -> None:
+        with self.lock:
+            os.write(self.fd, json.dumps(entry).encode() + b"\n")
+            os.fsync(self.fd)
+
+
+class Link:
+    """One connection, kept alive; when it fails, the next server is tried."""
+
+    def __init__(self, servers: list[str]) -> None:
+        self.servers, self.at = servers, 0
+        self.connection: http.client.HTTPConnection | None = None
+
+    def close(self) -> None:
+        if self.connection:
+            self.connection.close()
+            self.connection = None
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        token: str = "",
+        timeout: float = 15.0,
+        sink: Any = None,
+    ) -> tuple[int, dict[str, Any], float]:
+        """Status, JSON body, Retry-After. Whatever is asked may be asked twice."""
+        headers = {"Authorization": "Bearer " + token} if token else {}
+        if isinstance(body, dict):
+            headers["Content-Type"], body = "application/json", json.dumps(body).encode()
+        for _ in range(len(self.servers) + 1):
+            url, fresh = urlsplit(self.servers[self.at % len(self.servers)]), not self.connection
+            try:
+                if self.connection is None:
+                    kind = (
+                        http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+                    )
+                    self.connection = kind(url.hostname or "", url.port, timeout=GRACE)
+                    self.connection.connect()
+                self.connection.sock.settimeout(timeout)
+                if hasattr(body, "seek"):
+                    body.seek(0)
+                self.connection.request(method, url.path.rstrip("/") + "/api/v1/agent" + path, body, headers)
+                return self.read(self.connection.getresponse(), sink)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                self.close()
+                late = "timed out" in str(error)
+                self.at += fresh or late  # a kept connection may just have been too old
+                if late:
+                    break
+        return 0, {}, 0.0
+
+    def read(self, answer: http.client.HTTPResponse, sink: Any) -> tuple[int, dict[str, Any], float]:
+        if sink and answer.status == 200:
+            sink.seek(0)
+            sink.truncate()
+            shutil.copyfileobj(answer, sink, CHUNK)
+            sink.flush()
+            return 200, {}, 0.0
+        body, pause = answer.read(8 * MIB), answer.getheader("Retry-After", "")
+        if not answer.isclosed():
+            self.close()
+        wait = float(pause) if pause.isdigit() else 0.0
+        try:
+            return answer.status, dict(json.loads(body)), wait
+        except (ValueError, TypeError):
+            return (answer.status if answer.status != 200 else 0), {}, wait
+
+
+# --- the shell: performing ----------------------------------------------------------------------------------
+
+
+class Agent:
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.dir = options, os.path.abspath(options.dir)
+        self.spawning, self.stopping, self.turn = threading.Lock(), False, threading.Condition()
+        self.children: set[int] = set()  # waited for by threads of their own
+        self.kept: set[int] = set()  # the sessions that the boot script left behind
+        self.jobs: dict[str, Job] = {}
+        self.events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.roles: dict[str, queue.SimpleQueue[Any]] = {}
+        self.output, self.active, self.ticks, self.received = 0, 0, 0, 0
+        self.state = State()
+        self.do_arm(Arm(options.dead_man))
+        self.spawn(self.watch_time)  # before anything that could hang
+
+    def path(self, *names: str) -> str:
+        return os.path.join(self.dir, *names)
+
+    def log(self, text: str) -> None:
+        try:
+            sys.stderr.write(time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) + text + "\n")
+            sys.stderr.flush()
+        except (OSError, ValueError):  # nobody listens any more
+            pass
+
+    def spawn(self, work: Callable[..., Any], *given: Any) -> None:
+        threading.Thread(target=work, args=given, daemon=True).start()
+
+    # life and death
+
+    def do_arm(self, e: Arm) -> None:
+        with self.turn:
+            self.dead_at = time.monotonic() + e.seconds
+            self.turn.notify()
+
+    def watch_time(self) -> None:
+        with self.turn:
+            while self.dead_at > time.monotonic():
+                self.turn.wait(min(self.dead_at - time.monotonic(), 3600.0))
+        self.log("dead man: not renewed in time; ending everything")
+        try:
+            ending = threading.Thread(target=self.slay_all, daemon=True)
+            ending.start()
+            ending.join(15.0)
+        except RuntimeError:  # no more threads to be had
+            kill(self.children, signal.SIGKILL)
+        self.exit(1)
+
+    def exit(self, code: int) -> None:
+        try:
+            if self.options.poweroff:
+                subprocess.run(["/bin/sh", "-c", self.options.poweroff], timeout=60.0, check=False)
+        except (OSError, subprocess.SubprocessError) as error:
+            self.log(f"cannot power off: {error}")
+        if code and os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+        os._exit(code)
+
+    def slay_all(self) -> None:
+        with self.spawning:
+            self.stopping = True
+        self.slay(lambda: self.hunt("MUSTER_HOME=" + self.path("home"), os.getpid()))
+
+    def end(self, reason: str, code: int) -> None:
+        self.log("stopping: " + reason)
+        self.slay_all()
+        for name in ("work", "spool", "home"):
+            wipe(self.path(name))
+        self.exit(code)
+
+    def crash(self, *_: Any) -> None:
+        self.end("it crashed: " + traceback.format_exc(), 1)
+
+    def do_poweroff(self, e: PowerOff) -> None:
+        self.end(e.reason, 0)
+
+    def do_log(self, e: Log) -> None:
+        self.log(e.text)
+
+    def run(self) -> None:
+        os.makedirs(self.dir, mode=0o700, exist_ok=True)
+        try:
+            self.journal = Journal(self.path("journal"))
+        except BlockingIOError:
+            self.log("cannot start: another agent runs in " + self.dir)
+            os._exit(2)
+        threading.excepthook = self.crash
+        try:
+            self.prepare()
+            self.loop()
+        except BaseException:
+            self.crash()
+
+    def prepare(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda n, _: self.events.put(Signalled(signal.Signals(n).name)))
+        self.proof = proof_source(self.options)
+        try:
+            ctypes.CDLL(None).prctl(
+                36, 1, 0, 0, 0
+            )  # PR_SET_CHILD_SUBREAPER: orphans below us become our children
+        except AttributeError:
+            self.log("no subreaper here: daemons may escape")
+        self.slay_all()  # what an earlier life left
+        self.stopping = False
+        wipe(self.path("work"))
+        for name in ("work", "home", "spool", "bin"):
+            os.makedirs(self.path(name), mode=0o700, exist_ok=True)
+        wrapper, steps = self.path("bin", "muster-agent"), self.path("steps")
+        with open(wrapper, "w") as file:
+            file.write(f"#!/bin/sh\nexec '{sys.executable}' '{os.path.abspath(__file__)}' \"$@\"\n")
+        os.chmod(wrapper, 0o700)
+        if os.path.exists(steps):
+            os.unlink(steps)
+        os.mkfifo(steps, 0o600)
+        self.spawn(self.watch_steps, os.open(steps, os.O_RDWR))
+        for role in ("beat", "poll", "report", "upload", "bulk"):
+            self.roles[role] = queue.SimpleQueue()
+            self.spawn(self.talk, self.roles[role], Link(self.options.server))
+
+    def loop(self) -> None:
+        event: Any = Started(
+            secrets.token_urlsafe(24), secrets.token_hex(16), self.options.dead_man, *self.recall()
+        )
+        while True:
+            self.state, effects = step(self.state, event, time.monotonic(), random.random())
+            for effect in effects:
+                perform = getattr(self, "do_" + type(effect).__name__.lower())
+                self.spawn(perform, effect) if effect.slow else perform(effect)
+            try:
+                event = self.events.get(timeout=min(max(wake(self.state) - time.monotonic(), 0.0), 3600.0))
+                event = event() if callable(event) else event
+            except queue.Empty:
+                event = Tick()
+
+    def recall(self) -> tuple[frozenset[str], tuple[Command, ...]]:
+        """From the journal: all ids, and the commands whose end the server may not know."""
+        found = []
+        for key, entry in self.journal.entries.items():
+            if entry["phase"]:
+                job = self.jobs[key] = Job(self.path("spool", key))
+                found.append(Command(size=job.size, **entry))
+        return frozenset(self.journal.entries), tuple(found)
+
+    # talking
+
+    def do_send(self, e: Send) -> None:
+        role = "bulk" if e.what == "artifact" else "upload" if e.line[0] == "/" else e.line
+        self.roles["report" if role == "join" else role].put(e)
+
+    def talk(self, sends: Any, link: Link) -> None:
+        while True:
+            e = sends.get()
+            self.events.put(Answered(e.line, e.what, e.epoch, *self.ask(e, link)))
+
+    def ask(self, e: Send, link: Link) -> tuple[int, dict[str, Any], float]:
+        body: Any = e.body
+        if e.what == "join":
+            return link.call("POST", "/join", {**body, "proof": self.proof()})
+        if e.what == "beat":
+            return link.call("POST", "/beat", {"activity": self.activity()}, e.token, 10.0)
+        if e.what == "desired":
+            path = "/desired?known={known}&timeout={timeout}".format(**body)
+            return link.call("GET", path, None, e.token, body["timeout"] + 10)
+        if e.what == "report":
+            return link.call("POST", "/report", body, e.token)
+        path, job = f"/commands{e.line}/{e.what}", self.jobs[e.line[1:]]
+        if e.what == "artifact":
+            try:
+                with open(job.path + ".tgz", "rb") as file:
+                    return link.call("PUT", path, file, e.token, 60.0)
+            except OSError:  # wiped
+                return 404, {}, 0.0
+        if e.what == "output":
+            path, body = path + "?offset=%d" % body["offset"], os.pread(job.fd, CHUNK, body["offset"])
+        return link.call("POST", path, body, e.token, 30.0)
+
+    def activity(self) -> int:
+        """Grows with output, with the CPU time of all below us, with what the machine receives."""
+        self.reap()
+        procs, me, ticks, received = processes(), os.getpid(), int(sum(os.times()[2:4]) * 100), 0
+        ticks += sum(procs[pid].ticks for pid in below(procs, [me]) if pid != me)
+        try:
+            with open("/proc/net/dev") as file:
+                rows = [row.replace(":", " ").split() for row in file if ":" in row]
+            received = sum(int(row[1]) for row in rows if row[0] != "lo")
+        except OSError:
+            pass
+        gained = received - self.received
+        self.active += max(0, ticks - self.ticks) + (gained if gained > NOISE else 0)
+        self.ticks, self.received = ticks, received
+        return self.active + self.output
+
+    # processes
+
+    def reap(self) -> None:
+        """Orphans below us are ours to wait for; what was started here has a thread that does it."""
+        with self.spawning:
+            for pid, p in processes().items():
+                if p.parent == os.getpid() and p.state == "Z" and pid not in self.children:
+                    os.waitpid(pid, os.WNOHANG)
+
+    def hunt(self, marker: str, root: int, kept: Iterable[int] = ()) -> set[int]:
+        """All below `root`, in its group or session, or marked; without those below the `kept` sessions."""
+        procs = processes()
+        found = below(procs, [pid for pid, p in procs.items() if root in (pid, p.group, p.session)])
+        found -= below(procs, [pid for pid, p in procs.items() if p.session in kept])
+        found |= below(procs, [pid for pid in procs if marked(pid, marker)])
+        return {pid for pid in found if pid in procs and procs[pid].state not in "ZX" and pid != os.getpid()}
+
+    def slay(self, hunt: Callable[[], set[int]]) -> bool:
+        """Kill until nobody is found; whether that was reached."""
+        until = time.monotonic() + 10
+        while True:
+            left = hunt()
+            if not left or time.monotonic() > until:
+                return not left
+            kill(left, signal.SIGSTOP)  # so that none forks away meanwhile
+            kill(left, signal.SIGKILL)
+            time.sleep(0.01)
+            self.reap()
+
+    def execute(self, key: str, argv: list[str], env: dict[str, str], cwd: str, job: Job) -> tuple[int, int]:
+        """Run to the end of the main process, whoever else holds its output. Returns its code and that output."""
+        output, inlet = os.pipe()
+        bell, ring = os.pipe()
+        try:
+            with self.spawning:  # whoever stops a job sees its process, or none is started
+                if self.stopping or job.stop.is_set():
+                    raise InterruptedError
+                process = subprocess.Popen(
+                    argv, env=env, cwd=cwd, stdin=-3, stdout=inlet, stderr=inlet, start_new_session=True
+                )
+                job.pid = process.pid
+                self.children.add(job.pid)
+        except BaseException:
+            for fd in (output, bell, ring):
+                os.close(fd)
+            raise
+        finally:
+            os.close(inlet)
+
+        def wait() -> None:
+            process.wait()
+            os.close(ring)
+
+        def grew() -> Event:
+            job.noted = False
+            return CommandGrew(key, job.size)
+
+        self.spawn(wait)
+        poll, late, data = select.poll(), 0, b""
+        poll.register(output, select.POLLIN)
+        poll.register(bell, select.POLLIN)
+        while late <= MIB:  # a pipe holds no more of what it wrote before its end
+            ready = dict(poll.poll())
+            data = os.read(output, 65536) if output in ready else b""
+            job.append(data)
+            self.output += len(data)
+            if data and not job.noted:  # one event at a time, however fast it writes
+                job.noted = True
+                self.events.put(grew)
+            if bell in ready:
+                late += len(data) or OUTPUT_MAX
+            elif not data:
+                poll.unregister(output)
+        os.close(bell)
+        self.children.discard(job.pid)
+        return process.returncode, output
+
+    def drain(self, output: int) -> None:
+        """Daemons may write on; nobody reads it, and it hurts nobody."""
+        while os.read(output, 65536):
+            pass
+        os.close(output)
+
+    def env(self, home: str, given: dict[str, str], **more: str) -> dict[str, str]:
+        path = os.environ.get("PATH") or "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+        return {
+            "PATH": path,
+            "HOME": home,
+            "LANG": "C.UTF-8",
+            **given,
+            "MUSTER_HOME": self.path("home"),
+            **more,
+        }
+
+    # booting
+
+    def do_startboot(self, e: StartBoot) -> None:
+        script, home, job = self.path("boot"), self.path("home"), Job(self.path("log"))
+        try:
+            with open(os.open(script, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o700), "w") as file:
+                file.write(e.script)
+            env = self.env(home, e.env, MUSTER_NODE=e.node_id, MUSTER_STEPS=self.path("steps"))
+            env["PATH"] = self.path("bin:") + env["PATH"]
+            argv = [script] if e.script.startswith("#!") else ["/bin/sh", script]
+            code, output = self.execute("", argv, env, home, job)
+        except (OSError, ValueError) as error:
+            self.events.put(ScriptEnded(127, f"cannot start it: {error}"))
+            return
+        tail, procs = job.tail.decode(errors="replace"), processes()
+        self.kept = {procs[pid].session for pid in below(procs, [os.getpid()])} - {os.getsid(0)}
+        self.log(f"the boot script ended with {code}" + (code and ":\n" + tail or ""))
+        self.events.put(ScriptEnded(code, tail))
+        self.drain(output)
+
+    def watch_steps(self, fd: int) -> None:
+        rest = b""
+        while True:
+            *lines, rest = (rest[-TAIL:] + os.read(fd, TAIL)).split(b"\n")
+            for line in lines:
+                name = "".join(filter(str.isprintable, line.decode(errors="replace")))[:200]
+                self.log("step: " + name)
+                self.events.put(StepNamed(name))
+
+    # assignments
+
+    def do_attach(self, e: Attach) -> None:
+        try:
+            for name in (e.assignment, e.assignment + ".tmp"):
+                os.mkdir(self.path("work", name), 0o700)
+            self.events.put(Moved(e.assignment))
+        except OSError as error:
+            self.events.put(Moved("", f"cannot make the workspace: {error}"))
+
+    def do_detach(self, e: Detach) -> None:
+        """Jobs, processes and files of the assignment end. Without proof, this never ends."""
+        while not self.cleared(e.assignment):
+            self.log("cannot prove that nothing is left of " + e.assignment)
+            time.sleep(GRACE)
+        self.events.put(Moved(""))
+
+    def cleared(self, assignment: str) -> bool:
+        def left() -> set[int]:
+            return self.hunt("MUSTER_ASSIGNMENT=" + assignment, os.getpid(), self.kept)
+
+        jobs = [job for job in list(self.jobs.values()) if job.assignment == assignment]
+        with self.spawning:
+            for job in jobs:
+                job.stop.set()
+        gone = self.slay(left)
+        for job in jobs:
+            gone = job.over.wait(GRACE) and gone
+            job.drop()  # the descriptor stays until the server has all of it
+        for name in (assignment, assignment + ".tmp"):
+            gone = wipe(self.path("work", name)) and gone
+        return gone and not left()
+
+    # commands
+
+    def do_startcommand(self, e: StartCommand) -> None:
+        order, key, work = e.order, e.order["id"], self.path("work", e.assignment)
+        code, output, artifact = 126, -1, False
+        try:
+            job = self.jobs[key] = Job(self.path("spool", key), e.assignment)
+            self.journal.write(id=key, phase="lost")
+        except OSError as error:
+            self.log(f"cannot take command {key}: {error}")
+            self.events.put(CommandEnded(key, 126, None, 0))
+            return
+        try:
+            if order.get("archive"):
+                self.fetch(job, name(order["archive"]), work)
+            env = self.env(work, {"TMPDIR": work + ".tmp", **(order.get("env") or {})}, MUSTER_NODE=e.node_id)
+            env.update(MUSTER_RUN=e.run, MUSTER_ASSIGNMENT=e.assignment, MUSTER_COMMAND=key)
+            self.events.put(CommandStarted(key))
+            code, output = self.execute(key, order["argv"], env, work, job)
+            if job.stop.is_set():
+                self.slay(lambda: self.hunt("MUSTER_COMMAND=" + key, job.pid))
+            if order.get("collect"):
+                pack(job.path + ".tgz", work, order["collect"])
+                artifact = True
+        except InterruptedError:
+            code = -15
+        except (OSError, ValueError, TypeError, EOFError, tarfile.TarError) as error:
+            code = 127 if isinstance(error, FileNotFoundError) and output < 0 else code
+            job.say(f"cannot {'run it' if output < 0 else 'bring back the results'}: {error}")
+        how = (None, -code) if code < 0 else (code, None)
+        self.note(id=key, phase="exited", code=how[0], signal=how[1])
+        self.events.put(CommandEnded(key, *how, job.size, artifact))
+        job.over.set()
+        if output >= 0:
+            self.drain(output)
+
+    def note(self, **entry: Any) -> None:
+        try:
+            self.journal.write(**entry)
+        except OSError as error:
+            self.log(f"cannot journal: {error}")
+
+    def fetch(self, job: Job, archive: str, work: str) -> None:
+        link, tries = Link(self.options.server), 0
+        with open(job.path + ".tgz", "wb") as file:
+            while not job.stop.is_set():
+                status = link.call("GET", "/blobs/" + archive, None, self.state.token, sink=file)[0]
+                if status == 200:
+                    link.close()
+                    return unpack(file.name, work)
+                if 400 <= status < 500 and status not in (401, 408, 429):
+                    raise OSError(f"the server doesn't give archive {archive} ({status})")
+                job.stop.wait(backoff(tries, random.random()))
+                tries += 1
+        raise InterruptedError
+
+    def do_killcommand(self, e: KillCommand) -> None:
+        job = self.jobs[e.id]
+        with self.spawning:
+            job.stop.set()
+        if job.pid and not job.over.is_set():
+            pids = self.hunt("MUSTER_COMMAND=" + e.id, job.pid)
+            kill(pids, signal.SIGKILL if e.hard else signal.SIGTERM)
+
+    def do_forget(self, e: Forget) -> None:
+        job = self.jobs.pop(e.id, None)
+        if job:
+            job.drop()
+            os.close(job.fd)
+        self.note(id=e.id, phase="")
+
+
+# --- the command line ---------------------------------------------------------------------------------------
+
+
+def proof_source(options: argparse.Namespace) -> Callable[[], str]:
+    """What proves who this machine is, asked for at each join. A cloud's signed document gets its place here."""
+    with open(options.secret_fd, "rb") as file:  # and close it: no child sees the secret
+        secret = file.read(TAIL).decode().strip()
+    return lambda: str(options.proof_prefix) + secret
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="muster-agent")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    run = verbs.add_parser("run", help="join, and serve until told to stop")
+    run.add_argument("--server", action="append", required=True, metavar="URL", help="repeat for fail-over")
+    run.add_argument("--dir", required=True)
+    run.add_argument("--secret-fd", type=int, required=True, help="where to read the join secret")
+    run.add_argument("--proof-prefix", default="")
+    run.add_argument("--dead-man", type=float, default=1740.0, metavar="SECONDS")
+    run.add_argument("--poweroff", metavar="CMD", help="run last")
+    verbs.add_parser("step", help="name a step of the boot script").add_argument("name")
+    options = parser.parse_args()
+    if options.verb == "run":
+        Agent(options).run()
+    try:
+        with open(os.open(os.environ["MUSTER_STEPS"], os.O_WRONLY | os.O_NONBLOCK), "w") as file:
+            file.write(options.name + "\n")
+    except (KeyError, OSError) as error:
+        sys.exit(f"cannot name a step: {error!r}")
+
+
+if __name__ == "__main__":
+    main()
