@@ -135,6 +135,37 @@ async def test_a_node_that_failed_cannot_boot_into_an_operation_any_more(stage: 
 
 
 @staged
+async def test_a_node_that_cannot_attach_says_so_and_is_replaced_at_once(stage: Stage) -> None:
+    _, operation, node = await claimed(stage)
+    began = stage.now
+
+    await stage.enrolment.report(
+        node.id, Report(failed="no disk left", failed_assignment=assignment_of(node))
+    )
+
+    condemned = await stage.node(node.id)
+    assert (condemned.state, condemned.reason) == (NodeState.TERMINATING, Reason.ATTACH_FAILED)
+    assert (await stage.events(node.id, "condemn"))[0].detail == "no disk left"
+    operation = await stage.succeeded(operation)
+    assert node.id not in {member.node_id for member in operation.members}
+    assert stage.now - began < 5.0
+
+
+@pytest.mark.parametrize("stale", [None, AssignmentId("as-earlier")])
+@staged
+async def test_a_failure_to_attach_to_an_earlier_assignment_changes_nothing(
+    stage: Stage, stale: AssignmentId | None
+) -> None:
+    _, operation, node = await claimed(stage)
+
+    await stage.enrolment.report(node.id, Report(failed="no disk left", failed_assignment=stale))
+    assert await stage.node(node.id) == node
+
+    await stage.enrolment.report(node.id, Report(attached=assignment_of(node)))
+    await stage.succeeded(operation)
+
+
+@staged
 async def test_a_claimed_node_cannot_attach_after_its_time(stage: Stage) -> None:
     replica, operation, node = await claimed(stage)
     replica.life.kill()

@@ -51,6 +51,8 @@ class Report:
     """It holds nothing of this assignment any more: proven, or it never did."""
     failed: str | None = None
     """The boot, or the attempt to attach, failed for good, and how it ended."""
+    failed_assignment: AssignmentId | None = None
+    """What it could not attach to; None: it is the boot that failed."""
 
 
 class Enrolment:
@@ -181,7 +183,7 @@ class Enrolment:
             return nodes.attached(node, now=now, deadline_at=until)
         if report.detached is not None and report.detached == node.assignment_id:
             return await self._detach_news(node, now)
-        if report.failed is not None and self._awaits(node, node.assignment_id):
+        if report.failed is not None and self._awaits(node, report.failed_assignment):
             detail = report.failed[:DETAIL_MAX]
             return nodes.condemn(node, now=now, reason=Reason.ATTACH_FAILED, detail=detail)
         return None
@@ -190,7 +192,7 @@ class Enrolment:
         spec = await self._template_spec(node)
         if report.booted:
             return nodes.booted(node, now=now, deadline_at=now + deadlines.attach_timeout(spec))
-        if report.failed is not None:
+        if report.failed is not None and report.failed_assignment is None:
             return nodes.fail(
                 node,
                 now=now,
