@@ -1,10 +1,10 @@
 """Operations that end while nobody knows what came of their call."""
 
-from muster.domain.errors import Uncertain
+from muster.domain.errors import Refused, Uncertain
 from muster.domain.launch import LaunchState
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
-from tests.stage import Stage, hangs, loses_the_reply, loses_the_request, staged
+from tests.stage import Stage, hangs, loses_the_reply, loses_the_request, refuses, staged
 
 LOST = [loses_the_reply()] * 20
 
@@ -105,3 +105,24 @@ async def test_a_cancel_during_a_call_that_hangs_ends_soon_and_leaves_nothing(st
 
     assert stage.now - asked <= stage.cloud.call_timeout
     await stage.nothing_is_left()
+
+
+@staged
+async def test_a_repeat_that_is_refused_does_not_prove_that_the_first_call_made_nothing(stage: Stage) -> None:
+    """The lost call is carried out all the same, later than anybody waited for it."""
+    await stage.template(max_nodes=2)
+    stage.cloud.script(loses_the_request(), refuses(Refused("no more processors", Reason.QUOTA)))
+    replica = await stage.replica()
+    operation = await stage.ended(await replica.provision(2))
+    assert operation.verdict is not None
+    assert operation.verdict.reason is Reason.QUOTA
+    assert await stage.used() == 2
+    (launch,) = await stage.launches(operation.id)
+    installation = await stage.store.installation()
+
+    for _ in range(2):
+        stage.cloud.make(launch.token, installation.id)
+
+    await stage.nothing_is_left()
+    assert len(await stage.nodes(NodeState.TERMINATED)) == 2
+    assert stage.cloud.most == 2
