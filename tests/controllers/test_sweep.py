@@ -137,7 +137,7 @@ async def test_losing_the_race_for_a_node_makes_no_event(stage: Stage, state: St
     ambush = Ambush()
     sweep = Sweep(replace(stage.ports, store=watched_store(stage.store, ambush)), stage.settings)
     await stage.pass_time(node.deadline_at - stage.now + 1.0)
-    moved = nodes.extend(node, deadline_at=stage.now + 100.0, source="operator")
+    moved = nodes.extend(node, now=stage.now, deadline_at=stage.now + 100.0, source="operator")
 
     async def somebody_is_quicker() -> None:
         await stage.store.apply(moved)
@@ -189,4 +189,7 @@ async def test_nobody_judges_the_nodes_of_a_committed_operation_before_they_run(
     assert await stage.node(node.id) == node
 
     await stage.replica()
-    await stage.succeeded(operation)
+    operation = await stage.succeeded(operation)
+    assert operation.committed_at is not None
+    (late,) = await stage.of(operation.id)
+    assert late.deadline_at == operation.committed_at + 1800.0  # from the commit, not from the hand-over

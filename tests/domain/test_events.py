@@ -26,16 +26,16 @@ def fold(drafts: Sequence[Draft]) -> dict[str, Plain]:
 def _life() -> list[NodeChange]:
     """One node from its launch through the pool to its end."""
     later = NOW + 100
-    changes = [nodes.adopt(node(version=1))]
+    changes = [nodes.adopt(node(version=1), now=later)]
     writes: list[Callable[[Node], NodeChange]] = [
         lambda n: nodes.joined(n, boot_id="b", now=NOW),
         lambda n: nodes.booted(n, now=NOW + 1, deadline_at=later),
         lambda n: nodes.attached(n, now=NOW + 2, deadline_at=later),
         lambda n: nodes.hand_over(n, now=NOW + 3, deadline_at=later),
-        lambda n: nodes.extend(n, deadline_at=later + 1, source="operator", detail="asked"),
+        lambda n: nodes.extend(n, now=later, deadline_at=later + 1, source="operator", detail="asked"),
         lambda n: nodes.release(n, now=NOW + 4, deadline_at=later),
         lambda n: nodes.clean(n, now=NOW + 5, deadline_at=later),
-        nodes.drained,
+        lambda n: nodes.drained(n, now=later),
         lambda n: nodes.condemn(n, now=NOW + 6, reason=Reason.OPERATOR, detail="draining"),
         lambda n: nodes.confirm_gone(n, now=NOW + 7),
     ]

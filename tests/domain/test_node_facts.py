@@ -17,7 +17,8 @@ def test_a_fact_leaves_the_state_and_the_time_it_was_entered() -> None:
         nodes.joined(node(), boot_id="b", now=NOW),
         nodes.booted(node(), now=NOW, deadline_at=LATER),
         nodes.attached(node(NodeState.CLAIMED), now=NOW, deadline_at=LATER),
-        nodes.drained(node(NodeState.IDLE)),
+        nodes.drained(node(NodeState.IDLE), now=NOW),
+        nodes.commanded(node(NodeState.RUNNING), now=NOW),
     ]
     assert [change.name for change in changes] == list(Fact)
     for change in changes:
@@ -34,12 +35,12 @@ def test_a_fact_can_never_move_a_node(fact: Fact, state: NodeState) -> None:
     for other in NodeState:
         before, after = node(state), node(other)
         if state is other:
-            assert NodeChange(name=fact, before=before, after=after).after == after
+            assert NodeChange(name=fact, before=before, after=after, at=NOW).after == after
         else:
             with pytest.raises(IllegalTransition):
-                NodeChange(name=fact, before=before, after=after)
+                NodeChange(name=fact, before=before, after=after, at=NOW)
     with pytest.raises(IllegalTransition):
-        NodeChange(name=fact, before=None, after=node(state))
+        NodeChange(name=fact, before=None, after=node(state), at=NOW)
 
 
 def test_joining_records_the_boot_and_its_time() -> None:
@@ -113,4 +114,4 @@ def test_a_node_attaches_once_booted_and_once_assigned_and_only_once(fields: dic
 
 def test_draining_is_a_flag() -> None:
     before = node(NodeState.RUNNING)
-    assert nodes.drained(before).after == replace(before, version=before.version + 1, drain=True)
+    assert nodes.drained(before, now=NOW).after == replace(before, version=before.version + 1, drain=True)

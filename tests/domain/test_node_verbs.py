@@ -169,11 +169,11 @@ def test_the_detail_of_a_loss_is_part_of_the_change() -> None:
 @pytest.mark.parametrize("state", NodeState)
 def test_a_node_is_adopted_as_created_or_to_be_terminated(state: NodeState) -> None:
     if state in (NodeState.CREATED, NodeState.TERMINATING):
-        change = nodes.adopt(node(state))
+        change = nodes.adopt(node(state), now=NOW)
         assert (change.before, change.after, change.guard) == (None, node(state), None)
     else:
         with pytest.raises(IllegalTransition, match="no edge no record"):
-            nodes.adopt(node(state))
+            nodes.adopt(node(state), now=NOW)
 
 
 @pytest.mark.parametrize("state", NodeState)
@@ -181,9 +181,9 @@ def test_every_live_node_can_be_extended_and_no_other(state: NodeState) -> None:
     before = node(state, deadline_at=NOW)
     if state not in LIVE:
         with pytest.raises(IllegalTransition):
-            nodes.extend(before, deadline_at=LATER, source="operator")
+            nodes.extend(before, now=NOW, deadline_at=LATER, source="operator")
         return
-    change = nodes.extend(before, deadline_at=LATER, source="operator", detail="asked")
+    change = nodes.extend(before, now=NOW, deadline_at=LATER, source="operator", detail="asked")
     expected = replace(before, deadline_at=LATER, deadline_source="operator", version=before.version + 1)
     assert (change.name, change.after, change.detail) == (Verb.EXTEND, expected, "asked")
     assert change.guard is None
@@ -192,14 +192,14 @@ def test_every_live_node_can_be_extended_and_no_other(state: NodeState) -> None:
 @pytest.mark.parametrize("later", [-SMALLEST, 0.0])
 def test_a_deadline_is_never_moved_to_the_same_or_an_earlier_time(later: float) -> None:
     with pytest.raises(IllegalTransition, match="not later"):
-        nodes.extend(node(deadline_at=NOW), deadline_at=NOW + later, source="operator")
+        nodes.extend(node(deadline_at=NOW), now=NOW, deadline_at=NOW + later, source="operator")
 
 
 def test_the_least_later_deadline_is_an_extension() -> None:
-    extended = nodes.extend(node(deadline_at=NOW), deadline_at=NOW + SMALLEST, source="operator")
+    extended = nodes.extend(node(deadline_at=NOW), now=NOW, deadline_at=NOW + SMALLEST, source="operator")
     assert extended.after.deadline_at == NOW + SMALLEST
 
 
 def test_a_node_without_a_deadline_has_nothing_to_extend() -> None:
     with pytest.raises(IllegalTransition, match="not later"):
-        nodes.extend(node(NodeState.RUNNING, deadline_at=None), deadline_at=LATER, source="operator")
+        nodes.extend(node(NodeState.RUNNING, deadline_at=None), now=NOW, deadline_at=LATER, source="operator")

@@ -187,7 +187,7 @@ async def test_a_signal_that_lost_a_race_is_looked_at_again(stage: Stage) -> Non
     enrolment = Enrolment(ports, stage.settings)
 
     async def somebody_drains_it() -> None:
-        await stage.store.apply(nodes.drained(node))
+        await stage.store.apply(nodes.drained(node, now=stage.now))
 
     ambush.before("apply", somebody_drains_it)
     await enrolment.report(node.id, Report(attached=assignment_of(node)))

@@ -108,9 +108,9 @@ async def test_an_operation_that_leaves_the_queue_or_ends_makes_room(store: SqlS
 async def test_a_refused_write_and_a_beat_wake_nobody(store: SqlStore, heard: Heard) -> None:
     scene = Scene(store)
     (node,) = await scene.created(await scene.leased(), 1)
-    await store.apply(lifecycle.drained(node))
+    await store.apply(lifecycle.drained(node, now=5.0))
     heard.since()
     with pytest.raises(Conflict):
-        await store.apply(lifecycle.drained(node))
+        await store.apply(lifecycle.drained(node, now=5.0))
     await store.record_beats([])
     assert heard.since() == []

@@ -49,7 +49,7 @@ class Sweep:
             case Overdue(reason=reason):
                 return nodes.condemn(node, now=now, reason=reason, detail=_overrun(node, now))
             case float() as later:
-                return nodes.extend(node, deadline_at=later, source="operation")
+                return nodes.extend(node, now=now, deadline_at=later, source="operation")
 
     async def _operation(self, node: Node) -> Operation | None:
         if node.operation_id is None:

@@ -62,7 +62,7 @@ class PoolKeeper:
         )
         for node in plan.renew:
             until = now + template.spec.idle_timeout
-            await self._try(nodes.extend(node, deadline_at=until, source="min_idle"))
+            await self._try(nodes.extend(node, now=now, deadline_at=until, source="min_idle"))
         for node in plan.retire:
             await self._try(nodes.condemn(node, now=now, reason=Reason.RETIRED))
         if plan.refill and not self._resting(refill, now):

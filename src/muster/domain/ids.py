@@ -8,6 +8,7 @@ OperationId = NewType("OperationId", str)
 LaunchId = NewType("LaunchId", str)
 AssignmentId = NewType("AssignmentId", str)
 EventId = NewType("EventId", str)
+CommandId = NewType("CommandId", str)
 
 
 def launch_id(operation_id: OperationId, ordinal: int) -> LaunchId:

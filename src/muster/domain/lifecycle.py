@@ -40,6 +40,7 @@ class Fact(StrEnum):
     BOOTED = "booted"
     ATTACHED = "attached"
     DRAINED = "drained"
+    COMMANDED = "commanded"
 
 
 LIVE = (

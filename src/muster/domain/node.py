@@ -85,6 +85,8 @@ class NodeChange:
     name: Verb | Fact
     before: Node | None
     after: Node
+    at: float
+    """When it happens: the time of its event."""
     guard: OperationGuard | None = None
     detail: str = ""
 
@@ -98,8 +100,8 @@ class NodeChange:
             )
 
 
-def adopt(node: Node) -> NodeChange:
-    return NodeChange(name=Verb.ADOPT, before=None, after=node)
+def adopt(node: Node, *, now: float) -> NodeChange:
+    return NodeChange(name=Verb.ADOPT, before=None, after=node, at=now)
 
 
 def pool_in(node: Node, *, now: float, deadline_at: float) -> NodeChange:
@@ -143,11 +145,11 @@ def confirm_gone(node: Node, *, now: float) -> NodeChange:
     )
 
 
-def extend(node: Node, *, deadline_at: float, source: str, detail: str = "") -> NodeChange:
+def extend(node: Node, *, now: float, deadline_at: float, source: str, detail: str = "") -> NodeChange:
     if node.deadline_at is None or deadline_at <= node.deadline_at:
         raise IllegalTransition(f"cannot extend node {node.id}: {deadline_at} is not later")
     after = replace(node, version=node.version + 1, deadline_at=deadline_at, deadline_source=source)
-    return NodeChange(name=Verb.EXTEND, before=node, after=after, detail=detail)
+    return NodeChange(name=Verb.EXTEND, before=node, after=after, at=now, detail=detail)
 
 
 def joined(node: Node, *, boot_id: str, now: float) -> NodeChange:
@@ -155,7 +157,7 @@ def joined(node: Node, *, boot_id: str, now: float) -> NodeChange:
     again = node.boot_id == boot_id and node.joined_at is not None
     joined_at = node.joined_at if again else now
     after = replace(node, version=node.version + 1, boot_id=boot_id, joined_at=joined_at)
-    return NodeChange(name=Fact.JOINED, before=node, after=after)
+    return NodeChange(name=Fact.JOINED, before=node, after=after, at=now)
 
 
 def booted(node: Node, *, now: float, deadline_at: float | None) -> NodeChange:
@@ -168,7 +170,7 @@ def booted(node: Node, *, now: float, deadline_at: float | None) -> NodeChange:
         deadline_at=deadline_at,
         deadline_source="attach_timeout",
     )
-    return NodeChange(name=Fact.BOOTED, before=node, after=after)
+    return NodeChange(name=Fact.BOOTED, before=node, after=after, at=now)
 
 
 def attached(node: Node, *, now: float, deadline_at: float) -> NodeChange:
@@ -178,13 +180,20 @@ def attached(node: Node, *, now: float, deadline_at: float) -> NodeChange:
     after = replace(
         node, version=node.version + 1, attached_at=now, deadline_at=deadline_at, deadline_source="operation"
     )
-    return NodeChange(name=Fact.ATTACHED, before=node, after=after)
+    return NodeChange(name=Fact.ATTACHED, before=node, after=after, at=now)
 
 
-def drained(node: Node) -> NodeChange:
-    return NodeChange(
-        name=Fact.DRAINED, before=node, after=replace(node, version=node.version + 1, drain=True)
-    )
+def drained(node: Node, *, now: float) -> NodeChange:
+    after = replace(node, version=node.version + 1, drain=True)
+    return NodeChange(name=Fact.DRAINED, before=node, after=after, at=now)
+
+
+def commanded(node: Node, *, now: float) -> NodeChange:
+    """What it should do under its assignment changed: the version moves, so that the node looks."""
+    if node.assignment_id is None or node.state is not NodeState.RUNNING:
+        raise IllegalTransition(f"cannot command node {node.id}: it is {node.state}")
+    after = replace(node, version=node.version + 1)
+    return NodeChange(name=Fact.COMMANDED, before=node, after=after, at=now)
 
 
 _SOURCES = {
@@ -233,4 +242,4 @@ def _moved(
     guard = None
     if node.state in _BEFORE_COMMIT and node.operation_id is not None and verb is not Verb.POOL_IN:
         guard = OperationGuard(operation_id=node.operation_id, committed=False)
-    return NodeChange(name=verb, before=node, after=after, guard=guard, detail=detail)
+    return NodeChange(name=verb, before=node, after=after, at=now, guard=guard, detail=detail)

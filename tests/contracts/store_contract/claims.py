@@ -163,7 +163,7 @@ class ClaimContract:
         await scene.idle(1, seen_at=89.9)
         await scene.idle(1, deadline_at=100.0)
         (draining,) = await scene.idle(1)
-        await store.apply(lifecycle.drained(draining))
+        await store.apply(lifecycle.drained(draining, now=5.0))
         assert await store.count_claimable(DEMAND, seen_since=90.0, now=100.0) == 0
         assert list(await scene.claim(await scene.leased(), 9)) == []
         (at_limit,) = await scene.idle(1, seen_at=90.0, deadline_at=100.1)

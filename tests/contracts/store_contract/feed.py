@@ -65,8 +65,8 @@ class FeedContract:
     async def test_an_entity_has_a_feed_of_its_own(self, store: Store) -> None:
         scene = Scene(store)
         first, second = await scene.created(await scene.leased(), 2)
-        await store.apply(lifecycle.drained(first))
-        await store.apply(lifecycle.drained(second))
+        await store.apply(lifecycle.drained(first, now=5.0))
+        await store.apply(lifecycle.drained(second, now=5.0))
         events = await whole_feed(store, page=1, entity_id=second.id)
         assert [event.name for event in events] == ["adopt", "drained"]
 

@@ -33,7 +33,7 @@ class NodeContract:
     async def test_a_node_that_moved_since_it_was_read_is_not_written(self, store: Store) -> None:
         scene = Scene(store)
         (node,) = await scene.created(await scene.leased(), 1)
-        await store.apply(lifecycle.drained(node))
+        await store.apply(lifecycle.drained(node, now=5.0))
         with pytest.raises(Conflict):
             await store.apply(lifecycle.joined(node, boot_id="boot-1", now=5.0))
         assert [event.name for event in await whole_feed(store, entity_id=node.id)] == ["adopt", "drained"]
@@ -52,9 +52,9 @@ class NodeContract:
         operation, old = await scene.taken_over()
         (node,) = await scene.created(operation, 1)
         with pytest.raises(LeaseLost):
-            await store.apply(lifecycle.drained(node), fence=old)
+            await store.apply(lifecycle.drained(node, now=5.0), fence=old)
         assert await store.node(node.id) == node
-        assert (await store.apply(lifecycle.drained(node), fence=operation.fence)).drain
+        assert (await store.apply(lifecycle.drained(node, now=5.0), fence=operation.fence)).drain
 
     async def test_losing_a_node_makes_a_commit_that_saw_it_fail(self, store: Store) -> None:
         scene = Scene(store)
@@ -88,7 +88,7 @@ class NodeContract:
     async def test_a_node_is_never_adopted_by_a_plain_write(self, store: Store) -> None:
         scene = Scene(store)
         with pytest.raises(IllegalTransition):
-            await store.apply(lifecycle.adopt(scene.machine(None, state=NodeState.TERMINATING)))
+            await store.apply(lifecycle.adopt(scene.machine(None, state=NodeState.TERMINATING), now=5.0))
 
     async def test_a_node_that_is_gone_gives_its_room_back(self, store: Store) -> None:
         scene = Scene(store)

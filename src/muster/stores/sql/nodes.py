@@ -104,7 +104,7 @@ def apply(tx: Tx, change: NodeChange, *, fence: Fence | None) -> Node:
     if change.name is Verb.CONFIRM_GONE:
         counters.add(tx, after.template, -1)
         liveness.forget(tx, after.id)
-    _log(tx, change, at=_moment(after))
+    _log(tx, change)
     return after
 
 
@@ -114,7 +114,7 @@ def adopt(tx: Tx, node: Node, *, now: float) -> bool:
         return False
     if node.up:
         liveness.expect(tx, node.id)
-    _log(tx, lifecycle.adopt(node), at=now)
+    _log(tx, lifecycle.adopt(node, now=now))
     return True
 
 
@@ -130,13 +130,8 @@ def adopt_stray(tx: Tx, node: Node, *, now: float) -> Node | None:
     return node
 
 
-def _log(tx: Tx, change: NodeChange, *, at: float) -> None:
+def _log(tx: Tx, change: NodeChange) -> None:
     before = change.before.operation_id if change.before else None
     concerned = dict.fromkeys(each for each in (before, change.after.operation_id) if each is not None)
-    events.append(tx, drafts.of_node(change), at=at, operations=tuple(concerned))
+    events.append(tx, drafts.of_node(change), at=change.at, operations=tuple(concerned))
 
-
-def _moment(node: Node) -> float:
-    """When a change happened: the latest time that the record knows of."""
-    times = (node.entered_at, node.joined_at, node.booted_at, node.attached_at)
-    return max(time for time in times if time is not None)
