@@ -145,6 +145,13 @@ def test_the_defaults_of_a_template_are_those_of_the_design() -> None:
     assert (spec.resource_class, spec.runtime, spec.max_nodes) == ("large", Runtime.EXEC, 20)
 
 
+def test_a_provision_follows_its_template_and_does_not_queue_unless_told() -> None:
+    asked = ProvisionRequest(template="web", count=1, run="r")
+    assert (asked.owner, asked.queue_timeout) == ("default", 0.0)
+    followed = (asked.resource_class, asked.usage, asked.instance_types, asked.max_runtime, asked.timeout)
+    assert set(followed) == {None}
+
+
 def test_only_a_template_whose_nodes_never_serve_twice_does_not_pool() -> None:
     pools = {rule: TemplateSpec(name="web", provider="simulated", reuse=rule).pools for rule in Reuse}
     assert pools == {Reuse.NEVER: False, Reuse.SAME_OWNER: True, Reuse.ALWAYS: True}

@@ -93,6 +93,12 @@ def test_an_open_launch_holds_room_for_what_is_not_yet_recorded(state: LaunchSta
     assert asked.held == expected
 
 
+def test_a_new_launch_is_planned_and_has_called_nobody() -> None:
+    new = launch()
+    assert (new.state, new.version, new.calls, new.adopted) == (LaunchState.PLANNED, 1, 0, 0)
+    assert (new.called_at, new.closed_at, new.reason, new.message) == (None, None, None, "")
+
+
 def test_a_launch_that_was_never_called_cannot_surprise() -> None:
     assert not _may_surprise(launch(), NOW)
 

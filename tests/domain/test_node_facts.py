@@ -26,6 +26,7 @@ def test_a_fact_leaves_the_state_and_the_time_it_was_entered() -> None:
         assert change.after.state is change.before.state
         assert change.after.entered_at == change.before.entered_at
         assert change.after.version == change.before.version + 1
+        assert change.at == NOW
         assert change.guard is None
 
 
@@ -115,3 +116,15 @@ def test_a_node_attaches_once_booted_and_once_assigned_and_only_once(fields: dic
 def test_draining_is_a_flag() -> None:
     before = node(NodeState.RUNNING)
     assert nodes.drained(before, now=NOW).after == replace(before, version=before.version + 1, drain=True)
+
+
+@pytest.mark.parametrize("state", NodeState)
+def test_only_a_running_node_under_an_assignment_is_commanded(state: NodeState) -> None:
+    before = node(state, assignment_id="as-1")
+    if state is NodeState.RUNNING:
+        assert nodes.commanded(before, now=NOW).after == replace(before, version=before.version + 1)
+    else:
+        with pytest.raises(IllegalTransition, match=f"cannot command node node-1: it is {state}"):
+            nodes.commanded(before, now=NOW)
+    with pytest.raises(IllegalTransition, match="cannot command"):
+        nodes.commanded(node(state, assignment_id=None), now=NOW)

@@ -60,7 +60,7 @@ def test_a_move_counts_the_version_up_and_stamps_the_new_state(verb: Verb, state
     change = MOVES[verb][0](before)
     assert change.before == before
     assert change.after.version == before.version + 1
-    assert change.after.entered_at == NOW
+    assert change.after.entered_at == change.at == NOW
     final = verb in (Verb.CONDEMN, Verb.CONFIRM_GONE)
     assert change.after.deadline_at == (None if final else LATER)
 
@@ -171,6 +171,7 @@ def test_a_node_is_adopted_as_created_or_to_be_terminated(state: NodeState) -> N
     if state in (NodeState.CREATED, NodeState.TERMINATING):
         change = nodes.adopt(node(state), now=NOW)
         assert (change.before, change.after, change.guard) == (None, node(state), None)
+        assert change.at == NOW
     else:
         with pytest.raises(IllegalTransition, match="no edge no record"):
             nodes.adopt(node(state), now=NOW)
@@ -186,6 +187,7 @@ def test_every_live_node_can_be_extended_and_no_other(state: NodeState) -> None:
     change = nodes.extend(before, now=NOW, deadline_at=LATER, source="operator", detail="asked")
     expected = replace(before, deadline_at=LATER, deadline_source="operator", version=before.version + 1)
     assert (change.name, change.after, change.detail) == (Verb.EXTEND, expected, "asked")
+    assert change.at == NOW
     assert change.guard is None
 
 
