@@ -140,7 +140,7 @@ def test_what_is_decided_leaves_the_queue(step: Step) -> None:
 # --- the cancel and the commit compete ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", REQUESTS)
 @pytest.mark.parametrize("status", Status)
 @pytest.mark.parametrize("committed", [False, True])
 def test_only_what_is_unfinished_and_no_release_can_be_cancelled(
