@@ -3,6 +3,7 @@
 import asyncio
 
 from muster.controllers.auditor import Auditor
+from muster.controllers.commands import ForsakenCommands
 from muster.controllers.deadlines import Sweep
 from muster.controllers.duties import Duties, Duty
 from muster.controllers.launches import ForsakenLaunches
@@ -14,12 +15,15 @@ from muster.controllers.vanished import Vanished
 from muster.domain.operation import Kind
 from muster.domain.settings import Settings
 from muster.enrolment.enroller import Enrolment
+from muster.operations.commanding import Commander
 from muster.operations.desk import FrontDesk
 from muster.operations.driver import Driver
 from muster.operations.launching import Launcher
+from muster.operations.operating import OperatorDesk
 from muster.operations.provision import Provision
 from muster.operations.refill import Refill
 from muster.operations.release import Releasing
+from muster.operations.run import Running
 from muster.ports.bundle import Ports
 
 __all__ = ["ControlPlane", "Ports"]
@@ -32,6 +36,9 @@ class ControlPlane:
         settings = settings or Settings()
         launcher = Launcher(ports)
         provisions = Provision(ports, settings, launcher)
+        self.commander = Commander(ports)
+        self.operator = OperatorDesk(ports)
+        runs = Running(ports, settings, self.commander)
         self._driver = Driver(
             ports,
             settings,
@@ -40,9 +47,11 @@ class ControlPlane:
                 Kind.PROVISION: provisions,
                 Kind.RELEASE: Releasing(ports, settings),
                 Kind.REFILL: Refill(ports, settings, launcher),
+                Kind.RUN: runs,
             },
         )
         self.desk = FrontDesk(ports, settings, owner, self._driver, provisions)
+        runs.desk = self.desk
         self.enrolment = Enrolment(ports, settings)
         self._duties = Duties(
             ports,
@@ -51,6 +60,7 @@ class ControlPlane:
                 Duty(name="deadlines", every=10.0, work=Sweep(ports, settings)),
                 Duty(name="reaper", every=5.0, work=Reaper(ports, settings)),
                 Duty(name="launches", every=10.0, work=ForsakenLaunches(ports)),
+                Duty(name="commands", every=5.0, work=ForsakenCommands(ports)),
                 Duty(name="pool", every=10.0, work=PoolKeeper(ports, settings, self.desk)),
                 Duty(name="orphans", every=60.0, work=Orphans(ports, settings)),
                 Duty(name="vanished", every=60.0, work=Vanished(ports, settings)),

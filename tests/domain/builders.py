@@ -5,6 +5,7 @@ from typing import Any
 
 from hypothesis import settings
 
+from muster.domain.command import Execution
 from muster.domain.deadlines import Limits
 from muster.domain.ids import AssignmentId, LaunchId, NodeId, OperationId
 from muster.domain.launch import Launch, LaunchState
@@ -14,7 +15,7 @@ from muster.domain.operation import Kind, Operation, Status
 from muster.domain.progress import Progress
 from muster.domain.provisioning import Situation
 from muster.domain.reasons import Reason
-from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest
+from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest, RunRequest
 from muster.domain.template import Template, TemplateSpec, UsageClass
 
 NOW = 100_000.0
@@ -24,6 +25,10 @@ SMALLEST = 2.0**-16
 OPERATION = OperationId("op-1")
 REVISION = 3
 RELEASE = ReleaseRequest(operation_id=OPERATION)
+RUN = RunRequest(
+    provision=ProvisionRequest(template="web", count=2, run="run-1"),
+    execution=Execution(argv=("make", "test")),
+)
 REFILL = RefillRequest(template="web", revision=REVISION, count=2)
 
 modest = settings(max_examples=100, deadline=None, database=None)
@@ -127,7 +132,12 @@ def provision(**fields: Any) -> ProvisionRequest:
 
 def operation(**fields: Any) -> Operation:
     request = fields.get("request", provision())
-    kinds = {ProvisionRequest: Kind.PROVISION, ReleaseRequest: Kind.RELEASE, RefillRequest: Kind.REFILL}
+    kinds = {
+        ProvisionRequest: Kind.PROVISION,
+        ReleaseRequest: Kind.RELEASE,
+        RefillRequest: Kind.REFILL,
+        RunRequest: Kind.RUN,
+    }
     given: dict[str, Any] = {
         "id": OPERATION,
         "kind": kinds[type(request)],

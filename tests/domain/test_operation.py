@@ -20,7 +20,7 @@ from muster.domain.operation import (
 )
 from muster.domain.reasons import Reason
 from muster.domain.requests import Request
-from tests.domain.builders import NOW, REFILL, RELEASE, operation, progress, provision
+from tests.domain.builders import NOW, REFILL, RELEASE, RUN, operation, progress, provision
 
 VERDICT = Verdict(reason=Reason.CAPACITY, message="none left")
 MEMBERS = (Member(node_id=NodeId("node-1"), assignment_id=AssignmentId("as-1")),)
@@ -28,6 +28,7 @@ REQUESTS: dict[Kind, Request] = {
     Kind.PROVISION: provision(),
     Kind.RELEASE: RELEASE,
     Kind.REFILL: REFILL,
+    Kind.RUN: RUN,
 }
 Write = Callable[[Operation], OperationChange | None]
 WRITES: dict[Step, Write] = {

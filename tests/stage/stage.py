@@ -95,6 +95,8 @@ class Stage:
         self.provider = StageProvider(self.cloud)
         self.ports = Ports(
             store=store,
+            commands=store.commands,
+            access=store.access,
             clock=clock,
             ids=ids,
             wakeups=wakeups,

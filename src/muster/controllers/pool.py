@@ -65,7 +65,8 @@ class PoolKeeper:
             await self._try(nodes.extend(node, now=now, deadline_at=until, source="min_idle"))
         for node in plan.retire:
             await self._try(nodes.condemn(node, now=now, reason=Reason.RETIRED))
-        if plan.refill and not self._resting(refill, now):
+        paused = await self._ports.access.paused(template.name)
+        if plan.refill and not paused and not self._resting(refill, now):
             await self._refill(template, pool, plan.refill)
 
     async def _idle(self, template: Template, now: float) -> Sequence[Node]:

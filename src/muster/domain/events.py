@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from muster.domain import plain
+from muster.domain.command import Command
 from muster.domain.ids import EventId
 from muster.domain.launch import Launch
 from muster.domain.node import NodeChange
@@ -23,6 +24,7 @@ LEASE_FIELDS = ("lease_owner", "lease_until", "epoch", "version")
 
 class Entity(StrEnum):
     NODE = "node"
+    COMMAND = "command"
     LAUNCH = "launch"
     OPERATION = "operation"
     TEMPLATE = "template"
@@ -81,6 +83,20 @@ def of_operation(change: OperationChange) -> Draft:
 
 def of_submission(operation: Operation) -> Draft:
     return _operation("submitted", None, operation)
+
+
+def of_command(before: Command | None, after: Command) -> Draft:
+    """What is executed stays out: its environment is the caller's, and may hold secrets."""
+    changes = plain.changed(before, after)
+    changes.pop("execution", None)
+    return Draft(
+        entity=Entity.COMMAND,
+        entity_id=after.id,
+        version=after.version,
+        name=str(after.state),
+        changes=changes,
+        detail=after.detail,
+    )
 
 
 def of_template(template: Template) -> Draft:

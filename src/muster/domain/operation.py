@@ -19,6 +19,7 @@ class Kind(StrEnum):
     PROVISION = "provision"
     RELEASE = "release"
     REFILL = "refill"
+    RUN = "run"
 
 
 class Status(StrEnum):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from muster.domain import checks
+from muster.domain.command import Execution
 from muster.domain.errors import InvalidRequest
 from muster.domain.ids import AssignmentId, OperationId
 from muster.domain.template import RESOURCE_CLASSES, UsageClass
@@ -77,4 +78,12 @@ class RefillRequest:
         checks.whole("count", self.count, least=1, most=checks.COUNT_MAX)
 
 
-Request = ProvisionRequest | ReleaseRequest | RefillRequest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """Provision, execute the same on every node, give the nodes back."""
+
+    provision: ProvisionRequest
+    execution: Execution
+
+
+Request = ProvisionRequest | ReleaseRequest | RefillRequest | RunRequest

@@ -26,6 +26,12 @@ REFILL_STEPS = (
     ("booting", "Booting"),
     ("completed", "Pool refilled"),
 )
+RUN_STEPS = (
+    *PROVISION_STEPS[:4],
+    ("running", "Running the commands"),
+    ("releasing", "Giving the nodes back"),
+    ("completed", "Run completed"),
+)
 Steps = tuple[tuple[str, str], ...]
 
 

@@ -103,6 +103,10 @@ class TemplateSpec:
         checks.seconds("max_runtime", self.max_runtime)
         checks.seconds("idle_timeout", self.idle_timeout)
         checks.seconds("rescue_window", self.rescue_window, zero=True)
+        ceiling, deadline = self.max_provision_timeout, self.provision_timeout
+        if ceiling is not None and deadline is not None and ceiling < deadline:
+            rule = f"must not be below provision_timeout ({deadline:g})"
+            raise InvalidRequest("max_provision_timeout", ceiling, rule)
 
     @property
     def pools(self) -> bool:

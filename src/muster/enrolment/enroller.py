@@ -21,6 +21,7 @@ from muster.domain.releasing import after_detach
 from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
 from muster.domain.template import TemplateSpec
+from muster.enrolment.commands import CommandPost
 from muster.enrolment.heartbeats import Heartbeats
 from muster.ports.bundle import Ports
 from muster.ports.identity import Identity
@@ -60,6 +61,7 @@ class Enrolment:
         self._ports = ports
         self._store = ports.store
         self._limits = settings.limits
+        self.commands = CommandPost(ports)
         self.heartbeats = Heartbeats(ports.store, ports.clock, flush_every=settings.flush_every)
 
     # --- joining ----------------------------------------------------------------------------------

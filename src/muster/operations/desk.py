@@ -10,9 +10,10 @@ from muster.domain.deadlines import Deadline
 from muster.domain.errors import Ambiguous, InvalidRequest, NotFound
 from muster.domain.ids import OperationId
 from muster.domain.operation import Kind, Operation, Status
-from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest, Request
+from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest, Request, RunRequest
 from muster.domain.settings import Settings
 from muster.domain.showing import Why
+from muster.domain.template import Template
 from muster.operations.cancelling import request_cancel
 from muster.operations.driver import Driver
 from muster.operations.provision import Provision
@@ -34,17 +35,24 @@ class FrontDesk:
         self._provisions = provisions
 
     async def provision(self, request: ProvisionRequest, *, key: str | None = None) -> Operation:
+        template = await self._known_template(request)
+        deadline = self._provision_deadline(request, template)
+        return await self._submit(Kind.PROVISION, request, deadline, key=key, run=request.run)
+
+    async def _known_template(self, request: ProvisionRequest) -> Template:
         template = await self._store.template(request.template)
         if template.spec.provider not in self._ports.providers:
             rule = f"its provider {template.spec.provider} is not configured on this server"
             raise InvalidRequest("template", template.name, rule)
-        deadline = deadlines.for_provision(
+        return template
+
+    def _provision_deadline(self, request: ProvisionRequest, template: Template) -> Deadline:
+        return deadlines.for_provision(
             timeout=request.timeout,
             queue_timeout=request.queue_timeout,
             template=template.spec,
             limits=self._settings.limits,
         )
-        return await self._submit(Kind.PROVISION, request, deadline, key=key, run=request.run)
 
     async def release(self, request: ReleaseRequest, *, key: str | None = None) -> Operation:
         target = await self._store.operation(request.operation_id)
@@ -68,6 +76,15 @@ class FrontDesk:
         if len(found.items) > 1 and not latest:
             raise Ambiguous(run, tuple(operation.id for operation in found.items))
         return await self.release(ReleaseRequest(operation_id=found.items[0].id), key=key)
+
+    async def run(self, request: RunRequest, *, key: str | None = None) -> Operation:
+        """Provision, execute, give back. Its time covers the provision, the longest run and the release."""
+        template = await self._known_template(request.provision)
+        provision = self._provision_deadline(request.provision, template)
+        longest = request.provision.max_runtime or template.spec.max_runtime
+        seconds = provision.seconds + longest + self._settings.limits.launching
+        deadline = Deadline(seconds=seconds, source=provision.source)
+        return await self._submit(Kind.RUN, request, deadline, key=key, run=request.provision.run)
 
     async def refill(self, request: RefillRequest, pool: Pool) -> Operation:
         """For the pool controller: refused with Conflict if the pool's row moved since it was read."""
@@ -103,7 +120,7 @@ class FrontDesk:
             id=OperationId(self._ports.ids.new("op")),
             kind=kind,
             request=request,
-            template=None if isinstance(request, ReleaseRequest) else request.template,
+            template=_template(request),
             run=run,
             idempotency_key=key,
             created_at=now,
@@ -118,3 +135,13 @@ class FrontDesk:
         if made:
             self._driver.take(stored)
         return stored
+
+
+def _template(request: Request) -> str | None:
+    match request:
+        case ReleaseRequest():
+            return None
+        case RunRequest():
+            return request.provision.template
+        case _:
+            return request.template

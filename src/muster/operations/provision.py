@@ -107,6 +107,9 @@ class Provision:
     # --- acquiring --------------------------------------------------------------------------------
 
     async def _acquire(self, at: Situation, wanted: Acquire, tenure: Tenure) -> Next:
+        if await self._ports.access.paused(at.template.name):
+            await self._publish(at, tenure, keep_place=True)
+            return Next(at=min(at.now + self._settings.poll_every, at.operation.deadline_at), also=ROOM)
         if at.ahead:
             return await self._line_up(at, f"{at.ahead} older requests wait for room", tenure)
         kind = demand(at.request, at.template)

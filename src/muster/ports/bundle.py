@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
+from muster.ports.commands import CommandStore
 from muster.ports.identity import IdentityVerifier
 from muster.ports.ids import Ids
 from muster.ports.provider import NodeProvider
@@ -14,6 +16,8 @@ from muster.ports.wakeups import Wakeups
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     store: Store
+    commands: CommandStore
+    access: AccessStore
     clock: Clock
     ids: Ids
     wakeups: Wakeups

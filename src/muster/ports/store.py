@@ -252,6 +252,10 @@ class Store(Protocol):
         """Raises NotFound."""
         ...
 
+    async def operation_by_key(self, key: str) -> Operation | None:
+        """The operation that was submitted under an idempotency key."""
+        ...
+
     async def view(self, operation_id: OperationId) -> OperationView:
         """Raises NotFound."""
         ...

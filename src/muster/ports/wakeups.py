@@ -34,5 +34,9 @@ def operation_topic(operation_id: str) -> str:
     return f"operation/{operation_id}"
 
 
+def command_topic(command_id: str) -> str:
+    return f"command/{command_id}"
+
+
 def node_topic(node_id: str) -> str:
     return f"node/{node_id}"

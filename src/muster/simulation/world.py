@@ -160,6 +160,8 @@ class World:
         )
         ports = Ports(
             store=path.as_store(),
+            commands=self.store.commands,
+            access=self.store.access,
             clock=self.clock,
             ids=self._ids,
             wakeups=self._bus,

@@ -12,7 +12,7 @@ from muster.domain.ids import OperationId
 from muster.domain.launch import OPEN
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import ENDED, Status
-from muster.ports.wakeups import EVENTS, OPERATIONS, ROOM, Wakeups, node_topic, operation_topic
+from muster.ports.wakeups import EVENTS, OPERATIONS, ROOM, Wakeups, command_topic, node_topic, operation_topic
 
 _ROOMY = (NodeState.IDLE.value, NodeState.TERMINATED.value)
 _OPEN = tuple(state.value for state in OPEN)
@@ -55,6 +55,8 @@ def topics(written: Written) -> tuple[str, ...]:
         case Entity.OPERATION:
             found.append(operation_topic(draft.entity_id))
             found.extend(_of_operation(draft))
+        case Entity.COMMAND:
+            found.append(command_topic(draft.entity_id))
         case Entity.TEMPLATE | Entity.INSTALLATION:
             # A new revision or a higher cap may let something go on that waits for room.
             found.append(ROOM)

@@ -6,13 +6,14 @@ from itertools import count
 
 from muster.domain import launch as launches
 from muster.domain import node as lifecycle
+from muster.domain.command import Execution, Variable
 from muster.domain.ids import AssignmentId, NodeId, OperationId, launch_id
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
 from muster.domain.matching import Demand
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Fence, Kind, Operation
-from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest, Request
+from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest, Request, RunRequest
 from muster.domain.template import Reuse, UsageClass
 from muster.ports.store import Beat, Store
 
@@ -29,6 +30,10 @@ DEMAND = Demand(
 _REQUESTS: dict[Kind, Request] = {
     Kind.PROVISION: ProvisionRequest(template="web", count=2, run="run-1", owner="acme"),
     Kind.RELEASE: ReleaseRequest(operation_id=OperationId("op-0")),
+    Kind.RUN: RunRequest(
+        provision=ProvisionRequest(template="web", count=1, run="run-1"),
+        execution=Execution(argv=("make", "test"), env=(Variable(name="CI", value="1"),)),
+    ),
     Kind.REFILL: RefillRequest(template="web", revision=1, count=2),
 }
 

@@ -134,4 +134,3 @@ def _log(tx: Tx, change: NodeChange) -> None:
     before = change.before.operation_id if change.before else None
     concerned = dict.fromkeys(each for each in (before, change.after.operation_id) if each is not None)
     events.append(tx, drafts.of_node(change), at=change.at, operations=tuple(concerned))
-

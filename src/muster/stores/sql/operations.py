@@ -103,7 +103,7 @@ def page(
 
 
 def submit(tx: Tx, operation: Operation, *, pool: Pool | None) -> tuple[Operation, bool]:
-    first = _by_key(tx, operation.idempotency_key)
+    first = by_key(tx, operation.idempotency_key)
     if first is not None:
         if first.kind is not operation.kind or first.request != operation.request:
             raise IdempotencyMismatch(first.idempotency_key or "", first.id)
@@ -116,7 +116,7 @@ def submit(tx: Tx, operation: Operation, *, pool: Pool | None) -> tuple[Operatio
     return operation, True
 
 
-def _by_key(tx: Tx, key: str | None) -> Operation | None:
+def by_key(tx: Tx, key: str | None) -> Operation | None:
     if key is None:
         return None
     rows = tx.execute(_BY_KEY, {"key": key})

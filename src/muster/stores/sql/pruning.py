@@ -49,6 +49,7 @@ def prune(tx: Tx, *, before: float, limit: int) -> Pruned:
     _delete(tx, "launches", "id", launches)
     meant = _operations_being_released(tx)
     operations = [row[0] for row in tx.execute(_OPERATIONS, bounds) if row[0] not in meant]
+    _delete_commands(tx, operations)
     _delete(tx, "operations", "id", operations)
     return Pruned(
         nodes=len(nodes),
@@ -56,6 +57,17 @@ def prune(tx: Tx, *, before: float, limit: int) -> Pruned:
         operations=len(operations),
         events=_prune_events(tx, before=before, limit=limit),
     )
+
+
+def _delete_commands(tx: Tx, operations: list[str]) -> None:
+    """Commands and their output go with the provision that they ran on."""
+    for chunk in lists.in_chunks(operations):
+        bound = lists.bound("id", chunk)
+        meant = f"operation_id IN ({lists.marks('id', len(chunk))})"
+        tx.change(
+            f"DELETE FROM command_output WHERE command_id IN (SELECT id FROM commands WHERE {meant})", bound
+        )
+        tx.change(f"DELETE FROM commands WHERE {meant}", bound)
 
 
 def _operations_being_released(tx: Tx) -> frozenset[str]:

@@ -11,12 +11,14 @@ from enum import Enum
 from typing import Any, Generic, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from muster.domain import plain
+from muster.domain.access import ApiToken
+from muster.domain.command import Command, Execution
 from muster.domain.launch import Launch
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Member, Operation, Verdict
 from muster.domain.plain import Plain
 from muster.domain.progress import Progress
-from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest
+from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest, Request, RunRequest
 from muster.stores.sql.tx import Row, Value
 
 T = TypeVar("T")
@@ -96,10 +98,11 @@ class Codec(Generic[T]):
         return self._cls(**dict(zip(self.columns, values, strict=True)))
 
 
-_REQUESTS: dict[str, type[ProvisionRequest] | type[ReleaseRequest] | type[RefillRequest]] = {
+_REQUESTS: dict[str, type[Request]] = {
     Kind.PROVISION.value: ProvisionRequest,
     Kind.RELEASE.value: ReleaseRequest,
     Kind.REFILL.value: RefillRequest,
+    Kind.RUN.value: RunRequest,
 }
 
 
@@ -150,5 +153,9 @@ OPERATION: Codec[Operation] = _OperationCodec(
         "progress": lambda data: plain.from_plain(Progress, data),
     },
 )
+COMMAND: Codec[Command] = Codec(
+    Command, "commands", {"execution": lambda data: plain.from_plain(Execution, data)}
+)
+API_TOKEN: Codec[ApiToken] = Codec(ApiToken, "api_tokens")
 _KIND = OPERATION.columns.index("kind")
 _REQUEST = OPERATION.columns.index("request")

@@ -180,7 +180,60 @@ _INITIAL = (
     "CREATE INDEX events_entity ON events (entity_id, seq)",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (Migration(version=1, name="initial", statements=_INITIAL),)
+_COMMANDS = (
+    """
+    CREATE TABLE commands (
+        id TEXT NOT NULL PRIMARY KEY,
+        operation_id TEXT NOT NULL,
+        assignment_id TEXT NOT NULL,
+        node_id TEXT NOT NULL,
+        ordinal INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        run TEXT NOT NULL,
+        execution TEXT NOT NULL,
+        state TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        created_at REAL NOT NULL,
+        started_at REAL,
+        ended_at REAL,
+        cancel_requested_at REAL,
+        exit_code INTEGER,
+        signal INTEGER,
+        detail TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX commands_operation ON commands (operation_id, created_at, id)",
+    "CREATE INDEX commands_assignment ON commands (assignment_id, created_at, id) WHERE ended_at IS NULL",
+    "CREATE INDEX commands_unfinished ON commands (created_at, id) WHERE ended_at IS NULL",
+    "CREATE INDEX commands_age ON commands (created_at, id)",
+    # Output in chunks, each at the offset where it starts; they touch and never overlap.
+    """
+    CREATE TABLE command_output (
+        command_id TEXT NOT NULL,
+        start INTEGER NOT NULL,
+        data BLOB NOT NULL,
+        PRIMARY KEY (command_id, start)
+    )
+    """,
+    """
+    CREATE TABLE api_tokens (
+        id TEXT NOT NULL PRIMARY KEY,
+        name TEXT NOT NULL,
+        role TEXT NOT NULL,
+        created_at REAL NOT NULL,
+        expires_at REAL,
+        revoked_at REAL,
+        secret_hash TEXT NOT NULL
+    )
+    """,
+    "CREATE UNIQUE INDEX api_tokens_secret ON api_tokens (secret_hash)",
+    "CREATE TABLE pauses (template TEXT NOT NULL PRIMARY KEY, since REAL NOT NULL)",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(version=1, name="initial", statements=_INITIAL),
+    Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
+)
 LATEST = MIGRATIONS[-1].version
 
 

@@ -46,6 +46,8 @@ from muster.stores.sql import (
     sqlite,
     templates,
 )
+from muster.stores.sql.access import SqlAccess
+from muster.stores.sql.commands import SqlCommands
 from muster.stores.sql.engines import Engine, Inline, Threaded
 
 
@@ -97,6 +99,8 @@ class SqlStore:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.commands = SqlCommands(engine)
+        self.access = SqlAccess(engine)
 
     async def close(self) -> None:
         await self._engine.close()
@@ -228,6 +232,9 @@ class SqlStore:
 
     async def operation(self, operation_id: OperationId) -> Operation:
         return await self._engine.read(lambda tx: operations.get(tx, operation_id))
+
+    async def operation_by_key(self, key: str) -> Operation | None:
+        return await self._engine.read(lambda tx: operations.by_key(tx, key))
 
     async def view(self, operation_id: OperationId) -> OperationView:
         return await self._engine.read(lambda tx: operations.view(tx, operation_id))

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from muster.stores.announcing import Written
 
-Value = None | int | float | str
+Value = None | int | float | str | bytes
 Params = Mapping[str, Value]
 Row = tuple[Any, ...]
 

@@ -1,0 +1,38 @@
+"""Who may use the API: roles, and tokens that carry one. The secret itself is never stored, only its hash."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from muster.domain import checks
+
+
+class Role(StrEnum):
+    VIEWER = "viewer"
+    """Sees everything."""
+    OPERATOR = "operator"
+    """Also provisions, runs, releases, cancels, drains, extends, pauses."""
+    ADMIN = "admin"
+    """Also applies templates and limits, and makes tokens."""
+
+
+_RANK = {Role.VIEWER: 1, Role.OPERATOR: 2, Role.ADMIN: 3}
+
+
+def may(held: Role, needed: Role) -> bool:
+    return _RANK[held] >= _RANK[needed]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiToken:
+    id: str
+    name: str
+    role: Role
+    created_at: float
+    expires_at: float | None = None
+    revoked_at: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.text("name", self.name, longest=checks.NAME_MAX)
+
+    def valid(self, *, now: float) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

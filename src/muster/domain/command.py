@@ -1,0 +1,150 @@
+"""A command: one process execution on an assignment.
+
+pending → running → exited | lost. The agent journals a command's id before it starts it, so nothing
+starts twice; whoever can't know how a command ended says `lost`, never "failed". Output is kept beside the
+record, by offset, up to a stated cap.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from muster.domain import checks
+from muster.domain.errors import IllegalTransition, InvalidRequest
+from muster.domain.ids import AssignmentId, CommandId, NodeId, OperationId
+
+OUTPUT_CAP = 16 * 1024 * 1024
+"""Bytes of output kept per command; what comes after is dropped and marked as such."""
+ARGUMENTS_MAX = 1000
+ARGUMENT_MAX = 128 * 1024
+"""The kernel's own limit for one argument."""
+VARIABLES_MAX = 200
+
+
+class CommandState(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    EXITED = "exited"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """What to execute. The same for every node of a run, apart from what the node adds itself."""
+
+    argv: tuple[str, ...]
+    env: tuple[Variable, ...] = ()
+    timeout: float | None = None
+    archive: str | None = None
+    """A blob to unpack into the workspace first."""
+    collect: tuple[str, ...] = ()
+    """Paths in the workspace to bring back afterwards."""
+
+    def __post_init__(self) -> None:
+        checks.whole("argv", len(self.argv), least=1, most=ARGUMENTS_MAX)
+        for argument in self.argv:
+            if len(argument) > ARGUMENT_MAX or "\0" in argument:
+                raise InvalidRequest("argv", argument, f"must be text of at most {ARGUMENT_MAX} characters")
+        checks.whole("env", len(self.env), least=0, most=VARIABLES_MAX)
+        for variable in self.env:
+            if not variable.name.isidentifier() or len(variable.value) > ARGUMENT_MAX:
+                raise InvalidRequest(
+                    "env", variable.name, "must be a name like PATH with a value of bounded size"
+                )
+        if self.timeout is not None:
+            checks.seconds("timeout", self.timeout)
+        for path in self.collect:
+            checks.text("collect", path, longest=4096)
+            if path.startswith("/") or ".." in path.split("/"):
+                raise InvalidRequest("collect", path, "must be a path inside the workspace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    id: CommandId
+    operation_id: OperationId
+    """The provision whose node it runs on."""
+    assignment_id: AssignmentId
+    node_id: NodeId
+    ordinal: int
+    """Its place among the nodes of its run, from 0."""
+    count: int
+    run: str
+    execution: Execution
+    state: CommandState = CommandState.PENDING
+    version: int = 1
+    created_at: float
+    started_at: float | None = None
+    ended_at: float | None = None
+    cancel_requested_at: float | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    detail: str = ""
+
+    @property
+    def ended(self) -> bool:
+        return self.state in (CommandState.EXITED, CommandState.LOST)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What the process sees beside the node's own clean environment. Nothing of it is secret."""
+        given = {variable.name: variable.value for variable in self.execution.env}
+        return {
+            **given,
+            "MUSTER_RUN": self.run,
+            "MUSTER_NODE": self.node_id,
+            "MUSTER_INDEX": str(self.ordinal),
+            "MUSTER_COUNT": str(self.count),
+        }
+
+
+def started(command: Command, *, now: float) -> Command:
+    if command.state is not CommandState.PENDING:
+        raise IllegalTransition(f"cannot start command {command.id}: it is {command.state}")
+    return replace(command, state=CommandState.RUNNING, version=command.version + 1, started_at=now)
+
+
+def exited(command: Command, *, exit_code: int | None, signal: int | None, now: float) -> Command:
+    if command.ended:
+        raise IllegalTransition(f"cannot end command {command.id}: it is {command.state}")
+    return replace(
+        command,
+        state=CommandState.EXITED,
+        version=command.version + 1,
+        ended_at=now,
+        exit_code=exit_code,
+        signal=signal,
+    )
+
+
+def lost(command: Command, *, detail: str, now: float) -> Command:
+    if command.ended:
+        raise IllegalTransition(f"cannot lose command {command.id}: it is {command.state}")
+    return replace(command, state=CommandState.LOST, version=command.version + 1, ended_at=now, detail=detail)
+
+
+def cancel_requested(command: Command, *, now: float) -> Command | None:
+    """None: it has ended, or the wish is known."""
+    if command.ended or command.cancel_requested_at is not None:
+        return None
+    return replace(command, version=command.version + 1, cancel_requested_at=now)
+
+
+LOST_EXIT = 125
+"""What a lost command counts as where an exit code is needed."""
+SIGNAL_BASE = 128
+
+
+def exit_status(command: Command) -> int:
+    """As a shell would say it."""
+    if command.state is not CommandState.EXITED:
+        return LOST_EXIT
+    if command.signal is not None:
+        return SIGNAL_BASE + command.signal
+    return command.exit_code if command.exit_code is not None else LOST_EXIT

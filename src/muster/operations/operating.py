@@ -1,0 +1,84 @@
+"""What operators do by hand: end a node, drain it, give a run more time, pull and loosen the brakes."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from muster.domain import checks
+from muster.domain import node as nodes
+from muster.domain.errors import Conflict, InvalidRequest
+from muster.domain.ids import NodeId, OperationId
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node, NodeChange
+from muster.domain.operation import Kind
+from muster.domain.reasons import Reason
+from muster.ports.bundle import Ports
+
+TRIES = 20
+_OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
+
+
+class OperatorDesk:
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._store = ports.store
+
+    async def terminate(self, node_id: NodeId) -> Node:
+        """Condemn a node, whatever it does. One that is on its way out stays as it is."""
+
+        def change(node: Node, now: float) -> NodeChange | None:
+            if node.state in _OVER:
+                return None
+            return nodes.condemn(node, now=now, reason=Reason.OPERATOR)
+
+        return await self._guarded(node_id, change)
+
+    async def drain(self, node_id: NodeId) -> Node:
+        """Never claimed again; condemned once it is free."""
+
+        def change(node: Node, now: float) -> NodeChange | None:
+            return None if node.drain or node.state in _OVER else nodes.drained(node, now=now)
+
+        return await self._guarded(node_id, change)
+
+    async def extend(self, operation_id: OperationId, seconds: float) -> Sequence[Node]:
+        """Give the running nodes of a provision more time."""
+        checks.seconds("by", seconds)
+        view = await self._store.view(operation_id)
+        if view.operation.kind is not Kind.PROVISION:
+            raise InvalidRequest("operation_id", operation_id, "must be a provision")
+        running = [node for node in view.nodes if node.state is NodeState.RUNNING]
+        if not running:
+            raise InvalidRequest("operation_id", operation_id, "has no running nodes to give more time to")
+
+        def change(node: Node, now: float) -> NodeChange | None:
+            if node.state is not NodeState.RUNNING or node.deadline_at is None:
+                return None
+            return nodes.extend(node, now=now, deadline_at=node.deadline_at + seconds, source="operator")
+
+        return await asyncio.gather(*(self._guarded(node.id, change) for node in running))
+
+    async def pause(self, template: str | None) -> None:
+        """No new claims and launches of a template, or of all. What runs goes on."""
+        await self._brake(template, paused=True)
+
+    async def resume(self, template: str | None) -> None:
+        await self._brake(template, paused=False)
+
+    async def _brake(self, template: str | None, *, paused: bool) -> None:
+        if template is not None:
+            await self._store.template(template)
+        await self._ports.access.pause(template, paused=paused, now=self._ports.clock.now())
+
+    async def _guarded(self, node_id: NodeId, change: Callable[[Node, float], NodeChange | None]) -> Node:
+        for _ in range(TRIES):
+            node = await self._store.node(node_id)
+            wanted = change(node, self._ports.clock.now())
+            if wanted is None:
+                return node
+            try:
+                return await self._store.apply(wanted)
+            except Conflict:
+                continue
+        raise Conflict(
+            f"cannot change node {node_id}: it keeps changing, or its provision was just committed"
+        )

@@ -1,0 +1,189 @@
+"""A run: provision, execute on every node, give back; one operation that outlives whoever asked for it."""
+
+import asyncio
+
+from muster.domain import operation as operations
+from muster.domain import running, showing
+from muster.domain.errors import Gone, IllegalTransition, LeaseLost, NotCancellable
+from muster.domain.ids import CommandId
+from muster.domain.operation import Member, Operation, Status, Verdict
+from muster.domain.progress import Progress, percent
+from muster.domain.reasons import Reason
+from muster.domain.requests import ReleaseRequest, RunRequest
+from muster.domain.running import (
+    CancelProvision,
+    Execute,
+    Finish,
+    Situation,
+    SubmitProvision,
+    SubmitRelease,
+    Wait,
+)
+from muster.domain.settings import Settings
+from muster.operations.cancelling import request_cancel
+from muster.operations.commanding import Commander
+from muster.operations.desk import FrontDesk
+from muster.operations.tenure import Next, Tenure
+from muster.ports.bundle import Ports
+from muster.ports.wakeups import operation_topic
+
+
+class Running:
+    def __init__(self, ports: Ports, settings: Settings, commander: Commander) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._settings = settings
+        self._commander = commander
+        self.desk: FrontDesk | None = None
+        """Where its provision and release are submitted; set when the desk is built, which knows us too."""
+
+    async def advance(self, tenure: Tenure) -> Next | None:
+        operation = await self._store.operation(tenure.operation_id)
+        if operation.epoch != tenure.fence.epoch:
+            raise LeaseLost(f"operation {tenure.operation_id} was taken over")
+        if operation.ended:
+            return None
+        request = operation.request
+        if not isinstance(request, RunRequest):
+            raise IllegalTransition(f"operation {operation.id} is not a run")
+        at = await self._situation(operation)
+        match running.decide(at):
+            case SubmitProvision():
+                await self._desk.provision(request.provision, key=_provision_key(operation))
+            case CancelProvision():
+                await self._cancel(at)
+            case Execute(members=members):
+                await self._execute(at, request, members)
+            case SubmitRelease():
+                await self._release(at)
+            case Finish() as end:
+                await self._finish(end, at, tenure)
+                return None
+            case Wait():
+                await self._publish(at, tenure)
+                return self._later(at)
+        return Next(at=at.now)
+
+    @property
+    def _desk(self) -> FrontDesk:
+        if self.desk is None:
+            raise IllegalTransition("a run was driven before its desk was open")
+        return self.desk
+
+    async def _situation(self, operation: Operation) -> Situation:
+        provision = await self._store.operation_by_key(_provision_key(operation))
+        release = await self._store.operation_by_key(_release_key(operation))
+        commands = await self._ports.commands.of_operation(provision.id) if provision else ()
+        return Situation(
+            operation=operation,
+            provision=provision,
+            commands=[command for command in commands if command.id.startswith(f"{operation.id}.")],
+            release=release,
+            now=self._ports.clock.now(),
+        )
+
+    async def _cancel(self, at: Situation) -> None:
+        if at.provision is None:
+            return
+        try:
+            await request_cancel(self._store, at.provision.id, now=at.now)
+        except NotCancellable:
+            return  # its commit won: the release goes on from there
+
+    async def _execute(self, at: Situation, request: RunRequest, members: tuple[Member, ...]) -> None:
+        provision = at.provision
+        if provision is None:
+            return
+        try:
+            await asyncio.gather(
+                *(
+                    self._commander.start(
+                        provision,
+                        member,
+                        request.execution,
+                        command_id=CommandId(f"{at.operation.id}.{provision.members.index(member)}"),
+                    )
+                    for member in members
+                )
+            )
+        except Gone as gone:
+            verdict = Verdict(reason=Reason.MACHINE_GONE, message=str(gone))
+            fresh = await self._store.operation(at.operation.id)
+            if not fresh.ended:
+                await self._store.write_operation(operations.failing(fresh, verdict, now=at.now))
+
+    async def _release(self, at: Situation) -> None:
+        if at.provision is not None:
+            request = ReleaseRequest(operation_id=at.provision.id)
+            await self._desk.release(request, key=_release_key(at.operation))
+
+    async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:
+        progress: Progress | None = None
+        if end.status is Status.SUCCEEDED:
+            progress = showing.completed(showing.RUN_STEPS, end.result, ())
+        change = operations.ended(
+            at.operation,
+            end.status,
+            now=at.now,
+            progress=progress,
+            verdict=end.verdict,
+            result=end.result,
+        )
+        await self._store.write_operation(change, fence=tenure.fence)
+
+    async def _publish(self, at: Situation, tenure: Tenure) -> None:
+        progress = _progress(at)
+        shown = at.operation.progress
+        unchanged = shown is not None and (shown.step, shown.message, shown.parts) == (
+            progress.step,
+            progress.message,
+            progress.parts,
+        )
+        if unchanged or at.now < tenure.published_at + self._settings.publish_every:
+            return
+        tenure.published_at = at.now
+        change = operations.progressed(at.operation, progress, now=at.now)
+        await self._store.write_operation(change, fence=tenure.fence)
+
+    def _later(self, at: Situation) -> Next:
+        """Woken by whatever its present child does: the provision's topic also hears of its commands."""
+        child = at.release or at.provision
+        return Next(
+            at=min(at.now + self._settings.poll_every, max(at.operation.deadline_at, at.now + 1.0)),
+            also=None if child is None else operation_topic(child.id),
+        )
+
+
+def _provision_key(operation: Operation) -> str:
+    return f"{operation.id}/provision"
+
+
+def _release_key(operation: Operation) -> str:
+    return f"{operation.id}/release"
+
+
+def _progress(at: Situation) -> Progress:
+    """The child's progress as its own, shifted into the run's steps."""
+    if at.release is not None:
+        return showing.at_step(showing.RUN_STEPS, 6, message="giving the nodes back")
+    provision = at.provision
+    if provision is not None and provision.status is Status.SUCCEEDED:
+        done = sum(1 for command in at.commands if command.ended)
+        total = max(1, len(provision.members))
+        message = f"{done} of {total} commands have ended"
+        return showing.at_step(showing.RUN_STEPS, 5, fraction=done / total, message=message)
+    shown = provision.progress if provision is not None else None
+    if shown is None:
+        return showing.at_step(showing.RUN_STEPS, 1, message="asking for nodes")
+    step = min(shown.step, 4)
+    phase, label = showing.RUN_STEPS[step - 1]
+    inside = shown.percent / 100.0 * shown.total_steps - (shown.step - 1)
+    return Progress(
+        step=step,
+        total_steps=len(showing.RUN_STEPS),
+        phase=phase,
+        label=label,
+        message=shown.message,
+        percent=percent(step=step, total_steps=len(showing.RUN_STEPS), fraction=inside),
+        parts=shown.parts,
+    )

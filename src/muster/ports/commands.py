@@ -1,0 +1,62 @@
+"""Commands and their output: a shared, durable record of what was asked of nodes and what came back.
+
+The rules of the store port hold here too: time is a parameter, a write is one transaction with its event, a
+record that moved raises Conflict.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from muster.domain.command import Command
+from muster.domain.ids import AssignmentId, CommandId, OperationId
+from muster.domain.node import NodeChange
+from muster.ports.store import Cursor, Page
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """How much of a command's output is kept. `full`: the cap is reached, nothing more is taken."""
+
+    size: int
+    full: bool
+
+
+class CommandStore(Protocol):
+    async def start(self, command: Command, change: NodeChange) -> Command:
+        """Insert a pending command together with the change that tells its node. A command that is there
+        already is returned as it is. Raises Conflict if the node moved."""
+        ...
+
+    async def command(self, command_id: CommandId) -> Command:
+        """Raises NotFound."""
+        ...
+
+    async def of_operation(self, operation_id: OperationId) -> Sequence[Command]:
+        """All commands on the nodes of a provision, oldest first, at most 10,000."""
+        ...
+
+    async def unfinished(self, assignment_id: AssignmentId) -> Sequence[Command]:
+        """What the node of an assignment should be busy with, oldest first."""
+        ...
+
+    async def forsaken(self, *, limit: int) -> Sequence[Command]:
+        """Unfinished commands whose assignment is no longer held by their node, oldest first."""
+        ...
+
+    async def write(self, before: Command, after: Command, change: NodeChange | None = None) -> Command:
+        """The guarded write; with `change`, the node is told in the same transaction."""
+        ...
+
+    async def append_output(self, command_id: CommandId, *, offset: int, data: bytes) -> Kept:
+        """Keep output from `offset` on. What is kept already is skipped, a gap is refused with Conflict,
+        what goes past the cap is dropped. Idempotent. Raises NotFound."""
+        ...
+
+    async def output(self, command_id: CommandId, *, offset: int, limit: int) -> bytes:
+        """Up to `limit` bytes from `offset` on; empty at the end of what is kept so far."""
+        ...
+
+    async def commands(self, *, run: str | None, after: Cursor | None, limit: int) -> Page[Command]:
+        """Newest first."""
+        ...

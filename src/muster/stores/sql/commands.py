@@ -1,0 +1,162 @@
+"""Commands and their output, as the command port promises.
+
+Owns both tables. Output is kept in chunks by offset: appending what is there already changes nothing, and
+what goes past the cap is dropped, so that a repeated or reordered delivery can't grow it.
+"""
+
+from collections.abc import Sequence
+
+from muster.domain import events as drafts
+from muster.domain.command import OUTPUT_CAP, Command
+from muster.domain.errors import Conflict, NotFound
+from muster.domain.ids import AssignmentId, CommandId, OperationId
+from muster.domain.node import NodeChange
+from muster.ports.commands import Kept
+from muster.ports.store import Cursor, Page
+from muster.stores.sql import cursors, events, guards, nodes
+from muster.stores.sql.engines import Engine
+from muster.stores.sql.rows import COMMAND
+from muster.stores.sql.tx import Tx, Value
+
+_BY_ID = f"SELECT {COMMAND.select} FROM commands WHERE id = :id"
+OF_OPERATION = f"""
+    SELECT {COMMAND.select} FROM commands WHERE operation_id = :id ORDER BY created_at, id LIMIT 10000
+"""
+UNFINISHED = f"""
+    SELECT {COMMAND.select} FROM commands WHERE assignment_id = :id AND ended_at IS NULL
+    ORDER BY created_at, id LIMIT 1000
+"""
+FORSAKEN = f"""
+    SELECT {COMMAND.qualified("c")} FROM commands AS c
+    WHERE c.ended_at IS NULL AND NOT EXISTS (
+        SELECT 1 FROM nodes AS n WHERE n.id = c.node_id AND n.assignment_id = c.assignment_id
+        AND n.state IN ('running', 'releasing')
+    )
+    ORDER BY c.created_at, c.id LIMIT :limit
+"""
+_SIZE = """
+    SELECT start + length(data) FROM command_output WHERE command_id = :id ORDER BY start DESC LIMIT 1
+"""
+_KEEP = "INSERT INTO command_output (command_id, start, data) VALUES (:id, :start, :data)"
+READ = """
+    SELECT start, data FROM command_output WHERE command_id = :id AND start >= :first AND start < :end
+    ORDER BY start LIMIT 1000
+"""
+_FIRST = """
+    SELECT start FROM command_output WHERE command_id = :id AND start <= :offset ORDER BY start DESC LIMIT 1
+"""
+
+
+class SqlCommands:
+    """Implements muster.ports.commands.CommandStore; see there for what each verb promises."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def start(self, command: Command, change: NodeChange) -> Command:
+        return await self._engine.write(lambda tx: _start(tx, command, change))
+
+    async def command(self, command_id: CommandId) -> Command:
+        return await self._engine.read(lambda tx: _get(tx, command_id))
+
+    async def of_operation(self, operation_id: OperationId) -> Sequence[Command]:
+        return await self._engine.read(lambda tx: _all(tx, OF_OPERATION, {"id": operation_id}))
+
+    async def unfinished(self, assignment_id: AssignmentId) -> Sequence[Command]:
+        return await self._engine.read(lambda tx: _all(tx, UNFINISHED, {"id": assignment_id}))
+
+    async def forsaken(self, *, limit: int) -> Sequence[Command]:
+        return await self._engine.read(lambda tx: _all(tx, FORSAKEN, {"limit": limit}))
+
+    async def write(self, before: Command, after: Command, change: NodeChange | None = None) -> Command:
+        return await self._engine.write(lambda tx: _write(tx, before, after, change))
+
+    async def append_output(self, command_id: CommandId, *, offset: int, data: bytes) -> Kept:
+        return await self._engine.write(lambda tx: _append(tx, command_id, offset, data))
+
+    async def output(self, command_id: CommandId, *, offset: int, limit: int) -> bytes:
+        return await self._engine.read(lambda tx: _output(tx, command_id, offset, limit))
+
+    async def commands(self, *, run: str | None, after: Cursor | None, limit: int) -> Page[Command]:
+        return await self._engine.read(lambda tx: _page(tx, run=run, after=after, limit=limit))
+
+
+def _find(tx: Tx, command_id: CommandId) -> Command | None:
+    rows = tx.execute(_BY_ID, {"id": command_id})
+    return COMMAND.decode(rows[0]) if rows else None
+
+
+def _get(tx: Tx, command_id: CommandId) -> Command:
+    found = _find(tx, command_id)
+    if found is None:
+        raise NotFound("command", command_id)
+    return found
+
+
+def _all(tx: Tx, sql: str, params: dict[str, Value]) -> Sequence[Command]:
+    return [COMMAND.decode(row) for row in tx.execute(sql, params)]
+
+
+def _start(tx: Tx, command: Command, change: NodeChange) -> Command:
+    there = _find(tx, command.id)
+    if there is not None:
+        return there
+    nodes.apply(tx, change, fence=None)
+    tx.change(COMMAND.insert, COMMAND.params(command))
+    _log(tx, None, command, at=command.created_at)
+    return command
+
+
+def _write(tx: Tx, before: Command, after: Command, change: NodeChange | None) -> Command:
+    if change is not None:
+        nodes.apply(tx, change, fence=None)
+    guards.update(tx, COMMAND, before, after)
+    times = (after.created_at, after.started_at, after.cancel_requested_at, after.ended_at)
+    _log(tx, before, after, at=max(time for time in times if time is not None))
+    return after
+
+
+def _append(tx: Tx, command_id: CommandId, offset: int, data: bytes) -> Kept:
+    _get(tx, command_id)
+    rows = tx.execute(_SIZE, {"id": command_id})
+    size: int = rows[0][0] if rows else 0
+    if offset > size:
+        raise Conflict(f"cannot keep output of {command_id} from {offset} on: only {size} bytes came before")
+    fresh = data[size - offset : max(0, OUTPUT_CAP - offset)]
+    if fresh:
+        tx.change(_KEEP, {"id": command_id, "start": size, "data": fresh})
+        size += len(fresh)
+    return Kept(size=size, full=size >= OUTPUT_CAP)
+
+
+def _output(tx: Tx, command_id: CommandId, offset: int, limit: int) -> bytes:
+    _get(tx, command_id)
+    rows = tx.execute(_FIRST, {"id": command_id, "offset": offset})
+    if not rows:
+        return b""
+    first = rows[0][0]
+    chunks = tx.execute(READ, {"id": command_id, "first": first, "end": offset + limit})
+    return b"".join(bytes(data) for _, data in chunks)[offset - first :][:limit]
+
+
+def _page(tx: Tx, *, run: str | None, after: Cursor | None, limit: int) -> Page[Command]:
+    params: dict[str, Value] = {"limit": limit + 1, "run": run}
+    conditions = ["1 = 1"]
+    if run is not None:
+        conditions.append("run = :run")
+    if after is not None:
+        params["created_at"], params["id"] = cursors.decode("commands", after, float, str)
+        conditions.append("(created_at, id) < (:created_at, :id)")
+    sql = f"""
+        SELECT {COMMAND.select} FROM commands WHERE {" AND ".join(conditions)}
+        ORDER BY created_at DESC, id DESC LIMIT :limit
+    """
+    rows = tx.execute(sql, params)
+    items = tuple(COMMAND.decode(row) for row in rows[:limit])
+    more = len(rows) > limit
+    last = items[-1] if more else None
+    return Page(items=items, next=cursors.encode("commands", last.created_at, last.id) if last else None)
+
+
+def _log(tx: Tx, before: Command | None, after: Command, *, at: float) -> None:
+    events.append(tx, drafts.of_command(before, after), at=at, operations=(after.operation_id,))
