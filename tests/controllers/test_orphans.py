@@ -49,6 +49,23 @@ async def test_one_look_is_not_enough_however_old_the_machine(stage: Stage) -> N
 
 
 @staged
+async def test_a_late_machine_of_a_launch_closed_long_ago_is_looked_at_twice(stage: Stage) -> None:
+    await stage.template()
+    replica = await stage.replica()
+    operation = await stage.succeeded(await replica.provision(1))
+    replica.life.kill()
+    (launch,) = await stage.launches(operation.id)
+    await stage.pass_time(5000.0)
+    (machine,) = await stray(stage, token=launch.token)
+    orphans = Orphans(stage.ports, stage.settings)
+
+    await orphans.reconcile()
+    assert machine not in await recorded(stage)
+    await orphans.reconcile()
+    assert machine in await recorded(stage)
+
+
+@staged
 async def test_a_machine_that_was_missing_in_between_is_seen_for_the_first_time_again(stage: Stage) -> None:
     (machine,) = await stray(stage)
     orphans = Orphans(stage.ports, stage.settings)

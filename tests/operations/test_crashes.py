@@ -90,6 +90,16 @@ async def cancel(stage: Stage, first: Replica, second: Replica) -> None:
     assert len(stage.cloud.boxes) <= 3
 
 
+async def refill(stage: Stage, first: Replica, second: Replica) -> None:
+    await stage.template(rescue_window=0.0, min_idle=3)
+    await stage.count(3, NodeState.IDLE)
+    (operation,) = await stage.of_kind(Kind.REFILL)
+    await stage.succeeded(operation)
+    await everybody_is_awake(first, stage)
+    await stage.nothing_is_left(idle=3)
+    assert len(stage.cloud.boxes) == 3
+
+
 def moments(calls: list[str], blow: Blow) -> list[int]:
     """Where a blow can make a difference. Reads change nothing: a death before one is a death after it, and
     who wakes up before one reads what is true then."""
@@ -99,7 +109,7 @@ def moments(calls: list[str], blow: Blow) -> list[int]:
 
 
 @pytest.mark.parametrize("blow", [kill, stop_beyond_the_lease])
-@pytest.mark.parametrize("story", [gather, fail, give_back, cancel])
+@pytest.mark.parametrize("story", [gather, fail, give_back, cancel, refill])
 def test_a_blow_at_any_call_changes_no_outcome(story: Story, blow: Blow) -> None:
     calls = play(lambda stage: tell(stage, story, at=-1, blow=blow))
     assert len(moments(calls, blow)) > 5
@@ -114,8 +124,12 @@ def test_a_blow_at_any_call_changes_no_outcome(story: Story, blow: Blow) -> None
 
 async def tell(stage: Stage, story: Story, *, at: int, blow: Blow) -> list[str]:
     await stage.template(rescue_window=0.0)
-    await stage.warm(1)
-    first, second = await stage.replica(), await stage.replica()
+    if story is not refill:
+        await stage.warm(1)
+    first = await stage.replica()
+    if story is refill:
+        await stage.pass_time(10.0)  # so that this one holds the pool's duty
+    second = await stage.replica()
     first.ambush.lay(at, lambda: blow(stage, first))
     first.ambush.armed = story is not give_back
     await story(stage, first, second)

@@ -63,7 +63,7 @@ async def test_a_queued_request_holds_nothing(stage: Stage) -> None:
     (spare,) = await stage.warm(1)
 
     waiting = await queued(stage, replica, 2, "second", patience=60.0)
-    await stage.count(1, NodeState.IDLE)
+    await stage.count(1, NodeState.IDLE, within=5.0)
 
     assert await stage.of(waiting.id) == []
     assert (await stage.node(spare.id)).state is NodeState.IDLE

@@ -3,7 +3,7 @@ import pytest
 from muster.domain.errors import Ambiguous, InvalidRequest, NotFound
 from muster.domain.ids import AssignmentId, OperationId
 from muster.domain.lifecycle import NodeState
-from muster.domain.operation import Kind, Status
+from muster.domain.operation import Kind, Operation, Status
 from muster.domain.reasons import Reason
 from muster.enrolment.enroller import Report
 from tests.stage import NEVER_BOOTS, NEVER_DETACHES, Manner, Stage, staged
@@ -136,6 +136,28 @@ async def test_releasing_an_unfinished_provision_cancels_it(stage: Stage) -> Non
     assert (await stage.operation(operation.id)).status is Status.CANCELLED
     assert release.ended_at is not None
     await stage.nothing_is_left(idle=1)
+
+
+@staged
+async def test_a_release_that_comes_after_the_commit_goes_on_from_there(stage: Stage) -> None:
+    await stage.template()
+    await stage.warm(1)
+    replica, other = await stage.replica(), await stage.replica()
+    asked: list[Operation] = []
+
+    async def release_what_is_being_handed_over() -> None:
+        (operation,) = await stage.of_kind(Kind.PROVISION)
+        assert operation.committed and not operation.ended
+        asked.append(await other.release(operation.id))
+        await stage.pass_time(1.0)
+
+    replica.ambush.before("apply", release_what_is_being_handed_over)
+    provision = await stage.succeeded(await replica.provision(1))
+    await stage.succeeded(asked[0])
+
+    names = [event.name for event in await stage.events(provision.members[0].node_id)]
+    assert names[-4:] == ["attached", "hand_over", "release", "clean"]
+    assert await stage.events(provision.id, "cancel_requested") == []
 
 
 @staged

@@ -1,3 +1,4 @@
+from muster.domain import node as nodes
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
 from tests.stage import NEVER_ATTACHES, Manner, Stage, staged
@@ -99,3 +100,23 @@ async def test_one_failure_more_than_may_be_replaced_fails_the_provision(stage: 
     assert operation.verdict is not None
     assert operation.verdict.reason is Reason.BOOT_SCRIPT_FAILED
     await stage.nothing_is_left()
+
+
+@staged
+async def test_a_node_that_is_lost_at_the_very_moment_of_the_commit_is_not_handed_over(stage: Stage) -> None:
+    await stage.template()
+    (doomed, spare) = await stage.warm(2)
+    replica = await stage.replica()
+
+    async def lose_what_was_claimed() -> None:
+        (node,) = await stage.nodes(NodeState.CLAIMED)
+        assert node.attached
+        await stage.store.apply(nodes.condemn(node, now=stage.now, reason=Reason.MACHINE_GONE))
+
+    replica.ambush.before("write_operation", lose_what_was_claimed)
+    operation = await stage.succeeded(await replica.provision(1))
+
+    (lost,) = [node for node in await stage.nodes() if node.reason is Reason.MACHINE_GONE]
+    (member,) = operation.members
+    assert {lost.id, member.node_id} == {doomed.id, spare.id}
+    assert len(await stage.events(operation.id, "committed")) == 1

@@ -51,6 +51,7 @@ async def test_a_rollback_throws_away_what_its_template_would_not_use_again(stag
     operation = await stage.ended(await replica.provision(3))
 
     assert operation.status is Status.FAILED
+    assert await stage.events(name="release") == []
     await stage.nothing_is_left()
 
 
@@ -98,6 +99,8 @@ async def test_a_provision_that_outlives_its_deadline_is_rolled_back(stage: Stag
     assert operation.verdict.reason is Reason.DEADLINE_EXCEEDED
     assert "1 nodes to boot" in operation.verdict.message
     assert stage.now - began == pytest.approx(50.0, abs=1.0)
+    (cold,) = [node for node in await stage.nodes() if node.id != warm.id]
+    assert cold.state in (NodeState.TERMINATING, NodeState.TERMINATED)  # nobody waits for it to detach
     await stage.nothing_is_left(idle=1)
     assert (await stage.node(warm.id)).state is NodeState.IDLE
 
