@@ -15,7 +15,7 @@ from muster.domain.ids import AssignmentId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Operation, OperationChange, Status, Verdict
-from muster.domain.progress import Progress
+from muster.domain.progress import Progress, advanced
 from muster.domain.provisioning import (
     CANCELLED,
     Acquire,
@@ -156,6 +156,10 @@ class Provision:
         """No room now. Into the queue with empty hands, or give up."""
         held = (*at.held, *claimed)
         patient = at.now < at.operation.created_at + at.request.queue_timeout
+        largest = min(at.template.spec.max_nodes, (await self._store.installation()).max_nodes)
+        if at.request.count > largest:
+            # It would hold up everybody behind it for nothing.
+            patient, message = False, f"{at.request.count} nodes never fit under a cap of {largest}"
         if not patient or any(node.state is NodeState.CREATED for node in held):
             verdict = Verdict(reason=Reason.CAP_REACHED, message=message)
             await self._write(operations.failing(at.operation, verdict, now=at.now), tenure)
@@ -273,7 +277,10 @@ class Provision:
         return await self._store.write_operation(change, fence=tenure.fence)
 
 
-def _same(new: Progress, shown: Progress | None) -> bool:
+def _same(wanted: Progress, shown: Progress | None) -> bool:
+    """Whether a publish would show nothing new. What goes back (a replacement is created while others boot)
+    isn't shown; publishing it all the same would wake us by our own write, again and again."""
     if shown is None:
         return False
+    new = advanced(shown, wanted)
     return (new.step, new.message, new.parts) == (shown.step, shown.message, shown.parts)
