@@ -5,13 +5,15 @@ import logging
 from collections.abc import Callable
 
 from muster.simulation.invariants.broken import Broken
-from muster.simulation.loop import VirtualLoop
+from muster.simulation.loop import Deadlock, Livelock, VirtualLoop
 from muster.simulation.plan import FaultPlan, Level
 from muster.simulation.summary import Result, summarize
 from muster.simulation.world import Alarm, World
 
 HOURS = 0.25
 """Of trouble, per seed, unless somebody says otherwise."""
+TURNS = 20_000
+"""Of the loop at one instant: more than that is somebody who is woken by what he does himself."""
 
 
 def simulate(
@@ -40,10 +42,14 @@ def simulate(
     collected = gc.isenabled()
     gc.disable()
     loop = VirtualLoop()
+    loop.turns_per_instant = TURNS
+    broken: Broken | None
     try:
-        world, broken = loop.run_until_complete(_run(drawn, alarm, hours=hours, replicas=replicas))
-        virtual = loop.time()
+        broken = loop.run_until_complete(_run(drawn, alarm, hours=hours, replicas=replicas))
+    except (Deadlock, Livelock) as error:
+        broken = Broken("time_passes", str(error))
     finally:
+        virtual = loop.time()
         loop.close()
         if alarm.world is not None:
             alarm.world.close()
@@ -51,16 +57,18 @@ def simulate(
         logger.propagate, logger.level = before
         if collected:
             gc.enable()
+    if alarm.world is None:
+        raise RuntimeError("a run makes its world first")
     return summarize(
-        world, hours=hours, replicas=replicas, broken=broken, virtual=virtual, wall=wall() - started
+        alarm.world, hours=hours, replicas=replicas, broken=broken, virtual=virtual, wall=wall() - started
     )
 
 
-async def _run(plan: FaultPlan, alarm: Alarm, *, hours: float, replicas: int) -> tuple[World, Broken | None]:
+async def _run(plan: FaultPlan, alarm: Alarm, *, hours: float, replicas: int) -> Broken | None:
     world = World(plan, replicas=replicas)
     alarm.world = world
     try:
         await world.run(hours)
     except Broken as broken:
-        return world, broken
-    return world, world.judge.broken
+        return broken
+    return world.judge.broken
