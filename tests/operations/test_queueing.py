@@ -1,3 +1,5 @@
+import pytest
+
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Operation, Status
 from muster.domain.reasons import Reason
@@ -144,3 +146,25 @@ async def test_a_queue_survives_the_replica_that_led_it(stage: Stage) -> None:
 
     for waiting in order:
         await stage.succeeded(waiting)
+
+
+@pytest.mark.parametrize(("of_the_template", "over_all"), [(2, 10), (10, 2)])
+@staged
+async def test_a_request_that_can_never_fit_is_refused_instead_of_holding_up_the_queue(
+    stage: Stage, of_the_template: int, over_all: int
+) -> None:
+    await stage.template(max_nodes=of_the_template)
+    await stage.cap(over_all)
+    replica = await stage.replica()
+    first = await stage.succeeded(await replica.provision(2))
+    waiting = await queued(stage, replica, 1, "waiting")
+    began = stage.now
+
+    operation = await stage.ended(await replica.provision(3, run="too-large", queue_timeout=600.0))
+
+    assert stage.now - began < 1.0
+    assert operation.verdict is not None
+    assert operation.verdict.reason is Reason.CAP_REACHED
+    assert operation.verdict.message == "3 nodes never fit under a cap of 2"
+    await stage.succeeded(await replica.release(first.id))
+    await stage.succeeded(waiting)

@@ -11,6 +11,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Operation
 from muster.domain.showing import Why
 from tests.stage import (
+    FULL,
     NEVER_ATTACHES,
     Manner,
     Outcome,
@@ -169,4 +170,22 @@ async def test_a_slow_call_is_shown_while_it_lasts(stage: Stage) -> None:
     assert progress is not None
     assert progress.phase == "creating"
     assert progress.message == "waiting for cloud to answer for 2 nodes"
+    await stage.succeeded(operation)
+
+
+@staged
+async def test_a_replacement_that_waits_for_the_provider_is_published_once(stage: Stage) -> None:
+    """Its step is an earlier one than what is shown already, so the next look must not find it new again."""
+    await stage.template(replacements=1)
+    stage.agents.script(Manner(boot=10.0, fails="exit 1"), Manner(boot=200.0))
+    stage.cloud.script(FULL, refuses(Throttled("slow down", 60.0)))
+    replica = await stage.replica()
+    operation = await replica.provision(2)
+    await stage.pass_time(40.0)
+
+    progress = (await stage.operation(operation.id)).progress
+    assert progress is not None
+    assert progress.phase == "booting"
+    assert progress.message == "waiting for cloud to answer for 1 nodes"
+    assert len(await stage.events(operation.id, "progressed")) <= 6
     await stage.succeeded(operation)
