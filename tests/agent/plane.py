@@ -54,7 +54,12 @@ class Plane:
 
     def tell(self, directive: str, **more: Any) -> None:
         def change() -> None:
-            self.desired = {**self.desired, "version": self.desired["version"] + 1, "directive": directive, **more}
+            self.desired = {
+                **self.desired,
+                "version": self.desired["version"] + 1,
+                "directive": directive,
+                **more,
+            }
 
         self.heard(change)
 
@@ -71,7 +76,9 @@ class Plane:
         self.tell("attach", commands=[*rest, order])
 
     def cancel(self, key: str) -> None:
-        orders = [{**order, "cancel": order["cancel"] or order["id"] == key} for order in self.desired["commands"]]
+        orders = [
+            {**order, "cancel": order["cancel"] or order["id"] == key} for order in self.desired["commands"]
+        ]
         self.tell("attach", commands=orders)
 
     def ended(self, key: str) -> dict[str, Any]:
@@ -148,7 +155,7 @@ class Handler(BaseHTTPRequestHandler):
         if path.startswith("/blobs/"):
             blob = plane.blobs.get(path[7:])
             return self.answer(200, blob) if blob is not None else self.answer(404, {})
-        return self.of_command(plane, *path.split("/")[2:], query)
+        return self.of_command(plane, path.split("/")[2], path.split("/")[3], query)
 
     def join(self, plane: Plane) -> None:
         def joined() -> None:

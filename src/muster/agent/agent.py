@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""The Muster agent: joins a machine to its control plane, boots it, does what the desired state says.
+"""The Muster agent, for Python 3.8 or later: a pure step function, (state, event) → (state, effects), and a shell.
 
-First a pure step function, (state, event) → (state, effects): no I/O, clock, chance or threads. Then the shell that
-performs the effects. Refuses to start a command twice and to report what it hasn't proven. Python ≥ 3.8, stdlib only.
+Refuses to start a command twice and to report what isn't proven.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ import json
 import os
 import queue
 import random
-import re
-import secrets
 import select
 import shutil
 import signal
@@ -32,18 +29,14 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 POLL = 25  # seconds that the server may hold a long poll
-GRACE = 5.0  # from SIGTERM to SIGKILL; until something that should have worked is tried again
+GRACE = 5.0  # from SIGTERM to SIGKILL
 MIB = 1 << 20
 OUTPUT_MAX = 64 * MIB  # kept per command
 CUT = b"\n[muster-agent: output beyond 64 MiB is discarded]\n"
 CHUNK = MIB // 4
-BULK_MAX = 512 * MIB  # unpacked from an archive, or collected
+BULK_MAX = 512 * MIB
 TAIL = 4096
-NOISE = 65536  # bytes received between two beats that prove nothing: our own talk, broadcasts
-NAME = re.compile(r"\w[\w.:-]{0,199}")  # an id that becomes part of a path
-
-
-# --- the core: facts ----------------------------------------------------------------------------------------
+NOISE = 65536  # bytes received per beat: our own talk
 
 
 @dataclass(frozen=True)
@@ -58,7 +51,7 @@ class Desired:
 
 @dataclass(frozen=True)
 class Line:
-    """A conversation with the server: one request at a time, the next not before `due`."""
+    """One request at a time, the next not before `due`."""
 
     busy: bool = False
     tries: int = 0
@@ -69,13 +62,13 @@ class Line:
 @dataclass(frozen=True)
 class Command:
     id: str
-    phase: str = ""  # running, exited, lost
+    phase: str = ""
     code: int | None = None
     signal: int | None = None
     size: int = 0  # of its output
     sent: int = 0  # of it
-    full: bool = False  # the server takes no more
-    artifact: bool = False  # to be sent
+    full: bool = False
+    artifact: bool = False
     told: str = ""  # the phase that the server knows
     timeout: float | None = None
     kill_at: float | None = None
@@ -93,7 +86,7 @@ class State:
     dead_man: float = 0.0
     dead_at: float = 0.0
     over: str = ""  # why it stopped
-    epoch: int = 0  # counts joins; answers from before the last one mean nothing
+    epoch: int = 0  # counts joins; answers to an earlier one are void
     joined: bool = False
     node_id: str = ""
     token: str = ""
@@ -101,15 +94,15 @@ class State:
     boot: str = ""  # running, done, failed
     failure: str = ""
     boot_told: bool = False
-    steps: tuple[str, ...] = ()  # to be told
+    steps: tuple[str, ...] = ()
     desired: Desired = Desired()
     behind: int = -1  # the version that a beat heard of
     attached: str = ""
     attached_told: str = ""
     moving: bool = False
     lines: dict[str, Line] = field(default_factory=dict)
-    commands: dict[str, Command] = field(default_factory=dict)  # until the server knows their end
-    seen: frozenset[str] = frozenset()  # every command ever taken
+    commands: dict[str, Command] = field(default_factory=dict)
+    seen: frozenset[str] = frozenset()
 
 
 class Event:
@@ -121,7 +114,6 @@ class Started(Event):
     key: str
     boot_id: str
     dead_man: float
-    seen: frozenset[str] = frozenset()
     commands: tuple[Command, ...] = ()  # of an earlier life
 
 
@@ -160,30 +152,20 @@ class ScriptEnded(Event):
 
 @dataclass(frozen=True)
 class Moved(Event):
-    """Attached to this assignment, or detached, proven: to none."""
+    """Attached to this, or detached: to none."""
 
     assignment: str
     error: str = ""
 
 
 @dataclass(frozen=True)
-class CommandStarted(Event):
+class CommandIs(Event):
     id: str
-
-
-@dataclass(frozen=True)
-class CommandGrew(Event):
-    id: str
-    size: int
-
-
-@dataclass(frozen=True)
-class CommandEnded(Event):
-    id: str
-    code: int | None
-    signal: int | None
-    size: int
+    phase: str
+    size: int = 0
     artifact: bool = False
+    code: int | None = None
+    signal: int | None = None
 
 
 class Effect:
@@ -192,7 +174,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Send(Effect):
-    """`what`: join, beat, desired, report; or output, state, artifact of a command, on the line /ID."""
+    """`what`: join, beat, desired, report; output, state, artifact on the line /ID of a command."""
 
     line: str
     what: str
@@ -205,7 +187,6 @@ class Send(Effect):
 class StartBoot(Effect):
     script: str
     env: dict[str, str]
-    node_id: str
     slow = True
 
 
@@ -226,7 +207,6 @@ class StartCommand(Effect):
     order: dict[str, Any]
     assignment: str
     run: str
-    node_id: str
     slow = True
 
 
@@ -239,15 +219,11 @@ class KillCommand(Effect):
 
 @dataclass(frozen=True)
 class Forget(Effect):
-    """The server has all of this command."""
-
     id: str
 
 
 @dataclass(frozen=True)
 class Arm(Effect):
-    """Renew the dead man's switch."""
-
     seconds: float
 
 
@@ -261,14 +237,12 @@ class PowerOff(Effect):
     reason: str
 
 
-# --- the core: deciding -------------------------------------------------------------------------------------
-
-
 def step(state: State, event: Event, now: float, chance: float) -> tuple[State, list[Effect]]:
-    """`now` is monotonic; `chance`, from 0 to 1, spreads retries."""
+    """`chance` is from 0 to 1."""
     turn = Turn(state, now, chance)
     if not state.over:
-        getattr(turn, "on_" + type(event).__name__.lower())(event)
+        if not isinstance(event, Tick):
+            getattr(turn, "on_" + type(event).__name__.lower())(event)
         turn.advance()
     return turn.s, turn.out
 
@@ -281,7 +255,7 @@ def wake(s: State) -> float:
 
 
 def wants(s: State) -> list[tuple[str, str, dict[str, Any]]]:
-    """What the server should be told and asked, by line. Derived from facts, so repeated until it knows."""
+    """What to send, derived from facts: repeated until known."""
     if not s.joined:
         return [("join", "join", {"key": s.key, "boot_id": s.boot_id})]
     known, fact = {"known": s.desired.version}, news(s)
@@ -291,9 +265,9 @@ def wants(s: State) -> list[tuple[str, str, dict[str, Any]]]:
     ]
     if fact:
         found.append(("report", "report", fact))
-    elif s.behind > s.desired.version:  # a beat heard of it first: the poll may hang
+    elif s.behind > s.desired.version:  # the poll may hang
         found.append(("report", "desired", {**known, "timeout": 0}))
-    for c in s.commands.values():  # output before the end, so that an end means all is there
+    for c in s.commands.values():  # all output before the end
         if c.phase == "running" and not c.told:
             found.append(("/" + c.id, "state", {"state": c.phase}))
         elif c.sent < c.size and not c.full:
@@ -307,7 +281,6 @@ def wants(s: State) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def news(s: State) -> dict[str, Any]:
-    """The fact to report."""
     d = s.desired
     if s.steps:
         return {"phase": "boot_script", **({"step": s.steps[0]} if s.steps[0] else {})}
@@ -325,8 +298,8 @@ def backoff(tries: int, chance: float) -> float:
 
 
 def name(value: Any) -> str:
-    if not NAME.fullmatch(value):
-        raise ValueError(f"not an id: {value!r}")
+    if "/" in value or value[0] == ".":
+        raise ValueError(value)
     return str(value)
 
 
@@ -342,8 +315,6 @@ def read_desired(body: Any) -> Desired:
 
 
 class Turn:
-    """One step under way."""
-
     def __init__(self, s: State, now: float, chance: float) -> None:
         self.s, self.now, self.chance = s, now, chance
         self.out: list[Effect] = []
@@ -354,22 +325,18 @@ class Turn:
     def line(self, name: str, *given: Any) -> None:
         self.put(lines={**self.s.lines, name: Line(*given)})
 
-    def command(self, key: str, **changes: Any) -> None:
-        c = self.s.commands.get(key)
-        if c and not (c.ended and "phase" in changes):
-            self.put(commands={**self.s.commands, key: replace(c, **changes)})
+    def command(self, id: str, **changes: Any) -> None:
+        self.put(commands={**self.s.commands, id: replace(self.s.commands[id], **changes)})
 
     def end(self, reason: str) -> None:
         self.put(over=reason)
         self.out.append(PowerOff(reason))
 
     def on_started(self, e: Started) -> None:
-        known = {c.id: c for c in e.commands}
         self.put(key=e.key, boot_id=e.boot_id, dead_man=e.dead_man, dead_at=self.now + e.dead_man)
-        self.put(seen=e.seen.union(known), commands=known)
-
-    def on_tick(self, e: Tick) -> None:
-        pass
+        self.put(
+            seen=frozenset(c.id for c in e.commands), commands={c.id: c for c in e.commands if not c.told}
+        )
 
     def on_signalled(self, e: Signalled) -> None:
         self.end("got " + e.name)
@@ -383,31 +350,26 @@ class Turn:
         if e.code:
             how = f"was killed by signal {-e.code}" if e.code < 0 else f"ended with {e.code}"
             self.put(boot="failed", failure=f"the boot script {how}\n{e.tail}")
+            self.out.append(Log(self.s.failure))
 
     def on_moved(self, e: Moved) -> None:
         self.put(moving=False, attached=e.assignment, attached_told="")
-        if e.error:  # a machine that can't make a directory is fit for nothing
+        if e.error:
             self.put(boot="failed", failure=e.error, boot_told=False)
 
-    def on_commandstarted(self, e: CommandStarted) -> None:
+    def on_commandis(self, e: CommandIs) -> None:
         c = self.s.commands.get(e.id)
-        if c and c.timeout is not None and c.kill_at is None:
-            self.command(e.id, kill_at=self.now + c.timeout)
-        self.command(e.id, phase="running")
+        if c and not c.ended:
+            if not c.phase and c.timeout is not None and c.kill_at is None:
+                self.command(e.id, kill_at=self.now + c.timeout)
+            self.command(**vars(e))
 
-    def on_commandgrew(self, e: CommandGrew) -> None:
-        self.command(e.id, size=e.size)
-
-    def on_commandended(self, e: CommandEnded) -> None:
-        self.command(e.id, phase="exited", code=e.code, signal=e.signal, size=e.size, artifact=e.artifact)
-
-    # answers: got_… returns how long to wait before the next request on that line
+    # got_… returns the pause on that line
 
     def on_answered(self, e: Answered) -> None:
         line, status = self.s.lines.get(e.line), e.status
-        if not line or e.what != "join" and (e.epoch != self.s.epoch or not self.s.joined):
+        if not line or (e.what != "join" and (e.epoch != self.s.epoch or not self.s.joined)):
             return
-        why: Any = status
         if status == 200 or (e.what == "output" and status == 409):
             try:
                 self.line(e.line, False, 0, self.now)
@@ -415,14 +377,14 @@ class Turn:
                 if wait:
                     self.line(e.line, False, 0, self.now + wait)
                 return
-            except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-                why = repr(error)
-        wait = e.retry_after * (1 + self.chance / 4) or backoff(line.tries, self.chance)
+            except Exception:
+                status = 0
+        wait = e.retry_after or backoff(line.tries, self.chance)
         if e.line == "beat":
             wait = min(wait, self.s.beat_seconds)
         self.line(e.line, False, line.tries + 1, self.now + wait)
         if not line.tries:
-            self.out.append(Log(f"no good answer to {e.what} ({why})"))
+            self.out.append(Log(f"no answer to {e.what} ({status})"))
         if 400 <= status < 500 and status not in (408, 409, 429):
             self.refused(e, line)
 
@@ -434,12 +396,10 @@ class Turn:
             self.put(joined=False)
         elif e.what == "output":
             self.command(e.line[1:], full=True)
-        elif e.what == "artifact":
-            self.command(e.line[1:], artifact=False)
-        elif e.what == "state":
-            self.got_state(e, line)
+        elif e.line[0] == "/":
+            getattr(self, "got_" + e.what)(e, line)
         elif e.status == 410:
-            self.end("the server says that this node is gone")
+            self.end("this node is gone")
         elif "phase" in line.said:
             self.put(steps=self.s.steps[1:])
 
@@ -453,30 +413,30 @@ class Turn:
         beat = max(float(body.get("beat_seconds") or 5), 0.05)
         if node_id != self.s.node_id:
             self.put(desired=Desired())
-        # Facts are said again: who forgot the token may have forgotten them too.
+        # The server may have forgotten more than the token.
         self.put(
             joined=True, epoch=self.s.epoch + 1, node_id=node_id, token=str(body["token"]), beat_seconds=beat
         )
         self.put(boot_told=False, attached_told="", behind=-1, lines={})
         self.line("beat", False, 0, self.now + beat * self.chance)
         self.out.append(Log("joined as " + node_id))
-        if not self.s.boot and script.strip():
+        if not self.s.boot and script:
             self.put(boot="running", steps=("",))
-            self.out.append(StartBoot(script, boot.get("env") or {}, node_id))
+            self.out.append(StartBoot(script, boot.get("env") or {}))
         self.put(boot=self.s.boot or "done")
         self.hear(desired)
-        return 1.0  # the earliest time to join anew
+        return 1.0  # before joining anew
 
     def got_beat(self, e: Answered, line: Line) -> float:
         self.put(behind=int(e.body["version"]))
-        if line.tries:  # the server is back: nobody need wait longer for it
+        if line.tries:  # the server is back
             self.put(lines={n: replace(x, due=min(x.due, self.now)) for n, x in self.s.lines.items()})
-        return max(0.0, line.due - self.now)
+        return line.due - self.now
 
     def got_desired(self, e: Answered, line: Line) -> float:
         known = self.s.desired.version
         self.hear(read_desired(e.body))
-        return 0.0 if self.s.desired.version > known else max(0.0, line.due - self.now)
+        return 0.0 if self.s.desired.version > known else line.due - self.now
 
     def got_report(self, e: Answered, line: Line) -> float:
         desired, said = read_desired(e.body), line.said
@@ -487,7 +447,7 @@ class Turn:
         elif "detached" not in said:
             self.put(boot_told=True)
         self.hear(desired)
-        return GRACE if "detached" in said and news(self.s) == said else 0.0  # no effect: say it again, later
+        return GRACE if "detached" in said and news(self.s) == said else 0.0  # it had no effect
 
     def got_output(self, e: Answered, line: Line) -> None:
         c, full = self.s.commands[e.line[1:]], bool(e.body.get("full"))
@@ -515,11 +475,9 @@ class Turn:
         if self.s.desired.directive == "stop":
             self.end("told to stop")
 
-    # what follows from the state
-
     def advance(self) -> None:
         if not self.s.over and self.now >= self.s.dead_at:
-            self.end(f"dead man: no word from the server for {self.s.dead_man:g} s")
+            self.end(f"dead man: no word for {self.s.dead_man:g} s")
         if not self.s.over:
             self.move()
             self.order()
@@ -546,23 +504,22 @@ class Turn:
         c, s = self.s.commands.get(key), self.s
         if c and cancel and not c.kills:
             self.command(key, kill_at=self.now)
-        elif key not in s.seen:  # what is cancelled before it began ends as if killed at once
+        elif key not in s.seen:
             c = Command(key, "exited", None, 15) if cancel else Command(key, timeout=order.get("timeout"))
             self.put(seen=s.seen | {key}, commands={**s.commands, key: c})
             if not cancel:
-                self.out.append(StartCommand(order, s.attached, s.desired.run, s.node_id))
+                self.out.append(StartCommand(order, s.attached, s.desired.run))
 
     def talk(self) -> None:
         for name, what, body in wants(self.s):
             line = self.s.lines.get(name, Line())
             if not line.busy and self.now >= line.due:
-                # The next beat counts from this one; a poll that isn't held is repeated once a second.
                 due = self.now + (self.s.beat_seconds if what == "beat" else what == "desired")
                 self.line(name, True, line.tries, due, body)
                 self.out.append(Send(name, what, body, self.s.token, self.s.epoch))
 
 
-# --- the shell: processes and files -------------------------------------------------------------------------
+# --- shell
 
 
 class Proc(NamedTuple):
@@ -570,14 +527,12 @@ class Proc(NamedTuple):
     group: int
     session: int
     state: str
-    ticks: int = 0  # CPU time, with that of children waited for
+    ticks: int = 0
 
 
 def processes() -> dict[int, Proc]:
     found = {}
-    if not os.path.isdir(
-        "/proc/self"
-    ):  # macOS: no sessions, no markers: a daemon with a group of its own escapes
+    if not os.path.isdir("/proc/self"):  # macOS: daemons may escape
         for row in subprocess.check_output(["ps", "-Ao", "pid=,ppid=,pgid=,stat="]).splitlines():
             f = row.decode().split()
             found[int(f[0])] = Proc(int(f[1]), int(f[2]), int(f[2]), f[3][0])
@@ -593,7 +548,6 @@ def processes() -> dict[int, Proc]:
 
 
 def below(procs: dict[int, Proc], roots: Iterable[int]) -> set[int]:
-    """The roots and their descendants."""
     found: set[int] = set()
     fresh = set(roots)
     while fresh:
@@ -603,7 +557,6 @@ def below(procs: dict[int, Proc], roots: Iterable[int]) -> set[int]:
 
 
 def marked(pid: int, marker: str) -> bool:
-    """Whether NAME=value is in its environment: children keep that, however far they wander."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return b"\0" + os.fsencode(marker) + b"\0" in b"\0" + file.read()
@@ -620,7 +573,6 @@ def kill(pids: Iterable[int], number: int) -> None:
 
 
 def wipe(path: str) -> bool:
-    """Remove a tree, whatever its modes; whether it is gone."""
     shutil.rmtree(path, ignore_errors=True)
     if os.path.lexists(path):
         os.chmod(path, 0o700)
@@ -637,45 +589,39 @@ def inside(root: str, *names: str) -> bool:
 
 
 def unpack(archive: str, root: str) -> None:
-    """Only files, directories and links that stay inside."""
-    root, total = os.path.realpath(root), 0
-    with tarfile.open(archive, "r|gz") as tar:
-        tar.extraction_filter = lambda member, _: member
-        for member in tar:
+    root, count = os.path.realpath(root), bounded()
+    with tarfile.open(archive, "r:gz") as tar:
+        for member in map(count, tar):
             linked = member.issym() and inside(root, os.path.dirname(member.name), member.linkname)
             if not (member.isfile() or member.isdir() or linked) or not inside(root, member.name):
-                raise OSError(f"{member.name!r} is not a file, or leads out of the workspace")
-            total = bounded(total, member)
+                raise OSError(f"{member.name!r} leads out of the workspace")
             member.mode, member.uid, member.gid = member.mode & 0o777 | 0o600, os.getuid(), os.getgid()
-            member.uname = member.gname = ""
-            tar.extract(member, root)
+            tar.extract(member, root, numeric_owner=True)
 
 
 def pack(archive: str, root: str, paths: Iterable[str]) -> None:
-    root, total = os.path.realpath(root), 0
-
-    def count(member: tarfile.TarInfo) -> tarfile.TarInfo:
-        nonlocal total
-        total = bounded(total, member)
-        return member
-
+    root, count = os.path.realpath(root), bounded()
     with tarfile.open(archive, "w:gz", compresslevel=6) as tar:
         for path in paths:
             if not inside(root, path):
-                raise OSError(path + " lies outside the workspace")
+                raise OSError(path + " leads out of the workspace")
             tar.add(os.path.join(root, path), path, filter=count)
 
 
-def bounded(total: int, member: tarfile.TarInfo) -> int:
-    total += member.size + 512
-    if total > BULK_MAX:
-        raise OSError(f"more than {BULK_MAX // MIB} MiB")
-    return total
+def bounded() -> Callable[[tarfile.TarInfo], tarfile.TarInfo]:
+    total = 0
+
+    def count(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        nonlocal total
+        total += member.size + 512
+        if total > BULK_MAX:
+            raise OSError(f"more than {BULK_MAX} bytes")
+        return member
+
+    return count
 
 
 class Job:
-    """A process to be, its output on disk (appended to, bounded, readable from any offset), its end."""
-
     def __init__(self, path: str, assignment: str = "") -> None:
         self.path, self.assignment, self.pid, self.tail = path, assignment, 0, b""
         self.stop, self.over = threading.Event(), threading.Event()
@@ -693,11 +639,8 @@ class Job:
             while data:
                 done = os.pwrite(self.fd, data, self.size)
                 self.size, data = self.size + done, data[done:]
-        except OSError:  # disk full: what is there stays right
+        except OSError:  # disk full
             self.full = True
-
-    def say(self, text: str) -> None:
-        self.append(f"[muster-agent: {text}]\n".encode(errors="replace"))
 
     def drop(self) -> None:
         for path in (self.path, self.path + ".tgz"):
@@ -705,31 +648,7 @@ class Job:
                 os.unlink(path)
 
 
-class Journal:
-    """Which commands were taken: on disk before they start. Locks the directory."""
-
-    def __init__(self, path: str) -> None:
-        self.fd, self.lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), threading.Lock()
-        fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self.entries: dict[str, dict[str, Any]] = {}
-        with open(path, errors="replace") as file:
-            for row in file:
-                try:
-                    entry = json.loads(row)
-                    self.entries[entry["id"]] = entry
-                except ValueError:  # torn by a crash, before anything came of it
-                    continue
-        os.write(self.fd, b"\n")
-
-    def write(self, **entry: Any) -> None:
-        with self.lock:
-            os.write(self.fd, json.dumps(entry).encode() + b"\n")
-            os.fsync(self.fd)
-
-
 class Link:
-    """One connection, kept alive; when it fails, the next server is tried."""
-
     def __init__(self, servers: list[str]) -> None:
         self.servers, self.at = servers, 0
         self.connection: http.client.HTTPConnection | None = None
@@ -747,8 +666,7 @@ class Link:
         token: str = "",
         timeout: float = 15.0,
         sink: Any = None,
-    ) -> tuple[int, dict[str, Any], float]:
-        """Status, JSON body, Retry-After. Whatever is asked may be asked twice."""
+    ) -> Any:
         headers = {"Authorization": "Bearer " + token} if token else {}
         if isinstance(body, dict):
             headers["Content-Type"], body = "application/json", json.dumps(body).encode()
@@ -756,25 +674,27 @@ class Link:
             url, fresh = urlsplit(self.servers[self.at % len(self.servers)]), not self.connection
             try:
                 if self.connection is None:
-                    kind = (
-                        http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-                    )
+                    kind = getattr(http.client, url.scheme.upper() + "Connection")
                     self.connection = kind(url.hostname or "", url.port, timeout=GRACE)
                     self.connection.connect()
                 self.connection.sock.settimeout(timeout)
                 if hasattr(body, "seek"):
+                    headers["Content-Length"] = str(body.seek(0, 2))
                     body.seek(0)
                 self.connection.request(method, url.path.rstrip("/") + "/api/v1/agent" + path, body, headers)
                 return self.read(self.connection.getresponse(), sink)
-            except (OSError, http.client.HTTPException, ValueError) as error:
+            except Exception as error:
                 self.close()
                 late = "timed out" in str(error)
-                self.at += fresh or late  # a kept connection may just have been too old
+                self.at += fresh or late
                 if late:
                     break
         return 0, {}, 0.0
 
-    def read(self, answer: http.client.HTTPResponse, sink: Any) -> tuple[int, dict[str, Any], float]:
+    def read(self, answer: http.client.HTTPResponse, sink: Any) -> Any:
+        if (answer.length or 0) > BULK_MAX:
+            self.close()
+            return 413, {}, 0.0
         if sink and answer.status == 200:
             sink.seek(0)
             sink.truncate()
@@ -784,22 +704,19 @@ class Link:
         body, pause = answer.read(8 * MIB), answer.getheader("Retry-After", "")
         if not answer.isclosed():
             self.close()
-        wait = float(pause) if pause.isdigit() else 0.0
+        status, wait = answer.status, float(pause) if pause.isdigit() else 0.0
         try:
-            return answer.status, dict(json.loads(body)), wait
+            return status, dict(json.loads(body)), wait
         except (ValueError, TypeError):
-            return (answer.status if answer.status != 200 else 0), {}, wait
-
-
-# --- the shell: performing ----------------------------------------------------------------------------------
+            return status if status != 200 else 0, {}, wait
 
 
 class Agent:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.dir = options, os.path.abspath(options.dir)
         self.spawning, self.stopping, self.turn = threading.Lock(), False, threading.Condition()
-        self.children: set[int] = set()  # waited for by threads of their own
-        self.kept: set[int] = set()  # the sessions that the boot script left behind
+        self.children: set[int] = set()
+        self.kept: set[int] = set()  # the boot script's sessions
         self.jobs: dict[str, Job] = {}
         self.events: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.roles: dict[str, queue.SimpleQueue[Any]] = {}
@@ -815,13 +732,13 @@ class Agent:
         try:
             sys.stderr.write(time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) + text + "\n")
             sys.stderr.flush()
-        except (OSError, ValueError):  # nobody listens any more
+        except (OSError, ValueError):
             pass
 
-    def spawn(self, work: Callable[..., Any], *given: Any) -> None:
-        threading.Thread(target=work, args=given, daemon=True).start()
-
-    # life and death
+    def spawn(self, work: Callable[..., Any], *given: Any) -> threading.Thread:
+        thread = threading.Thread(target=work, args=given, daemon=True)
+        thread.start()
+        return thread
 
     def do_arm(self, e: Arm) -> None:
         with self.turn:
@@ -832,20 +749,14 @@ class Agent:
         with self.turn:
             while self.dead_at > time.monotonic():
                 self.turn.wait(min(self.dead_at - time.monotonic(), 3600.0))
-        self.log("dead man: not renewed in time; ending everything")
-        try:
-            ending = threading.Thread(target=self.slay_all, daemon=True)
-            ending.start()
-            ending.join(15.0)
-        except RuntimeError:  # no more threads to be had
-            kill(self.children, signal.SIGKILL)
+        self.log("dead man: not renewed")
+        self.spawn(self.slay_all).join(15.0)
         self.exit(1)
 
     def exit(self, code: int) -> None:
         try:
-            if self.options.poweroff:
-                subprocess.run(["/bin/sh", "-c", self.options.poweroff], timeout=60.0, check=False)
-        except (OSError, subprocess.SubprocessError) as error:
+            subprocess.run(self.options.poweroff, shell=True, timeout=60.0, check=False)
+        except Exception as error:
             self.log(f"cannot power off: {error}")
         if code and os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)
@@ -875,7 +786,8 @@ class Agent:
     def run(self) -> None:
         os.makedirs(self.dir, mode=0o700, exist_ok=True)
         try:
-            self.journal = Journal(self.path("journal"))
+            self.journal = os.open(self.path("journal"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            fcntl.flock(self.journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.log("cannot start: another agent runs in " + self.dir)
             os._exit(2)
@@ -890,12 +802,8 @@ class Agent:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda n, _: self.events.put(Signalled(signal.Signals(n).name)))
         self.proof = proof_source(self.options)
-        try:
-            ctypes.CDLL(None).prctl(
-                36, 1, 0, 0, 0
-            )  # PR_SET_CHILD_SUBREAPER: orphans below us become our children
-        except AttributeError:
-            self.log("no subreaper here: daemons may escape")
+        if os.path.isdir("/proc/self"):
+            ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
         self.slay_all()  # what an earlier life left
         self.stopping = False
         wipe(self.path("work"))
@@ -914,9 +822,7 @@ class Agent:
             self.spawn(self.talk, self.roles[role], Link(self.options.server))
 
     def loop(self) -> None:
-        event: Any = Started(
-            secrets.token_urlsafe(24), secrets.token_hex(16), self.options.dead_man, *self.recall()
-        )
+        event: Any = Started(os.urandom(16).hex(), os.urandom(16).hex(), self.options.dead_man, self.recall())
         while True:
             self.state, effects = step(self.state, event, time.monotonic(), random.random())
             for effect in effects:
@@ -928,16 +834,29 @@ class Agent:
             except queue.Empty:
                 event = Tick()
 
-    def recall(self) -> tuple[frozenset[str], tuple[Command, ...]]:
-        """From the journal: all ids, and the commands whose end the server may not know."""
-        found = []
-        for key, entry in self.journal.entries.items():
-            if entry["phase"]:
-                job = self.jobs[key] = Job(self.path("spool", key))
-                found.append(Command(size=job.size, **entry))
-        return frozenset(self.journal.entries), tuple(found)
+    def recall(self) -> tuple[Command, ...]:
+        entries: dict[str, Command] = {}
+        with open(self.path("journal"), errors="replace") as file:
+            for row in file:
+                try:
+                    entry = Command(**json.loads(row))
+                    entries[entry.id] = entry
+                except (ValueError, TypeError):  # torn by a crash
+                    continue
+        for key, entry in entries.items():
+            if not entry.told:
+                self.jobs[key] = Job(self.path("spool", key))
+                entries[key] = replace(entry, size=self.jobs[key].size)
+        return tuple(entries.values())
 
-    # talking
+    def note(self, **entry: Any) -> bool:
+        try:
+            os.write(self.journal, f"\n{json.dumps(entry)}\n".encode())
+            os.fsync(self.journal)
+            return True
+        except OSError as error:
+            self.log(f"cannot journal: {error}")
+            return False
 
     def do_send(self, e: Send) -> None:
         role = "bulk" if e.what == "artifact" else "upload" if e.line[0] == "/" else e.line
@@ -948,12 +867,12 @@ class Agent:
             e = sends.get()
             self.events.put(Answered(e.line, e.what, e.epoch, *self.ask(e, link)))
 
-    def ask(self, e: Send, link: Link) -> tuple[int, dict[str, Any], float]:
+    def ask(self, e: Send, link: Link) -> Any:
         body: Any = e.body
         if e.what == "join":
             return link.call("POST", "/join", {**body, "proof": self.proof()})
         if e.what == "beat":
-            return link.call("POST", "/beat", {"activity": self.activity()}, e.token, 10.0)
+            return link.call("POST", "/beat", {"activity": self.activity()}, e.token)
         if e.what == "desired":
             path = "/desired?known={known}&timeout={timeout}".format(**body)
             return link.call("GET", path, None, e.token, body["timeout"] + 10)
@@ -963,22 +882,20 @@ class Agent:
         if e.what == "artifact":
             try:
                 with open(job.path + ".tgz", "rb") as file:
-                    return link.call("PUT", path, file, e.token, 60.0)
-            except OSError:  # wiped
+                    return link.call("PUT", path, file, e.token)
+            except OSError:
                 return 404, {}, 0.0
         if e.what == "output":
-            path, body = path + "?offset=%d" % body["offset"], os.pread(job.fd, CHUNK, body["offset"])
-        return link.call("POST", path, body, e.token, 30.0)
+            path, body = f"{path}?offset={body['offset']}", os.pread(job.fd, CHUNK, body["offset"])
+        return link.call("POST", path, body, e.token)
 
     def activity(self) -> int:
-        """Grows with output, with the CPU time of all below us, with what the machine receives."""
         self.reap()
         procs, me, ticks, received = processes(), os.getpid(), int(sum(os.times()[2:4]) * 100), 0
         ticks += sum(procs[pid].ticks for pid in below(procs, [me]) if pid != me)
         try:
             with open("/proc/net/dev") as file:
-                rows = [row.replace(":", " ").split() for row in file if ":" in row]
-            received = sum(int(row[1]) for row in rows if row[0] != "lo")
+                received = sum(int(f[1]) for f in map(str.split, file) if f[0][-1] == ":" and f[0] != "lo:")
         except OSError:
             pass
         gained = received - self.received
@@ -986,17 +903,13 @@ class Agent:
         self.ticks, self.received = ticks, received
         return self.active + self.output
 
-    # processes
-
     def reap(self) -> None:
-        """Orphans below us are ours to wait for; what was started here has a thread that does it."""
         with self.spawning:
             for pid, p in processes().items():
                 if p.parent == os.getpid() and p.state == "Z" and pid not in self.children:
                     os.waitpid(pid, os.WNOHANG)
 
     def hunt(self, marker: str, root: int, kept: Iterable[int] = ()) -> set[int]:
-        """All below `root`, in its group or session, or marked; without those below the `kept` sessions."""
         procs = processes()
         found = below(procs, [pid for pid, p in procs.items() if root in (pid, p.group, p.session)])
         found -= below(procs, [pid for pid, p in procs.items() if p.session in kept])
@@ -1004,23 +917,22 @@ class Agent:
         return {pid for pid in found if pid in procs and procs[pid].state not in "ZX" and pid != os.getpid()}
 
     def slay(self, hunt: Callable[[], set[int]]) -> bool:
-        """Kill until nobody is found; whether that was reached."""
         until = time.monotonic() + 10
         while True:
             left = hunt()
             if not left or time.monotonic() > until:
                 return not left
-            kill(left, signal.SIGSTOP)  # so that none forks away meanwhile
+            kill(left, signal.SIGSTOP)  # so that none forks
             kill(left, signal.SIGKILL)
             time.sleep(0.01)
             self.reap()
 
     def execute(self, key: str, argv: list[str], env: dict[str, str], cwd: str, job: Job) -> tuple[int, int]:
-        """Run to the end of the main process, whoever else holds its output. Returns its code and that output."""
+        """Until the main process ends; daemons may hold its output."""
         output, inlet = os.pipe()
         bell, ring = os.pipe()
         try:
-            with self.spawning:  # whoever stops a job sees its process, or none is started
+            with self.spawning:
                 if self.stopping or job.stop.is_set():
                     raise InterruptedError
                 process = subprocess.Popen(
@@ -1041,18 +953,18 @@ class Agent:
 
         def grew() -> Event:
             job.noted = False
-            return CommandGrew(key, job.size)
+            return CommandIs(key, "running", job.size)
 
         self.spawn(wait)
         poll, late, data = select.poll(), 0, b""
         poll.register(output, select.POLLIN)
         poll.register(bell, select.POLLIN)
-        while late <= MIB:  # a pipe holds no more of what it wrote before its end
+        while late <= MIB:  # a pipe holds no more
             ready = dict(poll.poll())
             data = os.read(output, 65536) if output in ready else b""
             job.append(data)
             self.output += len(data)
-            if data and not job.noted:  # one event at a time, however fast it writes
+            if data and not job.noted:  # one event at a time
                 job.noted = True
                 self.events.put(grew)
             if bell in ready:
@@ -1064,30 +976,29 @@ class Agent:
         return process.returncode, output
 
     def drain(self, output: int) -> None:
-        """Daemons may write on; nobody reads it, and it hurts nobody."""
         while os.read(output, 65536):
             pass
         os.close(output)
 
     def env(self, home: str, given: dict[str, str], **more: str) -> dict[str, str]:
-        path = os.environ.get("PATH") or "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+        path = os.environ.get("PATH") or os.defpath
         return {
             "PATH": path,
             "HOME": home,
             "LANG": "C.UTF-8",
             **given,
+            "MUSTER_NODE": self.state.node_id,
             "MUSTER_HOME": self.path("home"),
             **more,
         }
 
-    # booting
-
     def do_startboot(self, e: StartBoot) -> None:
         script, home, job = self.path("boot"), self.path("home"), Job(self.path("log"))
         try:
-            with open(os.open(script, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o700), "w") as file:
+            with open(script, "w") as file:
                 file.write(e.script)
-            env = self.env(home, e.env, MUSTER_NODE=e.node_id, MUSTER_STEPS=self.path("steps"))
+            os.chmod(script, 0o700)
+            env = self.env(home, e.env, MUSTER_STEPS=self.path("steps"))
             env["PATH"] = self.path("bin:") + env["PATH"]
             argv = [script] if e.script.startswith("#!") else ["/bin/sh", script]
             code, output = self.execute("", argv, env, home, job)
@@ -1096,7 +1007,6 @@ class Agent:
             return
         tail, procs = job.tail.decode(errors="replace"), processes()
         self.kept = {procs[pid].session for pid in below(procs, [os.getpid()])} - {os.getsid(0)}
-        self.log(f"the boot script ended with {code}" + (code and ":\n" + tail or ""))
         self.events.put(ScriptEnded(code, tail))
         self.drain(output)
 
@@ -1109,8 +1019,6 @@ class Agent:
                 self.log("step: " + name)
                 self.events.put(StepNamed(name))
 
-    # assignments
-
     def do_attach(self, e: Attach) -> None:
         try:
             for name in (e.assignment, e.assignment + ".tmp"):
@@ -1120,7 +1028,6 @@ class Agent:
             self.events.put(Moved("", f"cannot make the workspace: {error}"))
 
     def do_detach(self, e: Detach) -> None:
-        """Jobs, processes and files of the assignment end. Without proof, this never ends."""
         while not self.cleared(e.assignment):
             self.log("cannot prove that nothing is left of " + e.assignment)
             time.sleep(GRACE)
@@ -1137,29 +1044,24 @@ class Agent:
         gone = self.slay(left)
         for job in jobs:
             gone = job.over.wait(GRACE) and gone
-            job.drop()  # the descriptor stays until the server has all of it
+            job.drop()  # not the descriptor
         for name in (assignment, assignment + ".tmp"):
             gone = wipe(self.path("work", name)) and gone
         return gone and not left()
 
-    # commands
-
     def do_startcommand(self, e: StartCommand) -> None:
         order, key, work = e.order, e.order["id"], self.path("work", e.assignment)
         code, output, artifact = 126, -1, False
-        try:
-            job = self.jobs[key] = Job(self.path("spool", key), e.assignment)
-            self.journal.write(id=key, phase="lost")
-        except OSError as error:
-            self.log(f"cannot take command {key}: {error}")
-            self.events.put(CommandEnded(key, 126, None, 0))
+        if not self.note(id=key, phase="lost"):
+            self.events.put(CommandIs(key, "exited", code=126))
             return
+        job = self.jobs[key] = Job(self.path("spool", key), e.assignment)
         try:
             if order.get("archive"):
                 self.fetch(job, name(order["archive"]), work)
-            env = self.env(work, {"TMPDIR": work + ".tmp", **(order.get("env") or {})}, MUSTER_NODE=e.node_id)
+            env = self.env(work, {"TMPDIR": work + ".tmp", **(order.get("env") or {})})
             env.update(MUSTER_RUN=e.run, MUSTER_ASSIGNMENT=e.assignment, MUSTER_COMMAND=key)
-            self.events.put(CommandStarted(key))
+            self.events.put(CommandIs(key, "running", job.size))
             code, output = self.execute(key, order["argv"], env, work, job)
             if job.stop.is_set():
                 self.slay(lambda: self.hunt("MUSTER_COMMAND=" + key, job.pid))
@@ -1168,21 +1070,17 @@ class Agent:
                 artifact = True
         except InterruptedError:
             code = -15
-        except (OSError, ValueError, TypeError, EOFError, tarfile.TarError) as error:
+        except Exception as error:
             code = 127 if isinstance(error, FileNotFoundError) and output < 0 else code
-            job.say(f"cannot {'run it' if output < 0 else 'bring back the results'}: {error}")
+            what = "run it" if output < 0 else "bring back the results"
+            job.append(f"[muster-agent: cannot {what}: {error}]\n".encode(errors="replace"))
         how = (None, -code) if code < 0 else (code, None)
-        self.note(id=key, phase="exited", code=how[0], signal=how[1])
-        self.events.put(CommandEnded(key, *how, job.size, artifact))
+        end = CommandIs(key, "exited", job.size, artifact, *how)
+        self.note(id=key, phase="exited", code=end.code, signal=end.signal)
+        self.events.put(end)
         job.over.set()
         if output >= 0:
             self.drain(output)
-
-    def note(self, **entry: Any) -> None:
-        try:
-            self.journal.write(**entry)
-        except OSError as error:
-            self.log(f"cannot journal: {error}")
 
     def fetch(self, job: Job, archive: str, work: str) -> None:
         link, tries = Link(self.options.server), 0
@@ -1193,13 +1091,15 @@ class Agent:
                     link.close()
                     return unpack(file.name, work)
                 if 400 <= status < 500 and status not in (401, 408, 429):
-                    raise OSError(f"the server doesn't give archive {archive} ({status})")
+                    raise OSError(f"no archive {archive} ({status})")
                 job.stop.wait(backoff(tries, random.random()))
                 tries += 1
         raise InterruptedError
 
     def do_killcommand(self, e: KillCommand) -> None:
-        job = self.jobs[e.id]
+        job = self.jobs.get(e.id)
+        if not job:
+            return
         with self.spawning:
             job.stop.set()
         if job.pid and not job.over.is_set():
@@ -1211,15 +1111,12 @@ class Agent:
         if job:
             job.drop()
             os.close(job.fd)
-        self.note(id=e.id, phase="")
-
-
-# --- the command line ---------------------------------------------------------------------------------------
+        self.note(id=e.id, told="all")
 
 
 def proof_source(options: argparse.Namespace) -> Callable[[], str]:
-    """What proves who this machine is, asked for at each join. A cloud's signed document gets its place here."""
-    with open(options.secret_fd, "rb") as file:  # and close it: no child sees the secret
+    # Other kinds of proof get their place here.
+    with open(options.secret_fd, "rb") as file:
         secret = file.read(TAIL).decode().strip()
     return lambda: str(options.proof_prefix) + secret
 
@@ -1227,14 +1124,13 @@ def proof_source(options: argparse.Namespace) -> Callable[[], str]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="muster-agent")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    run = verbs.add_parser("run", help="join, and serve until told to stop")
-    run.add_argument("--server", action="append", required=True, metavar="URL", help="repeat for fail-over")
-    run.add_argument("--dir", required=True)
-    run.add_argument("--secret-fd", type=int, required=True, help="where to read the join secret")
-    run.add_argument("--proof-prefix", default="")
-    run.add_argument("--dead-man", type=float, default=1740.0, metavar="SECONDS")
-    run.add_argument("--poweroff", metavar="CMD", help="run last")
-    verbs.add_parser("step", help="name a step of the boot script").add_argument("name")
+    run = verbs.add_parser("run")
+    run.add_argument("--server", action="append", required=True)
+    run.add_argument("--secret-fd", type=int, required=True)
+    run.add_argument("--dead-man", type=float, default=1740.0)
+    for flag in ("--dir", "--proof-prefix", "--poweroff"):
+        run.add_argument(flag, default="")
+    verbs.add_parser("step").add_argument("name")
     options = parser.parse_args()
     if options.verb == "run":
         Agent(options).run()

@@ -1,0 +1,282 @@
+"""Real commands on a real agent: output, ends, whole trees killed, workspaces wiped, nothing twice."""
+
+import io
+import os
+import tarfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.plane import PATIENCE, Handler, Plane, Running, Server, alive
+from tests.agent.test_shell import booted, numbers
+
+Start = Callable[..., Running]
+pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+DAEMON = "import os,sys,time,signal\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\n"
+STUBBORN = DAEMON + (
+    "[signal.signal(s, signal.SIG_IGN) for s in (15, 1, 2)]\nopen(sys.argv[1],'w').write(str(os.getpid()))\n"
+    "time.sleep(1000)\n"
+)
+
+
+@pytest.fixture
+def node(plane: Plane, start: Start) -> Running:
+    agent = start()
+    booted(plane)
+    plane.attach()
+    return agent
+
+
+def detached(plane: Plane, assignment: str = "as-1") -> None:
+    plane.detach(assignment)
+    plane.wait(lambda: {"detached": assignment} in plane.reports, "detached")
+
+
+def test_exit_codes_and_signals_are_told_apart(plane: Plane, node: Running) -> None:
+    plane.order("c1", "sh", "-c", "exit 3")
+    plane.order("c2", "sh", "-c", "kill -11 $$")
+    plane.order("c3", "true")
+    assert [(plane.ended(c)["exit_code"], plane.ended(c)["signal"]) for c in ("c1", "c2", "c3")] == [
+        (3, None),
+        (None, 11),
+        (0, None),
+    ]
+    assert plane.states["c1"][0] == {"state": "running"} or plane.states["c1"][0]["state"] == "exited"
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"), [(["/no/such/program"], 127), (["/etc/passwd"], 126), (["a\0b"], 126)]
+)
+def test_what_cant_be_started_ends_as_in_a_shell_and_says_why(
+    plane: Plane, node: Running, argv: list[str], code: int
+) -> None:
+    plane.order("c1", *argv)
+    assert plane.ended("c1")["exit_code"] == code
+    assert plane.output["c1"].startswith(b"[muster-agent: cannot run it: ")
+
+
+def test_the_environment_is_clean_and_carries_the_run(plane: Plane, start: Start, monkeypatch: Any) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "leak")
+    agent = start()
+    booted(plane)
+    plane.attach()
+    plane.order(
+        "c1", "sh", "-c", "env; pwd; ls -ld . | cut -c1-10", env={"MINE": "yes", "MUSTER_ASSIGNMENT": "no"}
+    )
+    plane.ended("c1")
+    text = plane.output["c1"].decode()
+    for line in ("MUSTER_RUN=run-1", "MUSTER_NODE=node-1", "MUSTER_ASSIGNMENT=as-1", "MINE=yes"):
+        assert f"{line}\n" in text
+    assert "leak" not in text and "token" not in text and "secret" not in text
+    assert f"{agent.folder}/work/as-1\ndrwx------\n" in text
+
+
+def test_binary_output_arrives_byte_by_byte_the_same(plane: Plane, node: Running) -> None:
+    script = "import os; [os.write(1 + i % 2, bytes(range(256))) for i in range(100)]"
+    plane.order("c1", "python3", "-c", script)
+    assert plane.ended("c1")["size"] == 25600
+    assert plane.output["c1"] == bytes(range(256)) * 100
+
+
+def test_twenty_megabytes_of_output_arrive_complete(plane: Plane, node: Running) -> None:
+    plane.order("c1", "sh", "-c", "yes 0123456789abcde | head -c 20000000")
+    assert plane.ended("c1")["size"] == 20_000_000
+    assert plane.output["c1"] == (b"0123456789abcde\n" * 1_250_000)[:20_000_000]
+
+
+def test_output_beyond_the_cap_is_discarded_with_a_marker_and_doesnt_stop_the_command(
+    plane: Plane, node: Running
+) -> None:
+    def full(handler: Handler) -> bool:
+        handler.answer(200, {"offset": 64 * 2**20 - 10, "full": False})
+        return True
+
+    work = node.folder / "work/as-1"
+    os.mkfifo(work / "go")
+    plane.order("c1", "sh", "-c", "read x <go; head -c 70000000 /dev/zero; exit 9")
+    plane.fault("/commands/c1/output", full)
+    plane.output["c1"] = bytes(64 * 2**20 - 10)
+    (work / "go").write_text("go\n")
+    end = plane.ended("c1")
+    assert end["exit_code"] == 9 and end["size"] < 65 * 2**20
+    assert plane.output["c1"].endswith(b"[muster-agent: output beyond 64 MiB is discarded]\n")
+
+
+def test_a_cancel_kills_the_whole_tree_even_a_daemon_that_left_it_and_ignores_sigterm(
+    plane: Plane, node: Running, tmp_path: Path
+) -> None:
+    (tmp_path / "d.py").write_text(STUBBORN)
+    script = f"sleep 1000 & echo $! >child; python3 {tmp_path}/d.py daemon; while ! [ -s daemon ]; do :; done; echo up; wait"
+    plane.order("c1", "sh", "-c", script)
+    plane.wait(lambda: plane.output.get("c1") == b"up\n", "start")
+    work = node.folder / "work/as-1"
+    pids = numbers(work / "child") + numbers(work / "daemon")
+    assert all(alive(pid) for pid in pids)
+    plane.cancel("c1")
+    plane.ended("c1")
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_one_that_ignores_sigterm_is_killed_after_the_grace(plane: Plane, node: Running) -> None:
+    plane.order("c1", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.1; done")
+    plane.wait(lambda: plane.output.get("c1"), "start")
+    plane.cancel("c1")
+    assert plane.ended("c1")["signal"] == 9
+
+
+def test_a_timeout_ends_it(plane: Plane, node: Running) -> None:
+    plane.order("c1", "sleep", "1000", timeout=0.3)
+    assert plane.ended("c1")["signal"] == 15
+
+
+def test_a_daemon_that_holds_the_output_doesnt_hold_up_the_end(plane: Plane, node: Running) -> None:
+    plane.order("c1", "sh", "-c", "sleep 1000 & echo done")
+    assert plane.ended("c1")["exit_code"] == 0 and plane.output["c1"] == b"done\n"
+
+
+def test_detach_kills_daemons_without_a_trace_in_their_environment_and_wipes_what_was_locked(
+    plane: Plane, node: Running, tmp_path: Path
+) -> None:
+    (tmp_path / "d.py").write_text(STUBBORN)
+    script = (
+        f"env -i python3 {tmp_path}/d.py daemon; while ! [ -s daemon ]; do :; done; cp daemon {tmp_path}/daemon;"
+        " mkdir -p a/b/c; touch a/b/c/f; chmod 000 a/b/c a/b; chmod 500 a; ln -s / out; touch $TMPDIR/x; echo up; sleep 1000"
+    )
+    plane.order("c1", "sh", "-c", script)
+    plane.wait(lambda: plane.output.get("c1") == b"up\n", "start")
+    detached(plane)
+    assert not alive(numbers(tmp_path / "daemon")[0])
+    assert not list((node.folder / "work").iterdir())
+    assert plane.ended("c1")["signal"] == 9
+
+
+def test_the_next_assignment_starts_fresh(plane: Plane, node: Running) -> None:
+    plane.order("c1", "sh", "-c", "echo secret >mine")
+    plane.ended("c1")
+    detached(plane)
+    plane.attach("as-2")
+    plane.order("c2", "sh", "-c", "ls -A . $TMPDIR ../../spool; pwd")
+    plane.ended("c2")
+    assert b"mine" not in plane.output["c2"] and b"c1" not in plane.output["c2"]
+    assert plane.output["c2"].endswith(b"work/as-2\n")
+
+
+def test_killed_between_journal_and_start_it_is_lost_in_the_next_life_and_not_started(
+    plane: Plane, start: Start, tmp_path: Path
+) -> None:
+    fetching, release = threading.Event(), threading.Event()
+
+    def hang(handler: Handler) -> bool:
+        fetching.set()
+        release.wait(PATIENCE)
+        handler.drop()
+        return True
+
+    plane.fault("/blobs/b1", hang)
+    first = start()
+    booted(plane)
+    plane.attach()
+    plane.order("c1", "sh", "-c", f"echo ran >>{tmp_path}/ran", archive="b1")
+    assert fetching.wait(PATIENCE)
+    first.kill()
+    release.set()
+    start()
+    assert plane.ended("c1")["state"] == "lost"
+    plane.order("c2", "true")
+    plane.ended("c2")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_ran_when_the_agent_was_killed_is_ended_and_lost_and_what_had_ended_is_known(
+    plane: Plane, start: Start, server: Server, tmp_path: Path
+) -> None:
+    first = start()
+    booted(plane)
+    plane.attach()
+
+    def away(handler: Handler) -> bool:
+        handler.drop()
+        return True
+
+    plane.order("c1", "sh", "-c", f"echo $$ >{tmp_path}/pid; echo partial; exec sleep 1000")
+    plane.wait(lambda: plane.output.get("c1"), "output")
+    plane.fault("/commands/c2/state", away, times=100)
+    plane.order("c2", "sh", "-c", "exit 6")
+    journal = first.folder / "journal"
+    plane.wait(lambda: '"code": 6' in journal.read_text(), "the end in the journal")
+    first.kill()
+    plane.faults.clear()
+    start()
+    assert plane.ended("c1")["state"] == "lost" and plane.output["c1"] == b"partial\n"
+    assert plane.ended("c2") == {"state": "exited", "exit_code": 6, "signal": None, "size": 0}
+    assert not alive(numbers(tmp_path / "pid")[0])
+
+
+def tar(*members: tuple[str, bytes | None, str]) -> bytes:
+    """(name, content or None, kind or link target)"""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content, link in members:
+            info = tarfile.TarInfo(name)
+            info.mode = 0o4755
+            if content is None:
+                info.type, info.linkname = (
+                    (tarfile.SYMTYPE, link) if link != "fifo" else (tarfile.FIFOTYPE, "")
+                )
+            else:
+                info.size = len(content)
+            archive.addfile(info, io.BytesIO(content or b""))
+    return buffer.getvalue()
+
+
+def test_an_archive_is_unpacked_first_and_results_come_back(plane: Plane, node: Running) -> None:
+    plane.blobs["b1"] = tar(
+        ("src/run.sh", b"mkdir out; echo 42 >out/answer; cat src/alias", ""), ("src/alias", None, "run.sh")
+    )
+    plane.order("c1", "sh", "src/run.sh", archive="b1", collect=["out"])
+    assert plane.ended("c1")["exit_code"] == 0 and plane.output["c1"].startswith(b"mkdir out")
+    with tarfile.open(fileobj=io.BytesIO(plane.artifacts["c1"])) as archive:
+        file = archive.extractfile("out/answer")
+        assert file is not None and file.read() == b"42\n"
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [("../evil", b"x", "")],
+        [("/tmp/evil", b"x", "")],  # noqa: S108
+        [("out", None, "../.."), ("out/evil", b"x", "")],
+        [("out", None, "/")],
+        [("a/out", None, "../../x")],
+        [("pipe", None, "fifo")],
+    ],
+)
+def test_an_archive_that_leads_out_of_the_workspace_is_refused(
+    plane: Plane, node: Running, members: Any
+) -> None:
+    plane.blobs["b1"] = tar(*members)
+    plane.order("c1", "true", archive="b1")
+    assert plane.ended("c1")["exit_code"] == 126
+    assert b"workspace" in plane.output["c1"] and not list(node.folder.rglob("evil"))
+
+
+@pytest.mark.parametrize("blob", [None, b"not a tar", tar(("f", os.urandom(100000), ""))[:5000]])
+def test_an_archive_that_is_missing_or_broken_is_told_in_the_output(
+    plane: Plane, node: Running, blob: Any
+) -> None:
+    if blob is not None:
+        plane.blobs["b1"] = blob
+    plane.order("c1", "true", archive="b1")
+    assert plane.ended("c1")["exit_code"] == 126 and b"cannot run it" in plane.output["c1"]
+
+
+@pytest.mark.parametrize("path", ["nothing", "../../journal", "/etc/passwd"])
+def test_what_cant_be_collected_is_told_and_the_exit_code_stays(
+    plane: Plane, node: Running, path: str
+) -> None:
+    plane.order("c1", "sh", "-c", "exit 5", collect=[path])
+    assert plane.ended("c1")["exit_code"] == 5
+    assert b"cannot bring back the results" in plane.output["c1"] and "c1" not in plane.artifacts
