@@ -1,6 +1,5 @@
 """Commands on the nodes of a provision: asked for here, carried out by the nodes, one record each."""
 
-import asyncio
 from collections.abc import Sequence
 
 from muster.domain import command as commands
@@ -12,6 +11,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Member, Operation
 from muster.domain.requests import ProvisionRequest
+from muster.operations.together import together
 from muster.ports.bundle import Ports
 
 TRIES = 20
@@ -37,11 +37,9 @@ class Commander:
         if not operation.committed:
             raise InvalidRequest("operation_id", operation_id, "its nodes are not ready yet: wait for it")
         batch = key or self._ports.ids.new("cmd")
-        return await asyncio.gather(
-            *(
-                self.start(operation, member, execution, command_id=CommandId(f"{batch}.{place}"))
-                for place, member in enumerate(operation.members)
-            )
+        return await together(
+            self.start(operation, member, execution, command_id=CommandId(f"{batch}.{place}"))
+            for place, member in enumerate(operation.members)
         )
 
     async def start(

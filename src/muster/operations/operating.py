@@ -1,6 +1,5 @@
 """What operators do by hand: end a node, drain it, give a run more time, pull and loosen the brakes."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 
 from muster.domain import checks
@@ -11,6 +10,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Kind
 from muster.domain.reasons import Reason
+from muster.operations.together import together
 from muster.ports.bundle import Ports
 
 TRIES = 20
@@ -55,7 +55,7 @@ class OperatorDesk:
                 return None
             return nodes.extend(node, now=now, deadline_at=node.deadline_at + seconds, source="operator")
 
-        return await asyncio.gather(*(self._guarded(node.id, change) for node in running))
+        return await together(self._guarded(node.id, change) for node in running)
 
     async def pause(self, template: str | None) -> None:
         """No new claims and launches of a template, or of all. What runs goes on."""

@@ -4,8 +4,6 @@ Carries out what `domain.provisioning.decide` says, one action at a time; each a
 (or a bundle of independent ones), so a crash between any two is just another state to decide from.
 """
 
-import asyncio
-
 from muster.domain import deadlines, showing
 from muster.domain import launch as launches
 from muster.domain import node as nodes
@@ -39,6 +37,7 @@ from muster.domain.settings import Settings
 from muster.operations.launching import Berth, Launcher, planned
 from muster.operations.room import Room
 from muster.operations.tenure import Next, Tenure
+from muster.operations.together import together
 from muster.ports.bundle import Ports
 from muster.ports.store import OperationView
 from muster.ports.wakeups import ROOM
@@ -164,7 +163,7 @@ class Provision:
             verdict = Verdict(reason=Reason.CAP_REACHED, message=message)
             await self._write(operations.failing(at.operation, verdict, now=at.now), tenure)
             return Next(at=at.now)
-        await asyncio.gather(*(self._let_go(node, at, Reason.CAP_REACHED, tenure) for node in held))
+        await together(self._let_go(node, at, Reason.CAP_REACHED, tenure) for node in held)
         progress = showing.at_step(showing.PROVISION_STEPS, 1, message=message)
         # Letting go moved the operation's version: read it again rather than guess.
         fresh = await self._store.operation(at.operation.id)
@@ -204,7 +203,7 @@ class Provision:
         committed_at = at.operation.committed_at or at.now
         until = committed_at + (at.request.max_runtime or at.template.spec.max_runtime)
         changes = [nodes.hand_over(node, now=at.now, deadline_at=until) for node in ready]
-        await asyncio.gather(*(self._store.apply(change, fence=tenure.fence) for change in changes))
+        await together(self._store.apply(change, fence=tenure.fence) for change in changes)
 
     async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:
         operation = at.operation
@@ -225,7 +224,7 @@ class Provision:
         for launch in undo.launches:
             gone = launches.abandoned(launch, now=at.now, reason=reason)
             await self._store.write_launch(launch, gone, fence=tenure.fence)
-        await asyncio.gather(*(self._let_go(node, at, reason, tenure) for node in undo.nodes))
+        await together(self._let_go(node, at, reason, tenure) for node in undo.nodes)
 
     async def _let_go(self, node: Node, at: Situation, reason: Reason, tenure: Tenure) -> None:
         """Back to the pool by way of `releasing` if it is up and may serve again; else away with it."""

@@ -1,7 +1,5 @@
 """A refill: warm nodes for a pool. Takes part of what it asked for, fails without harm."""
 
-import asyncio
-
 from muster.domain import deadlines, showing
 from muster.domain import launch as launches
 from muster.domain import node as nodes
@@ -17,6 +15,7 @@ from muster.domain.settings import Settings
 from muster.operations.launching import Berth, Launcher, planned
 from muster.operations.room import Room
 from muster.operations.tenure import Next, Tenure
+from muster.operations.together import together
 from muster.ports.bundle import Ports
 
 
@@ -104,14 +103,14 @@ class Refill:
     async def _pool_in(self, up: tuple[Node, ...], at: Situation, tenure: Tenure) -> None:
         until = at.now + at.template.spec.idle_timeout
         changes = [nodes.pool_in(node, now=at.now, deadline_at=until) for node in up]
-        await asyncio.gather(*(self._store.apply(change, fence=tenure.fence) for change in changes))
+        await together(self._store.apply(change, fence=tenure.fence) for change in changes)
 
     async def _discard(self, discard: Discard, at: Situation, tenure: Tenure) -> None:
         for launch in discard.launches:
             gone = launches.abandoned(launch, now=at.now, reason=discard.reason)
             await self._store.write_launch(launch, gone, fence=tenure.fence)
         changes = [nodes.condemn(node, now=at.now, reason=discard.reason) for node in discard.nodes]
-        await asyncio.gather(*(self._store.apply(change, fence=tenure.fence) for change in changes))
+        await together(self._store.apply(change, fence=tenure.fence) for change in changes)
 
     async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:
         progress: Progress | None = None

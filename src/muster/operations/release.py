@@ -4,8 +4,6 @@ The nodes prove that they are clean to the enrolment, which pools or condemns th
 starts it and waits. A release of an unfinished provision cancels it first.
 """
 
-import asyncio
-
 from muster.domain import node as nodes
 from muster.domain import operation as operations
 from muster.domain import showing
@@ -18,6 +16,7 @@ from muster.domain.requests import ReleaseRequest
 from muster.domain.settings import Settings
 from muster.operations.cancelling import request_cancel
 from muster.operations.tenure import Next, Tenure
+from muster.operations.together import together
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import operation_topic
 
@@ -68,7 +67,7 @@ class Releasing:
 
     async def _release(self, running: tuple[Node, ...], at: Situation, tenure: Tenure) -> None:
         until = at.now + self._settings.limits.releasing
-        await asyncio.gather(*(self._take_back(node, until, at.now, tenure) for node in running))
+        await together(self._take_back(node, until, at.now, tenure) for node in running)
 
     async def _take_back(self, node: Node, until: float, now: float, tenure: Tenure) -> None:
         change = nodes.release(node, now=now, deadline_at=until)

@@ -1,7 +1,5 @@
 """Room under the caps: how much there is, and how to get more without taking it from anybody who needs it."""
 
-import asyncio
-
 from muster.domain import node as nodes
 from muster.domain.errors import CapReached, Conflict
 from muster.domain.lifecycle import NodeState
@@ -11,6 +9,7 @@ from muster.domain.pooling import evictable
 from muster.domain.reasons import Reason
 from muster.domain.settings import Settings
 from muster.domain.template import Template
+from muster.operations.together import together
 from muster.ports.bundle import Ports
 from muster.ports.store import TOTAL
 
@@ -50,7 +49,7 @@ class Room:
         if leaving + len(standing) < short.short_by:
             return False
         needed = max(0, short.short_by - leaving)
-        await asyncio.gather(*(self._evict(node, demand, now=now) for node in standing[:needed]))
+        await together(self._evict(node, demand, now=now) for node in standing[:needed])
         return True
 
     async def _reachable(self, demand: Demand, *, everywhere: bool) -> tuple[int, list[Node]]:

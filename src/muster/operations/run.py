@@ -1,7 +1,5 @@
 """A run: provision, execute on every node, give back; one operation that outlives whoever asked for it."""
 
-import asyncio
-
 from muster.domain import operation as operations
 from muster.domain import running, showing
 from muster.domain.errors import Gone, IllegalTransition, LeaseLost, NotCancellable
@@ -24,6 +22,7 @@ from muster.operations.cancelling import request_cancel
 from muster.operations.commanding import Commander
 from muster.operations.desk import FrontDesk
 from muster.operations.tenure import Next, Tenure
+from muster.operations.together import together
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import operation_topic
 
@@ -95,16 +94,14 @@ class Running:
         if provision is None:
             return
         try:
-            await asyncio.gather(
-                *(
-                    self._commander.start(
-                        provision,
-                        member,
-                        request.execution,
-                        command_id=CommandId(f"{at.operation.id}.{provision.members.index(member)}"),
-                    )
-                    for member in members
+            await together(
+                self._commander.start(
+                    provision,
+                    member,
+                    request.execution,
+                    command_id=CommandId(f"{at.operation.id}.{provision.members.index(member)}"),
                 )
+                for member in members
             )
         except Gone as gone:
             verdict = Verdict(reason=Reason.MACHINE_GONE, message=str(gone))
