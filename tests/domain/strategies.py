@@ -1,16 +1,20 @@
 """Random records of every class, valid as the constructors demand."""
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from muster.domain import checks
-from muster.domain.ids import AssignmentId, LaunchId, NodeId, OperationId
+from muster.domain.access import ApiToken, Role
+from muster.domain.command import Command, CommandState, Execution, Variable
+from muster.domain.ids import AssignmentId, CommandId, LaunchId, NodeId, OperationId
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Member, Operation, Status, Verdict
 from muster.domain.progress import Part, Progress, Tone
 from muster.domain.reasons import Reason
-from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest
+from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest, RunRequest
 from muster.domain.template import RESOURCE_CLASSES, Reuse, Runtime, Template, TemplateSpec, UsageClass
 
 texts = st.text(
@@ -51,7 +55,22 @@ release_requests = st.builds(
 refill_requests = st.builds(
     RefillRequest, template=names, revision=st.integers(1, checks.MACHINES_MAX), count=counts
 )
-requests = provision_requests | release_requests | refill_requests
+arguments = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+paths = st.lists(names, min_size=1, max_size=3).map("/".join)
+executions = st.builds(
+    Execution,
+    argv=st.tuples(names, arguments) | st.tuples(names),
+    env=st.lists(
+        st.builds(Variable, name=names.map("V_{}".format), value=arguments),
+        max_size=3,
+        unique_by=lambda variable: variable.name,
+    ).map(tuple),
+    timeout=st.none() | durations,
+    archive=st.none() | names,
+    collect=st.lists(paths, max_size=3).map(tuple),
+)
+run_requests = st.builds(RunRequest, provision=provision_requests, execution=executions)
+requests = provision_requests | release_requests | refill_requests | run_requests
 
 nodes = st.builds(
     Node,
@@ -151,8 +170,20 @@ operations = st.builds(
     lease_until=times,
     epoch=small,
 )
+provision_timeouts = st.tuples(st.none() | durations, st.none() | durations).map(
+    lambda pair: pair if None in pair else (min(pair), max(pair))  # type: ignore[type-var]
+)
+"""A boot deadline and its ceiling, which is never below it."""
+
+
+def _spec(timeouts: tuple[float | None, float | None], **fields: Any) -> TemplateSpec:
+    deadline, ceiling = timeouts
+    return TemplateSpec(provision_timeout=deadline, max_provision_timeout=ceiling, **fields)
+
+
 specs = st.builds(
-    TemplateSpec,
+    _spec,
+    timeouts=provision_timeouts,
     name=names,
     provider=names,
     resource_class=classes,
@@ -164,11 +195,38 @@ specs = st.builds(
     max_nodes=st.integers(50, 100),
     min_idle=small,
     replacements=small,
-    provision_timeout=st.none() | durations,
-    max_provision_timeout=st.none() | durations,
     attach_timeout=st.none() | durations,
     max_runtime=durations,
     idle_timeout=durations,
     rescue_window=st.just(0.0) | durations,
 )
 templates = st.builds(Template, spec=specs, revision=small, applied_at=times)
+commands = st.builds(
+    Command,
+    id=texts.map(CommandId),
+    operation_id=operation_ids,
+    assignment_id=assignment_ids,
+    node_id=texts.map(NodeId),
+    ordinal=small,
+    count=counts,
+    run=texts,
+    execution=executions,
+    state=st.sampled_from(CommandState),
+    version=small,
+    created_at=times,
+    started_at=st.none() | times,
+    ended_at=st.none() | times,
+    cancel_requested_at=st.none() | times,
+    exit_code=st.none() | st.integers(0, 255),
+    signal=st.none() | st.integers(1, 64),
+    detail=texts,
+)
+tokens = st.builds(
+    ApiToken,
+    id=texts,
+    name=texts,
+    role=st.sampled_from(Role),
+    created_at=times,
+    expires_at=st.none() | times,
+    revoked_at=st.none() | times,
+)
