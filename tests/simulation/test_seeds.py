@@ -22,17 +22,17 @@ def check(results: list[Result]) -> None:
     assert not failed, "\n\n".join(told)
 
 
-@pytest.mark.parametrize("seeds", chunks(0, 120), ids=str)
+@pytest.mark.parametrize("seeds", chunks(0, 90), ids=str)
 def test_heavy_faults_break_no_promise(seeds: range) -> None:
     check([simulate(seed=seed, faults="heavy", hours=HOURS, replicas=1 + seed % 3) for seed in seeds])
 
 
-@pytest.mark.parametrize("seeds", chunks(10_000, 60), ids=str)
+@pytest.mark.parametrize("seeds", chunks(10_000, 40), ids=str)
 def test_light_faults_break_no_promise(seeds: range) -> None:
     check([simulate(seed=seed, faults="light", hours=HOURS, replicas=1 + seed % 3) for seed in seeds])
 
 
-@pytest.mark.parametrize("seeds", chunks(20_000, 20), ids=str)
+@pytest.mark.parametrize("seeds", chunks(20_000, 15), ids=str)
 def test_without_faults_nobody_who_fits_is_refused(seeds: range) -> None:
     results = [simulate(seed=seed, faults="none", hours=HOURS, replicas=1 + seed % 3) for seed in seeds]
     check(results)

@@ -26,7 +26,6 @@ FIRST_CONTACT = 1800.0
 """The dead man's time before the first word from the server."""
 PATIENCE = 10.0
 """How long an agent waits for an answer that isn't a long poll."""
-POLL = 20.0
 AGAIN = 5.0
 """Between two tries of something that doesn't get through."""
 
@@ -51,6 +50,8 @@ class Habits:
     attach_hangs: float
     """The chance that an attach never ends."""
     detach_hangs: float
+    poll: float
+    """How long it waits for news before it asks again."""
 
 
 class Agent:
@@ -141,14 +142,15 @@ class Agent:
 
     async def _follow(self) -> None:
         """The long poll."""
+        poll = self._habits.poll
         while True:
             known = self._desired.version if self._desired is not None else 0
             try:
                 desired = await self._speak(
                     lambda plane, node_id, known=known: plane.enrolment.poll(
-                        node_id, known=known, timeout=POLL
+                        node_id, known=known, timeout=poll
                     ),  # type: ignore[misc]
-                    timeout=POLL + PATIENCE,
+                    timeout=poll + PATIENCE,
                 )
             except (Unreachable, StoreUnavailable, Conflict):
                 await asyncio.sleep(AGAIN * (0.5 + self._chance()))

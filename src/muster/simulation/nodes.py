@@ -34,6 +34,8 @@ class NodeFaults:
     script: tuple[float, float] = (10.0, 40.0)
     attach: tuple[float, float] = (1.0, 4.0)
     detach: tuple[float, float] = (1.0, 4.0)
+    poll: float = 50.0
+    """Of the long poll. Shorter where wake-ups get lost, or nodes would learn of a claim too late."""
     mute: float = 0.0
     stuck: float = 0.0
     broken: float = 0.0
@@ -192,6 +194,7 @@ class Nodes:
             detach=random.uniform(*faults.detach),
             attach_hangs=faults.attach_hangs,
             detach_hangs=faults.detach_hangs,
+            poll=faults.poll,
         )
 
     def _freeze(self, agent: Agent) -> None:

@@ -4,10 +4,11 @@ Owns the levels. Each plan switches every fault on or off by itself and draws it
 some things go wrong find more than runs in which everything always does.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 
+from muster.domain.template import Reuse, TemplateSpec
 from muster.providers.simulated import CloudFaults
 from muster.simulation.callers import Load
 from muster.simulation.network import NetworkFaults
@@ -66,16 +67,32 @@ class FaultPlan:
                 templates=templates,
                 total_cap=random.randint(max(2, capped // 2), capped + 2),
                 changes=draw.maybe(12.0),
+                meddling=draw.maybe(0.1),
             ),
             capacity=random.randint(3, capped + 4) if draw.happens() else None,
             foreign=random.randint(0, 3),
             retention=random.choice((1800.0, 7 * 86400.0)),
         )
 
+    @classmethod
+    def crowd(cls, nodes: int) -> "FaultPlan":
+        """A quiet world with so many warm nodes: what it costs to stand still, for the benchmark."""
+        plan = cls.draw(0, Level.NONE)
+        spec = TemplateSpec(
+            name="crowd", provider="simulated", max_nodes=nodes, min_idle=nodes, reuse=Reuse.ALWAYS
+        )
+        return replace(
+            plan,
+            load=Load(every=60.0, largest=4, cancelled=0.0, special=0.0, hurried=0.0),
+            site=Site(templates=(spec,), total_cap=nodes),
+            foreign=0,
+        )
+
 
 class _Draw:
     def __init__(self, random: Random, level: Level) -> None:
         self.random = random
+        self.level = level
         self._share = _SHARE[level]
         self._strength = _STRENGTH[level]
 
@@ -118,6 +135,7 @@ def _nodes(draw: _Draw) -> NodeFaults:
         script=draw.up_to(5.0, 90.0),
         attach=draw.up_to(0.5, 20.0),
         detach=draw.up_to(0.5, 20.0),
+        poll=50.0 if draw.level is Level.NONE else 20.0,
         mute=draw.maybe(0.1),
         stuck=draw.maybe(0.1),
         broken=draw.maybe(0.1),
