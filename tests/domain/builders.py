@@ -5,9 +5,9 @@ from typing import Any
 
 from hypothesis import settings
 
-from muster.domain.command import Execution
+from muster.domain.command import Command, CommandState, Execution
 from muster.domain.deadlines import Limits
-from muster.domain.ids import AssignmentId, LaunchId, NodeId, OperationId
+from muster.domain.ids import AssignmentId, CommandId, LaunchId, NodeId, OperationId
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -155,6 +155,30 @@ def operation(**fields: Any) -> Operation:
         "epoch": 4,
     }
     return Operation(**(given | fields))
+
+
+def command(state: CommandState = CommandState.PENDING, n: int = 0, **fields: Any) -> Command:
+    """The n-th command of a run on three nodes; an exited one ended well."""
+    given: dict[str, Any] = {
+        "id": CommandId(f"op-run.{n}"),
+        "operation_id": OPERATION,
+        "assignment_id": AssignmentId(f"as-{n}"),
+        "node_id": NodeId(f"node-{n}"),
+        "ordinal": n,
+        "count": 3,
+        "run": "run-1",
+        "execution": Execution(argv=("make", "test")),
+        "state": state,
+        "version": 4,
+        "created_at": NOW - 30,
+    }
+    if state is not CommandState.PENDING:
+        given["started_at"] = NOW - 25
+    if state in (CommandState.EXITED, CommandState.LOST):
+        given["ended_at"] = NOW - 5
+    if state is CommandState.EXITED:
+        given["exit_code"] = 0
+    return Command(**(given | fields))
 
 
 def progress(step: int = 1, percent: float = 0.0, **fields: Any) -> Progress:

@@ -16,9 +16,12 @@ from muster.domain.ids import AssignmentId, CommandId, NodeId, OperationId
 OUTPUT_CAP = 16 * 1024 * 1024
 """Bytes of output kept per command; what comes after is dropped and marked as such."""
 ARGUMENTS_MAX = 1000
-ARGUMENT_MAX = 128 * 1024
-"""The kernel's own limit for one argument."""
+ARGUMENT_MAX = 128 * 1024 - 1
+"""Bytes of one argument, or of one variable with its name: the kernel's own limit, less the final NUL."""
 VARIABLES_MAX = 200
+COLLECT_MAX = 100
+EXIT_CODE_MAX = 255
+SIGNAL_MAX = 64
 
 
 class CommandState(StrEnum):
@@ -47,22 +50,53 @@ class Execution:
     """Paths in the workspace to bring back afterwards."""
 
     def __post_init__(self) -> None:
-        checks.whole("argv", len(self.argv), least=1, most=ARGUMENTS_MAX)
-        for argument in self.argv:
-            if len(argument) > ARGUMENT_MAX or "\0" in argument:
-                raise InvalidRequest("argv", argument, f"must be text of at most {ARGUMENT_MAX} characters")
-        checks.whole("env", len(self.env), least=0, most=VARIABLES_MAX)
-        for variable in self.env:
-            if not variable.name.isidentifier() or len(variable.value) > ARGUMENT_MAX:
-                raise InvalidRequest(
-                    "env", variable.name, "must be a name like PATH with a value of bounded size"
-                )
+        self._check_argv(self.argv)
+        self._check_env(self.env)
         if self.timeout is not None:
             checks.seconds("timeout", self.timeout)
-        for path in self.collect:
+        if self.archive is not None:
+            checks.text("archive", self.archive)
+        self._check_collect(self.collect)
+
+    def _check_argv(self, argv: object) -> None:
+        rule = f"must be a program and its arguments: 1 to {ARGUMENTS_MAX} texts"
+        if not isinstance(argv, tuple) or not 1 <= len(argv) <= ARGUMENTS_MAX or argv[0] == "":
+            raise InvalidRequest("argv", argv, rule)
+        for argument in argv:
+            if not _passable(argument):
+                rule = f"must be text without NUL or lone surrogates, at most {ARGUMENT_MAX} bytes"
+                raise InvalidRequest("argv", argument, rule)
+
+    def _check_env(self, env: object) -> None:
+        if not isinstance(env, tuple) or len(env) > VARIABLES_MAX:
+            raise InvalidRequest("env", None, f"must be at most {VARIABLES_MAX} variables")
+        for variable in env:
+            if not isinstance(variable.name, str) or not variable.name.isidentifier():
+                raise InvalidRequest("env", variable.name, "must be named like PATH")
+            if not isinstance(variable.value, str) or not _passable(f"{variable.name}={variable.value}"):
+                # The value is the caller's, and may be a secret: it is not repeated.
+                rule = f"must hold text without NUL or lone surrogates, at most {ARGUMENT_MAX} bytes"
+                raise InvalidRequest("env", variable.name, rule)
+        if len({variable.name for variable in env}) != len(env):
+            raise InvalidRequest("env", None, "must name each variable once")
+
+    def _check_collect(self, paths: object) -> None:
+        if not isinstance(paths, tuple) or len(paths) > COLLECT_MAX:
+            raise InvalidRequest("collect", paths, f"must be at most {COLLECT_MAX} paths")
+        for path in paths:
             checks.text("collect", path, longest=4096)
             if path.startswith("/") or ".." in path.split("/"):
                 raise InvalidRequest("collect", path, "must be a path inside the workspace")
+
+
+def _passable(text: object) -> bool:
+    """Whether a process can be given it: execve takes bytes that end at a NUL."""
+    if not isinstance(text, str) or "\0" in text:
+        return False
+    try:
+        return len(text.encode()) <= ARGUMENT_MAX
+    except UnicodeEncodeError:
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +145,10 @@ def started(command: Command, *, now: float) -> Command:
 
 
 def exited(command: Command, *, exit_code: int | None, signal: int | None, now: float) -> Command:
+    if exit_code is not None:
+        checks.whole("exit_code", exit_code, least=0, most=EXIT_CODE_MAX)
+    if signal is not None:
+        checks.whole("signal", signal, least=1, most=SIGNAL_MAX)
     if command.ended:
         raise IllegalTransition(f"cannot end command {command.id}: it is {command.state}")
     return replace(
