@@ -1,12 +1,13 @@
 """Events: append-only facts, one per write, from which every record can be rebuilt.
 
 Owns their shape. `changes` holds the fields that the write changed, so folding an entity's events in
-the order of their versions gives its record exactly (the lease of an operation aside: it is not a fact
-about the work). Nothing secret is a field of a record, so nothing secret is in an event.
+the order of their versions gives its record exactly (aside from the lease of an operation, which is not a
+fact about the work, and from the environment of what a run executes). Nothing secret is in an event: an
+environment is the caller's and may hold secrets, and no other field of a record does.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from muster.domain import plain
@@ -16,6 +17,7 @@ from muster.domain.launch import Launch
 from muster.domain.node import NodeChange
 from muster.domain.operation import Operation, OperationChange
 from muster.domain.plain import Plain
+from muster.domain.requests import RunRequest
 from muster.domain.template import Template
 
 LEASE_FIELDS = ("lease_owner", "lease_until", "epoch", "version")
@@ -82,7 +84,15 @@ def of_operation(change: OperationChange) -> Draft:
 
 
 def of_submission(operation: Operation) -> Draft:
-    return _operation("submitted", None, operation)
+    return _operation("submitted", None, _without_environment(operation))
+
+
+def _without_environment(operation: Operation) -> Operation:
+    request = operation.request
+    if not isinstance(request, RunRequest):
+        return operation
+    execution = replace(request.execution, env=())
+    return replace(operation, request=replace(request, execution=execution))
 
 
 def of_command(before: Command | None, after: Command) -> Draft:

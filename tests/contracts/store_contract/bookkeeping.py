@@ -1,11 +1,14 @@
 """What must hold whatever a test did: exact counters, and a log that rebuilds the records."""
 
 from collections import defaultdict
+from dataclasses import replace
 
 from muster.domain import plain
 from muster.domain.events import LEASE_FIELDS, Entity, Event
 from muster.domain.ids import LaunchId, NodeId, OperationId
+from muster.domain.operation import Operation
 from muster.domain.plain import Plain
+from muster.domain.requests import RunRequest
 from muster.ports.store import Cursor, Store
 
 _BIRTHS = ("adopt", "planned", "submitted")
@@ -51,5 +54,14 @@ async def _record(store: Store, entity: Entity, entity_id: str) -> dict[str, Pla
         case Entity.LAUNCH:
             return plain.fields_to_plain(await store.launch(LaunchId(entity_id)))
         case _:
-            record = plain.fields_to_plain(await store.operation(OperationId(entity_id)))
+            operation = await store.operation(OperationId(entity_id))
+            record = plain.fields_to_plain(_as_told(operation))
             return {name: value for name, value in record.items() if name not in LEASE_FIELDS}
+
+
+def _as_told(operation: Operation) -> Operation:
+    """The environment of what a run executes is nobody else's business."""
+    request = operation.request
+    if not isinstance(request, RunRequest):
+        return operation
+    return replace(operation, request=replace(request, execution=replace(request.execution, env=())))
