@@ -1,0 +1,106 @@
+"""How much may be sent, and in which form. Answers before anything is parsed.
+
+A body that is too large is read to its end and thrown away, up to a bound, because a client that is still
+sending doesn't listen; then it gets its 413.
+"""
+
+from collections.abc import Iterable
+from http import HTTPStatus
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from muster.api.problems import Problem, TooLarge, of_error
+
+DISCARD_MOST = 64 << 20
+"""Beyond this a client is not mistaken but hostile, and may see its connection reset."""
+_JSON = "application/json"
+Kind = tuple[str, str, str]
+"""Which requests are meant: their method, and how their path starts and ends."""
+
+
+class Bounds:
+    """`streamed` requests bring their own limits; `raw` ones are bounded here, but need not be JSON."""
+
+    def __init__(self, app: ASGIApp, *, most: int, streamed: Iterable[Kind], raw: Iterable[Kind]) -> None:
+        self._app = app
+        self._most = most
+        self._streamed = tuple(streamed)
+        self._raw = tuple(raw)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or self._is(scope, self._streamed):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if "content-length" not in headers and "transfer-encoding" not in headers:
+            await self._app(scope, receive, send)
+            return
+        problem = self._announced(headers)
+        body = b""
+        if problem is None or headers.get("expect") != "100-continue":
+            body, whole = await _read(receive, self._most)
+            problem = problem or (None if whole else self._too_large())
+        if problem is None and body and not self._is(scope, self._raw):
+            problem = _wrong_type(headers)
+        if problem is not None:
+            await problem.response()(scope, receive, send)
+            return
+        await self._app(scope, _replayed(body, receive), send)
+
+    def _is(self, scope: Scope, kinds: tuple[Kind, ...]) -> bool:
+        method, path = scope["method"], scope["path"]
+        return any(method == each and path.startswith(a) and path.endswith(z) for each, a, z in kinds)
+
+    def _announced(self, headers: Headers) -> Problem | None:
+        length = headers.get("content-length", "0")
+        return self._too_large() if not length.isdigit() or int(length) > self._most else None
+
+    def _too_large(self) -> Problem:
+        problem = of_error(TooLarge(f"cannot take a body of more than {self._most} bytes: send less"))
+        assert problem is not None  # noqa: S101 — it is in the table
+        return problem
+
+
+async def _read(receive: Receive, most: int) -> tuple[bytes, bool]:
+    """The body, and whether it is whole. What is over the limit is read and dropped."""
+    kept: list[bytes] = []
+    size = 0
+    while size <= DISCARD_MOST:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b"", False
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size <= most:
+            kept.append(piece)
+        else:
+            kept.clear()
+        if not message.get("more_body", False):
+            return b"".join(kept), size <= most
+    return b"", False
+
+
+def _wrong_type(headers: Headers) -> Problem | None:
+    given = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given == _JSON:
+        return None
+    return Problem(
+        status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        code="unsupported_media_type",
+        title="The body must be JSON",
+        detail=f"cannot read a body of type {given[:80] or 'unknown'}: send it as application/json",
+    )
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again

@@ -1,0 +1,77 @@
+"""What every handler can reach."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import Depends, Header, Request
+
+from muster.api.access import Gate
+from muster.api.beats import Beats
+from muster.api.closing import Closing
+from muster.api.files import Shelf
+from muster.api.metrics import Metrics
+from muster.domain.ids import NodeId
+from muster.domain.settings import Settings
+from muster.plane import ControlPlane, Ports
+
+
+def _always() -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings:
+    data: Path
+    """Where archives and results are kept."""
+    settings: Settings = field(default_factory=Settings)
+    beat_seconds: float = 5.0
+    """What nodes are told at their join."""
+    body_most: int = 1 << 20
+    blob_most: int = 256 << 20
+    blobs_total: int = 4 << 30
+    blob_hours: float = 24.0
+    """An archive is needed until its commands have started; a day survives any queue."""
+    keep_alive: float = 15.0
+    """Seconds between signs of life on a silent stream: below the usual idle limit of proxies."""
+    driving: Callable[[], bool] = _always
+    """Whether the control plane behind this API still runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    plane: ControlPlane
+    ports: Ports
+    settings: ApiSettings
+    gate: Gate
+    beats: Beats
+    closing: Closing
+    metrics: Metrics
+    archives: Shelf
+    results: Shelf
+
+    def now(self) -> float:
+        return self.ports.clock.now()
+
+
+def context(request: Request) -> Context:
+    found = request.app.state.context
+    assert isinstance(found, Context)  # noqa: S101 — create_app put it there
+    return found
+
+
+def node(request: Request) -> NodeId:
+    return NodeId(request.state.node_id)
+
+
+Here = Annotated[Context, Depends(context)]
+Node = Annotated[NodeId, Depends(node)]
+"""The node that speaks, as its token proved."""
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="Names the request: a repeat with the same key and body is the same request.",
+    ),
+]

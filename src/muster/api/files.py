@@ -1,0 +1,118 @@
+"""Files that travel through the server: archives for commands, and what commands bring back.
+
+Owns one directory per kind. A file is written under a temporary name and renamed when it is whole, so that
+nobody ever sees half of one. Bounded in size each and together, and forgotten after a while.
+"""
+
+import asyncio
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.api.problems import StorageFull, TooLarge
+from muster.domain.errors import InvalidRequest, NotFound
+
+_WRITE = 1 << 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,127}", re.ASCII)
+_PARTIAL = ".partial"
+_PARTIAL_KEPT = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    name: str
+    size: int
+    expires_at: float
+
+
+class Shelf:
+    def __init__(self, directory: Path, *, what: str, most: int, total: int, keep: float) -> None:
+        self._directory = directory
+        self._what = what
+        self._most = most
+        self._total = total
+        self._keep = keep
+
+    async def put(self, chunks: AsyncIterator[bytes], *, now: float, name: str | None = None) -> Stored:
+        """Take a file. Without a name it is named by its content, so the same file is kept once."""
+        room = await asyncio.to_thread(self._prepare, now)
+        file = await asyncio.to_thread(self._open)
+        path = Path(file.name)
+        digest, size, waiting = hashlib.sha256(), 0, bytearray()
+        try:
+            with file:
+                async for chunk in chunks:
+                    size += len(chunk)
+                    self._check(size, room)
+                    waiting += chunk
+                    if len(waiting) >= _WRITE:
+                        await asyncio.to_thread(_append, file, digest, bytes(waiting))
+                        waiting.clear()
+                await asyncio.to_thread(_append, file, digest, bytes(waiting))
+            kept = name or f"sha256-{digest.hexdigest()}"
+            await asyncio.to_thread(self._keep_as, path, kept, now)
+        except OSError as error:
+            raise StorageFull(f"cannot keep the {self._what}: {error.strerror or error}") from error
+        finally:
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+        return Stored(name=kept, size=size, expires_at=now + self._keep)
+
+    async def find(self, name: str, *, now: float) -> Path:
+        """Where the file is. Looking for it keeps it for longer. Raises NotFound."""
+        return await asyncio.to_thread(self._find, name, now)
+
+    def _check(self, size: int, room: int) -> None:
+        if size > self._most:
+            raise TooLarge(f"cannot take a {self._what} of more than {self._most} bytes: send less")
+        if size > room:
+            raise StorageFull(
+                f"cannot keep the {self._what}: {self._total} bytes are in use; try again later"
+            )
+
+    def _prepare(self, now: float) -> int:
+        """Forget what is old; say how many bytes there is room for."""
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        used = 0
+        for entry in os.scandir(self._directory):
+            try:
+                found = entry.stat()
+                kept = _PARTIAL_KEPT if entry.name.endswith(_PARTIAL) else self._keep
+                if now - found.st_mtime > kept:
+                    Path(entry.path).unlink(missing_ok=True)
+                else:
+                    used += found.st_size
+            except FileNotFoundError:
+                continue
+        return max(0, self._total - used)
+
+    def _open(self) -> "tempfile._TemporaryFileWrapper[bytes]":
+        return tempfile.NamedTemporaryFile(dir=self._directory, suffix=_PARTIAL, delete=False)
+
+    def _keep_as(self, path: Path, name: str, now: float) -> None:
+        os.utime(path, (now, now))
+        path.replace(self._place(name))
+
+    def _find(self, name: str, now: float) -> Path:
+        path = self._place(name)
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            raise NotFound(self._what, name) from None
+        if now - found.st_mtime > self._keep:
+            raise NotFound(self._what, name)
+        os.utime(path, (now, now))
+        return path
+
+    def _place(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise InvalidRequest("id", name, "must be letters, digits, dots and hyphens")
+        return self._directory / name
+
+
+def _append(file: "tempfile._TemporaryFileWrapper[bytes]", digest: "hashlib._Hash", data: bytes) -> None:
+    digest.update(data)
+    file.write(data)

@@ -1,0 +1,188 @@
+"""What an operator alarms on. Gauges are read from the store at each scrape; counters and durations are
+gathered from the writes of this process as they happen.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any, TypeVar, cast
+
+import muster
+from muster.api.figures import MILLISECONDS, SECONDS, Counter, Histogram, Labels, gauge
+from muster.domain.deadlines import Limits
+from muster.domain.events import Draft, Entity
+from muster.domain.lifecycle import Fact, NodeState, Verb
+from muster.domain.operation import ENDED, Kind, Operation, Status
+from muster.domain.reasons import Reason
+from muster.ports.store import Store
+
+T = TypeVar("T")
+SCANNED_MOST = 1000
+"""Records that one scrape looks at, per question. A figure that reaches this says "at least"."""
+_REMEMBERED_MOST = 50_000
+_ENDED = tuple(status.value for status in ENDED)
+_BEATING = (NodeState.IDLE, NodeState.CLAIMED, NodeState.RUNNING)
+
+
+class Metrics:
+    def __init__(self, *, started_at: float) -> None:
+        self.ended = Counter("muster_operations_ended_total", "Operations that ended, by kind and status.")
+        self.orphans = Counter("muster_orphans_total", "Machines without a record that were found.")
+        self.launches = Histogram("muster_launch_seconds", "From a launch's call to its answer.", SECONDS)
+        self.boots = Histogram("muster_boot_seconds", "From a node's creation to booted.", SECONDS)
+        self.attaches = Histogram("muster_attach_seconds", "From claimed or booted to attached.", SECONDS)
+        self.store = Histogram("muster_store_seconds", "How long the store took, by verb.", MILLISECONDS)
+        self.duty_at = started_at
+        """When a periodic duty last asked for its lease."""
+        self._since: dict[str, float] = {}
+        """When a node or launch began what is being timed."""
+        self._kinds: dict[str, str] = {}
+
+    # --- gathered ---------------------------------------------------------------------------------
+
+    def saw(self, drafts: Iterable[Draft]) -> None:
+        for draft in drafts:
+            match draft.entity:
+                case Entity.NODE:
+                    self._node(draft)
+                case Entity.LAUNCH:
+                    self._launch(draft)
+                case Entity.OPERATION:
+                    self._operation(draft)
+                case _:
+                    pass
+
+    def _node(self, draft: Draft) -> None:
+        changes = draft.changes
+        if draft.name == Verb.ADOPT:
+            self._begin(draft.entity_id, changes.get("created_at"))
+            if changes.get("reason") == Reason.ORPHAN:
+                self.orphans.add()
+        elif draft.name == Verb.CLAIM:
+            self._begin(draft.entity_id, changes.get("entered_at"))
+        elif draft.name == Fact.BOOTED:
+            self._end(draft.entity_id, changes.get("booted_at"), self.boots)
+            self._begin(draft.entity_id, changes.get("booted_at"))
+        elif draft.name == Fact.ATTACHED:
+            self._end(draft.entity_id, changes.get("attached_at"), self.attaches)
+        elif changes.get("state") == NodeState.TERMINATED:
+            self._since.pop(draft.entity_id, None)
+
+    def _launch(self, draft: Draft) -> None:
+        if "called_at" in draft.changes:
+            self._begin(draft.entity_id, draft.changes["called_at"])
+        if draft.changes.get("closed_at") is not None:
+            self._end(draft.entity_id, draft.changes["closed_at"], self.launches)
+
+    def _operation(self, draft: Draft) -> None:
+        kind, status = draft.changes.get("kind"), draft.changes.get("status")
+        if isinstance(kind, str):
+            self._kinds[draft.entity_id] = kind
+            _bound(self._kinds)
+        if isinstance(status, str) and status in _ENDED:
+            self.ended.add(kind=self._kinds.pop(draft.entity_id, "unknown"), status=status)
+
+    def _begin(self, entity_id: str, since: object) -> None:
+        if isinstance(since, int | float):
+            self._since[entity_id] = float(since)
+            _bound(self._since)
+
+    def _end(self, entity_id: str, end: object, figure: Histogram) -> None:
+        since = self._since.pop(entity_id, None)
+        if since is not None and isinstance(end, int | float):
+            figure.observe(max(0.0, end - since))
+
+    def took(self, verb: str, seconds: float, *, now: float) -> None:
+        self.store.observe(seconds, verb=verb)
+        if verb == "lease_duty":
+            self.duty_at = now
+
+    # --- read -------------------------------------------------------------------------------------
+
+    async def render(self, store: Store, limits: Limits, *, beats: int, now: float) -> str:
+        nodes = await _nodes(store)
+        waiting = await _all(store, Status.QUEUED)
+        queued = [operation for operation in waiting if operation.queued_since is not None]
+        oldest = min((operation.created_at for operation in queued), default=now)
+        stale = await store.unseen(states=_BEATING, seen_before=now - limits.stale_after, limit=SCANNED_MOST)
+        open_now = [*waiting, *await _all(store, Status.RUNNING)]
+        installation = await store.installation()
+        lines: Iterator[str] = chain(
+            gauge("muster_build_info", "Which Muster this is.", [({"version": muster.__version__}, 1)]),
+            gauge("muster_nodes", "Nodes by template and state.", nodes),
+            gauge("muster_nodes_max", "The cap over all templates.", [({}, installation.max_nodes)]),
+            gauge("muster_operations", "Operations under way, by kind and status.", _counted(open_now)),
+            gauge("muster_queue_length", "Operations that wait for room.", [({}, len(queued))]),
+            gauge("muster_queue_oldest_seconds", "How long the oldest has waited.", [({}, now - oldest)]),
+            gauge("muster_nodes_stale", "Nodes whose heartbeat is not fresh.", [({}, len(stale))]),
+            gauge(
+                "muster_nodes_needing_attention",
+                "Machines that resist their termination.",
+                [({}, await _stuck(store, now - limits.attention))],
+            ),
+            ("# HELP muster_heartbeats_total Heartbeats received.", "# TYPE muster_heartbeats_total counter"),
+            (f"muster_heartbeats_total {beats}",),
+            *(figure.lines() for figure in (self.ended, self.orphans)),
+            *(figure.lines() for figure in (self.launches, self.boots, self.attaches, self.store)),
+        )
+        return "\n".join(lines) + "\n"
+
+
+async def _nodes(store: Store) -> list[tuple[Labels, float]]:
+    found: list[tuple[Labels, float]] = []
+    for template in await store.templates():
+        for state in NodeState:
+            if state is not NodeState.TERMINATED:
+                count = await store.count_nodes(state=state, template=template.name)
+                found.append(({"template": template.name, "state": state.value}, count))
+    return found
+
+
+async def _all(store: Store, status: Status) -> list[Operation]:
+    page = await store.operations(kind=None, statuses=(status,), run=None, after=None, limit=SCANNED_MOST)
+    return list(page.items)
+
+
+async def _stuck(store: Store, before: float) -> int:
+    page = await store.nodes(states=(NodeState.TERMINATING,), template=None, after=None, limit=SCANNED_MOST)
+    return sum(node.entered_at < before for node in page.items)
+
+
+def _counted(operations: list[Operation]) -> list[tuple[Labels, float]]:
+    return [
+        ({"kind": kind.value, "status": status.value}, count)
+        for kind in Kind
+        for status in (Status.QUEUED, Status.RUNNING)
+        if (count := sum(each.kind is kind and each.status is status for each in operations)) >= 0
+    ]
+
+
+def _bound(memory: dict[str, Any]) -> None:
+    while len(memory) > _REMEMBERED_MOST:
+        del memory[next(iter(memory))]
+
+
+def timed(port: T, took: Callable[[str, float], None]) -> T:
+    """A port whose verbs are timed. Looks like the port to everybody."""
+    return cast("T", _Timed(port, took))
+
+
+class _Timed:
+    def __init__(self, port: object, took: Callable[[str, float], None]) -> None:
+        self._port = port
+        self._took = took
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._port, name)
+        if not callable(verb):
+            return verb
+
+        async def measured(*args: Any, **kwargs: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return await cast("Awaitable[Any]", verb(*args, **kwargs))
+            finally:
+                self._took(name, time.perf_counter() - began)
+
+        setattr(self, name, measured)
+        return measured

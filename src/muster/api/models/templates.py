@@ -1,0 +1,158 @@
+"""Templates, limits and brakes over the wire."""
+
+from datetime import datetime
+from typing import Annotated, Any, Self
+
+from pydantic import Field
+
+from muster.api.models.base import EXAMPLE_TIME, In, Out, at, example
+from muster.domain.template import Reuse, Runtime, Template, TemplateSpec, UsageClass
+
+SPEC_EXAMPLE: dict[str, Any] = {
+    "provider": "process",
+    "resource_class": "small",
+    "runtime": "exec",
+    "boot_script": "python3 -m venv /tmp/venv\n",
+    "usage": ["on-demand"],
+    "instance_types": ["*"],
+    "reuse": "same-owner",
+    "max_nodes": 20,
+    "min_idle": 2,
+    "replacements": 0,
+    "provision_timeout": None,
+    "max_provision_timeout": None,
+    "attach_timeout": None,
+    "max_runtime": 1800.0,
+    "idle_timeout": 360.0,
+    "rescue_window": 120.0,
+}
+
+
+class SpecIn(In):
+    """A template's content. What is left out takes its default; equal content keeps its revision."""
+
+    model_config = example(SPEC_EXAMPLE)
+
+    provider: str
+    resource_class: str = "large"
+    runtime: Annotated[Runtime, Field(strict=False)] = Runtime.EXEC
+    boot_script: str = ""
+    usage: list[Annotated[UsageClass, Field(strict=False)]] = Field(default=[UsageClass.ON_DEMAND])
+    instance_types: list[str] = Field(default=["*"])
+    reuse: Annotated[Reuse, Field(strict=False)] = Reuse.SAME_OWNER
+    max_nodes: int = 20
+    min_idle: int = 0
+    replacements: int = 0
+    provision_timeout: float | None = None
+    max_provision_timeout: float | None = None
+    attach_timeout: float | None = None
+    max_runtime: float = 1800.0
+    idle_timeout: float = 360.0
+    rescue_window: float = 120.0
+
+    def spec(self, name: str) -> TemplateSpec:
+        return TemplateSpec(
+            name=name,
+            provider=self.provider,
+            resource_class=self.resource_class,
+            runtime=self.runtime,
+            boot_script=self.boot_script,
+            usage=tuple(self.usage),
+            instance_types=tuple(self.instance_types),
+            reuse=self.reuse,
+            max_nodes=self.max_nodes,
+            min_idle=self.min_idle,
+            replacements=self.replacements,
+            provision_timeout=self.provision_timeout,
+            max_provision_timeout=self.max_provision_timeout,
+            attach_timeout=self.attach_timeout,
+            max_runtime=self.max_runtime,
+            idle_timeout=self.idle_timeout,
+            rescue_window=self.rescue_window,
+        )
+
+
+class TemplateOut(Out):
+    model_config = example(
+        {
+            "name": "ci",
+            "revision": 1,
+            "applied_at": EXAMPLE_TIME,
+            "paused": False,
+            **SPEC_EXAMPLE,
+        }
+    )
+
+    name: str
+    revision: int
+    applied_at: datetime
+    paused: bool
+    provider: str
+    resource_class: str
+    runtime: Runtime
+    boot_script: str
+    usage: list[UsageClass]
+    instance_types: list[str]
+    reuse: Reuse
+    max_nodes: int
+    min_idle: int
+    replacements: int
+    provision_timeout: float | None
+    max_provision_timeout: float | None
+    attach_timeout: float | None
+    max_runtime: float
+    idle_timeout: float
+    rescue_window: float
+
+    @classmethod
+    def of(cls, template: Template, *, paused: bool) -> Self:
+        spec = template.spec
+        return cls(
+            name=spec.name,
+            revision=template.revision,
+            applied_at=at(template.applied_at),
+            paused=paused,
+            provider=spec.provider,
+            resource_class=spec.resource_class,
+            runtime=spec.runtime,
+            boot_script=spec.boot_script,
+            usage=list(spec.usage),
+            instance_types=list(spec.instance_types),
+            reuse=spec.reuse,
+            max_nodes=spec.max_nodes,
+            min_idle=spec.min_idle,
+            replacements=spec.replacements,
+            provision_timeout=spec.provision_timeout,
+            max_provision_timeout=spec.max_provision_timeout,
+            attach_timeout=spec.attach_timeout,
+            max_runtime=spec.max_runtime,
+            idle_timeout=spec.idle_timeout,
+            rescue_window=spec.rescue_window,
+        )
+
+
+class TemplatesOut(Out):
+    items: list[TemplateOut]
+
+
+class LimitsIn(In):
+    model_config = example({"max_nodes": 100})
+
+    max_nodes: int
+
+
+class InstallationOut(Out):
+    model_config = example({"id": "inst-1hx2k9q0c7m3t8v5e0", "max_nodes": 100, "version": "0.1.0"})
+
+    id: str
+    max_nodes: int
+    version: str
+
+
+class PausesOut(Out):
+    """What is held back: named templates, or everything."""
+
+    model_config = example({"all": False, "templates": ["ci"]})
+
+    all: bool
+    templates: list[str]

@@ -1,0 +1,65 @@
+"""API tokens over the wire. The secret is shown once, in the answer to its making."""
+
+from datetime import datetime
+from typing import Annotated, Any, Self
+
+from pydantic import Field
+
+from muster.api.models.base import EXAMPLE_TIME, In, Out, at, example, maybe_at
+from muster.domain.access import ApiToken, Role
+
+TOKEN_EXAMPLE: dict[str, Any] = {
+    "id": "tok-1hx2k9q0c7m3t8v5e5",
+    "name": "ci",
+    "role": "operator",
+    "created_at": EXAMPLE_TIME,
+    "expires_at": None,
+    "revoked_at": None,
+}
+
+
+class TokenIn(In):
+    model_config = example({"name": "ci", "role": "operator", "expires_in": 2592000})
+
+    name: str
+    role: Annotated[Role, Field(strict=False)]
+    expires_in: float | None = None
+    """Seconds from now; null: it does not expire."""
+
+
+class TokenOut(Out):
+    model_config = example(TOKEN_EXAMPLE)
+
+    id: str
+    name: str
+    role: Role
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+    @classmethod
+    def of(cls, token: ApiToken) -> Self:
+        return cls(**token_fields(token))
+
+
+class MintedOut(TokenOut):
+    model_config = example({**TOKEN_EXAMPLE, "secret": "shown-once"})
+
+    secret: str
+
+
+class TokensOut(Out):
+    model_config = example({"items": [TOKEN_EXAMPLE]})
+
+    items: list[TokenOut]
+
+
+def token_fields(token: ApiToken) -> dict[str, Any]:
+    return {
+        "id": token.id,
+        "name": token.name,
+        "role": token.role,
+        "created_at": at(token.created_at),
+        "expires_at": maybe_at(token.expires_at),
+        "revoked_at": maybe_at(token.revoked_at),
+    }

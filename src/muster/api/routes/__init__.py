@@ -1,0 +1,27 @@
+"""The API, one table per noun. `TABLES` is all of it."""
+
+from muster.api.routes import (
+    agent,
+    blobs,
+    commands,
+    events,
+    health,
+    nodes,
+    operations,
+    provisions,
+    templates,
+    tokens,
+)
+
+TABLES = (
+    provisions.TABLE,
+    operations.TABLE,
+    commands.TABLE,
+    blobs.TABLE,
+    nodes.TABLE,
+    templates.TABLE,
+    events.TABLE,
+    tokens.TABLE,
+    agent.TABLE,
+    health.TABLE,
+)

@@ -1,0 +1,146 @@
+"""Commands: executing on a run's nodes, reading what came out, stopping."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import Query, Response
+from starlette.responses import FileResponse, StreamingResponse
+
+from muster.api.access import Access
+from muster.api.closing import TOPIC
+from muster.api.context import Context, Here, Key
+from muster.api.models.base import PageOut
+from muster.api.models.commands import CommandOut, CommandsAsked, CommandsOut, OutputAsked
+from muster.api.models.requests import CommandsIn
+from muster.api.routing import Raw, Route, Table
+from muster.domain import checks
+from muster.domain.errors import Ambiguous, IdempotencyMismatch, NotFound
+from muster.domain.ids import CommandId, OperationId
+from muster.domain.lifecycle import NodeState
+from muster.domain.operation import Kind, Status
+from muster.ports.store import Cursor
+from muster.ports.wakeups import command_topic
+
+PIECE = 256 * 1024
+RUN_LIST = 20
+LOOK_EVERY = 2.0
+"""Output of a node that talks to another replica wakes nobody here."""
+
+
+class CommandPage(PageOut[CommandOut]):
+    pass
+
+
+async def execute(ctx: Here, body: CommandsIn, key: Key = None) -> CommandsOut:
+    """Execute on every node of a provision."""
+    execution = body.execution.execution()
+    if execution.archive is not None:
+        await ctx.archives.find(execution.archive, now=ctx.now())
+    operation_id = OperationId(body.operation_id or "") or await _live(ctx, body.run or "")
+    batch = None if key is None else _batch(operation_id, key)
+    commands = await ctx.plane.commander.execute(operation_id, execution, key=batch)
+    for command in commands:
+        if key is not None and command.execution != execution:
+            raise IdempotencyMismatch(key, command.id)
+    return CommandsOut(items=[CommandOut.of(command) for command in commands])
+
+
+async def _live(ctx: Context, run: str) -> OperationId:
+    """The one provision of a run that has nodes running."""
+    found = await ctx.ports.store.operations(
+        kind=Kind.PROVISION, statuses=(Status.SUCCEEDED,), run=run, after=None, limit=RUN_LIST
+    )
+    live = []
+    for operation in found.items:
+        view = await ctx.ports.store.view(operation.id)
+        if any(node.state is NodeState.RUNNING for node in view.nodes):
+            live.append(operation.id)
+    if not live:
+        raise NotFound("a provision with running nodes of run", run)
+    if len(live) > 1:
+        raise Ambiguous(run, tuple(live))
+    return live[0]
+
+
+def _batch(operation_id: str, key: str) -> str:
+    """Command ids become paths on nodes: a caller's key never goes into one as it is."""
+    checks.text("idempotency_key", key, longest=checks.KEY_MAX)
+    digest = hashlib.sha256(f"{operation_id}\n{key}".encode()).hexdigest()
+    return f"cmd-{digest[:24]}"
+
+
+async def listed(ctx: Here, asked: Annotated[CommandsAsked, Query()]) -> CommandPage:
+    """List commands: of one provision oldest first, otherwise newest first."""
+    if asked.operation_id is not None:
+        commands = await ctx.ports.commands.of_operation(OperationId(asked.operation_id))
+        return CommandPage(items=[CommandOut.of(command) for command in commands], next=None)
+    after = Cursor(asked.cursor) if asked.cursor is not None else None
+    page = await ctx.ports.commands.commands(run=asked.run, after=after, limit=asked.limit)
+    return CommandPage(items=[CommandOut.of(command) for command in page.items], next=page.next)
+
+
+async def show(ctx: Here, command_id: str) -> CommandOut:
+    """Show a command."""
+    return CommandOut.of(await ctx.ports.commands.command(CommandId(command_id)))
+
+
+async def cancel(ctx: Here, command_id: str) -> CommandOut:
+    """Ask for a command's end: its whole tree of processes is killed."""
+    return CommandOut.of(await ctx.plane.commander.cancel(CommandId(command_id)))
+
+
+async def output(ctx: Here, command_id: str, asked: Annotated[OutputAsked, Query()]) -> Response:
+    """Read output from an offset on, as raw bytes.
+
+    With `follow`, more is sent as it comes, until the command has ended. Count the bytes: after a break, ask
+    again from there.
+    """
+    command = await ctx.ports.commands.command(CommandId(command_id))
+    headers = {"Cache-Control": "no-store", "Muster-Command-State": command.state.value}
+    if asked.follow:
+        body = _followed(ctx, command.id, asked.offset)
+        return StreamingResponse(body, media_type="application/octet-stream", headers=headers)
+    data = await ctx.ports.commands.output(command.id, offset=asked.offset, limit=PIECE)
+    return Response(data, media_type="application/octet-stream", headers=headers)
+
+
+async def _followed(ctx: Context, command_id: CommandId, offset: int) -> AsyncIterator[bytes]:
+    listener = ctx.ports.wakeups.listen((command_topic(command_id), TOPIC))
+    try:
+        while not ctx.closing.begun:
+            # First whether it has ended, then what there is: an end means that all output is kept.
+            ended = (await ctx.ports.commands.command(command_id)).ended
+            data = await ctx.ports.commands.output(command_id, offset=offset, limit=PIECE)
+            if data:
+                offset += len(data)
+                yield data
+            elif ended:
+                return
+            else:
+                await listener.wait(LOOK_EVERY)
+    finally:
+        listener.close()
+
+
+async def artifact(ctx: Here, command_id: str) -> FileResponse:
+    """Fetch what a command brought back, as a gzipped tar archive."""
+    command = await ctx.ports.commands.command(CommandId(command_id))
+    path = await ctx.results.find(command.id, now=ctx.now())
+    return FileResponse(path, media_type="application/gzip", filename=f"{command.id}.tgz")
+
+
+_BYTES = Raw("application/octet-stream", "PASS: 12 tests\n")
+_ARCHIVE = Raw("application/gzip", "(a gzipped tar archive)")
+
+TABLE = Table(
+    "commands",
+    (
+        Route("POST", "/commands", Access.OPERATOR, execute, status=201),
+        Route("GET", "/commands", Access.VIEWER, listed),
+        Route("GET", "/commands/{command_id}", Access.VIEWER, show),
+        Route("GET", "/commands/{command_id}/output", Access.VIEWER, output, gives=_BYTES),
+        Route("GET", "/commands/{command_id}/artifact", Access.VIEWER, artifact, gives=_ARCHIVE),
+        Route("POST", "/commands/{command_id}/cancel", Access.OPERATOR, cancel),
+    ),
+)

@@ -1,0 +1,63 @@
+"""Whether the process lives, whether it can serve, and the figures to alarm on."""
+
+import asyncio
+
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from muster.api.access import Access
+from muster.api.context import Here
+from muster.api.problems import Problem
+from muster.api.routing import Raw, Route, Table
+from muster.domain.errors import StoreUnavailable
+
+ANSWER_WITHIN = 2.0
+DUTY_WITHIN = 30.0
+"""The most frequent duty ticks every five seconds: six missed ticks are not chance."""
+
+
+async def healthz() -> Response:
+    """Say that the process lives."""
+    return JSONResponse({"status": "ok"})
+
+
+async def readyz(ctx: Here) -> Response:
+    """Say whether the store answers and the periodic duties tick."""
+    failing = []
+    try:
+        async with asyncio.timeout(ANSWER_WITHIN):
+            await ctx.ports.store.installation()
+    except (StoreUnavailable, TimeoutError):
+        failing.append("the store does not answer")
+    if not ctx.settings.driving():
+        failing.append("the control plane has stopped")
+    elif ctx.now() - ctx.metrics.duty_at > DUTY_WITHIN:
+        failing.append("the periodic duties do not tick")
+    if ctx.closing.begun:
+        failing.append("the server is stopping")
+    if not failing:
+        return JSONResponse({"status": "ready"})
+    return Problem(
+        status=503,
+        code="not_ready",
+        title="Not ready",
+        detail=f"cannot serve: {'; '.join(failing)}",
+        headers={"Retry-After": "5"},
+    ).response()
+
+
+async def metrics(ctx: Here) -> Response:
+    """Show the figures in Prometheus's text format."""
+    limits = ctx.settings.settings.limits
+    text = await ctx.metrics.render(ctx.ports.store, limits, beats=ctx.beats.total, now=ctx.now())
+    return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+
+TABLE = Table(
+    "health",
+    (
+        Route("GET", "/healthz", Access.PUBLIC, healthz, gives=Raw("application/json", '{"status": "ok"}')),
+        Route("GET", "/readyz", Access.PUBLIC, readyz, gives=Raw("application/json", '{"status": "ready"}')),
+        Route("GET", "/metrics", Access.VIEWER, metrics, gives=Raw("text/plain", "muster_queue_length 0\n")),
+    ),
+    root="",
+)

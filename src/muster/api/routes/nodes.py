@@ -1,0 +1,95 @@
+"""Nodes and pools: what there is, and what an operator does to it by hand."""
+
+from typing import Annotated
+
+from fastapi import Query
+
+from muster.api.access import Access
+from muster.api.context import Context, Here
+from muster.api.models.nodes import NodeOut, NodesAsked, PoolOut, PoolsOut
+from muster.api.routes.operations import NodesOut
+from muster.api.routing import Route, Table
+from muster.domain import node as domain
+from muster.domain.ids import NodeId
+from muster.domain.lifecycle import NodeState
+from muster.domain.template import Template
+from muster.ports.store import Cursor
+
+_PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
+
+
+async def listed(ctx: Here, asked: Annotated[NodesAsked, Query()]) -> NodesOut:
+    """List nodes. Terminated ones only if they are asked for."""
+    page = await ctx.ports.store.nodes(
+        states=tuple(asked.state) or _PRESENT,
+        template=asked.template,
+        after=Cursor(asked.cursor) if asked.cursor is not None else None,
+        limit=asked.limit,
+    )
+    seen = await ctx.ports.store.last_seen([node.id for node in page.items])
+    items = [NodeOut.of(node, seen_at=seen.get(node.id)) for node in page.items]
+    return NodesOut(items=items, next=page.next)
+
+
+async def show(ctx: Here, node_id: str) -> NodeOut:
+    """Show a node."""
+    return await _shown(ctx, await ctx.ports.store.node(NodeId(node_id)))
+
+
+async def terminate(ctx: Here, node_id: str) -> NodeOut:
+    """End a node, whatever it does."""
+    return await _shown(ctx, await ctx.plane.operator.terminate(NodeId(node_id)))
+
+
+async def drain(ctx: Here, node_id: str) -> NodeOut:
+    """Never give this node to another run; end it once it is free."""
+    return await _shown(ctx, await ctx.plane.operator.drain(NodeId(node_id)))
+
+
+async def pools(ctx: Here) -> PoolsOut:
+    """Show each template's nodes against what it may have and should keep warm."""
+    store = ctx.ports.store
+    installation = await store.installation()
+    paused = await ctx.ports.access.pauses()
+    items, used = [], 0
+    for template in await store.templates():
+        usage = await store.usage(template.name)
+        used = usage.total
+        items.append(await _pool(ctx, template, usage.template, paused=template.name in paused))
+    return PoolsOut(items=items, used=used, max_nodes=installation.max_nodes, paused=None in paused)
+
+
+async def _shown(ctx: Context, node: domain.Node) -> NodeOut:
+    seen = await ctx.ports.store.last_seen([node.id])
+    return NodeOut.of(node, seen_at=seen.get(node.id))
+
+
+async def _pool(ctx: Context, template: Template, used: int, *, paused: bool) -> PoolOut:
+    store = ctx.ports.store
+    counts = {state: await store.count_nodes(state=state, template=template.name) for state in _PRESENT}
+    return PoolOut(
+        template=template.name,
+        idle=counts[NodeState.IDLE],
+        claimed=counts[NodeState.CLAIMED],
+        running=counts[NodeState.RUNNING],
+        booting=counts[NodeState.CREATED],
+        releasing=counts[NodeState.RELEASING],
+        failed=counts[NodeState.FAILED],
+        terminating=counts[NodeState.TERMINATING],
+        min_idle=template.spec.min_idle,
+        max_nodes=template.spec.max_nodes,
+        used=used,
+        paused=paused,
+    )
+
+
+TABLE = Table(
+    "nodes",
+    (
+        Route("GET", "/nodes", Access.VIEWER, listed),
+        Route("GET", "/nodes/{node_id}", Access.VIEWER, show),
+        Route("POST", "/nodes/{node_id}/terminate", Access.OPERATOR, terminate),
+        Route("POST", "/nodes/{node_id}/drain", Access.OPERATOR, drain),
+        Route("GET", "/pools", Access.VIEWER, pools),
+    ),
+)

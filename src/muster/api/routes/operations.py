@@ -1,0 +1,96 @@
+"""Operations: what they are, how far they are, why they wait, and how to stop them."""
+
+from typing import Annotated
+
+from fastapi import Header, Query
+from starlette.responses import StreamingResponse
+
+from muster.api import streams
+from muster.api.access import Access
+from muster.api.context import Here
+from muster.api.models.base import PageOut
+from muster.api.models.nodes import NodeOut
+from muster.api.models.operations import (
+    PROGRESS_EXAMPLE,
+    ExtendIn,
+    OperationOut,
+    OperationsAsked,
+    WhyOut,
+)
+from muster.api.routing import Raw, Route, Table
+from muster.domain.ids import OperationId
+from muster.domain.operation import Status
+from muster.ports.store import Cursor
+
+LastEventId = Annotated[str | None, Header(alias="Last-Event-ID")]
+
+
+class OperationsOut(PageOut[OperationOut]):
+    pass
+
+
+class NodesOut(PageOut[NodeOut]):
+    pass
+
+
+async def listed(ctx: Here, asked: Annotated[OperationsAsked, Query()]) -> OperationsOut:
+    """List operations, newest first."""
+    page = await ctx.ports.store.operations(
+        kind=asked.kind,
+        statuses=tuple(asked.status) or tuple(Status),
+        run=asked.run,
+        after=Cursor(asked.cursor) if asked.cursor is not None else None,
+        limit=asked.limit,
+    )
+    now = ctx.now()
+    return OperationsOut(items=[OperationOut.of(each, now=now) for each in page.items], next=page.next)
+
+
+async def show(ctx: Here, operation_id: str) -> OperationOut:
+    """Show an operation."""
+    operation = await ctx.ports.store.operation(OperationId(operation_id))
+    return OperationOut.of(operation, now=ctx.now())
+
+
+async def why(ctx: Here, operation_id: str) -> WhyOut:
+    """Say what an operation waits for, since when, until when."""
+    return WhyOut.of(await ctx.plane.desk.why(OperationId(operation_id)))
+
+
+async def cancel(ctx: Here, operation_id: str) -> OperationOut:
+    """Ask an operation to stop. Refused once its nodes are handed over: release them instead."""
+    operation = await ctx.plane.desk.cancel(OperationId(operation_id))
+    return OperationOut.of(operation, now=ctx.now())
+
+
+async def extend(ctx: Here, operation_id: str, body: ExtendIn) -> NodesOut:
+    """Give the running nodes of a provision more time."""
+    nodes = await ctx.plane.operator.extend(OperationId(operation_id), body.by)
+    seen = await ctx.ports.store.last_seen([node.id for node in nodes])
+    return NodesOut(items=[NodeOut.of(node, seen_at=seen.get(node.id)) for node in nodes], next=None)
+
+
+async def events(ctx: Here, operation_id: str, last_event_id: LastEventId = None) -> StreamingResponse:
+    """Follow an operation: its progress so far, then live, to its end.
+
+    Each event's data is the progress payload; its id is what Last-Event-ID takes the stream up from.
+    """
+    seen = streams.version_of(last_event_id)
+    operation = await ctx.ports.store.operation(OperationId(operation_id))
+    body = streams.progress(ctx, operation.id, seen=seen)
+    return StreamingResponse(body, media_type=streams.MEDIA_TYPE, headers=streams.HEADERS)
+
+
+_STREAM = Raw(streams.MEDIA_TYPE, f"event: progress\nid: 7\ndata: {PROGRESS_EXAMPLE['operation_id']} …\n\n")
+
+TABLE = Table(
+    "operations",
+    (
+        Route("GET", "/operations", Access.VIEWER, listed),
+        Route("GET", "/operations/{operation_id}", Access.VIEWER, show),
+        Route("GET", "/operations/{operation_id}/why", Access.VIEWER, why),
+        Route("GET", "/operations/{operation_id}/events", Access.VIEWER, events, gives=_STREAM),
+        Route("POST", "/operations/{operation_id}/cancel", Access.OPERATOR, cancel),
+        Route("POST", "/operations/{operation_id}/extend", Access.OPERATOR, extend),
+    ),
+)

@@ -1,0 +1,95 @@
+"""Templates, the installation's limits, and the brakes."""
+
+import muster
+from muster.api.access import Access
+from muster.api.context import Context, Here
+from muster.api.models.templates import (
+    InstallationOut,
+    LimitsIn,
+    PausesOut,
+    SpecIn,
+    TemplateOut,
+    TemplatesOut,
+)
+from muster.api.routing import Route, Table
+from muster.domain import checks
+from muster.ports.store import Installation
+
+
+async def listed(ctx: Here) -> TemplatesOut:
+    """List the current revision of every template."""
+    paused = await ctx.ports.access.pauses()
+    found = await ctx.ports.store.templates()
+    return TemplatesOut(items=[TemplateOut.of(each, paused=each.name in paused) for each in found])
+
+
+async def show(ctx: Here, name: str) -> TemplateOut:
+    """Show a template."""
+    template = await ctx.ports.store.template(name)
+    return TemplateOut.of(template, paused=name in await ctx.ports.access.pauses())
+
+
+async def apply(ctx: Here, name: str, body: SpecIn) -> TemplateOut:
+    """Make this the template's content. Equal content keeps its revision."""
+    template = await ctx.ports.store.apply_template(body.spec(name), now=ctx.now())
+    return TemplateOut.of(template, paused=name in await ctx.ports.access.pauses())
+
+
+async def pause(ctx: Here, name: str) -> PausesOut:
+    """Hold back new claims and launches of a template. What runs goes on."""
+    await ctx.plane.operator.pause(name)
+    return await _pauses(ctx)
+
+
+async def resume(ctx: Here, name: str) -> PausesOut:
+    """Let a template go on."""
+    await ctx.plane.operator.resume(name)
+    return await _pauses(ctx)
+
+
+async def pause_all(ctx: Here) -> PausesOut:
+    """Hold back new claims and launches of everything. What runs goes on."""
+    await ctx.plane.operator.pause(None)
+    return await _pauses(ctx)
+
+
+async def resume_all(ctx: Here) -> PausesOut:
+    """Let everything go on, apart from templates that are paused by name."""
+    await ctx.plane.operator.resume(None)
+    return await _pauses(ctx)
+
+
+async def installation(ctx: Here) -> InstallationOut:
+    """Show this installation and its cap over all templates."""
+    return _installation(await ctx.ports.store.installation())
+
+
+async def limit(ctx: Here, body: LimitsIn) -> InstallationOut:
+    """Set the cap over all templates. Lowering it stops launches, nothing else."""
+    most = checks.whole("max_nodes", body.max_nodes, least=0, most=checks.MACHINES_MAX)
+    return _installation(await ctx.ports.store.limit_installation(most, now=ctx.now()))
+
+
+def _installation(found: Installation) -> InstallationOut:
+    return InstallationOut(id=found.id, max_nodes=found.max_nodes, version=muster.__version__)
+
+
+async def _pauses(ctx: Context) -> PausesOut:
+    found = await ctx.ports.access.pauses()
+    return PausesOut(all=None in found, templates=[name for name in found if name is not None])
+
+
+TABLE = Table(
+    "templates",
+    (
+        Route("GET", "/templates", Access.VIEWER, listed),
+        Route("GET", "/templates/{name}", Access.VIEWER, show),
+        Route("PUT", "/templates/{name}", Access.ADMIN, apply),
+        Route("POST", "/templates/{name}/pause", Access.OPERATOR, pause),
+        Route("POST", "/templates/{name}/resume", Access.OPERATOR, resume),
+        Route("POST", "/pause", Access.OPERATOR, pause_all),
+        Route("POST", "/resume", Access.OPERATOR, resume_all),
+        Route("GET", "/installation", Access.VIEWER, installation),
+        Route("PUT", "/installation", Access.ADMIN, limit),
+    ),
+)

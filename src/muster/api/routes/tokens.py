@@ -1,0 +1,42 @@
+"""API tokens: making, listing, revoking."""
+
+from muster.api.access import Access, mint
+from muster.api.context import Here
+from muster.api.models.tokens import MintedOut, TokenIn, TokenOut, TokensOut, token_fields
+from muster.api.routing import Route, Table
+from muster.domain import checks
+
+
+async def create(ctx: Here, body: TokenIn) -> MintedOut:
+    """Make a token. Its secret is in this answer and nowhere else."""
+    now = ctx.now()
+    seconds = None if body.expires_in is None else checks.seconds("expires_in", body.expires_in)
+    token, secret = await mint(
+        ctx.ports.access,
+        ids=ctx.ports.ids,
+        name=body.name,
+        role=body.role,
+        now=now,
+        expires_at=None if seconds is None else now + seconds,
+    )
+    return MintedOut(**token_fields(token), secret=secret)
+
+
+async def listed(ctx: Here) -> TokensOut:
+    """List tokens, without their secrets."""
+    return TokensOut(items=[TokenOut.of(token) for token in await ctx.ports.access.tokens()])
+
+
+async def revoke(ctx: Here, token_id: str) -> TokenOut:
+    """Revoke a token, at once and for ever."""
+    return TokenOut.of(await ctx.ports.access.revoke_token(token_id, now=ctx.now()))
+
+
+TABLE = Table(
+    "tokens",
+    (
+        Route("POST", "/tokens", Access.ADMIN, create, status=201),
+        Route("GET", "/tokens", Access.ADMIN, listed),
+        Route("POST", "/tokens/{token_id}/revoke", Access.ADMIN, revoke),
+    ),
+)

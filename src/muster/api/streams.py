@@ -1,0 +1,110 @@
+"""Server-sent events: how they are written, and the two streams there are.
+
+A stream can be left and taken up again at any point. The feed's place is the store's opaque cursor, given
+with the last event of each page: after a break at most one page comes twice, and events have ids. An
+operation's place is the version of its record; its history is told again from its events.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from muster.api.closing import TOPIC
+from muster.api.context import Context
+from muster.api.models.events import EventOut
+from muster.api.models.operations import ProgressOut
+from muster.domain import plain
+from muster.domain.errors import InvalidRequest
+from muster.domain.events import Event
+from muster.domain.ids import OperationId
+from muster.domain.operation import Operation
+from muster.domain.plain import Plain
+from muster.ports.store import Cursor
+from muster.ports.wakeups import EVENTS, operation_topic
+
+MEDIA_TYPE = "text/event-stream"
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_HELLO = b"retry: 1000\n: hello\n\n"
+_ALIVE = b": still here\n\n"
+_PAGE = 200
+
+
+def written(data: str, *, event: str, place: str | None) -> bytes:
+    """One message. JSON has no bare line breaks, so its data is one line."""
+    named = f"id: {place}\n" if place is not None else ""
+    return f"event: {event}\n{named}data: {data}\n\n".encode()
+
+
+async def feed(ctx: Context, *, after: Cursor | None, entity_id: str | None) -> AsyncIterator[bytes]:
+    """Every event from the cursor on, then each as it happens."""
+    listener = ctx.ports.wakeups.listen((EVENTS, TOPIC))
+    try:
+        yield _HELLO
+        while not ctx.closing.begun:
+            page = await ctx.ports.store.events(after=after, limit=_PAGE, entity_id=entity_id)
+            after = page.next
+            for number, event in enumerate(page.items, 1):
+                place = str(after) if number == len(page.items) else None
+                yield written(EventOut.of(event).model_dump_json(), event=event.name, place=place)
+            if not page.items and not await listener.wait(ctx.settings.keep_alive):
+                yield _ALIVE
+    finally:
+        listener.close()
+
+
+async def progress(ctx: Context, operation_id: OperationId, *, seen: int) -> AsyncIterator[bytes]:
+    """What an operation showed since version `seen`, and what it shows from now on, to its end."""
+    listener = ctx.ports.wakeups.listen((operation_topic(operation_id), TOPIC))
+    history = _History(ctx, operation_id)
+    try:
+        yield _HELLO
+        while not ctx.closing.begun:
+            async for operation, at in history.news():
+                if operation.version > seen:
+                    shown = ProgressOut.of(operation, now=at).model_dump_json()
+                    yield written(shown, event="progress", place=str(operation.version))
+                    seen = operation.version
+                if operation.ended:
+                    return
+            if not await listener.wait(ctx.settings.keep_alive):
+                yield _ALIVE
+    finally:
+        listener.close()
+
+
+def version_of(last_event_id: str | None) -> int:
+    if not last_event_id:
+        return 0
+    if not last_event_id.isascii() or not last_event_id.isdigit() or len(last_event_id) > len(str(1 << 62)):
+        raise InvalidRequest("Last-Event-ID", last_event_id, "must be the id of an event of this stream")
+    return int(last_event_id)
+
+
+class _History:
+    """An operation's record as it was after each of its events."""
+
+    def __init__(self, ctx: Context, operation_id: OperationId) -> None:
+        self._ctx = ctx
+        self._id = operation_id
+        self._cursor: Cursor | None = None
+        self._fields: dict[str, Plain] = {}
+
+    async def news(self) -> AsyncIterator[tuple[Operation, float]]:
+        store = self._ctx.ports.store
+        while True:
+            page = await store.events(after=self._cursor, limit=_PAGE, entity_id=self._id)
+            self._cursor = page.next
+            for event in page.items:
+                operation = self._after(event)
+                if operation is not None:
+                    yield operation, event.at
+            if len(page.items) < _PAGE:
+                break
+        if "request" not in self._fields:
+            # The beginning was pruned: there is no history to tell, only the present.
+            yield await store.operation(self._id), self._ctx.now()
+
+    def _after(self, event: Event) -> Operation | None:
+        self._fields.update(event.changes)
+        if "request" not in self._fields:
+            return None
+        return replace(plain.from_plain(Operation, self._fields), version=event.version)
