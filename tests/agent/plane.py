@@ -18,6 +18,8 @@ from muster.agent import agent
 
 PATIENCE = 30.0
 AGENT = Path(agent.__file__)
+PYTHON = os.environ.get("MUSTER_AGENT_PYTHON", sys.executable)
+"""The interpreter of the agents: any from 3.8 on."""
 Fault = Callable[["Handler"], bool]
 """Handles a request in place of the server; whether it did."""
 
@@ -247,7 +249,7 @@ class Running:
         reader, writer = os.pipe()
         os.write(writer, b"the-secret\n")
         os.close(writer)
-        argv = [sys.executable, str(AGENT), "run", "--dir", str(folder), "--secret-fd", str(reader)]
+        argv = [PYTHON, str(AGENT), "run", "--dir", str(folder), "--secret-fd", str(reader)]
         argv += ["--proof-prefix", "process:m-1:", "--dead-man", str(dead_man)]
         argv += [word for url in servers for word in ("--server", url)]
         argv += ["--poweroff", poweroff] if poweroff else []

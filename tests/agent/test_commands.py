@@ -15,6 +15,7 @@ from tests.agent.test_shell import booted, numbers
 
 Start = Callable[..., Running]
 pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+UP = "while ! [ -s daemon ]; do :; done; echo up"
 DAEMON = "import os,sys,time,signal\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\n"
 STUBBORN = DAEMON + (
     "[signal.signal(s, signal.SIG_IGN) for s in (15, 1, 2)]\nopen(sys.argv[1],'w').write(str(os.getpid()))\n"
@@ -109,7 +110,7 @@ def test_a_cancel_kills_the_whole_tree_even_a_daemon_that_left_it_and_ignores_si
     plane: Plane, node: Running, tmp_path: Path
 ) -> None:
     (tmp_path / "d.py").write_text(STUBBORN)
-    script = f"sleep 1000 & echo $! >child; python3 {tmp_path}/d.py daemon; while ! [ -s daemon ]; do :; done; echo up; wait"
+    script = f"sleep 1000 & echo $! >child; python3 {tmp_path}/d.py daemon; {UP}; wait"
     plane.order("c1", "sh", "-c", script)
     plane.wait(lambda: plane.output.get("c1") == b"up\n", "start")
     work = node.folder / "work/as-1"
@@ -141,14 +142,14 @@ def test_detach_kills_daemons_without_a_trace_in_their_environment_and_wipes_wha
     plane: Plane, node: Running, tmp_path: Path
 ) -> None:
     (tmp_path / "d.py").write_text(STUBBORN)
-    script = (
-        f"env -i python3 {tmp_path}/d.py daemon; while ! [ -s daemon ]; do :; done; cp daemon {tmp_path}/daemon;"
-        " mkdir -p a/b/c; touch a/b/c/f; chmod 000 a/b/c a/b; chmod 500 a; ln -s / out; touch $TMPDIR/x; echo up; sleep 1000"
-    )
+    mess = "mkdir -p a/b/c; touch a/b/c/f; chmod 000 a/b/c a/b; chmod 500 a; ln -s / out; touch $TMPDIR/x"
+    script = f"env -i python3 {tmp_path}/d.py daemon; {mess}; {UP}; exec sleep 1000"
     plane.order("c1", "sh", "-c", script)
     plane.wait(lambda: plane.output.get("c1") == b"up\n", "start")
+    daemon = numbers(node.folder / "work/as-1/daemon")[0]
+    assert alive(daemon)
     detached(plane)
-    assert not alive(numbers(tmp_path / "daemon")[0])
+    assert not alive(daemon)
     assert not list((node.folder / "work").iterdir())
     assert plane.ended("c1")["signal"] == 9
 
@@ -280,3 +281,29 @@ def test_what_cant_be_collected_is_told_and_the_exit_code_stays(
     plane.order("c1", "sh", "-c", "exit 5", collect=[path])
     assert plane.ended("c1")["exit_code"] == 5
     assert b"cannot bring back the results" in plane.output["c1"] and "c1" not in plane.artifacts
+
+
+def test_what_is_cancelled_before_it_began_is_reported_as_killed(plane: Plane, node: Running) -> None:
+    plane.order("c1", "true", cancel=True)
+    assert plane.ended("c1")["signal"] == 15
+    plane.order("c2", "true")
+    assert plane.ended("c2")["exit_code"] == 0
+
+
+def test_a_workspace_replaced_by_a_link_is_wiped_without_following_it(
+    plane: Plane, node: Running, tmp_path: Path
+) -> None:
+    (tmp_path / "precious").mkdir(mode=0o755)
+    (tmp_path / "precious/file").touch()
+    plane.order("c1", "sh", "-c", f"rm -r $PWD; ln -s {tmp_path}/precious $PWD; echo done")
+    plane.ended("c1")
+    detached(plane)
+    assert (tmp_path / "precious/file").exists() and not list((node.folder / "work").iterdir())
+
+
+def test_many_commands_at_once_each_end_with_their_own_output(plane: Plane, node: Running) -> None:
+    keys = [f"c{number}" for number in range(20)]
+    orders = [{"id": key, "argv": ["sh", "-c", f"echo {key}; exit 1"], "cancel": False} for key in keys]
+    plane.tell("attach", commands=orders)
+    assert [plane.ended(key)["exit_code"] for key in keys] == [1] * 20
+    assert [plane.output[key] for key in keys] == [f"{key}\n".encode() for key in keys]

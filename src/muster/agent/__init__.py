@@ -1,4 +1,4 @@
-"""What runs on a node: one stdlib file. This package only hands out its text, for those who put it on machines."""
+"""What runs on a node: one stdlib file. The package itself only hands out its text."""
 
 from importlib import resources
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Muster agent, for Python 3.8 or later: a pure step function, (state, event) → (state, effects), and a shell.
+"""The Muster agent, for Python 3.8 or later: a pure step function, (state, event) → effects, and a shell.
 
 Refuses to start a command twice and to report what isn't proven.
 """
@@ -85,7 +85,7 @@ class State:
     boot_id: str = ""
     dead_man: float = 0.0
     dead_at: float = 0.0
-    over: str = ""  # why it stopped
+    over: str = ""
     epoch: int = 0  # counts joins; answers to an earlier one are void
     joined: bool = False
     node_id: str = ""
@@ -556,10 +556,11 @@ def below(procs: dict[int, Proc], roots: Iterable[int]) -> set[int]:
     return found
 
 
-def marked(pid: int, marker: str) -> bool:
+def marked(pid: int, *markers: str) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return b"\0" + os.fsencode(marker) + b"\0" in b"\0" + file.read()
+            found = file.read().split(b"\0")
+        return all(os.fsencode(marker) in found for marker in markers)
     except OSError:
         return False
 
@@ -574,13 +575,17 @@ def kill(pids: Iterable[int], number: int) -> None:
 
 def wipe(path: str) -> bool:
     shutil.rmtree(path, ignore_errors=True)
-    if os.path.lexists(path):
+    try:
+        if not os.path.isdir(path) or os.path.islink(path):
+            os.unlink(path)
         os.chmod(path, 0o700)
         for base, names, _ in os.walk(path):
             for name in names:
                 if not os.path.islink(os.path.join(base, name)):
                     os.chmod(os.path.join(base, name), 0o700)
-        shutil.rmtree(path, ignore_errors=True)
+    except OSError:
+        pass
+    shutil.rmtree(path, ignore_errors=True)
     return not os.path.lexists(path)
 
 
@@ -601,7 +606,7 @@ def unpack(archive: str, root: str) -> None:
 
 def pack(archive: str, root: str, paths: Iterable[str]) -> None:
     root, count = os.path.realpath(root), bounded()
-    with tarfile.open(archive, "w:gz", compresslevel=6) as tar:
+    with tarfile.open(archive, "w:gz") as tar:
         for path in paths:
             if not inside(root, path):
                 raise OSError(path + " leads out of the workspace")
@@ -639,7 +644,7 @@ class Job:
             while data:
                 done = os.pwrite(self.fd, data, self.size)
                 self.size, data = self.size + done, data[done:]
-        except OSError:  # disk full
+        except OSError:
             self.full = True
 
     def drop(self) -> None:
@@ -765,7 +770,7 @@ class Agent:
     def slay_all(self) -> None:
         with self.spawning:
             self.stopping = True
-        self.slay(lambda: self.hunt("MUSTER_HOME=" + self.path("home"), os.getpid()))
+        self.slay(lambda: self.hunt(os.getpid()))
 
     def end(self, reason: str, code: int) -> None:
         self.log("stopping: " + reason)
@@ -804,7 +809,7 @@ class Agent:
         self.proof = proof_source(self.options)
         if os.path.isdir("/proc/self"):
             ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-        self.slay_all()  # what an earlier life left
+        self.slay_all()
         self.stopping = False
         wipe(self.path("work"))
         for name in ("work", "home", "spool", "bin"):
@@ -878,20 +883,19 @@ class Agent:
             return link.call("GET", path, None, e.token, body["timeout"] + 10)
         if e.what == "report":
             return link.call("POST", "/report", body, e.token)
-        path, job = f"/commands{e.line}/{e.what}", self.jobs[e.line[1:]]
-        if e.what == "artifact":
-            try:
+        path, job = f"/commands{e.line}/{e.what}", self.jobs.get(e.line[1:])
+        try:
+            if job and e.what == "artifact":
                 with open(job.path + ".tgz", "rb") as file:
                     return link.call("PUT", path, file, e.token)
-            except OSError:
-                return 404, {}, 0.0
-        if e.what == "output":
-            path, body = f"{path}?offset={body['offset']}", os.pread(job.fd, CHUNK, body["offset"])
+            if job and e.what == "output":
+                path, body = f"{path}?offset={body['offset']}", os.pread(job.fd, CHUNK, body["offset"])
+        except OSError:  # wiped
+            return 404, {}, 0.0
         return link.call("POST", path, body, e.token)
 
     def activity(self) -> int:
-        self.reap()
-        procs, me, ticks, received = processes(), os.getpid(), int(sum(os.times()[2:4]) * 100), 0
+        procs, me, ticks, received = self.reap(), os.getpid(), int(sum(os.times()[2:4]) * 100), 0
         ticks += sum(procs[pid].ticks for pid in below(procs, [me]) if pid != me)
         try:
             with open("/proc/net/dev") as file:
@@ -903,17 +907,24 @@ class Agent:
         self.ticks, self.received = ticks, received
         return self.active + self.output
 
-    def reap(self) -> None:
+    def reap(self) -> dict[int, Proc]:
         with self.spawning:
-            for pid, p in processes().items():
+            procs = processes()
+            for pid, p in procs.items():
                 if p.parent == os.getpid() and p.state == "Z" and pid not in self.children:
-                    os.waitpid(pid, os.WNOHANG)
+                    try:
+                        os.waitpid(pid, os.WNOHANG)
+                    except OSError:
+                        pass
+        return procs
 
-    def hunt(self, marker: str, root: int, kept: Iterable[int] = ()) -> set[int]:
+    def hunt(self, root: int, *markers: str, kept: Iterable[int] = ()) -> set[int]:
         procs = processes()
         found = below(procs, [pid for pid, p in procs.items() if root in (pid, p.group, p.session)])
         found -= below(procs, [pid for pid, p in procs.items() if p.session in kept])
-        found |= below(procs, [pid for pid in procs if marked(pid, marker)])
+        found |= below(
+            procs, [pid for pid in procs if marked(pid, "MUSTER_HOME=" + self.path("home"), *markers)]
+        )
         return {pid for pid in found if pid in procs and procs[pid].state not in "ZX" and pid != os.getpid()}
 
     def slay(self, hunt: Callable[[], set[int]]) -> bool:
@@ -956,10 +967,10 @@ class Agent:
             return CommandIs(key, "running", job.size)
 
         self.spawn(wait)
-        poll, late, data = select.poll(), 0, b""
+        poll, late = select.poll(), 0
         poll.register(output, select.POLLIN)
         poll.register(bell, select.POLLIN)
-        while late <= MIB:  # a pipe holds no more
+        while late <= MIB:
             ready = dict(poll.poll())
             data = os.read(output, 65536) if output in ready else b""
             job.append(data)
@@ -1002,7 +1013,7 @@ class Agent:
             env["PATH"] = self.path("bin:") + env["PATH"]
             argv = [script] if e.script.startswith("#!") else ["/bin/sh", script]
             code, output = self.execute("", argv, env, home, job)
-        except (OSError, ValueError) as error:
+        except Exception as error:
             self.events.put(ScriptEnded(127, f"cannot start it: {error}"))
             return
         tail, procs = job.tail.decode(errors="replace"), processes()
@@ -1016,8 +1027,9 @@ class Agent:
             *lines, rest = (rest[-TAIL:] + os.read(fd, TAIL)).split(b"\n")
             for line in lines:
                 name = "".join(filter(str.isprintable, line.decode(errors="replace")))[:200]
-                self.log("step: " + name)
-                self.events.put(StepNamed(name))
+                if self.state.boot == "running":
+                    self.log("step: " + name)
+                    self.events.put(StepNamed(name))
 
     def do_attach(self, e: Attach) -> None:
         try:
@@ -1035,7 +1047,7 @@ class Agent:
 
     def cleared(self, assignment: str) -> bool:
         def left() -> set[int]:
-            return self.hunt("MUSTER_ASSIGNMENT=" + assignment, os.getpid(), self.kept)
+            return self.hunt(os.getpid(), "MUSTER_ASSIGNMENT=" + assignment, kept=self.kept)
 
         jobs = [job for job in list(self.jobs.values()) if job.assignment == assignment]
         with self.spawning:
@@ -1064,7 +1076,7 @@ class Agent:
             self.events.put(CommandIs(key, "running", job.size))
             code, output = self.execute(key, order["argv"], env, work, job)
             if job.stop.is_set():
-                self.slay(lambda: self.hunt("MUSTER_COMMAND=" + key, job.pid))
+                self.slay(lambda: self.hunt(job.pid, "MUSTER_COMMAND=" + key))
             if order.get("collect"):
                 pack(job.path + ".tgz", work, order["collect"])
                 artifact = True
@@ -1103,7 +1115,7 @@ class Agent:
         with self.spawning:
             job.stop.set()
         if job.pid and not job.over.is_set():
-            pids = self.hunt("MUSTER_COMMAND=" + e.id, job.pid)
+            pids = self.hunt(job.pid, "MUSTER_COMMAND=" + e.id)
             kill(pids, signal.SIGKILL if e.hard else signal.SIGTERM)
 
     def do_forget(self, e: Forget) -> None:
@@ -1138,7 +1150,7 @@ def main() -> None:
         with open(os.open(os.environ["MUSTER_STEPS"], os.O_WRONLY | os.O_NONBLOCK), "w") as file:
             file.write(options.name + "\n")
     except (KeyError, OSError) as error:
-        sys.exit(f"cannot name a step: {error!r}")
+        sys.exit(f"cannot name a step: {error}")
 
 
 if __name__ == "__main__":
