@@ -8,8 +8,9 @@ from muster.simulation.invariants.broken import Broken
 from muster.simulation.invariants.context import Context
 from muster.simulation.invariants.folding import Record
 
-SILENCE = 60.0
-"""A machine gone for longer than this can't have beaten freshly at the commit."""
+SILENCE = 600.0
+"""A machine gone for longer than this can't have beaten freshly at the commit. So much because a beat counts
+from when it is worked on: one that lay before a replica that stood still looks fresh when it wakes."""
 
 
 class OperationRules:
