@@ -8,8 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.domain.command import Command, exit_status
+from muster.domain.ids import OperationId
 from muster.domain.operation import Member, Operation, Status, Verdict
 from muster.domain.reasons import Reason
+
+
+def provision_key(run_id: OperationId) -> str:
+    """The idempotency key of a run's provision."""
+    return f"{run_id}/provision"
+
+
+def release_key(run_id: OperationId) -> str:
+    return f"{run_id}/release"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +29,8 @@ class Situation:
     commands: Sequence[Command]
     release: Operation | None
     now: float
+    extended_until: float | None = None
+    """The latest time to which an operator extended a node of the run, and what follows a run's end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +76,10 @@ def decide(at: Situation) -> Action:
     if not provision.ended:
         undecided = not provision.committed and provision.cancel_requested_at is None
         return CancelProvision() if stopped is not None and undecided else Wait()
-    if provision.status is not Status.SUCCEEDED:
-        return Finish(status=provision.status, verdict=stopped or provision.verdict)
+    if provision.status is Status.FAILED:
+        return Finish(status=Status.FAILED, verdict=provision.verdict)
+    if provision.status is Status.CANCELLED:
+        return _ended_by(stopped or provision.verdict or CANCELLED)
     return _with_nodes(at, provision, stopped)
 
 
@@ -81,16 +95,29 @@ def _with_nodes(at: Situation, provision: Operation, stopped: Verdict | None) ->
         return SubmitRelease()
     if not at.release.ended:
         return Wait()
-    return _ended_by(stopped) if stopped is not None else _finished(at)
+    if stopped is None or (not missing and _were_done(at.commands, at.release.created_at)):
+        return _finished(at)
+    return _ended_by(stopped)
+
+
+def _were_done(commands: Sequence[Command], at: float) -> bool:
+    """They ended by themselves: what stopped the run came too late to change its result."""
+    return all(command.ended_at is not None and command.ended_at <= at for command in commands)
+
+
+CANCELLED = Verdict(reason=Reason.CANCELLED, message="the run was cancelled")
 
 
 def _stopped(at: Situation) -> Verdict | None:
+    """A verdict that was written stands, whatever happens while the nodes are given back."""
     operation = at.operation
+    if operation.verdict is not None:
+        return operation.verdict
     if operation.cancel_requested_at is not None:
-        return Verdict(reason=Reason.CANCELLED, message="the run was cancelled")
-    if at.now >= operation.deadline_at:
+        return CANCELLED
+    if at.now >= max(operation.deadline_at, at.extended_until or 0.0):
         return Verdict(reason=Reason.DEADLINE_EXCEEDED, message="the run did not end in time")
-    return operation.verdict
+    return None
 
 
 def _ended_by(verdict: Verdict) -> Finish:

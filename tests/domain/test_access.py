@@ -1,0 +1,67 @@
+"""Roles, and how long a token is good for."""
+
+import json
+from dataclasses import fields
+
+import pytest
+from hypothesis import given, settings
+
+from muster.domain import checks, plain
+from muster.domain.access import ApiToken, Role, may
+from muster.domain.errors import InvalidRequest
+from tests.domain import strategies
+from tests.domain.builders import NOW, SMALLEST, modest
+
+RANKS = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
+
+
+def token(**given: float | None) -> ApiToken:
+    return ApiToken(id="tok-1", name="laptop", role=Role.VIEWER, created_at=NOW - 9, **given)
+
+
+@pytest.mark.parametrize("held", Role)
+@pytest.mark.parametrize("needed", Role)
+def test_a_role_may_do_what_lower_ones_may(held: Role, needed: Role) -> None:
+    assert may(held, needed) is (RANKS.index(held) >= RANKS.index(needed))
+
+
+def test_every_role_has_a_rank() -> None:
+    assert set(RANKS) == set(Role)
+
+
+def test_a_token_without_an_end_is_good_for_ever() -> None:
+    assert token().valid(now=1e12)
+
+
+def test_a_token_is_good_until_its_end_and_not_at_it() -> None:
+    assert token(expires_at=NOW).valid(now=NOW - SMALLEST)
+    assert not token(expires_at=NOW).valid(now=NOW)
+    assert not token(expires_at=NOW).valid(now=NOW + 1)
+
+
+def test_a_revoked_token_is_worth_nothing_whatever_its_end() -> None:
+    assert not token(revoked_at=NOW).valid(now=NOW - 1)
+    assert not token(revoked_at=NOW, expires_at=NOW + 99).valid(now=NOW + 1)
+
+
+@pytest.mark.parametrize("name", ["", " a", "a\n", "x" * (checks.NAME_MAX + 1)])
+def test_a_token_without_a_proper_name_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="name"):
+        ApiToken(id="tok-1", name=name, role=Role.ADMIN, created_at=NOW)
+
+
+def test_a_token_has_no_place_for_its_secret() -> None:
+    assert {field.name for field in fields(ApiToken)} == {
+        "id",
+        "name",
+        "role",
+        "created_at",
+        "expires_at",
+        "revoked_at",
+    }
+
+
+@settings(modest, max_examples=30)
+@given(strategies.tokens)
+def test_a_token_survives_json_and_back(drawn: ApiToken) -> None:
+    assert plain.from_plain(ApiToken, json.loads(json.dumps(plain.fields_to_plain(drawn)))) == drawn

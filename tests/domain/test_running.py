@@ -1,0 +1,277 @@
+"""What a run does next, situation by situation."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muster.domain.command import Command, CommandState
+from muster.domain.ids import AssignmentId, NodeId, OperationId
+from muster.domain.operation import Kind, Member, Operation, Status, Verdict
+from muster.domain.reasons import Reason
+from muster.domain.running import (
+    Action,
+    CancelProvision,
+    Execute,
+    Finish,
+    Situation,
+    SubmitProvision,
+    SubmitRelease,
+    Wait,
+    decide,
+    provision_key,
+    release_key,
+)
+from tests.domain.builders import NOW, RUN, SMALLEST, command, modest, operation, provision
+
+PENDING, RUNNING, EXITED, LOST = CommandState
+MEMBERS = tuple(Member(node_id=NodeId(f"node-{n}"), assignment_id=AssignmentId(f"as-{n}")) for n in range(3))
+GONE = Verdict(reason=Reason.MACHINE_GONE, message="node-1 is no more")
+CAPACITY = Verdict(reason=Reason.CAPACITY, message="none left")
+STOPPED = Verdict(reason=Reason.CANCELLED, message="the provision was cancelled")
+
+
+def run(**fields: Any) -> Operation:
+    return operation(**({"id": OperationId("op-run"), "request": RUN} | fields))
+
+
+CANCELLED = run(cancel_requested_at=NOW - 1)
+OVERDUE = run(deadline_at=NOW)
+FAILING = run(verdict=GONE)
+
+
+def made(status: Status = Status.SUCCEEDED, **fields: Any) -> Operation:
+    """The run's provision."""
+    given: dict[str, Any] = {"request": provision(count=3), "status": status}
+    if status is Status.SUCCEEDED:
+        given |= {"committed_at": NOW - 40, "members": MEMBERS, "ended_at": NOW - 39}
+    return operation(**(given | fields))
+
+
+def release(status: Status = Status.RUNNING, **fields: Any) -> Operation:
+    given = {"id": OperationId("op-release"), "kind": Kind.RELEASE, "status": status, "created_at": NOW - 3}
+    return operation(**(given | fields))
+
+
+def three(*states: CommandState, **fields: Any) -> list[Command]:
+    return [command(state, n, **fields) for n, state in enumerate(states)]
+
+
+BOOTING = made(Status.RUNNING)
+COMMITTED = made(Status.RUNNING, committed_at=NOW - 1, members=MEMBERS)
+DONE = three(EXITED, EXITED, EXITED)
+BUSY = three(EXITED, RUNNING, PENDING)
+KILLED = [command(EXITED), *(command(EXITED, n, ended_at=NOW - 1, signal=9) for n in (1, 2))]
+"""As after a release that found them running."""
+ENDED = release(Status.SUCCEEDED)
+
+
+def finish(status: Status, reason: Reason | None = None, result: str = "") -> tuple[Any, ...]:
+    return (Finish, status, reason, result)
+
+
+def shape(action: Action) -> Any:
+    if isinstance(action, Finish):
+        return finish(action.status, action.verdict.reason if action.verdict else None, action.result)
+    if isinstance(action, Execute):
+        return (Execute, *(MEMBERS.index(member) for member in action.members))
+    return type(action)
+
+
+def situation(
+    of: Operation,
+    child: Operation | None = None,
+    commands: Sequence[Command] = (),
+    back: Operation | None = None,
+    **fields: Any,
+) -> Situation:
+    return Situation(operation=of, provision=child, commands=commands, release=back, now=NOW, **fields)
+
+
+PLAIN = run()
+TABLE: dict[str, tuple[Situation, Any]] = {
+    # before there are nodes
+    "new": (situation(PLAIN), SubmitProvision),
+    "cancelled before it began": (situation(CANCELLED), finish(Status.CANCELLED, Reason.CANCELLED)),
+    "overdue before it began": (situation(OVERDUE), finish(Status.FAILED, Reason.DEADLINE_EXCEEDED)),
+    "refused before it began": (situation(FAILING), finish(Status.FAILED, Reason.MACHINE_GONE)),
+    "booting": (situation(PLAIN, BOOTING), Wait),
+    "cancelled while booting": (situation(CANCELLED, BOOTING), CancelProvision),
+    "overdue while booting": (situation(OVERDUE, BOOTING), CancelProvision),
+    "cancelled, and so is its provision": (
+        situation(CANCELLED, replace(BOOTING, cancel_requested_at=NOW)),
+        Wait,
+    ),
+    "cancelled after the commit": (situation(CANCELLED, COMMITTED), Wait),
+    "being handed over": (situation(PLAIN, COMMITTED), Wait),
+    # the provision did not succeed
+    "no nodes": (
+        situation(PLAIN, made(Status.FAILED, verdict=CAPACITY)),
+        finish(Status.FAILED, Reason.CAPACITY),
+    ),
+    "no nodes, and cancelled meanwhile": (
+        situation(CANCELLED, made(Status.FAILED, verdict=CAPACITY)),
+        finish(Status.FAILED, Reason.CAPACITY),
+    ),
+    "cancelled with its provision": (
+        situation(CANCELLED, made(Status.CANCELLED, verdict=STOPPED)),
+        finish(Status.CANCELLED, Reason.CANCELLED),
+    ),
+    "overdue, so its provision was cancelled": (
+        situation(OVERDUE, made(Status.CANCELLED, verdict=STOPPED)),
+        finish(Status.FAILED, Reason.DEADLINE_EXCEEDED),
+    ),
+    "its provision was cancelled by somebody": (
+        situation(PLAIN, made(Status.CANCELLED, verdict=STOPPED)),
+        finish(Status.CANCELLED, Reason.CANCELLED),
+    ),
+    # with nodes
+    "ready": (situation(PLAIN, made()), (Execute, 0, 1, 2)),
+    "partly started": (situation(PLAIN, made(), [command(RUNNING, 1)]), (Execute, 0, 2)),
+    "partly started, one has ended": (situation(PLAIN, made(), [command(EXITED, 0)]), (Execute, 1, 2)),
+    "busy": (situation(PLAIN, made(), BUSY), Wait),
+    "done": (situation(PLAIN, made(), DONE), SubmitRelease),
+    "done, one was lost": (situation(PLAIN, made(), three(EXITED, LOST, EXITED)), SubmitRelease),
+    "cancelled when ready": (situation(CANCELLED, made()), SubmitRelease),
+    "cancelled while busy": (situation(CANCELLED, made(), BUSY), SubmitRelease),
+    "overdue while busy": (situation(OVERDUE, made(), BUSY), SubmitRelease),
+    "a node was gone when its command should start": (
+        situation(FAILING, made(), BUSY[:1]),
+        SubmitRelease,
+    ),
+    "overdue, but its nodes were extended": (
+        situation(OVERDUE, made(), BUSY, extended_until=NOW + SMALLEST),
+        Wait,
+    ),
+    "overdue, and so are its extended nodes": (
+        situation(OVERDUE, made(), BUSY, extended_until=NOW),
+        SubmitRelease,
+    ),
+    # giving back
+    "giving back": (situation(PLAIN, made(), DONE, release()), Wait),
+    "giving back what was cancelled": (situation(CANCELLED, made(), BUSY, release()), Wait),
+    "a command appeared after the release": (situation(PLAIN, made(), BUSY[:2], release()), Wait),
+    "all is well": (
+        situation(PLAIN, made(), DONE, ENDED),
+        finish(Status.SUCCEEDED, result="exit 0"),
+    ),
+    "the release failed": (
+        situation(PLAIN, made(), DONE, release(Status.FAILED)),
+        finish(Status.SUCCEEDED, result="exit 0"),
+    ),
+    "the worst exit is the result": (
+        situation(
+            PLAIN,
+            made(),
+            [command(EXITED), command(EXITED, 1, exit_code=2), command(EXITED, 2, exit_code=None, signal=9)],
+            ENDED,
+        ),
+        finish(Status.SUCCEEDED, result="exit 137"),
+    ),
+    "a lost command counts": (
+        situation(PLAIN, made(), three(EXITED, LOST, EXITED), ENDED),
+        finish(Status.SUCCEEDED, result="exit 125"),
+    ),
+    "cancelled": (
+        situation(CANCELLED, made(), KILLED, ENDED),
+        finish(Status.CANCELLED, Reason.CANCELLED),
+    ),
+    "overdue": (
+        situation(OVERDUE, made(), KILLED, ENDED),
+        finish(Status.FAILED, Reason.DEADLINE_EXCEEDED),
+    ),
+    "cancelled before all were started": (
+        situation(CANCELLED, made(), DONE[:2], ENDED),
+        finish(Status.CANCELLED, Reason.CANCELLED),
+    ),
+    "a node was gone": (
+        situation(FAILING, made(), KILLED[:1], ENDED),
+        finish(Status.FAILED, Reason.MACHINE_GONE),
+    ),
+    "a node was gone, and giving back took too long": (
+        situation(replace(FAILING, deadline_at=NOW), made(), KILLED[:1], ENDED),
+        finish(Status.FAILED, Reason.MACHINE_GONE),
+    ),
+    "a node was gone, and it was cancelled then": (
+        situation(replace(FAILING, cancel_requested_at=NOW), made(), KILLED[:1], ENDED),
+        finish(Status.FAILED, Reason.MACHINE_GONE),
+    ),
+    # what stops a run after its commands have ended can't take their result away
+    "overdue while giving back": (
+        situation(OVERDUE, made(), DONE, ENDED),
+        finish(Status.SUCCEEDED, result="exit 0"),
+    ),
+    "cancelled while giving back": (
+        situation(CANCELLED, made(), DONE, ENDED),
+        finish(Status.SUCCEEDED, result="exit 0"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_situation_leads_to_one_action(name: str) -> None:
+    at, wanted = TABLE[name]
+    assert shape(decide(at)) == wanted
+
+
+def test_a_failed_provision_gives_the_run_its_own_words() -> None:
+    end = decide(situation(PLAIN, made(Status.FAILED, verdict=CAPACITY)))
+    assert isinstance(end, Finish)
+    assert end.verdict == CAPACITY
+
+
+def test_a_run_is_overdue_at_its_deadline_and_not_before() -> None:
+    assert shape(decide(situation(run(deadline_at=NOW + SMALLEST), made(), BUSY))) is Wait
+    assert shape(decide(situation(run(deadline_at=NOW), made(), BUSY))) is SubmitRelease
+
+
+def test_the_keys_of_two_runs_and_of_their_parts_differ() -> None:
+    keys = [key(OperationId(run)) for run in ("op-1", "op-2") for key in (provision_key, release_key)]
+    assert len(set(keys)) == 4
+
+
+runs = st.sampled_from([PLAIN, CANCELLED, OVERDUE, FAILING])
+commands = st.lists(st.sampled_from(CommandState), max_size=3).map(lambda states: three(*states))
+releases = st.none() | st.sampled_from([release(), ENDED, release(Status.FAILED)])
+
+
+@settings(modest, max_examples=300)
+@given(runs, commands, releases)
+def test_with_nodes_a_run_never_ends_before_they_are_given_back(
+    of: Operation, known: list[Command], back: Operation | None
+) -> None:
+    action = decide(situation(of, made(), known, back))
+    assert not isinstance(action, SubmitProvision | CancelProvision)
+    if back is None:
+        assert not isinstance(action, Finish)
+    elif back.ended:
+        assert isinstance(action, Finish)
+    else:
+        assert isinstance(action, Wait)
+
+
+@settings(modest, max_examples=300)
+@given(runs, commands, releases)
+def test_nodes_are_given_back_only_when_stopped_or_done(
+    of: Operation, known: list[Command], back: Operation | None
+) -> None:
+    if isinstance(decide(situation(of, made(), known, back)), SubmitRelease):
+        assert back is None
+        done = len(known) == 3 and all(each.ended for each in known)
+        assert done or of is not PLAIN
+
+
+@settings(modest, max_examples=300)
+@given(runs, commands, releases)
+def test_a_status_and_its_reason_fit_together(
+    of: Operation, known: list[Command], back: Operation | None
+) -> None:
+    for child in (None, made(), made(Status.FAILED, verdict=CAPACITY), made(Status.CANCELLED)):
+        end = decide(situation(of, child, known if child else (), back if child else None))
+        if isinstance(end, Finish):
+            assert (end.status is Status.SUCCEEDED) is (end.verdict is None) is bool(end.result)
+            cancelled = end.verdict is not None and end.verdict.reason is Reason.CANCELLED
+            assert (end.status is Status.CANCELLED) is cancelled
