@@ -1,6 +1,6 @@
 """Records for the contract suite, made only through the port."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -41,9 +41,9 @@ _REQUESTS: dict[Kind, Request] = {
 class Scene:
     """A store with what a test needs already in it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, numbers: Iterator[int] | None = None) -> None:
         self.store = store
-        self._numbers = count(1)
+        self._numbers = numbers or count(1)
 
     def draft(
         self,

@@ -4,7 +4,9 @@ Owns the order: nodes before their launches before their operations, so that not
 something that went. What an operation that has not ended still holds stays whole.
 """
 
+from muster.domain.ids import OperationId
 from muster.domain.requests import ReleaseRequest
+from muster.domain.running import provision_key, release_key
 from muster.ports.store import Pruned
 from muster.stores.sql import lists
 from muster.stores.sql.rows import OPERATION
@@ -24,7 +26,7 @@ _LAUNCHES = """
     ORDER BY l.closed_at, l.id LIMIT :limit
 """
 _OPERATIONS = """
-    SELECT o.id FROM operations AS o
+    SELECT o.id, o.idempotency_key FROM operations AS o
     WHERE o.ended_at IS NOT NULL AND o.ended_at < :before
       AND NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.operation_id = o.id)
       AND NOT EXISTS (SELECT 1 FROM launches AS l WHERE l.operation_id = o.id)
@@ -34,6 +36,9 @@ _OPERATIONS = """
 _OPEN_RELEASES = f"""
     SELECT {OPERATION.select} FROM operations
     WHERE kind = 'release' AND ended_at IS NULL ORDER BY created_at, id LIMIT 10000
+"""
+_OPEN_RUNS = """
+    SELECT id FROM operations WHERE kind = 'run' AND ended_at IS NULL ORDER BY created_at, id LIMIT 10000
 """
 _OLDEST_EVENTS = "SELECT seq, at FROM events ORDER BY seq LIMIT :limit"
 
@@ -48,7 +53,9 @@ def prune(tx: Tx, *, before: float, limit: int) -> Pruned:
     launches = [row[0] for row in tx.execute(_LAUNCHES, bounds)]
     _delete(tx, "launches", "id", launches)
     meant = _operations_being_released(tx)
-    operations = [row[0] for row in tx.execute(_OPERATIONS, bounds) if row[0] not in meant]
+    kept = _keys_of_open_runs(tx)
+    found = tx.execute(_OPERATIONS, bounds)
+    operations = [row[0] for row in found if row[0] not in meant and row[1] not in kept]
     _delete_commands(tx, operations)
     _delete(tx, "operations", "id", operations)
     return Pruned(
@@ -73,6 +80,12 @@ def _delete_commands(tx: Tx, operations: list[str]) -> None:
 def _operations_being_released(tx: Tx) -> frozenset[str]:
     releases = [OPERATION.decode(row).request for row in tx.execute(_OPEN_RELEASES)]
     return frozenset(each.operation_id for each in releases if isinstance(each, ReleaseRequest))
+
+
+def _keys_of_open_runs(tx: Tx) -> frozenset[str]:
+    """A run finds its provision and its release by their keys: without them it would begin again."""
+    runs = [OperationId(row[0]) for row in tx.execute(_OPEN_RUNS)]
+    return frozenset(key(run) for run in runs for key in (provision_key, release_key))
 
 
 def _prune_events(tx: Tx, *, before: float, limit: int) -> int:
