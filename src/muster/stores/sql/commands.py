@@ -5,6 +5,7 @@ what goes past the cap is dropped, so that a repeated or reordered delivery can'
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 from muster.domain import events as drafts
 from muster.domain.command import OUTPUT_CAP, Command
@@ -131,27 +132,35 @@ def _append(tx: Tx, command_id: CommandId, offset: int, data: bytes) -> Kept:
 
 def _output(tx: Tx, command_id: CommandId, offset: int, limit: int) -> bytes:
     _get(tx, command_id)
+    end = min(offset + limit, OUTPUT_CAP)
+    if offset >= end:
+        return b""
     rows = tx.execute(_FIRST, {"id": command_id, "offset": offset})
     if not rows:
         return b""
     first = rows[0][0]
-    chunks = tx.execute(READ, {"id": command_id, "first": first, "end": offset + limit})
-    return b"".join(bytes(data) for _, data in chunks)[offset - first :][:limit]
+    chunks = tx.execute(READ, {"id": command_id, "first": first, "end": end})
+    return b"".join(bytes(data) for _, data in chunks)[offset - first : end - first]
+
+
+@cache
+def listing(*, by_run: bool, paged: bool) -> str:
+    conditions = ["1 = 1"]
+    if by_run:
+        conditions.append("run = :run")
+    if paged:
+        conditions.append("(created_at, id) < (:created_at, :id)")
+    return f"""
+        SELECT {COMMAND.select} FROM commands WHERE {" AND ".join(conditions)}
+        ORDER BY created_at DESC, id DESC LIMIT :limit
+    """
 
 
 def _page(tx: Tx, *, run: str | None, after: Cursor | None, limit: int) -> Page[Command]:
     params: dict[str, Value] = {"limit": limit + 1, "run": run}
-    conditions = ["1 = 1"]
-    if run is not None:
-        conditions.append("run = :run")
     if after is not None:
         params["created_at"], params["id"] = cursors.decode("commands", after, float, str)
-        conditions.append("(created_at, id) < (:created_at, :id)")
-    sql = f"""
-        SELECT {COMMAND.select} FROM commands WHERE {" AND ".join(conditions)}
-        ORDER BY created_at DESC, id DESC LIMIT :limit
-    """
-    rows = tx.execute(sql, params)
+    rows = tx.execute(listing(by_run=run is not None, paged=after is not None), params)
     items = tuple(COMMAND.decode(row) for row in rows[:limit])
     more = len(rows) > limit
     last = items[-1] if more else None

@@ -206,6 +206,7 @@ _COMMANDS = (
     "CREATE INDEX commands_assignment ON commands (assignment_id, created_at, id) WHERE ended_at IS NULL",
     "CREATE INDEX commands_unfinished ON commands (created_at, id) WHERE ended_at IS NULL",
     "CREATE INDEX commands_age ON commands (created_at, id)",
+    "CREATE INDEX commands_run ON commands (run, created_at, id)",
     # Output in chunks, each at the offset where it starts; they touch and never overlap.
     """
     CREATE TABLE command_output (

@@ -1,0 +1,108 @@
+"""The contract of the access port as code: every adapter runs it unchanged.
+
+An adapter's test module subclasses `AccessContract` and gives it two fixtures: `store` (an empty one) and
+`access` (the access port over it).
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from muster.domain.access import ApiToken, Role
+from muster.domain.errors import Conflict, NotFound
+from muster.ports.access import AccessStore
+from muster.ports.store import Store
+from tests.contracts.store_contract.bookkeeping import whole_feed
+
+
+def token(n: int = 1, *, expires_at: float | None = 900.0) -> ApiToken:
+    return ApiToken(
+        id=f"tok-{n}", name="laptop", role=Role.OPERATOR, created_at=10.0 * n, expires_at=expires_at
+    )
+
+
+class AccessContract:
+    async def test_a_token_is_found_by_the_hash_of_its_secret(self, access: AccessStore) -> None:
+        await access.add_token(token(), secret_hash="hash-1")
+        await access.add_token(token(2, expires_at=None), secret_hash="hash-2")
+        assert await access.token_for("hash-1") == token()
+        assert await access.token_for("hash-2") == token(2, expires_at=None)
+        assert await access.token_for("hash-3") is None
+        assert await access.token_for("") is None
+
+    async def test_tokens_are_listed_oldest_first(self, access: AccessStore) -> None:
+        assert list(await access.tokens()) == []
+        for n in (3, 1, 2):
+            await access.add_token(token(n), secret_hash=f"hash-{n}")
+        assert list(await access.tokens()) == [token(1), token(2), token(3)]
+
+    async def test_an_expired_token_is_still_found_for_the_caller_to_judge(self, access: AccessStore) -> None:
+        await access.add_token(token(expires_at=11.0), secret_hash="hash-1")
+        found = await access.token_for("hash-1")
+        assert found is not None
+        assert not found.valid(now=11.0)
+
+    async def test_a_revoked_token_stays_revoked_since_the_first_time(self, access: AccessStore) -> None:
+        await access.add_token(token(), secret_hash="hash-1")
+        await access.add_token(token(2), secret_hash="hash-2")
+        revoked = await access.revoke_token("tok-1", now=50.0)
+        assert revoked == replace(token(), revoked_at=50.0)
+        assert await access.revoke_token("tok-1", now=60.0) == revoked
+        assert await access.token_for("hash-1") == revoked
+        assert await access.token_for("hash-2") == token(2)
+
+    async def test_an_unknown_token_cannot_be_revoked(self, store: Store, access: AccessStore) -> None:
+        with pytest.raises(NotFound):
+            await access.revoke_token("tok-9", now=50.0)
+        assert await whole_feed(store) == []
+
+    async def test_two_tokens_never_share_a_secret(self, access: AccessStore) -> None:
+        await access.add_token(token(), secret_hash="hash-1")
+        with pytest.raises(Conflict):
+            await access.add_token(token(2), secret_hash="hash-1")
+        assert list(await access.tokens()) == [token()]
+
+    async def test_events_tell_of_tokens_once_and_never_of_their_hash(
+        self, store: Store, access: AccessStore
+    ) -> None:
+        await access.add_token(token(), secret_hash="hash-1")
+        for now in (50.0, 60.0):
+            await access.revoke_token("tok-1", now=now)
+        told = [(event.entity_id, event.name, event.at) for event in await whole_feed(store)]
+        assert told == [("tok-1", "token_added", 10.0), ("tok-1", "token_revoked", 50.0)]
+        assert "hash-1" not in repr(await whole_feed(store))
+
+    async def test_a_template_is_paused_until_it_is_resumed(self, access: AccessStore) -> None:
+        assert not await access.paused("web")
+        await access.pause("web", paused=True, now=1.0)
+        assert await access.paused("web")
+        assert not await access.paused("ci")
+        await access.pause("web", paused=False, now=2.0)
+        assert not await access.paused("web")
+
+    async def test_a_pause_of_everything_holds_every_template(self, access: AccessStore) -> None:
+        await access.pause(None, paused=True, now=1.0)
+        assert await access.paused("web") and await access.paused("ci")
+        await access.pause("web", paused=False, now=2.0)
+        assert await access.paused("web"), "resuming one does not lift the pause of all"
+        await access.pause(None, paused=False, now=3.0)
+        assert not await access.paused("web")
+
+    async def test_a_pause_of_one_outlives_a_pause_of_all(self, access: AccessStore) -> None:
+        await access.pause("web", paused=True, now=1.0)
+        await access.pause(None, paused=True, now=1.0)
+        assert list(await access.pauses()) == [None, "web"]
+        await access.pause(None, paused=False, now=2.0)
+        assert list(await access.pauses()) == ["web"]
+        assert await access.paused("web") and not await access.paused("ci")
+
+    async def test_pausing_twice_is_told_once(self, store: Store, access: AccessStore) -> None:
+        for paused in (False, True, True, False, False):
+            await access.pause("web", paused=paused, now=1.0)
+        await access.pause(None, paused=True, now=2.0)
+        told = [(event.name, event.changes, event.at) for event in await whole_feed(store)]
+        assert told == [
+            ("paused", {"template": "web"}, 1.0),
+            ("resumed", {"template": "web"}, 1.0),
+            ("paused", {"template": None}, 2.0),
+        ]
