@@ -4,16 +4,31 @@ Owns the templates' content over time. Writes go straight to the store, as a ser
 """
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
+from muster.domain import node as nodes
+from muster.domain.errors import Conflict, NotCancellable
+from muster.domain.events import Event
+from muster.domain.ids import NodeId, OperationId
+from muster.domain.lifecycle import LIVE, Fact
+from muster.domain.operation import Step
+from muster.domain.reasons import Reason
 from muster.domain.template import Reuse, TemplateSpec, UsageClass
+from muster.operations.cancelling import request_cancel
 from muster.ports.clock import Clock
 from muster.ports.store import Store
 from muster.simulation.invariants.judge import Judge
+from muster.simulation.life import outside
 from muster.simulation.tally import Tally
 
 HOUR = 3600.0
+MEDDLING_MOST = 3.0
+"""Seconds after the moment within which somebody acts."""
+_MOMENTS = (str(Fact.ATTACHED), str(Step.COMMITTED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +39,21 @@ class Site:
     total_cap: int
     changes: float = 0.0
     """Per hour."""
+    meddling: float = 0.0
+    """How often, out of all times that it hurts most, somebody ends a node or cancels a provision."""
 
 
 class Operator:
     def __init__(
-        self, site: Site, *, store: Store, judge: Judge, clock: Clock, random: Random, tally: Tally
+        self,
+        site: Site,
+        *,
+        store: Store,
+        judge: Judge,
+        clock: Clock,
+        random: Random,
+        tally: Tally,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self.stopped = False
         self._site = site
@@ -39,6 +64,7 @@ class Operator:
         self._random = random
         self._tally = tally
         self._cap = site.total_cap
+        self._spawn = spawn
 
     async def set_up(self) -> None:
         await self._limit(self._site.total_cap)
@@ -71,6 +97,31 @@ class Operator:
         self._tally.add("template changed")
         self._specs[name] = spec
         await self._store.apply_template(spec, now=self._clock.now())
+
+    def saw(self, event: Event) -> None:
+        """People act at the worst moment: a node ends just as it attached, a cancel meets the commit."""
+        if self.stopped or not self._site.meddling or event.name not in _MOMENTS:
+            return
+        if self._random.random() < self._site.meddling:
+            delay = self._random.random() ** 2 * MEDDLING_MOST
+            outside(asyncio.get_running_loop().call_later, delay, self._meddle, event)
+
+    def _meddle(self, event: Event) -> None:
+        end = self._end_node if event.name == Fact.ATTACHED else self._cancel
+        self._spawn(end(event.entity_id))
+
+    async def _end_node(self, node_id: str) -> None:
+        node = await self._store.node(NodeId(node_id))
+        if node.state not in LIVE:
+            return
+        self._tally.add("operator: node ended")
+        with suppress(Conflict):
+            await self._store.apply(nodes.condemn(node, now=self._clock.now(), reason=Reason.OPERATOR))
+
+    async def _cancel(self, operation_id: str) -> None:
+        self._tally.add("operator: cancelled")
+        with suppress(NotCancellable):
+            await request_cancel(self._store, OperationId(operation_id), now=self._clock.now())
 
     async def _limit(self, cap: int) -> None:
         self._cap = cap

@@ -1,7 +1,8 @@
 """Fault plans: everything that chance decides before a run begins, drawn from the seed.
 
-Owns the levels. Each plan switches every fault on or off by itself and draws its strength: runs in which only
-some things go wrong find more than runs in which everything always does.
+Owns the levels and the storms. Each plan switches every fault on or off by itself and draws its strength: runs
+in which only some things go wrong find more than runs in which everything always does. A storm is a light plan
+in which one kind of thing goes wrong all the time: what is rare elsewhere happens within minutes.
 """
 
 from dataclasses import dataclass, replace
@@ -22,10 +23,20 @@ class Level(StrEnum):
     NONE = "none"
     LIGHT = "light"
     HEAVY = "heavy"
+    PAUSES = "pauses"
+    """Replicas stand still past their leases, again and again, in the middle of a write."""
+    ANSWERS = "answers"
+    """The cloud's answers get lost or come late, what it made shows late, and people lose patience."""
+    ECHOES = "echoes"
+    """Every message may come again, much later; runs are short and nodes change hands quickly."""
+    CROWD = "crowd"
+    """Far more is asked for than there is room for, and many are willing to wait."""
 
+
+STORMS = (Level.PAUSES, Level.ANSWERS, Level.ECHOES, Level.CROWD)
 
 _SHARE = {Level.NONE: 0.0, Level.LIGHT: 0.35, Level.HEAVY: 0.65}
-"""How likely each fault is part of a plan."""
+"""How likely each fault is part of a plan; a storm's other faults are light ones."""
 _STRENGTH = {Level.NONE: 0.0, Level.LIGHT: 0.35, Level.HEAVY: 1.0}
 
 
@@ -53,7 +64,7 @@ class FaultPlan:
         templates = tuple(draw_template(f"t{number}", random) for number in range(random.randint(1, 3)))
         largest = min(spec.max_nodes for spec in templates)
         capped = sum(spec.max_nodes for spec in templates)
-        return cls(
+        plan = cls(
             seed=seed,
             level=level,
             cloud=_cloud(draw),
@@ -73,6 +84,7 @@ class FaultPlan:
             foreign=random.randint(0, 3),
             retention=random.choice((1800.0, 7 * 86400.0)),
         )
+        return _stormy(plan)
 
     @classmethod
     def crowd(cls, nodes: int) -> "FaultPlan":
@@ -93,8 +105,8 @@ class _Draw:
     def __init__(self, random: Random, level: Level) -> None:
         self.random = random
         self.level = level
-        self._share = _SHARE[level]
-        self._strength = _STRENGTH[level]
+        self._share = _SHARE.get(level, _SHARE[Level.LIGHT])
+        self._strength = _STRENGTH.get(level, _STRENGTH[Level.LIGHT])
 
     def happens(self) -> bool:
         return self.random.random() < self._share
@@ -107,6 +119,41 @@ class _Draw:
     def up_to(self, low: float, most: float) -> tuple[float, float]:
         """A range in seconds, wide only if its fault is switched on."""
         return (low, max(low, self.maybe(most)))
+
+
+def _stormy(plan: FaultPlan) -> FaultPlan:
+    load = plan.load
+    match plan.level:
+        case Level.PAUSES:
+            often = ReplicaFaults(pauses=120.0, pause=(61.0, 150.0))
+            return replace(plan, replicas=often, load=replace(load, every=15.0))
+        case Level.ANSWERS:
+            mute = replace(
+                plan.cloud, lost_reply=0.4, late_request=0.3, lag=(0.0, 299.0), late_by=(30.0, 60.0)
+            )
+            eager = replace(load, every=15.0, cancelled=0.4, hurried=0.5, queued=0.7)
+            return replace(plan, cloud=mute, load=eager, site=_cramped(plan.site), capacity=None)
+        case Level.ECHOES:
+            repeating = NetworkFaults(latency=(0.001, 0.5), duplicate=0.6, stale=120.0, lost=0.1)
+            brisk = replace(load, every=10.0, owners=1, hold=(1.0, 5.0), cancelled=0.3)
+            return replace(plan, network=repeating, load=brisk, site=_reusing(plan.site))
+        case Level.CROWD:
+            crowd = replace(load, every=5.0, queued=0.8, hold=(5.0, 60.0), owners=2)
+            return replace(plan, load=crowd, site=_cramped(plan.site), capacity=None)
+        case _:
+            return plan
+
+
+def _cramped(site: Site) -> Site:
+    """Little room, so that whoever takes more than is there stands out."""
+    templates = tuple(replace(spec, max_nodes=3, min_idle=min(spec.min_idle, 1)) for spec in site.templates)
+    return replace(site, templates=templates, total_cap=2 * len(templates) + 1)
+
+
+def _reusing(site: Site) -> Site:
+    return replace(
+        site, templates=tuple(replace(spec, reuse=Reuse.ALWAYS, min_idle=0) for spec in site.templates)
+    )
 
 
 def _cloud(draw: _Draw) -> CloudFaults:

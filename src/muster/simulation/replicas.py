@@ -24,6 +24,10 @@ AMBUSHED = 0.7
 """The share of crashes and pauses that wait for a step of a store write; the others come at any time."""
 STEPS = 40
 """They fall within this many steps."""
+TARGETED = 0.6
+"""The share of those that wait for one of the writes in which an operation's fate is decided."""
+TARGETS = ("claim", "reserve", "write_launch", "settle", "apply", "write_operation")
+TARGET_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +164,11 @@ class Replicas:
             if not replica.life.alive:
                 await replica.life.die()
 
-        replica.path.ambush(self._random.randrange(1, STEPS), act)
+        if self._random.random() < TARGETED:
+            verb = self._random.choice(TARGETS)
+            replica.path.ambush(self._random.randrange(1, TARGET_STEPS), act, verb=verb)
+        else:
+            replica.path.ambush(self._random.randrange(1, STEPS), act)
 
     async def black_out(self) -> None:
         """Outages of the store."""

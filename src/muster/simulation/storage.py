@@ -69,13 +69,18 @@ class StorePath:
         self._shore = shore
         self._ambush: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._steps = 0
+        self._verb: str | None = None
 
     def as_store(self) -> Store:
         return cast(Store, self)
 
-    def ambush(self, steps: int, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """After that many steps (a write has two, one on each side) call `act`, in the caller's Life."""
+    def ambush(
+        self, steps: int, act: Callable[[], Coroutine[Any, Any, None]], *, verb: str | None = None
+    ) -> None:
+        """After that many steps (a write has two, one on each side) call `act`, in the caller's Life.
+        With a verb, only its steps count."""
         self._steps = steps
+        self._verb = verb
         self._ambush = act
 
     def __getattr__(self, verb: str) -> Callable[..., Coroutine[Any, Any, Any]]:
@@ -88,7 +93,7 @@ class StorePath:
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             if not reads:
-                await self._step()
+                await self._step(verb)
             elif shore.faults.slow and shore.random.random() < shore.faults.slow:
                 await asyncio.sleep(shore.random.random() * shore.faults.slowness)
             self._refuse(verb, contested=contested)
@@ -97,7 +102,7 @@ class StorePath:
             result = await inner(*args, **kwargs)
             if reads:
                 return result
-            await self._step()
+            await self._step(verb)
             if shore.strikes(shore.faults.lost_reply, "reply lost"):
                 raise StoreUnavailable(f"cannot tell whether {verb} happened: the store's answer was lost")
             return result
@@ -105,9 +110,9 @@ class StorePath:
         setattr(self, verb, call)
         return call
 
-    async def _step(self) -> None:
+    async def _step(self, verb: str) -> None:
         shore = self._shore
-        if self._ambush is not None:
+        if self._ambush is not None and self._verb in (None, verb):
             self._steps -= 1
             if self._steps <= 0:
                 act, self._ambush = self._ambush, None

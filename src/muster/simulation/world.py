@@ -140,6 +140,7 @@ class World:
             clock=self.clock,
             random=self._random("operator"),
             tally=self.tally,
+            spawn=self._spawn,
         )
         self._callers = Callers(
             plan.load,
@@ -258,6 +259,7 @@ class World:
         self._cursor = page.next
         for event in page.items:
             self.judge.event(event)
+            self._operator.saw(event)
         self._announce(written)
 
     def _random(self, part: str) -> Random:

@@ -25,6 +25,8 @@ class NodeRules:
         self._assignment(event, before, after)
         if before is None:
             self._adopted(after)
+        if after["state"] in _HELD and (before is None or before["state"] not in _HELD):
+            self._taken(after)
         if after["state"] == "idle":
             self._idle(after)
         elif after["state"] == "terminated":
@@ -76,6 +78,15 @@ class NodeRules:
                 "late_machines_are_never_usable",
                 f"{_name(after)} comes from a call made after launch {launch['id']} was {launch['state']}",
             )
+
+    def _taken(self, after: Record) -> None:
+        """A node was bound to an operation: one that goes on, and that has room for it."""
+        operation = self._at.records.operations[after["operation_id"]]
+        if operation["ended_at"] is not None:
+            raise Broken("nobody_takes_for_the_ended", f"{_name(after)} was taken for {operation['id']}")
+        held = [node["id"] for node in self._at.records.nodes_of(operation["id"]) if node["state"] in _HELD]
+        if len(held) > operation["request"]["count"]:
+            raise Broken("nobody_takes_too_much", f"{operation['id']} holds {held}")
 
     def _idle(self, after: Record) -> None:
         for field in ("operation_id", "assignment_id", "run", "owner", "attached_at"):

@@ -1,0 +1,239 @@
+"""Planted defects: each breaks one rule of the control plane, as a plausible mistake would.
+
+Each function patches the real code through pytest's MonkeyPatch. `test_defects` shows that the simulation
+finds every one of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from muster.controllers.reaper import Reaper
+from muster.domain import launch, node, operation, provisioning
+from muster.domain.errors import StoreUnavailable
+from muster.domain.ids import OperationId
+from muster.domain.lifecycle import NodeState, Verb
+from muster.domain.node import Node, OperationGuard
+from muster.domain.provisioning import Acquire, Action, Commit, Finish, RollBack, Situation
+from muster.domain.reasons import Reason
+from muster.enrolment.enroller import Enrolment
+from muster.operations.desk import FrontDesk
+from muster.operations.launching import Launcher
+from muster.operations.provision import Provision
+from muster.ports.provider import LaunchRequest, Machine
+from muster.providers.simulated.cloud import SimulatedCloud
+from muster.stores.sql import claims, counters, guards, leases
+from muster.stores.sql.tx import Tx
+
+Patch = pytest.MonkeyPatch
+
+
+def fencing_is_dropped(patch: Patch) -> None:
+    patch.setattr(guards, "hold", lambda _tx, _fence: None)
+
+
+def a_takeover_keeps_the_epoch(patch: Patch) -> None:
+    patch.setattr(leases, "LEASE", leases.LEASE.replace("epoch = epoch + 1", "epoch = max(epoch, 1)"))
+
+
+def the_reservation_is_skipped(patch: Patch) -> None:
+    def take(tx: Tx, template: str, count: int, *, cap: int, total_cap: int) -> None:
+        counters.add(tx, template, count)
+
+    patch.setattr(counters, "take", take)
+
+
+def a_claim_ignores_the_state(patch: Patch) -> None:
+    real = claims.statement
+
+    def statement(*args: Any) -> str:
+        return real(*args).replace("state = 'idle'", "state IN ('idle', 'claimed')")
+
+    patch.setattr(claims, "statement", statement)
+
+
+def a_claim_ignores_the_owner(patch: Patch) -> None:
+    real = claims.statement
+
+    def statement(*args: Any) -> str:
+        return real(*args).replace("n.last_owner IS NULL", "1 = 1")
+
+    patch.setattr(claims, "statement", statement)
+
+
+def the_record_ends_with_the_call(patch: Patch) -> None:
+    async def confirmed(self: Reaper, provider: Any, doomed: Node, known: Any) -> bool:
+        await self._store.apply(node.confirm_gone(doomed, now=self._ports.clock.now()))
+        return False
+
+    patch.setattr(Reaper, "_confirmed", confirmed)
+
+
+def not_found_is_gone_at_once(patch: Patch) -> None:
+    real = Reaper._confirmed
+
+    async def confirmed(self: Reaper, provider: Any, doomed: Node, known: Any) -> bool:
+        self._seen[doomed.id] = True
+        return await real(self, provider, doomed, known)
+
+    patch.setattr(Reaper, "_confirmed", confirmed)
+
+
+def a_signal_counts_without_its_assignment(patch: Patch) -> None:
+    def awaits(_self: Enrolment, waiting: Node, _assignment: Any) -> bool:
+        pending = (
+            waiting.state in (NodeState.CREATED, NodeState.CLAIMED) and waiting.assignment_id is not None
+        )
+        return pending and waiting.up and not waiting.attached
+
+    patch.setattr(Enrolment, "_awaits", awaits)
+
+
+def any_detach_counts_for_the_present_assignment(patch: Patch) -> None:
+    real = Enrolment._change
+
+    async def change(self: Enrolment, reporting: Node, report: Any) -> Any:
+        if report.detached is not None and reporting.assignment_id is not None:
+            report = replace(report, detached=reporting.assignment_id)
+        return await real(self, reporting, report)
+
+    patch.setattr(Enrolment, "_change", change)
+
+
+def a_short_find_is_the_whole_truth(patch: Patch) -> None:
+    patch.setattr(launch, "may_surprise", lambda _launch, **_: False)
+
+
+def room_is_freed_while_the_call_is_open(patch: Patch) -> None:
+    def undo(at: Situation, verdict: Any) -> Action:
+        opened = tuple(each for each in at.launches if each.open)
+        if at.held or opened:
+            return RollBack(nodes=tuple(at.held), launches=opened)
+        status = operation.Status.FAILED
+        return Finish(status=status, verdict=verdict)
+
+    patch.setattr(provisioning, "_undo", undo)
+
+
+def the_commit_does_not_wait_for_attached(patch: Patch) -> None:
+    real = provisioning._gather
+
+    def gather(at: Situation) -> Action:
+        held = at.held
+        if len(held) == at.request.count and all(each.up for each in held):
+            return Commit(members=provisioning._members(held))
+        return real(at)
+
+    def hand_over(ready: Node, *, now: float, deadline_at: float | None) -> Any:
+        assert ready.operation_id is not None
+        moved = node._moved(ready, Verb.HAND_OVER, NodeState.RUNNING, now=now, deadline_at=deadline_at)
+        return replace(moved, guard=OperationGuard(operation_id=ready.operation_id, committed=True))
+
+    patch.setattr(provisioning, "_gather", gather)
+    patch.setattr(node, "hand_over", hand_over)
+
+
+def resuming_forgets_what_is_held(patch: Patch) -> None:
+    real = provisioning._gather
+
+    def gather(at: Situation) -> Action:
+        action = real(at)
+        if isinstance(action, Acquire):
+            return replace(action, count=at.request.count)
+        return action
+
+    patch.setattr(provisioning, "_gather", gather)
+
+
+def every_repeat_has_a_new_token(patch: Patch) -> None:
+    real = Launcher._request
+
+    async def request(self: Launcher, asked: Any) -> LaunchRequest:
+        return replace(await real(self, asked), token=f"{asked.token}#{asked.calls}")
+
+    patch.setattr(Launcher, "_request", request)
+
+
+def foreign_machines_are_orphans_too(patch: Patch) -> None:
+    def list_all(self: SimulatedCloud, _installation_id: str, *, after: str, limit: int) -> Sequence[Machine]:
+        ours = real(self, _installation_id, after=after, limit=limit)
+        others = real(self, "another", after=after, limit=limit)
+        merged = sorted([*ours, *others], key=lambda machine: machine.id)[:limit]
+        return [replace(machine, installation_id=_installation_id) for machine in merged]
+
+    real = SimulatedCloud.list
+    patch.setattr(SimulatedCloud, "list", list_all)
+
+
+def claims_are_held_in_the_queue(patch: Patch) -> None:
+    real = Provision._let_go
+
+    async def let_go(self: Provision, held: Node, at: Any, reason: Any, tenure: Any) -> None:
+        if reason is not Reason.CAP_REACHED or at.operation.verdict is not None:
+            await real(self, held, at, reason, tenure)
+
+    patch.setattr(Provision, "_let_go", let_go)
+
+
+def a_loss_does_not_move_the_operation(patch: Patch) -> None:
+    real = guards.hold_operation
+
+    def hold_operation(tx: Tx, guard: OperationGuard | None) -> None:
+        if guard is not None and guard.committed:
+            real(tx, guard)
+
+    patch.setattr(guards, "hold_operation", hold_operation)
+
+
+def a_cancel_beats_the_commit(patch: Patch) -> None:
+    real_cancel = operation.cancel_requested
+    real_decide = provisioning.decide
+
+    def cancel_requested(asked: Any, *, now: float) -> Any:
+        if asked.committed and not asked.ended:
+            change = real_cancel(replace(asked, committed_at=None), now=now)
+            return change and replace(change, before=asked)
+        return real_cancel(asked, now=now)
+
+    def decide(at: Situation) -> Action:
+        if at.operation.cancel_requested_at is not None:
+            return provisioning._undo(at, provisioning.CANCELLED)
+        return real_decide(at)
+
+    patch.setattr("muster.operations.cancelling.cancel_requested", cancel_requested)
+    patch.setattr("muster.operations.provision.decide", decide)
+
+
+def room_is_not_given_back(patch: Patch) -> None:
+    real = counters.add
+
+    def add(tx: Tx, template: str, change: int) -> None:
+        if change > 0:
+            real(tx, template, change)
+
+    patch.setattr(counters, "add", add)
+
+
+def a_lost_answer_is_acknowledged(patch: Patch) -> None:
+    real = FrontDesk._submit
+
+    async def submit(self: FrontDesk, kind: Any, request: Any, deadline: Any, **rest: Any) -> Any:
+        try:
+            return await real(self, kind, request, deadline, **rest)
+        except StoreUnavailable:
+            now = self._ports.clock.now()
+            return operation.Operation(
+                id=OperationId(self._ports.ids.new("op")),
+                kind=kind,
+                request=request,
+                template=None,
+                run=rest.get("run"),
+                created_at=now,
+                updated_at=now,
+                deadline_at=now + deadline.seconds,
+                deadline_source=deadline.source,
+            )
+
+    patch.setattr(FrontDesk, "_submit", submit)
