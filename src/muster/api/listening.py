@@ -1,0 +1,108 @@
+"""The socket, and a server on it whose stop drains: no new requests, the present ones finish, streams end."""
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from muster.api.app import Api
+from muster.domain.errors import MusterError
+
+DRAIN_SECONDS = 10
+KEEP_ALIVE_SECONDS = 75
+"""Longer than any pause between two requests of an agent, so that its connection is still there."""
+
+
+class CannotListen(MusterError):
+    """The address can't be had."""
+
+
+def bind(host: str, port: int, *, earlier: int | None = None) -> socket.socket:
+    """A listening socket. For port 0 the `earlier` one is tried first: nodes remember where we were."""
+    if port == 0 and earlier:
+        try:
+            return _bound(host, earlier)
+        except CannotListen:
+            pass
+    return _bound(host, port)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise CannotListen(f"cannot listen on {host}: it is not an address of this machine") from error
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise CannotListen(f"cannot listen on {host}:{port}: {_why(error)}") from error
+    listener.set_inheritable(False)
+    return listener
+
+
+def _why(error: OSError) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return "the port is in use; stop what uses it, or choose another with --port"
+        case errno.EACCES:
+            return "no permission; ports below 1024 need root, choose another with --port"
+        case errno.EADDRNOTAVAIL:
+            return "it is not an address of this machine; check --host"
+        case number:
+            return os.strerror(number) if number else str(error)
+
+
+def url_of(listener: socket.socket) -> str:
+    """How this machine reaches the socket. A socket on every address is reached on loopback."""
+    host, port = listener.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):  # noqa: S104 — compared with, not bound to
+        host = "127.0.0.1" if listener.family is socket.AF_INET else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Listening(uvicorn.Server):
+    def __init__(self, api: Api) -> None:
+        super().__init__(
+            uvicorn.Config(
+                api,
+                access_log=False,
+                lifespan="off",
+                log_config=None,
+                server_header=False,
+                timeout_graceful_shutdown=DRAIN_SECONDS,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                ws="none",
+            )
+        )
+        self._api = api
+        self._open = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals belong to whoever composes the server."""
+        yield
+
+    def stop(self) -> None:
+        """Drain. A second call doesn't wait any longer."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    async def listening(self) -> None:
+        """Until requests are taken."""
+        await self._open.wait()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._open.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._api.close()
+        await super().shutdown(sockets)

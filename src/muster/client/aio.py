@@ -1,0 +1,154 @@
+"""Performs calls, awaiting. For programs that already have a loop, and for tests."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from muster.client import calls
+from muster.client.calls import Call, T
+from muster.client.core import (
+    STREAMING,
+    UPLOADING,
+    Target,
+    pause,
+    refusal,
+    request_of,
+    unreachable,
+    worth_repeating,
+)
+from muster.client.problems import CannotReach
+from muster.client.results import Blob
+from muster.client.streams import Reading, Stream
+from muster.domain.errors import MusterError, StoreUnavailable
+
+
+class AsyncClient:
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._target = Target(url=url.rstrip("/"), token=token)
+        self._http = httpx.AsyncClient(**self._target.options(), transport=transport)
+        self._sleep = sleep
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def send(self, call: Call[T]) -> T:
+        """Perform a call. One that may be repeated is, while nobody answers or the server asks us to wait."""
+        for attempt in range(self._target.tries):
+            try:
+                return call.read(await self._once(call))
+            except MusterError as error:
+                if attempt == self._target.tries - 1 or not worth_repeating(error, call):
+                    raise
+            await self._sleep(pause(attempt))
+        raise AssertionError("unreachable")
+
+    async def _once(self, call: Call[T]) -> bytes:
+        try:
+            response = await self._http.request(**request_of(call))
+        except httpx.TransportError as error:
+            raise unreachable(self._target, error) from error
+        refused = refusal(response)
+        if refused is not None:
+            raise refused
+        return response.content
+
+    async def stream(self, stream: Stream[T]) -> AsyncIterator[T]:
+        """The items of a stream, across breaks, each once."""
+        reading = Reading(stream)
+        attempt = 0
+        while not reading.over:
+            try:
+                async for item in self._connected(reading):
+                    attempt = 0
+                    yield item
+            except (CannotReach, StoreUnavailable):
+                attempt += 1
+                if attempt >= self._target.tries:
+                    raise
+            if not reading.over:
+                await self._sleep(pause(attempt))
+
+    async def _connected(self, reading: Reading[T]) -> AsyncIterator[T]:
+        reading.connected()
+        asked = reading.stream
+        try:
+            async with self._http.stream(
+                "GET", asked.path, params=dict(asked.params), headers=reading.headers, timeout=STREAMING
+            ) as response:
+                await self._check(response)
+                async for line in response.aiter_lines():
+                    for item in reading.line(line):
+                        yield item
+                    if reading.over:
+                        return
+        except httpx.TransportError as error:
+            raise unreachable(self._target, error) from error
+
+    async def follow(self, command_id: str, *, offset: int = 0) -> AsyncIterator[bytes]:
+        """A command's output from an offset to its end, across breaks, each byte once."""
+        attempt = 0
+        while True:
+            try:
+                async for piece in self._output(command_id, offset):
+                    offset += len(piece)
+                    attempt = 0
+                    yield piece
+                # An end may also be the server's: only a command that has ended, with nothing left, is done.
+                if (await self.send(calls.command(command_id))).ended:
+                    if not await self.send(calls.output(command_id, offset=offset)):
+                        return
+                    continue
+            except (CannotReach, StoreUnavailable):
+                attempt += 1
+                if attempt >= self._target.tries:
+                    raise
+            await self._sleep(pause(attempt))
+
+    async def _output(self, command_id: str, offset: int) -> AsyncIterator[bytes]:
+        params = {"offset": str(offset), "follow": "true"}
+        path = calls.output_path(command_id)
+        try:
+            async with self._http.stream(
+                "GET", path, params=params, timeout=httpx.Timeout(None, connect=5.0)
+            ) as response:
+                await self._check(response)
+                async for piece in response.aiter_raw():
+                    yield piece
+        except httpx.TransportError as error:
+            raise unreachable(self._target, error) from error
+
+    async def upload(self, pieces: AsyncIterator[bytes]) -> Blob:
+        """Send an archive for commands to start from."""
+        try:
+            response = await self._http.put(calls.BLOBS, content=pieces, timeout=UPLOADING)
+        except httpx.TransportError as error:
+            raise unreachable(self._target, error) from error
+        refused = refusal(response)
+        if refused is not None:
+            raise refused
+        return calls.read_blob(response.content)
+
+    async def _check(self, response: httpx.Response) -> None:
+        if not response.is_success:
+            await response.aread()
+            refused = refusal(response)
+            if refused is not None:
+                raise refused

@@ -1,0 +1,77 @@
+"""What both clients share: addresses, headers, patience, and the reading of answers. No I/O."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from muster.client.calls import Call, T
+from muster.client.problems import CannotReach, ServerProblem, rebuilt
+from muster.domain.errors import Conflict, MusterError, NotYet, StoreUnavailable
+
+CONNECT_WITHIN = 5.0
+ANSWER_WITHIN = 35.0
+"""Longer than the longest long poll."""
+SILENCE_MOST = 45.0
+"""A stream says something every 15 seconds: three missed signs of life mean that the connection is dead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    url: str
+    token: str | None = field(default=None, repr=False)
+    tries: int = 4
+    """How often a repeatable call is made before giving up."""
+
+    def options(self) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        return {
+            "base_url": self.url,
+            "headers": {**headers, "User-Agent": "muster"},
+            "timeout": httpx.Timeout(ANSWER_WITHIN, connect=CONNECT_WITHIN),
+            "follow_redirects": False,
+            "trust_env": False,  # a proxy in the environment is not meant for a control plane on loopback
+        }
+
+
+STREAMING = httpx.Timeout(SILENCE_MOST, connect=CONNECT_WITHIN)
+UPLOADING = httpx.Timeout(300.0, connect=CONNECT_WITHIN)
+
+
+def request_of(call: Call[T]) -> dict[str, Any]:
+    made: dict[str, Any] = {"method": call.method, "url": call.path, "params": dict(call.params)}
+    if call.body is not None:
+        made["json"] = dict(call.body)
+    if call.key is not None:
+        made["headers"] = {"Idempotency-Key": call.key}
+    return made
+
+
+def refusal(response: httpx.Response) -> MusterError | None:
+    """What the server refused; its body must have been read."""
+    if response.is_success:
+        return None
+    if response.is_redirect:
+        return ServerProblem(
+            response.status_code, "redirect", "cannot use the server: it redirects elsewhere"
+        )
+    return rebuilt(response.status_code, response.content, _seconds(response))
+
+
+def unreachable(target: Target, error: httpx.TransportError) -> CannotReach:
+    return CannotReach(target.url, str(error) or type(error).__name__)
+
+
+def pause(attempt: int) -> float:
+    """Seconds before the next try."""
+    return min(5.0, 0.2 * 2.0**attempt)
+
+
+def worth_repeating(error: MusterError, call: Call[T]) -> bool:
+    passing = isinstance(error, CannotReach | StoreUnavailable | NotYet) or type(error) is Conflict
+    return passing and call.repeatable
+
+
+def _seconds(response: httpx.Response) -> float:
+    text = response.headers.get("Retry-After", "")
+    return float(text) if text.isdigit() else 1.0

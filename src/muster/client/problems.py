@@ -1,0 +1,89 @@
+"""Errors, rebuilt from what the server said, as the classes that the rest of Muster raises."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from muster.domain import errors
+from muster.domain.errors import MusterError
+
+
+class CannotReach(MusterError):
+    """Nobody answers at the server's address."""
+
+    def __init__(self, url: str, why: str) -> None:
+        self.url = url
+        super().__init__(f"cannot reach the server at {url}: start it with `muster serve` ({why})")
+
+
+class Unauthenticated(MusterError):
+    """The server doesn't know who is asking."""
+
+
+class ServerProblem(MusterError):
+    """The server refused or failed in a way that has no class of its own."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        self.status = status
+        self.code = code
+        super().__init__(message)
+
+
+Fields = Mapping[str, Any]
+
+
+def _text(fields: Fields) -> str:
+    return str(fields.get("detail") or fields.get("title") or "cannot tell what went wrong")
+
+
+def _invalid(fields: Fields) -> MusterError:
+    return errors.InvalidRequest(
+        str(fields.get("field", "body")), fields.get("value"), str(fields.get("rule", _text(fields)))
+    )
+
+
+def _mismatch(fields: Fields) -> MusterError:
+    return errors.IdempotencyMismatch(str(fields.get("value", "")), str(fields.get("operation_id", "")))
+
+
+def _not_found(fields: Fields) -> MusterError:
+    if "what" not in fields:
+        return ServerProblem(404, "not_found", _text(fields))
+    return errors.NotFound(str(fields["what"]), str(fields.get("name", "")))
+
+
+def _ambiguous(fields: Fields) -> MusterError:
+    ids = tuple(str(each) for each in fields.get("operation_ids", ()))
+    return errors.Ambiguous(str(fields.get("run", "")), ids)
+
+
+def _plain(kind: Callable[[str], MusterError]) -> Callable[[Fields], MusterError]:
+    return lambda fields: kind(_text(fields))
+
+
+_BY_CODE: Mapping[str, Callable[[Fields], MusterError]] = {
+    "invalid_request": _invalid,
+    "idempotency_mismatch": _mismatch,
+    "not_found": _not_found,
+    "ambiguous": _ambiguous,
+    "unauthenticated": _plain(Unauthenticated),
+    "forbidden": _plain(errors.Forbidden),
+    "not_cancellable": _plain(errors.NotCancellable),
+    "conflict": _plain(errors.Conflict),
+    "store_unavailable": _plain(errors.StoreUnavailable),
+    "gone": _plain(errors.Gone),
+}
+
+
+def rebuilt(status: int, body: bytes, retry_after: float) -> MusterError:
+    try:
+        fields = json.loads(body)
+    except ValueError:
+        fields = {}
+    if not isinstance(fields, dict) or "code" not in fields:
+        return ServerProblem(status, "unknown", f"cannot use the server's answer: it said {status}")
+    code = str(fields["code"])
+    if code == "not_yet":
+        return errors.NotYet(_text(fields), retry_after)
+    make = _BY_CODE.get(code)
+    return make(fields) if make is not None else ServerProblem(status, code, _text(fields))

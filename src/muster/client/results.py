@@ -1,0 +1,250 @@
+"""What comes back, as frozen values. Times are ISO 8601 in UTC, as the server wrote them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from muster.domain.access import Role
+from muster.domain.command import CommandState
+from muster.domain.lifecycle import NodeState
+from muster.domain.operation import ENDED, Kind, Member, Status
+from muster.domain.progress import Tone
+from muster.domain.reasons import Reason
+from muster.domain.template import Reuse, Runtime, UsageClass
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[T]):
+    items: tuple[T, ...]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    id: str
+    name: str
+    state: str
+    tone: Tone
+    detail: str = ""
+    count: int = 1
+    since: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    code: Reason
+    message: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    run: str | None = None
+    template: str | None = None
+    count: int | None = None
+    result: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """The payload that everybody reads."""
+
+    operation_id: str
+    kind: Kind
+    status: Status
+    phase: str | None = None
+    label: str | None = None
+    step: int | None = None
+    total_steps: int | None = None
+    message: str = ""
+    percent: float | None = None
+    eta_seconds: float | None = None
+    elapsed_seconds: float = 0.0
+    started_at: str
+    updated_at: str
+    deadline_at: str
+    parts: tuple[Part, ...] = ()
+    detail: Detail
+    error: Failure | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ENDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(Progress):
+    run: str | None = None
+    template: str | None = None
+    idempotency_key: str | None = None
+    version: int = 0
+    members: tuple[Member, ...] = ()
+    result: str = ""
+    deadline_source: str = ""
+    queued_since: str | None = None
+    cancel_requested_at: str | None = None
+    committed_at: str | None = None
+    ended_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    operation_id: str
+    status: Status
+    waits_for: str
+    since: str
+    until: str
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    id: str
+    template: str
+    revision: int
+    provider: str
+    resource_class: str
+    usage_class: UsageClass
+    instance_type: str
+    machine_id: str
+    launch_id: str | None = None
+    state: NodeState
+    version: int
+    created_at: str
+    entered_at: str
+    deadline_at: str | None = None
+    deadline_source: str = ""
+    operation_id: str | None = None
+    assignment_id: str | None = None
+    run: str | None = None
+    owner: str | None = None
+    last_owner: str | None = None
+    joined_at: str | None = None
+    booted_at: str | None = None
+    attached_at: str | None = None
+    last_seen_at: str | None = None
+    drain: bool = False
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    template: str
+    idle: int
+    claimed: int
+    running: int
+    booting: int
+    releasing: int
+    failed: int
+    terminating: int
+    min_idle: int
+    max_nodes: int
+    used: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pools:
+    items: tuple[Pool, ...]
+    used: int
+    max_nodes: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    name: str
+    revision: int
+    applied_at: str
+    paused: bool
+    provider: str
+    resource_class: str
+    runtime: Runtime
+    boot_script: str
+    usage: tuple[UsageClass, ...]
+    instance_types: tuple[str, ...]
+    reuse: Reuse
+    max_nodes: int
+    min_idle: int
+    replacements: int
+    provision_timeout: float | None = None
+    max_provision_timeout: float | None = None
+    attach_timeout: float | None = None
+    max_runtime: float
+    idle_timeout: float
+    rescue_window: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    id: str
+    max_nodes: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pauses:
+    all: bool
+    templates: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    id: str
+    operation_id: str
+    assignment_id: str
+    node_id: str
+    run: str
+    ordinal: int
+    count: int
+    argv: tuple[str, ...]
+    timeout: float | None = None
+    archive: str | None = None
+    collect: tuple[str, ...] = ()
+    state: CommandState
+    version: int
+    created_at: str
+    started_at: str | None = None
+    ended_at: str | None = None
+    cancel_requested_at: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    exit_status: int | None = None
+    detail: str = ""
+
+    @property
+    def ended(self) -> bool:
+        return self.exit_status is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blob:
+    id: str
+    size: int
+    expires_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    id: str
+    at: str
+    entity: str
+    entity_id: str
+    version: int
+    name: str
+    changes: Mapping[str, Any]
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    id: str
+    name: str
+    role: Role
+    created_at: str
+    expires_at: str | None = None
+    revoked_at: str | None = None
+    secret: str | None = None
+    """Only in the answer to its making."""

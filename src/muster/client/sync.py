@@ -1,0 +1,174 @@
+"""Performs calls, blocking. For the CLI and for scripts."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+import httpx
+
+from muster.client import calls
+from muster.client.calls import Call, T
+from muster.client.core import (
+    STREAMING,
+    UPLOADING,
+    Target,
+    pause,
+    refusal,
+    request_of,
+    unreachable,
+    worth_repeating,
+)
+from muster.client.problems import CannotReach
+from muster.client.results import Blob
+from muster.client.streams import Reading, Stream
+from muster.domain.errors import MusterError, StoreUnavailable
+
+_PIECE = 1 << 20
+
+
+class SyncClient:
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._target = Target(url=url.rstrip("/"), token=token)
+        self._http = httpx.Client(**self._target.options(), transport=transport)
+        self._sleep = sleep
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def send(self, call: Call[T]) -> T:
+        """Perform a call. One that may be repeated is, while nobody answers or the server asks us to wait."""
+        for attempt in range(self._target.tries):
+            try:
+                return call.read(self._once(call))
+            except MusterError as error:
+                if attempt == self._target.tries - 1 or not worth_repeating(error, call):
+                    raise
+            self._sleep(pause(attempt))
+        raise AssertionError("unreachable")
+
+    def _once(self, call: Call[T]) -> bytes:
+        try:
+            response = self._http.request(**request_of(call))
+        except httpx.TransportError as error:
+            raise unreachable(self._target, error) from error
+        refused = refusal(response)
+        if refused is not None:
+            raise refused
+        return response.content
+
+    def stream(self, stream: Stream[T]) -> Iterator[T]:
+        """The items of a stream, across breaks, each once."""
+        reading = Reading(stream)
+        attempt = 0
+        while not reading.over:
+            try:
+                for item in self._connected(reading):
+                    attempt = 0
+                    yield item
+            except (CannotReach, StoreUnavailable):
+                attempt += 1
+                if attempt >= self._target.tries:
+                    raise
+            if not reading.over:
+                self._sleep(pause(attempt))
+
+    def _connected(self, reading: Reading[T]) -> Iterator[T]:
+        reading.connected()
+        asked = reading.stream
+        try:
+            with self._http.stream(
+                "GET", asked.path, params=dict(asked.params), headers=reading.headers, timeout=STREAMING
+            ) as response:
+                self._check(response)
+                for line in response.iter_lines():
+                    yield from reading.line(line)
+                    if reading.over:
+                        return
+        except httpx.TransportError as error:
+            raise unreachable(self._target, error) from error
+
+    def follow(self, command_id: str, *, offset: int = 0) -> Iterator[bytes]:
+        """A command's output from an offset to its end, across breaks, each byte once."""
+        attempt = 0
+        while True:
+            try:
+                for piece in self._output(command_id, offset):
+                    offset += len(piece)
+                    attempt = 0
+                    yield piece
+                # An end may also be the server's: only a command that has ended, with nothing left, is done.
+                if self.send(calls.command(command_id)).ended:
+                    if not self.send(calls.output(command_id, offset=offset)):
+                        return
+                    continue
+            except (CannotReach, StoreUnavailable):
+                attempt += 1
+                if attempt >= self._target.tries:
+                    raise
+            self._sleep(pause(attempt))
+
+    def _output(self, command_id: str, offset: int) -> Iterator[bytes]:
+        params = {"offset": str(offset), "follow": "true"}
+        path = calls.output_path(command_id)
+        try:
+            with self._http.stream(
+                "GET", path, params=params, timeout=httpx.Timeout(None, connect=5.0)
+            ) as response:
+                self._check(response)
+                yield from response.iter_raw()
+        except httpx.TransportError as error:
+            raise unreachable(self._target, error) from error
+
+    def upload(self, file: BinaryIO) -> Blob:
+        """Send an archive for commands to start from."""
+
+        def pieces() -> Iterator[bytes]:
+            file.seek(0)
+            while piece := file.read(_PIECE):
+                yield piece
+
+        try:
+            response = self._http.put(calls.BLOBS, content=pieces(), timeout=UPLOADING)
+        except httpx.TransportError as error:
+            raise unreachable(self._target, error) from error
+        refused = refusal(response)
+        if refused is not None:
+            raise refused
+        return calls.read_blob(response.content)
+
+    def download(self, command_id: str, path: Path) -> int:
+        """Fetch what a command brought back into a file. Returns its size."""
+        size = 0
+        try:
+            with self._http.stream("GET", calls.artifact_path(command_id), timeout=UPLOADING) as response:
+                self._check(response)
+                with path.open("wb") as file:
+                    for piece in response.iter_raw():
+                        size += file.write(piece)
+        except httpx.TransportError as error:
+            raise unreachable(self._target, error) from error
+        return size
+
+    def _check(self, response: httpx.Response) -> None:
+        if not response.is_success:
+            response.read()
+            refused = refusal(response)
+            if refused is not None:
+                raise refused

@@ -1,0 +1,121 @@
+"""The data directory: who holds it, and the few files in it that others look for.
+
+muster.db      the store                 server.json   where the server is, for the CLI on this machine
+muster.lock    held while a server runs  admin.token   the first admin token; only its owner may read it
+"""
+
+import fcntl
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.config.schema import PORT
+from muster.domain.errors import MusterError
+
+OWNER_ONLY = 0o600
+
+
+class DirectoryInUse(MusterError):
+    """Another server holds the data directory."""
+
+
+class DirectoryUnusable(MusterError):
+    """The data directory can't be made, read or written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """How to reach a server, and where each half was found."""
+
+    url: str
+    token: str | None
+    data_dir: Path
+
+
+def default_data_directory(environment: Mapping[str, str], *, platform: str = sys.platform) -> Path:
+    if platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "muster"
+    given = environment.get("XDG_DATA_HOME", "")
+    base = Path(given) if given and Path(given).is_absolute() else Path.home() / ".local" / "share"
+    return base / "muster"
+
+
+def find_server(environment: Mapping[str, str], data_dir: Path | None = None) -> Connection:
+    """MUSTER_SERVER and MUSTER_TOKEN, else what the server on this machine left in its data directory."""
+    given = environment.get("MUSTER_DATA_DIR")
+    directory = DataDirectory(data_dir or (Path(given) if given else default_data_directory(environment)))
+    url = environment.get("MUSTER_SERVER") or directory.url() or f"http://127.0.0.1:{PORT}"
+    token = environment.get("MUSTER_TOKEN")
+    if not token and "MUSTER_SERVER" not in environment:
+        # The local token is for the local server: it is never sent to one that was named by hand.
+        token = directory.admin_token()
+    return Connection(url=url.rstrip("/"), token=token or None, data_dir=directory.path)
+
+
+class DataDirectory:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def database(self) -> Path:
+        return self.path / "muster.db"
+
+    @property
+    def nodes(self) -> Path:
+        return self.path / "nodes"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold it alone, until the end of the block or of this process. Raises DirectoryInUse."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(self.path / "muster.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise DirectoryUnusable(f"cannot use the data directory {self.path}: {why}") from error
+        try:
+            self._lock(lock)
+            yield
+        finally:
+            os.close(lock)
+
+    def _lock(self, lock: int) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = self.url() or "unknown address"
+            raise DirectoryInUse(
+                f"cannot use the data directory {self.path}: another server holds it ({holder}); "
+                "stop it first, or choose another with --data-dir"
+            ) from None
+
+    # --- files that others look for ---------------------------------------------------------------
+
+    def admin_token(self) -> str | None:
+        with suppress(OSError, UnicodeDecodeError):
+            return (self.path / "admin.token").read_text(encoding="ascii").strip() or None
+        return None
+
+    def keep_admin_token(self, secret: str) -> Path:
+        return self._write("admin.token", secret + "\n")
+
+    def url(self) -> str | None:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return str(json.loads((self.path / "server.json").read_text(encoding="utf-8"))["url"])
+        return None
+
+    def announce(self, url: str) -> Path:
+        return self._write("server.json", json.dumps({"url": url, "pid": os.getpid()}) + "\n")
+
+    def _write(self, name: str, text: str) -> Path:
+        """Whole or not at all, and never readable by others, not even for a moment."""
+        path, partial = self.path / name, self.path / f".{name}.{os.getpid()}"
+        partial.unlink(missing_ok=True)
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "w") as file:
+            file.write(text)
+        partial.replace(path)
+        return path

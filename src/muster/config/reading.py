@@ -1,0 +1,102 @@
+"""The file as it is written: values together with where each stands, so that an error can name the line."""
+
+import re
+import tomllib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from muster.domain.errors import InvalidRequest
+
+_HEADER = re.compile(r"^\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?$")
+_KEY = re.compile(
+    r"""^\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*="""
+)
+_MULTILINE = ('"""', "'''")
+
+
+class ConfigError(InvalidRequest):
+    """A setting that can't be used: says where it stands and what is wrong with it."""
+
+    def __init__(self, field: str, value: object, rule: str, where: str) -> None:
+        super().__init__(field, value, rule)
+        self.where = where
+
+    def __str__(self) -> str:
+        return f"cannot use {self.where}: {self.rule}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One value and where it came from, in words for people."""
+
+    value: object
+    where: str
+
+
+Key = tuple[str, ...]
+"""A setting's name: its tables and its own, e.g. ("templates", "ci", "max_nodes")."""
+
+
+def read(path: Path) -> dict[Key, Found]:
+    """Every value of the file. Raises ConfigError for one that can't be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError("config", str(path), f"{error.strerror or error}", str(path)) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError("config", str(path), f"it is not TOML: {error}", str(path)) from error
+    lines = _lines(text)
+
+    def where(key: Key) -> str:
+        for length in range(len(key), 0, -1):
+            if key[:length] in lines:
+                return f"{path} line {lines[key[:length]]} ({'.'.join(key)})"
+        return f"{path} ({'.'.join(key)})"
+
+    return {key: Found(value=value, where=where(key)) for key, value in _leaves((), data)}
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    close = get_close_matches(name, known, n=1, cutoff=0.6)
+    if close:
+        return f"there is no {name}; did you mean {close[0]}?"
+    return f"there is no {name}; known are {', '.join(sorted(known))}"
+
+
+def _leaves(prefix: Key, data: dict[str, object]) -> Iterator[tuple[Key, object]]:
+    for name, value in data.items():
+        key = (*prefix, name)
+        if isinstance(value, dict) and (value or len(key) > 1):
+            yield from _leaves(key, value)
+            if not value:
+                yield key, value
+        else:
+            yield key, value
+
+
+def _lines(text: str) -> dict[Key, int]:
+    """Where tables and keys stand. Only for messages: a spelling that it doesn't know costs a line number."""
+    found: dict[Key, int] = {}
+    table: Key = ()
+    inside: str | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if inside is not None:
+            if inside in line:
+                inside = None
+            continue
+        header = _HEADER.match(line)
+        key = _KEY.match(line)
+        if header:
+            table = _parts(header[1])
+            found.setdefault(table, number)
+        elif key:
+            found.setdefault((*table, *_parts(key[1])), number)
+            inside = next((quote for quote in _MULTILINE if line.count(quote) == 1), None)
+    return found
+
+
+def _parts(dotted: str) -> Key:
+    return tuple(part.strip().strip("\"'") for part in re.findall(r"\"[^\"]*\"|'[^']*'|[^.\s]+", dotted))

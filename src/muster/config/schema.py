@@ -1,0 +1,150 @@
+"""What can be set, what it is by default, and how each value is checked."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from muster.domain import checks
+from muster.domain.deadlines import Limits
+from muster.domain.errors import InvalidRequest
+from muster.domain.template import Reuse, Runtime, TemplateSpec, UsageClass
+
+Check = Callable[[str, object], object]
+"""Gives the value to use, or raises InvalidRequest naming the field."""
+PORT = 8420
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    host: str = "127.0.0.1"
+    port: int = PORT
+    """0: any that is free."""
+    public_url: str | None = None
+    """What nodes are told; None: the address that is listened on."""
+    data_dir: Path | None = None
+    """None: the platform's place for user data."""
+    log_format: LogFormat = LogFormat.TEXT
+    log_level: str = "info"
+
+    @property
+    def loopback(self) -> bool:
+        return self.host in LOOPBACK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessConfig:
+    capacity: int = 20
+    """Nodes that fit on this machine. Beyond it the provider says so, as a cloud would."""
+    isolation: str = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    path: Path | None = None
+    max_nodes: int | None = None
+    """The cap over all templates; None: as it is in the store."""
+    server: ServerConfig = field(default_factory=ServerConfig)
+    limits: Limits = field(default_factory=Limits)
+    process: ProcessConfig = field(default_factory=ProcessConfig)
+    templates: tuple[TemplateSpec, ...] = ()
+
+
+def _whole(least: int, most: int) -> Check:
+    return lambda name, value: checks.whole(name, value, least=least, most=most)
+
+
+def _seconds(name: str, value: object) -> object:
+    return checks.seconds(name, value)
+
+
+def _maybe_zero(name: str, value: object) -> object:
+    return checks.seconds(name, value, zero=True)
+
+
+def _one_of(kind: type[StrEnum]) -> Check:
+    return lambda name, value: kind(checks.known(name, value, tuple(kind)))
+
+
+def _known(*words: str) -> Check:
+    return lambda name, value: checks.known(name, value, words)
+
+
+def _text(name: str, value: object) -> object:
+    return checks.text(name, value)
+
+
+def _path(name: str, value: object) -> object:
+    return Path(checks.text(name, value, longest=4096)).expanduser()
+
+
+def _url(name: str, value: object) -> object:
+    parts = urlsplit(checks.text(name, value, longest=2048))
+    try:
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.query or parts.fragment or parts.username:
+        raise InvalidRequest(name, value, "must be a URL like https://muster.example.com:8420")
+    return str(value).rstrip("/")
+
+
+def _usage(name: str, value: object) -> object:
+    words = value if isinstance(value, list) else [value]
+    found = tuple(UsageClass(checks.known(name, word, tuple(UsageClass))) for word in words)
+    checks.words(name, found, UsageClass)
+    return found
+
+
+def _patterns(name: str, value: object) -> object:
+    return checks.patterns(name, tuple(value) if isinstance(value, list) else (value,))
+
+
+def _script(name: str, value: object) -> object:
+    return checks.script(name, value)
+
+
+def _name(name: str, value: object) -> object:
+    return checks.name(name, value)
+
+
+_MACHINES = _whole(0, checks.MACHINES_MAX)
+SECTIONS: Mapping[str, Mapping[str, Check]] = {
+    "installation": {"max_nodes": _MACHINES},
+    "server": {
+        "host": _text,
+        "port": _whole(0, 65535),
+        "public_url": _url,
+        "data_dir": _path,
+        "log_format": _one_of(LogFormat),
+        "log_level": _known("debug", "info", "warning", "error"),
+    },
+    "limits": {each.name: _seconds for each in fields(Limits)},
+    "process": {"capacity": _whole(1, 10_000), "isolation": _known("auto", "sandbox", "none")},
+}
+TEMPLATES = "templates"
+TEMPLATE: Mapping[str, Check] = {
+    "provider": _name,
+    "resource_class": _text,
+    "runtime": _one_of(Runtime),
+    "boot_script": _script,
+    "usage": _usage,
+    "instance_types": _patterns,
+    "reuse": _one_of(Reuse),
+    "max_nodes": _MACHINES,
+    "min_idle": _whole(0, checks.COUNT_MAX),
+    "replacements": _whole(0, checks.COUNT_MAX),
+    "provision_timeout": _seconds,
+    "max_provision_timeout": _seconds,
+    "attach_timeout": _seconds,
+    "max_runtime": _seconds,
+    "idle_timeout": _seconds,
+    "rescue_window": _maybe_zero,
+}

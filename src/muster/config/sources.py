@@ -1,0 +1,127 @@
+"""From three sources to one checked configuration: the file, the environment over it, flags over that."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from muster.config.reading import ConfigError, Found, Key, nearest, read
+from muster.config.schema import SECTIONS, TEMPLATE, TEMPLATES, Check, Config, ProcessConfig, ServerConfig
+from muster.domain.deadlines import Limits
+from muster.domain.errors import InvalidRequest
+from muster.domain.settings import Settings
+from muster.domain.template import TemplateSpec
+
+ENVIRONMENT: Mapping[str, Key] = {
+    "MUSTER_MAX_NODES": ("installation", "max_nodes"),
+    "MUSTER_HOST": ("server", "host"),
+    "MUSTER_PORT": ("server", "port"),
+    "MUSTER_PUBLIC_URL": ("server", "public_url"),
+    "MUSTER_DATA_DIR": ("server", "data_dir"),
+    "MUSTER_LOG_FORMAT": ("server", "log_format"),
+    "MUSTER_LOG_LEVEL": ("server", "log_level"),
+    "MUSTER_PROCESS_CAPACITY": ("process", "capacity"),
+    "MUSTER_PROCESS_ISOLATION": ("process", "isolation"),
+}
+_NUMBERS = ("max_nodes", "port", "capacity")
+BEATS = 3
+BEAT_SECONDS = 5.0
+
+
+def load(
+    path: Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> Config:
+    """`flags` are named like the settings of [server], e.g. {"port": 0}; None means not given."""
+    found = read(path) if path is not None else {}
+    found.update(_environment(environment or {}))
+    for name, value in (flags or {}).items():
+        if value is not None:
+            found["server", name] = Found(value=value, where=f"--{name.replace('_', '-')}")
+    return replace(_built(found), path=path)
+
+
+def _environment(environment: Mapping[str, str]) -> dict[Key, Found]:
+    found: dict[Key, Found] = {}
+    for variable, key in ENVIRONMENT.items():
+        text = environment.get(variable)
+        if text:
+            number = key[-1] in _NUMBERS and text.isascii() and text.isdigit()
+            found[key] = Found(value=int(text) if number else text, where=f"the environment ({variable})")
+    return found
+
+
+def _built(found: Mapping[Key, Found]) -> Config:
+    sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+    templates: dict[str, dict[str, Any]] = {}
+    for key, each in found.items():
+        if key[0] == TEMPLATES:
+            _take_template(key, each, templates)
+        else:
+            _take(key, each, sections)
+    limits = Limits(**sections["limits"])
+    _check_beats(limits, found)
+    return Config(
+        max_nodes=sections["installation"].get("max_nodes"),
+        server=ServerConfig(**sections["server"]),
+        limits=limits,
+        process=ProcessConfig(**sections["process"]),
+        templates=tuple(_template(name, content, found) for name, content in templates.items()),
+    )
+
+
+def _take(key: Key, found: Found, sections: dict[str, dict[str, Any]]) -> None:
+    if key[0] not in SECTIONS:
+        raise _unknown(key[0], found, (*SECTIONS, TEMPLATES))
+    if len(key) == 1:
+        if found.value != {}:
+            raise ConfigError(key[0], found.value, f"{key[0]} is a table: write [{key[0]}]", found.where)
+        return
+    known = SECTIONS[key[0]]
+    if len(key) > 2 or key[1] not in known:  # noqa: PLR2004 — a section and a name
+        raise _unknown(".".join(key[1:]), found, known)
+    sections[key[0]][key[1]] = _checked(known[key[1]], key[1], found)
+
+
+def _take_template(key: Key, found: Found, templates: dict[str, dict[str, Any]]) -> None:
+    if len(key) < 3 and found.value != {}:  # noqa: PLR2004 — templates, its name, a field
+        rule = "a template is a table: write [templates.NAME]"
+        raise ConfigError(key[0], found.value, rule, found.where)
+    if len(key) == 1:
+        return
+    content = templates.setdefault(key[1], {})
+    if len(key) == 2:  # noqa: PLR2004
+        return
+    if len(key) > 3 or key[2] not in TEMPLATE:  # noqa: PLR2004
+        raise _unknown(".".join(key[2:]), found, TEMPLATE)
+    content[key[2]] = _checked(TEMPLATE[key[2]], key[2], found)
+
+
+def _template(name: str, content: Mapping[str, Any], found: Mapping[Key, Found]) -> TemplateSpec:
+    try:
+        return TemplateSpec(**{"provider": "process", **content, "name": name})
+    except InvalidRequest as error:
+        places = [(TEMPLATES, name, error.field), *(key for key in found if key[:2] == (TEMPLATES, name))]
+        where = next((found[key].where for key in places if key in found), f"template {name}")
+        raise ConfigError(error.field, error.value, f"{error.field} {error.rule}", where) from error
+
+
+def _checked(check: Check, name: str, found: Found) -> object:
+    try:
+        return check(name, found.value)
+    except InvalidRequest as error:
+        raise ConfigError(name, found.value, f"{name} {error.rule}", found.where) from error
+
+
+def _unknown(name: str, found: Found, known: Mapping[str, object] | tuple[str, ...]) -> ConfigError:
+    return ConfigError(name, found.value, nearest(name, tuple(known)), found.where)
+
+
+def _check_beats(limits: Limits, found: Mapping[Key, Found]) -> None:
+    least = Settings().flush_every + BEATS * BEAT_SECONDS
+    if limits.stale_after < least:
+        where = found["limits", "stale_after"].where
+        rule = f"stale_after must be at least {least:g}: one flush and {BEATS} heartbeats"
+        raise ConfigError("stale_after", limits.stale_after, rule, where)

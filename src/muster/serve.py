@@ -1,0 +1,247 @@
+"""The composition root: the only place where a server's parts are named and put together.
+
+Owns the order of things. Starting: the data directory's lock, the store, earlier leases expired, the address,
+the control plane, the API. Stopping: no new requests, the present ones finish, nothing is driven any more,
+the store is closed. What must survive a kill is in the store; nothing here is needed for correctness.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from muster.api import ApiSettings, create_app
+from muster.api.access import mint
+from muster.api.app import Api
+from muster.api.listening import Listening, bind, url_of
+from muster.api.logs import configure
+from muster.api.metrics import Metrics, timed
+from muster.config import Config, DataDirectory, default_data_directory, load
+from muster.domain.access import Role
+from muster.domain.errors import MusterError, StoreUnavailable
+from muster.domain.settings import Settings
+from muster.domain.template import TemplateSpec
+from muster.enrolment.enroller import hashed
+from muster.plane import ControlPlane, Ports
+from muster.providers.process import Isolation, ProcessProvider, ProcessVerifier
+from muster.stores.announcing import Written, announcing
+from muster.stores.sql import SqlStore, open_sqlite
+from muster.stores.wakeups import LocalWakeups
+from muster.system import SystemClock, SystemIds
+
+logger = logging.getLogger(__name__)
+
+OK, FAILED, USAGE = 0, 1, 2
+DEFAULT = TemplateSpec(name="default", provider="process", resource_class="small")
+"""What there is to provision before anybody applied a template."""
+
+
+class Stopped(MusterError):
+    """The server ended although nobody asked it to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """A server that listens, for whoever started it."""
+
+    url: str
+    data: DataDirectory
+    stop: Callable[[], None]
+
+
+Ready = Callable[[Serving], None]
+
+
+def run(config: Config, *, ready: Ready = lambda _serving: None) -> int:
+    """Serve until SIGTERM or SIGINT. Says in one sentence what went wrong, and gives the exit code."""
+    configure(form=config.server.log_format, level=config.server.log_level)
+    try:
+        asyncio.run(serve(config, ready=ready, signals=True))
+    except MusterError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return FAILED
+    return OK
+
+
+async def serve(config: Config, *, ready: Ready = lambda _serving: None, signals: bool = False) -> None:
+    data = DataDirectory(config.server.data_dir or default_data_directory(os.environ))
+    with data.held():
+        parts = await _Parts.put_together(config, data)
+        try:
+            await parts.serve(ready, signals=signals)
+        finally:
+            await parts.close()
+
+
+class _Parts:
+    def __init__(self, config: Config, data: DataDirectory) -> None:
+        self._config = config
+        self._data = data
+        self._clock = SystemClock()
+        self._ids = SystemIds()
+        self._wakeups = LocalWakeups()
+        self._metrics = Metrics(started_at=self._clock.now())
+        self._announce = announcing(self._wakeups)
+        self._driven: asyncio.Task[None] | None = None
+        self.store: SqlStore = open_sqlite(data.database, ids=self._ids, after_commit=self._committed)
+        self._api: Api | None = None
+
+    @classmethod
+    async def put_together(cls, config: Config, data: DataDirectory) -> "_Parts":
+        parts = cls(config, data)
+        try:
+            await parts.store.expire_leases()
+            await parts._settle()
+        except BaseException:
+            await parts.close()
+            raise
+        return parts
+
+    async def close(self) -> None:
+        await self.store.close()
+
+    def _committed(self, written: Sequence[Written]) -> None:
+        self._announce(written)
+        if self._api is not None:
+            self._api.saw(each.draft for each in written)
+
+    # --- what must be there before anybody asks ---------------------------------------------------
+
+    async def _settle(self) -> None:
+        now = self._clock.now()
+        if self._config.max_nodes is not None:
+            await self.store.limit_installation(self._config.max_nodes, now=now)
+        known = {template.name for template in await self.store.templates()}
+        first = self._config.templates or (() if known else (DEFAULT,))
+        for spec in first:
+            # What the store has was applied by somebody: only `muster apply` and a reload change it.
+            if spec.name not in known:
+                await self.store.apply_template(spec, now=now)
+        await self._ensure_admin()
+
+    async def _ensure_admin(self) -> None:
+        now = self._clock.now()
+        secret = self._data.admin_token()
+        token = await self.store.access.token_for(hashed(secret)) if secret else None
+        if token is not None and token.valid(now=now):
+            return
+        _, secret = await mint(self.store.access, ids=self._ids, name="first admin", role=Role.ADMIN, now=now)
+        path = self._data.keep_admin_token(secret)
+        logger.info("made an admin token", extra={"path": str(path)})
+
+    async def reload(self) -> None:
+        """Read the file again and apply its templates and limits. The rest holds from the next start on."""
+        try:
+            fresh = load(self._config.path, environment=os.environ)
+            now = self._clock.now()
+            if fresh.max_nodes is not None:
+                await self.store.limit_installation(fresh.max_nodes, now=now)
+            for spec in fresh.templates:
+                template = await self.store.apply_template(spec, now=now)
+                logger.info("applied", extra={"template": template.name, "revision": template.revision})
+        except MusterError as error:
+            logger.error("cannot reload; everything stays as it was: %s", error)  # noqa: TRY400 — no bug, no trace
+
+    # --- serving ----------------------------------------------------------------------------------
+
+    async def serve(self, ready: Ready, *, signals: bool) -> None:
+        server_config = self._config.server
+        earlier = urlsplit(self._data.url() or "").port
+        listener = bind(server_config.host, server_config.port, earlier=earlier)
+        with listener:
+            url = url_of(listener)
+            plane, api = await self._compose(server_config.public_url or url)
+            server = Listening(api)
+            with ExitStack() as stack:
+                if signals:
+                    stack.enter_context(self._signals(server))
+                self._driven = asyncio.create_task(plane.run())
+                self._driven.add_done_callback(lambda _done: server.stop())
+                serving = asyncio.create_task(server.serve(sockets=[listener]))
+                try:
+                    await server.listening()
+                    self._data.announce(url)
+                    logger.info("listening", extra={"url": url, "data_dir": str(self._data.path)})
+                    ready(Serving(url=url, data=self._data, stop=server.stop))
+                    await serving
+                finally:
+                    await self._stop_driving(plane)
+
+    async def _stop_driving(self, plane: ControlPlane) -> None:
+        if self._driven is None:
+            return
+        self._driven.cancel()
+        (end,) = await asyncio.gather(self._driven, return_exceptions=True)
+        try:
+            await plane.enrolment.heartbeats.flush()
+        except StoreUnavailable as error:
+            logger.warning("cannot write the last heartbeats: %s", error)
+        if isinstance(end, Exception):
+            logger.error("the control plane failed", exc_info=end)
+            raise Stopped("cannot go on: the control plane failed; its trace is in the log") from end
+        logger.info("stopped")
+
+    async def _compose(self, url: str) -> tuple[ControlPlane, Api]:
+        installation = await self.store.installation()
+        process = self._config.process
+        provider = ProcessProvider(
+            self._data.nodes,
+            installation_id=installation.id,
+            servers=(url,),
+            capacity=process.capacity,
+            isolation=Isolation(process.isolation),
+        )
+        notice = (await provider.report()).notice
+        if notice:
+            logger.warning(notice, extra={"provider": provider.name})
+
+        def took(verb: str, seconds: float) -> None:
+            self._metrics.took(verb, seconds, now=self._clock.now())
+
+        ports = Ports(
+            store=timed(self.store, took),
+            commands=timed(self.store.commands, took),
+            access=timed(self.store.access, took),
+            clock=self._clock,
+            ids=self._ids,
+            wakeups=self._wakeups,
+            providers={provider.name: provider},
+            verifier=ProcessVerifier(self._data.nodes, installation_id=installation.id),
+        )
+        settings = Settings(limits=self._config.limits)
+        plane = ControlPlane(ports, owner=self._ids.new("replica"), settings=settings)
+        api = create_app(
+            plane,
+            ports,
+            ApiSettings(data=self._data.path, settings=settings, driving=self._driving),
+            metrics=self._metrics,
+        )
+        self._api = api
+        return plane, api
+
+    def _driving(self) -> bool:
+        return self._driven is not None and not self._driven.done()
+
+    @contextmanager
+    def _signals(self, server: Listening) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        reloads: set[asyncio.Task[None]] = set()
+
+        def again() -> None:
+            task = loop.create_task(self.reload())
+            reloads.add(task)
+            task.add_done_callback(reloads.discard)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, server.stop)
+        loop.add_signal_handler(signal.SIGHUP, again)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                loop.remove_signal_handler(number)
