@@ -2,6 +2,7 @@
 
 import pytest
 
+from muster.simulation.plan import STORMS, Level
 from muster.simulation.simulate import simulate
 from muster.simulation.summary import Result
 

@@ -1,8 +1,8 @@
 """Fault plans: everything that chance decides before a run begins, drawn from the seed.
 
-Owns the levels and the storms. Each plan switches every fault on or off by itself and draws its strength: runs
-in which only some things go wrong find more than runs in which everything always does. A storm is a light plan
-in which one kind of thing goes wrong all the time: what is rare elsewhere happens within minutes.
+Owns the levels and the storms. Each plan switches every fault on or off by itself and draws its strength:
+runs in which only some things go wrong find more than runs in which everything always does. A storm is a
+light plan in which one kind of thing goes wrong all the time: what is rare elsewhere happens in minutes.
 """
 
 from dataclasses import dataclass, replace
@@ -31,9 +31,11 @@ class Level(StrEnum):
     """Every message may come again, much later; runs are short and nodes change hands quickly."""
     CROWD = "crowd"
     """Far more is asked for than there is room for, and many are willing to wait."""
+    MEDDLERS = "meddlers"
+    """People end nodes and cancel provisions just then, while the store is slow."""
 
 
-STORMS = (Level.PAUSES, Level.ANSWERS, Level.ECHOES, Level.CROWD)
+STORMS = (Level.PAUSES, Level.ANSWERS, Level.ECHOES, Level.CROWD, Level.MEDDLERS)
 
 _SHARE = {Level.NONE: 0.0, Level.LIGHT: 0.35, Level.HEAVY: 0.65}
 """How likely each fault is part of a plan; a storm's other faults are light ones."""
@@ -140,7 +142,11 @@ def _stormy(plan: FaultPlan) -> FaultPlan:
         case Level.CROWD:
             crowd = replace(load, every=5.0, queued=0.8, hold=(5.0, 60.0), owners=2)
             return replace(plan, load=crowd, site=_cramped(plan.site), capacity=None)
-        case _:
+        case Level.MEDDLERS:
+            slow = replace(plan.store, slow=0.8, slowness=2.0)
+            site = replace(plan.site, meddling=0.5)
+            return replace(plan, store=slow, site=site, load=replace(load, every=15.0))
+        case Level.NONE | Level.LIGHT | Level.HEAVY:
             return plan
 
 
