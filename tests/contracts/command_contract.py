@@ -16,7 +16,7 @@ from muster.domain import command as lifecycle
 from muster.domain import node as nodes
 from muster.domain import operation as operations
 from muster.domain.command import OUTPUT_CAP, Command, CommandState, Execution, Variable
-from muster.domain.errors import Conflict, NotFound
+from muster.domain.errors import Conflict, LeaseLost, NotFound
 from muster.domain.events import Entity
 from muster.domain.ids import AssignmentId, CommandId
 from muster.domain.lifecycle import NodeState
@@ -473,6 +473,18 @@ class CommandContract:
         assert await store.operation_by_key(provision_key(run.id)) is not None
         await store.write_operation(operations.ended(run, Status.FAILED, now=9.0, progress=None))
         assert (await store.prune(before=MUCH_LATER, limit=100)).operations == 3
+
+    async def test_what_a_run_asks_for_is_refused_once_it_was_taken_over(self, store: Store) -> None:
+        scene = Scene(store)
+        taken, stale = await scene.taken_over()
+        feed = await whole_feed(store)
+        with pytest.raises(LeaseLost):
+            await store.submit(scene.draft(key="key-1"), fence=stale)
+        assert await store.operation_by_key("key-1") is None
+        assert await whole_feed(store) == feed
+        asked_for, made = await store.submit(scene.draft(key="key-1"), fence=taken.fence)
+        assert made
+        assert await store.operation_by_key("key-1") == asked_for
 
     async def test_a_state_is_stored_as_it_is(self, commands: CommandStore, command: Command) -> None:
         begun = lifecycle.started(command, now=11.0)

@@ -16,6 +16,7 @@ from muster.domain.running import (
     Action,
     CancelProvision,
     Execute,
+    Extend,
     Finish,
     Situation,
     SubmitProvision,
@@ -144,7 +145,7 @@ TABLE: dict[str, tuple[Situation, Any]] = {
     ),
     "overdue, but its nodes were extended": (
         situation(OVERDUE, made(), BUSY, extended_until=NOW + SMALLEST),
-        Wait,
+        Extend,
     ),
     "overdue, and so are its extended nodes": (
         situation(OVERDUE, made(), BUSY, extended_until=NOW),
@@ -176,11 +177,11 @@ TABLE: dict[str, tuple[Situation, Any]] = {
         finish(Status.SUCCEEDED, result="exit 125"),
     ),
     "cancelled": (
-        situation(CANCELLED, made(), KILLED, ENDED),
+        situation(run(cancel_requested_at=NOW - 3), made(), KILLED, ENDED),
         finish(Status.CANCELLED, Reason.CANCELLED),
     ),
     "overdue": (
-        situation(OVERDUE, made(), KILLED, ENDED),
+        situation(run(deadline_at=NOW - 3), made(), KILLED, ENDED),
         finish(Status.FAILED, Reason.DEADLINE_EXCEEDED),
     ),
     "cancelled before all were started": (
@@ -201,7 +202,7 @@ TABLE: dict[str, tuple[Situation, Any]] = {
     ),
     # what stops a run after its commands have ended can't take their result away
     "overdue while giving back": (
-        situation(OVERDUE, made(), DONE, ENDED),
+        situation(OVERDUE, made(), DONE, ENDED),  # its release was submitted before NOW
         finish(Status.SUCCEEDED, result="exit 0"),
     ),
     "cancelled while giving back": (

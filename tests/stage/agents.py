@@ -6,14 +6,16 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
+from muster.domain.command import CommandState
 from muster.domain.desired import Desired, Directive
 from muster.domain.errors import Forbidden, Gone, NotFound, NotYet
-from muster.domain.ids import AssignmentId, NodeId
+from muster.domain.ids import AssignmentId, CommandId, NodeId
 from muster.enrolment.enroller import Enrolment, Report
 from muster.simulation.life import outside
 from tests.stage.cloud import Box, Cloud
 
 BEAT_EVERY = 5.0
+SIGKILL = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,10 @@ class Manner:
     """The boot ends with this instead of `booted`."""
     beats: bool = True
     silent_after_attach: bool = False
+    works: float | None = 0.0
+    """From a command's start until its end."""
+    exit_code: int | None = 0
+    signal: int | None = None
     obeys: bool = False
     """Powers off when told to stop. By default only the provider ends a machine, so that leaks show."""
 
@@ -48,6 +54,9 @@ class Agent:
         self.key = f"key-of-{box.id}"
         self.attached: list[AssignmentId] = []
         """Every assignment that it ever attached to, in order."""
+        self.executed: list[CommandId] = []
+        """Every command that it ever started, in order."""
+        self._busy: dict[CommandId, asyncio.Task[None]] = {}
         self.stopped = False
         self._enrolment = enrolment
         self._cloud = cloud
@@ -64,7 +73,7 @@ class Agent:
     def die(self) -> None:
         """The agent is no more. Its machine may still be there."""
         self.stopped = True
-        for task in self._tasks:
+        for task in (*self._tasks, *self._busy.values()):
             task.cancel()
 
     def _spawn(self, coro: Coroutine[Any, Any, None]) -> None:
@@ -123,7 +132,10 @@ class Agent:
         if assignment is None:
             return
         if desired.directive is Directive.ATTACH:
-            if manner.attach is None or assignment in self.attached:
+            if assignment in self.attached:
+                await self._work(node_id, assignment)
+                return
+            if manner.attach is None:
                 return
             await asyncio.sleep(manner.attach)
             self.attached.append(assignment)
@@ -131,8 +143,33 @@ class Agent:
                 self.silence()
             await self._enrolment.report(node_id, Report(attached=assignment))
         elif manner.detach is not None:
+            for command_id in list(self._busy):
+                await self._kill(node_id, command_id)
             await asyncio.sleep(manner.detach)
             await self._enrolment.report(node_id, Report(detached=assignment))
+
+    async def _work(self, node_id: NodeId, assignment: AssignmentId) -> None:
+        """Start what it should be busy with, each once; end what it should not."""
+        for command in await self._enrolment.commands.unfinished(node_id, assignment):
+            if command.id not in self.executed:
+                self.executed.append(command.id)
+                self._busy[command.id] = outside(asyncio.create_task, self._execute(node_id, command.id))
+            if command.cancel_requested_at is not None and command.id in self._busy:
+                await self._kill(node_id, command.id)
+
+    async def _execute(self, node_id: NodeId, command_id: CommandId) -> None:
+        post, manner = self._enrolment.commands, self.manner
+        await post.state(node_id, command_id, CommandState.RUNNING)
+        await post.output(node_id, command_id, 0, f"{command_id} on {node_id}\n".encode())
+        if manner.works is None:
+            return
+        await asyncio.sleep(manner.works)
+        del self._busy[command_id]
+        await post.state(node_id, command_id, CommandState.EXITED, manner.exit_code, manner.signal)
+
+    async def _kill(self, node_id: NodeId, command_id: CommandId) -> None:
+        self._busy.pop(command_id).cancel()
+        await self._enrolment.commands.state(node_id, command_id, CommandState.EXITED, None, SIGKILL)
 
 
 class Agents:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
+from muster.ports.commands import CommandStore
 from muster.ports.provider import NodeProvider
 from muster.ports.store import Store
 
@@ -11,7 +12,9 @@ Strike = Callable[[], Awaitable[None]]
 READS = (
     "installation", "template", "templates", "node", "node_by_machine", "recorded", "nodes", "nodes_due",
     "count_nodes", "count_claimable", "admitted_key", "node_for_token", "last_seen", "unseen", "launch",
-    "launch_by_token", "forsaken_launches", "operation", "view", "operations", "pool", "usage", "events",
+    "launch_by_token", "forsaken_launches", "operation", "operation_by_key", "view", "operations", "pool",
+    "usage", "events", "commands.command", "commands.of_operation", "commands.unfinished",
+    "commands.forsaken", "commands.output", "commands.commands",
 )  # fmt: skip
 
 
@@ -78,6 +81,10 @@ class _Watched:
 
 def watched_store(store: Store, ambush: Ambush) -> Store:
     return cast(Store, _Watched(store, ambush, ""))
+
+
+def watched_commands(commands: CommandStore, ambush: Ambush) -> CommandStore:
+    return cast(CommandStore, _Watched(commands, ambush, "commands."))
 
 
 class _WatchedProvider(_Watched):

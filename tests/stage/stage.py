@@ -8,13 +8,14 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from muster.domain.command import Command, Execution
 from muster.domain.events import Event
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import LIVE, NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation, Status
-from muster.domain.requests import ProvisionRequest, ReleaseRequest
+from muster.domain.requests import ProvisionRequest, ReleaseRequest, RunRequest
 from muster.domain.settings import Settings
 from muster.domain.template import Template, TemplateSpec
 from muster.enrolment.enroller import Enrolment
@@ -28,7 +29,7 @@ from muster.stores.sql import SqlStore, open_sqlite
 from muster.stores.wakeups import LocalWakeups
 from tests.stage import warming
 from tests.stage.agents import Agents
-from tests.stage.ambush import Ambush, watched_provider, watched_store
+from tests.stage.ambush import Ambush, watched_commands, watched_provider, watched_store
 from tests.stage.cloud import Cloud, StageProvider, StageVerifier
 
 P = ParamSpec("P")
@@ -50,7 +51,8 @@ class Replica:
         providers = {
             key: watched_provider(provider, self.ambush) for key, provider in ports.providers.items()
         }
-        ports = replace(ports, store=store, providers=providers)
+        commands = watched_commands(ports.commands, self.ambush)
+        ports = replace(ports, store=store, commands=commands, providers=providers)
         self.plane = ControlPlane(ports, owner=name, settings=settings)
         self._running = self.life.spawn(self.plane.run(), name=name)
 
@@ -73,6 +75,19 @@ class Replica:
     ) -> Operation:
         request = ProvisionRequest(template=template, count=count, run=run, **more)
         return await self.ask(self.plane.desk.provision(request, key=key))
+
+    async def run(
+        self,
+        count: int = 1,
+        *,
+        run: str = "run-1",
+        key: str | None = None,
+        argv: tuple[str, ...] = ("make",),
+        **more: Any,
+    ) -> Operation:
+        provision = ProvisionRequest(template="ci", count=count, run=run, **more)
+        request = RunRequest(provision=provision, execution=Execution(argv=argv))
+        return await self.ask(self.plane.desk.run(request, key=key))
 
     async def release(
         self, operation_id: OperationId, *assignments: Any, key: str | None = None
@@ -173,6 +188,11 @@ class Stage:
             cursor = page.next
             if len(page.items) < 1000:
                 return found
+
+    async def commands(self, run: str | None = None) -> list[Command]:
+        """By their place in their run."""
+        page = await self.store.commands.commands(run=run, after=None, limit=1000)
+        return sorted(page.items, key=lambda command: (command.created_at, command.ordinal))
 
     # --- waiting ----------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ class Step(StrEnum):
     QUEUED = "queued"
     RESUMED = "resumed"
     PROGRESSED = "progressed"
+    EXTENDED = "extended"
     CANCEL_REQUESTED = "cancel_requested"
     FAILING = "failing"
     COMMITTED = "committed"
@@ -152,6 +153,14 @@ def queued(operation: Operation, progress: Progress, *, now: float) -> Operation
 def resumed(operation: Operation, *, now: float) -> OperationChange:
     """Head of the queue, and there is room: try again. Its place is kept until it holds what it needs."""
     return _changed(operation, Step.RESUMED, now=now, status=Status.RUNNING, progress=operation.progress)
+
+
+def extended(operation: Operation, *, deadline_at: float, source: str, now: float) -> OperationChange:
+    if deadline_at <= operation.deadline_at:
+        raise IllegalTransition(f"cannot extend operation {operation.id}: {deadline_at} is not later")
+    change = _changed(operation, Step.EXTENDED, now=now, status=operation.status, progress=operation.progress)
+    after = replace(change.after, deadline_at=deadline_at, deadline_source=source)
+    return replace(change, after=after)
 
 
 def cancel_requested(operation: Operation, *, now: float) -> OperationChange | None:

@@ -30,7 +30,7 @@ class Situation:
     release: Operation | None
     now: float
     extended_until: float | None = None
-    """The latest time to which an operator extended a node of the run, and what follows a run's end."""
+    """When the run should end at the latest, if an operator gave its nodes more time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,13 @@ class SubmitProvision:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelProvision:
     pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extend:
+    """Its nodes were given more time: so is the run."""
+
+    deadline_at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +72,12 @@ class Wait:
     pass
 
 
-Action = SubmitProvision | CancelProvision | Execute | SubmitRelease | Finish | Wait
+Action = SubmitProvision | CancelProvision | Extend | Execute | SubmitRelease | Finish | Wait
 
 
 def decide(at: Situation) -> Action:
+    if at.extended_until is not None and at.extended_until > at.operation.deadline_at:
+        return Extend(deadline_at=at.extended_until)
     stopped = _stopped(at)
     provision = at.provision
     if provision is None:
@@ -95,14 +104,18 @@ def _with_nodes(at: Situation, provision: Operation, stopped: Verdict | None) ->
         return SubmitRelease()
     if not at.release.ended:
         return Wait()
-    if stopped is None or (not missing and _were_done(at.commands, at.release.created_at)):
+    if stopped is None or (not missing and at.release.created_at < _stopped_at(at)):
         return _finished(at)
     return _ended_by(stopped)
 
 
-def _were_done(commands: Sequence[Command], at: float) -> bool:
-    """They ended by themselves: what stopped the run came too late to change its result."""
-    return all(command.ended_at is not None and command.ended_at <= at for command in commands)
+def _stopped_at(at: Situation) -> float:
+    """When it was stopped. What comes after its nodes are being given back changes no result."""
+    operation = at.operation
+    if operation.verdict is not None:
+        return 0.0
+    cancelled = operation.cancel_requested_at
+    return operation.deadline_at if cancelled is None else min(cancelled, operation.deadline_at)
 
 
 CANCELLED = Verdict(reason=Reason.CANCELLED, message="the run was cancelled")
@@ -115,7 +128,7 @@ def _stopped(at: Situation) -> Verdict | None:
         return operation.verdict
     if operation.cancel_requested_at is not None:
         return CANCELLED
-    if at.now >= max(operation.deadline_at, at.extended_until or 0.0):
+    if at.now >= operation.deadline_at:
         return Verdict(reason=Reason.DEADLINE_EXCEEDED, message="the run did not end in time")
     return None
 

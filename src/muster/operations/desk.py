@@ -9,7 +9,7 @@ from muster.domain.checks import KEY_MAX, text
 from muster.domain.deadlines import Deadline
 from muster.domain.errors import Ambiguous, InvalidRequest, NotFound
 from muster.domain.ids import OperationId
-from muster.domain.operation import Kind, Operation, Status
+from muster.domain.operation import Fence, Kind, Operation, Status
 from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest, Request, RunRequest
 from muster.domain.settings import Settings
 from muster.domain.showing import Why
@@ -34,10 +34,13 @@ class FrontDesk:
         self._driver = driver
         self._provisions = provisions
 
-    async def provision(self, request: ProvisionRequest, *, key: str | None = None) -> Operation:
+    async def provision(
+        self, request: ProvisionRequest, *, key: str | None = None, fence: Fence | None = None
+    ) -> Operation:
+        """With `fence`: for another operation, as long as its lease holds. Else raises LeaseLost."""
         template = await self._known_template(request)
         deadline = self._provision_deadline(request, template)
-        return await self._submit(Kind.PROVISION, request, deadline, key=key, run=request.run)
+        return await self._submit(Kind.PROVISION, request, deadline, key=key, run=request.run, fence=fence)
 
     async def _known_template(self, request: ProvisionRequest) -> Template:
         template = await self._store.template(request.template)
@@ -54,7 +57,9 @@ class FrontDesk:
             limits=self._settings.limits,
         )
 
-    async def release(self, request: ReleaseRequest, *, key: str | None = None) -> Operation:
+    async def release(
+        self, request: ReleaseRequest, *, key: str | None = None, fence: Fence | None = None
+    ) -> Operation:
         target = await self._store.operation(request.operation_id)
         if target.kind is not Kind.PROVISION:
             raise InvalidRequest("operation_id", target.id, f"must be a provision, not a {target.kind}")
@@ -63,7 +68,7 @@ class FrontDesk:
             if assignment not in known:
                 raise NotFound(f"assignment of {target.id}", assignment)
         deadline = deadlines.for_operation(Kind.RELEASE, template=None, limits=self._settings.limits)
-        return await self._submit(Kind.RELEASE, request, deadline, key=key, run=target.run)
+        return await self._submit(Kind.RELEASE, request, deadline, key=key, run=target.run, fence=fence)
 
     async def release_run(self, run: str, *, latest: bool = False, key: str | None = None) -> Operation:
         """By the caller's own run id: only if it had one provision, so that a late release of an earlier
@@ -111,6 +116,7 @@ class FrontDesk:
         key: str | None,
         run: str | None,
         pool: Pool | None = None,
+        fence: Fence | None = None,
     ) -> Operation:
         if key is not None:
             text("idempotency_key", key, longest=KEY_MAX)
@@ -131,7 +137,7 @@ class FrontDesk:
             lease_until=now + self._settings.lease if leased else 0.0,
             epoch=1 if leased else 0,
         )
-        stored, made = await self._store.submit(operation, pool=pool)
+        stored, made = await self._store.submit(operation, pool=pool, fence=fence)
         if made:
             self._driver.take(stored)
         return stored

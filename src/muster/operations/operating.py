@@ -14,6 +14,8 @@ from muster.operations.together import together
 from muster.ports.bundle import Ports
 
 TRIES = 20
+BY_OPERATOR = "operator"
+"""The source of a deadline that an operator moved."""
 _OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
 
 
@@ -46,14 +48,14 @@ class OperatorDesk:
         view = await self._store.view(operation_id)
         if view.operation.kind is not Kind.PROVISION:
             raise InvalidRequest("operation_id", operation_id, "must be a provision")
-        running = [node for node in view.nodes if node.state is NodeState.RUNNING]
+        running = [node for node in view.nodes if _in_time(node, self._ports.clock.now())]
         if not running:
             raise InvalidRequest("operation_id", operation_id, "has no running nodes to give more time to")
 
         def change(node: Node, now: float) -> NodeChange | None:
-            if node.state is not NodeState.RUNNING or node.deadline_at is None:
+            if node.deadline_at is None or not _in_time(node, now):
                 return None
-            return nodes.extend(node, now=now, deadline_at=node.deadline_at + seconds, source="operator")
+            return nodes.extend(node, now=now, deadline_at=node.deadline_at + seconds, source=BY_OPERATOR)
 
         return await together(self._guarded(node.id, change) for node in running)
 
@@ -82,3 +84,8 @@ class OperatorDesk:
         raise Conflict(
             f"cannot change node {node_id}: it keeps changing, or its provision was just committed"
         )
+
+
+def _in_time(node: Node, now: float) -> bool:
+    """A node past its deadline can only go: only the sweep judges it, and it will."""
+    return node.state is NodeState.RUNNING and (node.deadline_at is None or now < node.deadline_at)

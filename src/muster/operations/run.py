@@ -2,8 +2,9 @@
 
 from muster.domain import operation as operations
 from muster.domain import running, showing
-from muster.domain.errors import Gone, IllegalTransition, LeaseLost, NotCancellable
+from muster.domain.errors import Gone, IllegalTransition, InvalidRequest, LeaseLost, NotCancellable, NotFound
 from muster.domain.ids import CommandId
+from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Member, Operation, Status, Verdict
 from muster.domain.progress import Progress, percent
 from muster.domain.reasons import Reason
@@ -11,6 +12,7 @@ from muster.domain.requests import ReleaseRequest, RunRequest
 from muster.domain.running import (
     CancelProvision,
     Execute,
+    Extend,
     Finish,
     Situation,
     SubmitProvision,
@@ -21,6 +23,7 @@ from muster.domain.settings import Settings
 from muster.operations.cancelling import request_cancel
 from muster.operations.commanding import Commander
 from muster.operations.desk import FrontDesk
+from muster.operations.operating import BY_OPERATOR
 from muster.operations.tenure import Next, Tenure
 from muster.operations.together import together
 from muster.ports.bundle import Ports
@@ -48,13 +51,16 @@ class Running:
         at = await self._situation(operation)
         match running.decide(at):
             case SubmitProvision():
-                await self._desk.provision(request.provision, key=_provision_key(operation))
+                await self._provision(at, request, tenure)
             case CancelProvision():
                 await self._cancel(at)
+            case Extend(deadline_at=until):
+                change = operations.extended(operation, deadline_at=until, source=BY_OPERATOR, now=at.now)
+                await self._store.write_operation(change, fence=tenure.fence)
             case Execute(members=members):
-                await self._execute(at, request, members)
+                await self._execute(at, request, members, tenure)
             case SubmitRelease():
-                await self._release(at)
+                await self._release(at, tenure)
             case Finish() as end:
                 await self._finish(end, at, tenure)
                 return None
@@ -70,16 +76,38 @@ class Running:
         return self.desk
 
     async def _situation(self, operation: Operation) -> Situation:
-        provision = await self._store.operation_by_key(_provision_key(operation))
-        release = await self._store.operation_by_key(_release_key(operation))
+        now = self._ports.clock.now()
+        provision = await self._store.operation_by_key(running.provision_key(operation.id))
+        release = await self._store.operation_by_key(running.release_key(operation.id))
         commands = await self._ports.commands.of_operation(provision.id) if provision else ()
+        overdue = provision is not None and release is None and now >= operation.deadline_at
         return Situation(
             operation=operation,
             provision=provision,
             commands=[command for command in commands if command.id.startswith(f"{operation.id}.")],
             release=release,
-            now=self._ports.clock.now(),
+            now=now,
+            extended_until=await self._extended_until(provision) if provision and overdue else None,
         )
+
+    async def _extended_until(self, provision: Operation) -> float | None:
+        view = await self._store.view(provision.id)
+        extended = [
+            node.deadline_at
+            for node in view.nodes
+            if node.state is NodeState.RUNNING and node.deadline_source == BY_OPERATOR
+        ]
+        latest = max((until for until in extended if until is not None), default=None)
+        return None if latest is None else latest + self._settings.limits.launching
+
+    async def _provision(self, at: Situation, request: RunRequest, tenure: Tenure) -> None:
+        """Fenced: a replica that wakes up late must not ask for nodes that nobody would give back."""
+        key = running.provision_key(at.operation.id)
+        try:
+            await self._desk.provision(request.provision, key=key, fence=tenure.fence)
+        except (InvalidRequest, NotFound) as error:
+            # The template or this server's providers changed since the run was accepted.
+            await self._fail(at, Verdict(reason=Reason.PROVIDER_REFUSED, message=str(error)), tenure)
 
     async def _cancel(self, at: Situation) -> None:
         if at.provision is None:
@@ -89,7 +117,9 @@ class Running:
         except NotCancellable:
             return  # its commit won: the release goes on from there
 
-    async def _execute(self, at: Situation, request: RunRequest, members: tuple[Member, ...]) -> None:
+    async def _execute(
+        self, at: Situation, request: RunRequest, members: tuple[Member, ...], tenure: Tenure
+    ) -> None:
         provision = at.provision
         if provision is None:
             return
@@ -104,15 +134,17 @@ class Running:
                 for member in members
             )
         except Gone as gone:
-            verdict = Verdict(reason=Reason.MACHINE_GONE, message=str(gone))
-            fresh = await self._store.operation(at.operation.id)
-            if not fresh.ended:
-                await self._store.write_operation(operations.failing(fresh, verdict, now=at.now))
+            await self._fail(at, Verdict(reason=Reason.MACHINE_GONE, message=str(gone)), tenure)
 
-    async def _release(self, at: Situation) -> None:
+    async def _fail(self, at: Situation, verdict: Verdict, tenure: Tenure) -> None:
+        await self._store.write_operation(
+            operations.failing(at.operation, verdict, now=at.now), fence=tenure.fence
+        )
+
+    async def _release(self, at: Situation, tenure: Tenure) -> None:
         if at.provision is not None:
             request = ReleaseRequest(operation_id=at.provision.id)
-            await self._desk.release(request, key=_release_key(at.operation))
+            await self._desk.release(request, key=running.release_key(at.operation.id), fence=tenure.fence)
 
     async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:
         progress: Progress | None = None
@@ -149,14 +181,6 @@ class Running:
             at=min(at.now + self._settings.poll_every, max(at.operation.deadline_at, at.now + 1.0)),
             also=None if child is None else operation_topic(child.id),
         )
-
-
-def _provision_key(operation: Operation) -> str:
-    return f"{operation.id}/provision"
-
-
-def _release_key(operation: Operation) -> str:
-    return f"{operation.id}/release"
 
 
 def _progress(at: Situation) -> Progress:

@@ -242,10 +242,13 @@ class Store(Protocol):
 
     # --- operations -------------------------------------------------------------------------------
 
-    async def submit(self, operation: Operation, *, pool: Pool | None = None) -> tuple[Operation, bool]:
+    async def submit(
+        self, operation: Operation, *, pool: Pool | None = None, fence: Fence | None = None
+    ) -> tuple[Operation, bool]:
         """Insert an operation (with its first lease, if it has one). The same idempotency key with an equal
         kind and request gives the operation that was made first and False; with another raises
-        IdempotencyMismatch. With `pool`: Conflict if its version moved."""
+        IdempotencyMismatch. With `pool`: Conflict if its version moved. With `fence` (of the operation that
+        asks for this one): LeaseLost if it was taken over."""
         ...
 
     async def operation(self, operation_id: OperationId) -> Operation:

@@ -102,7 +102,8 @@ def page(
     return Page(items=items, next=cursors.encode("operations", items[-1].created_at, items[-1].id))
 
 
-def submit(tx: Tx, operation: Operation, *, pool: Pool | None) -> tuple[Operation, bool]:
+def submit(tx: Tx, operation: Operation, *, pool: Pool | None, fence: Fence | None) -> tuple[Operation, bool]:
+    guards.hold(tx, fence)
     first = by_key(tx, operation.idempotency_key)
     if first is not None:
         if first.kind is not operation.kind or first.request != operation.request:

@@ -227,8 +227,10 @@ class SqlStore:
 
     # --- operations -------------------------------------------------------------------------------
 
-    async def submit(self, operation: Operation, *, pool: Pool | None = None) -> tuple[Operation, bool]:
-        return await self._engine.write(lambda tx: operations.submit(tx, operation, pool=pool))
+    async def submit(
+        self, operation: Operation, *, pool: Pool | None = None, fence: Fence | None = None
+    ) -> tuple[Operation, bool]:
+        return await self._engine.write(lambda tx: operations.submit(tx, operation, pool=pool, fence=fence))
 
     async def operation(self, operation_id: OperationId) -> Operation:
         return await self._engine.read(lambda tx: operations.get(tx, operation_id))

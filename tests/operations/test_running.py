@@ -1,0 +1,497 @@
+"""A run: provision, execute on every node, give back; whoever dies or cancels meanwhile."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from muster.domain.command import CommandState
+from muster.domain.errors import StoreUnavailable
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import condemn, release
+from muster.domain.operation import Kind, Operation, Status
+from muster.domain.reasons import Reason
+from muster.domain.template import TemplateSpec
+from tests.operations.test_crashes import Blow, everybody_is_awake, kill, moments, stop_beyond_the_lease
+from tests.stage import NEVER_BOOTS, Manner, Replica, Stage, staged
+from tests.stage.stage import play
+
+PENDING, RUNNING, EXITED, LOST = CommandState
+ENDLESS = Manner(works=None)
+
+
+async def under_way(stage: Stage, count: int) -> None:
+    """Until so many commands run."""
+
+    async def running() -> bool:
+        return sum(command.state is RUNNING for command in await stage.commands()) == count
+
+    await stage.until(running)
+
+
+async def of_run(stage: Stage, kind: Kind) -> list[Operation]:
+    return [each for each in await stage.of_kind(kind) if each.idempotency_key is not None]
+
+
+# --- well -------------------------------------------------------------------------------------------------
+
+
+@staged
+async def test_a_run_provisions_executes_on_every_node_and_gives_back(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(
+        Manner(works=5.0, exit_code=0),
+        Manner(works=9.0, exit_code=2),
+        Manner(works=1.0, exit_code=None, signal=9),
+    )
+    replica = await stage.replica()
+
+    run = await stage.succeeded(await replica.run(3, argv=("make", "test")))
+
+    assert (run.kind, run.result, run.verdict) == (Kind.RUN, "exit 137", None)
+    commands = await stage.commands("run-1")
+    assert [(command.ordinal, command.count) for command in commands] == [(0, 3), (1, 3), (2, 3)]
+    assert [command.state for command in commands] == [EXITED] * 3
+    assert sorted((each.exit_code, each.signal) for each in commands if each.signal is None) == [
+        (0, None),
+        (2, None),
+    ]
+    assert {command.execution.argv for command in commands} == {("make", "test")}
+    assert len({command.node_id for command in commands}) == 3
+    for command in commands:
+        output = await stage.store.commands.output(command.id, offset=0, limit=999)
+        assert output.decode() == f"{command.id} on {command.node_id}\n"
+    assert [len(agent.executed) for agent in stage.agents.by_machine.values()] == [1, 1, 1]
+    assert len(await of_run(stage, Kind.PROVISION)) == len(await of_run(stage, Kind.RELEASE)) == 1
+    await stage.nothing_is_left(idle=3)
+
+
+@staged
+async def test_a_run_whose_commands_fail_has_still_succeeded(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(Manner(exit_code=1))
+    replica = await stage.replica()
+    assert (await stage.succeeded(await replica.run(1))).result == "exit 1"
+
+
+@staged
+async def test_the_same_key_gives_the_same_run(stage: Stage) -> None:
+    await stage.template()
+    first, second = await stage.replica(), await stage.replica()
+    run = await first.run(2, key="key-1")
+    assert (await second.run(2, key="key-1")).id == run.id
+    await stage.succeeded(run)
+    assert (await first.run(2, key="key-1")).id == run.id
+    assert len(await stage.commands()) == 2
+
+
+@staged
+async def test_two_runs_of_one_name_do_not_mix(stage: Stage) -> None:
+    await stage.template()
+    replica = await stage.replica()
+    one = await replica.run(1, argv=("one",))
+    other = await replica.run(2, argv=("other",))
+    for run in (one, other):
+        await stage.succeeded(run)
+    commands = await stage.commands("run-1")
+    counts = [(command.execution.argv[0], command.count) for command in commands]
+    assert sorted(counts) == [("one", 1), ("other", 2), ("other", 2)]
+
+
+@staged
+async def test_steps_and_percent_of_a_run_never_go_back(stage: Stage) -> None:
+    await stage.template()
+    await stage.warm(1)
+    stage.agents.script(Manner(boot=30.0, works=40.0, detach=10.0), Manner(boot=50.0, works=20.0))
+    replica = await stage.replica()
+
+    run = await stage.succeeded(await replica.run(3))
+
+    shown = [event.changes["progress"] for event in await stage.events(run.id) if "progress" in event.changes]
+    at = [(each["step"], each["percent"]) for each in shown if isinstance(each, dict)]
+    assert at == sorted(at)
+    assert {step for step, _ in at} >= {3, 5, 6, 7}
+    assert at[-1] == (7, 100.0)
+    messages = [each["message"] for each in shown if isinstance(each, dict)]
+    assert "1 of 3 commands have ended" in messages
+
+
+@staged
+async def test_why_a_run_waits_is_why_its_provision_does(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.usual = NEVER_BOOTS
+    replica = await stage.replica()
+    run = await replica.run(2)
+    await stage.pass_time(30.0)
+    why = await replica.ask(replica.plane.desk.why(run.id))
+    assert why.waits_for == "waiting for 2 nodes to boot and 0 to attach"
+    await replica.cancel(run.id)
+    await stage.ended(run)
+
+
+# --- no nodes ---------------------------------------------------------------------------------------------
+
+
+@staged
+async def test_a_run_without_nodes_fails_for_the_reason_of_its_provision(stage: Stage) -> None:
+    await stage.template(rescue_window=0.0)
+    stage.agents.script(Manner(), Manner(fails="exit 1"))
+    replica = await stage.replica()
+
+    run = await stage.ended(await replica.run(2))
+
+    (provision,) = await stage.of_kind(Kind.PROVISION)
+    assert run.status is Status.FAILED
+    assert run.verdict is not None and run.verdict == provision.verdict
+    assert run.verdict.reason is Reason.BOOT_SCRIPT_FAILED
+    assert await stage.commands() == []
+    assert await stage.of_kind(Kind.RELEASE) == []
+    await stage.nothing_is_left(idle=1)
+
+
+@staged
+async def test_a_run_whose_template_cannot_be_served_any_more_fails_and_says_why(stage: Stage) -> None:
+    await stage.template()
+    replica = await stage.replica()
+
+    async def elsewhere() -> None:
+        await stage.store.apply_template(TemplateSpec(name="ci", provider="other"), now=stage.now)
+
+    replica.ambush.before("operation_by_key", elsewhere)
+    run = await stage.ended(await replica.run(1), within=60.0)
+    assert run.status is Status.FAILED
+    assert run.verdict is not None
+    assert run.verdict.reason is Reason.PROVIDER_REFUSED
+    assert "not configured on this server" in run.verdict.message
+
+
+# --- stopped ----------------------------------------------------------------------------------------------
+
+
+@staged
+async def test_a_run_cancelled_before_anything_was_asked_for_asks_for_nothing(stage: Stage) -> None:
+    await stage.template()
+    replica, other = await stage.replica(), await stage.replica()
+
+    async def cancel() -> None:
+        (run,) = await stage.of_kind(Kind.RUN)
+        await other.cancel(run.id)
+
+    replica.ambush.before("operation", cancel)
+    run = await stage.ended(await replica.run(2))
+    assert run.status is Status.CANCELLED
+    assert await stage.of_kind(Kind.PROVISION) == []
+
+
+@staged
+async def test_a_run_cancelled_while_booting_leaves_nothing(stage: Stage) -> None:
+    await stage.template()
+    await stage.warm(1)
+    stage.agents.script(NEVER_BOOTS)
+    replica = await stage.replica()
+    run = await replica.run(2)
+    await stage.pass_time(30.0)
+
+    await replica.cancel(run.id)
+    run = await stage.ended(run, within=60.0)
+
+    assert run.status is Status.CANCELLED
+    assert run.verdict is not None and run.verdict.reason is Reason.CANCELLED
+    (provision,) = await of_run(stage, Kind.PROVISION)
+    assert provision.status is Status.CANCELLED
+    assert await stage.commands() == []
+    await stage.nothing_is_left(idle=1)
+
+
+@staged
+async def test_a_cancel_that_loses_against_the_commit_gives_the_nodes_back(stage: Stage) -> None:
+    await stage.template()
+    await stage.warm(1)
+    replica, other = await stage.replica(), await stage.replica()
+
+    async def cancel() -> None:
+        (run,) = await stage.of_kind(Kind.RUN)
+        (provision,) = await of_run(stage, Kind.PROVISION)
+        assert provision.committed and not provision.ended
+        await other.cancel(run.id)
+
+    replica.ambush.before("apply", cancel)
+    run = await stage.ended(await replica.run(1))
+    assert run.status is Status.CANCELLED
+    (provision,) = await of_run(stage, Kind.PROVISION)
+    assert provision.status is Status.SUCCEEDED
+    assert await stage.commands() == []
+    await stage.nothing_is_left(idle=1)
+
+
+@staged
+async def test_a_run_cancelled_while_its_commands_run_kills_them_and_gives_back(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(Manner(works=1.0), ENDLESS, ENDLESS)
+    replica = await stage.replica()
+    run = await replica.run(3)
+    await under_way(stage, 2)
+
+    await replica.cancel(run.id)
+    run = await stage.ended(run, within=60.0)
+
+    assert run.status is Status.CANCELLED
+    assert run.result == ""
+    exits = sorted((each.exit_code, each.signal) for each in await stage.commands() if each.signal)
+    assert exits == [(None, 9), (None, 9)]
+    await stage.nothing_is_left(idle=3)
+
+
+@staged
+async def test_a_run_that_outlives_its_deadline_ends_and_gives_back(stage: Stage) -> None:
+    await stage.template(max_runtime=100.0)
+    stage.agents.usual = ENDLESS
+    replica = await stage.replica()
+    run = await replica.run(1, timeout=50.0)
+    await under_way(stage, 1)
+    (node,) = await stage.nodes(NodeState.RUNNING)
+
+    # Nobody judges the node, so that only the run's own deadline is left.
+    replica.ambush.deny["nodes_due"] = StoreUnavailable("not now")
+    assert run.deadline_at == run.created_at + 50.0 + 100.0 + stage.settings.limits.launching
+    ended = await stage.ended(run)
+
+    replica.ambush.deny.clear()
+    assert ended.status is Status.FAILED
+    assert ended.verdict is not None and ended.verdict.reason is Reason.DEADLINE_EXCEEDED
+    assert ended.ended_at is not None and 0 <= ended.ended_at - run.deadline_at < 10.0
+    assert (await stage.node(node.id)).state is NodeState.IDLE
+    (command,) = await stage.commands()
+    assert command.signal == 9
+
+
+@staged
+async def test_more_time_for_the_nodes_is_more_time_for_their_run(stage: Stage) -> None:
+    await stage.template(max_runtime=100.0)
+    stage.agents.usual = Manner(works=2000.0)
+    replica = await stage.replica()
+    run = await replica.run(1, timeout=50.0)
+    await under_way(stage, 1)
+    (provision,) = await of_run(stage, Kind.PROVISION)
+
+    await replica.ask(replica.plane.operator.extend(provision.id, 3000.0))
+    ended = await stage.ended(run)
+
+    assert (ended.status, ended.result) == (Status.SUCCEEDED, "exit 0")
+    assert stage.now > run.deadline_at
+    assert ended.deadline_source == "operator"
+
+
+# --- lost -------------------------------------------------------------------------------------------------
+
+
+@staged
+async def test_a_node_that_dies_loses_its_command_and_the_run_goes_on_to_its_end(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(Manner(works=5.0), ENDLESS, Manner(works=2000.0))
+    replica = await stage.replica()
+    run = await replica.run(3, max_runtime=5000.0)
+    await under_way(stage, 2)
+
+    (busy,) = [agent for agent in stage.agents.by_machine.values() if agent.manner is ENDLESS]
+    stage.cloud.end(busy.box.id)
+    busy.die()
+    run = await stage.ended(run)
+
+    assert (run.status, run.result) == (Status.SUCCEEDED, "exit 125")
+    states = {command.node_id: command.state for command in await stage.commands()}
+    assert busy.node_id is not None
+    assert sorted(states.values()) == [EXITED, EXITED, LOST]
+    assert states[busy.node_id] is LOST
+    await stage.nothing_is_left(idle=2)
+
+
+@staged
+async def test_nodes_that_somebody_else_released_end_the_run(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.usual = ENDLESS
+    replica = await stage.replica()
+    run = await replica.run(2)
+    await under_way(stage, 2)
+    (provision,) = await of_run(stage, Kind.PROVISION)
+
+    await replica.release(provision.id)
+    run = await stage.ended(run, within=60.0)
+
+    assert (run.status, run.result) == (Status.SUCCEEDED, "exit 137")
+    await stage.nothing_is_left(idle=2)
+
+
+@staged
+async def test_a_node_that_is_gone_before_its_command_fails_the_run_and_the_rest_is_given_back(
+    stage: Stage,
+) -> None:
+    await stage.template()
+    stage.agents.usual = ENDLESS
+    replica = await stage.replica()
+
+    async def lose_one() -> None:
+        (provision,) = await of_run(stage, Kind.PROVISION)
+        node = await stage.node(provision.members[1].node_id)
+        await stage.store.apply(condemn(node, now=stage.now, reason=Reason.OPERATOR))
+
+    replica.ambush.before("commands.start", lose_one)
+    run = await stage.ended(await replica.run(3), within=60.0)
+
+    assert run.status is Status.FAILED
+    assert run.verdict is not None and run.verdict.reason is Reason.MACHINE_GONE
+    await stage.nothing_is_left(idle=2)
+    assert all(command.ended for command in await stage.commands())
+
+
+@staged
+async def test_a_replica_that_finds_a_node_gone_too_late_does_not_judge_the_run(stage: Stage) -> None:
+    """It stopped before it started the commands; the run was cancelled by the one that took over."""
+    await stage.template()
+    replica, other = await stage.replica(), await stage.replica()
+
+    async def stop() -> None:
+        (run,) = await stage.of_kind(Kind.RUN)
+        await other.cancel(run.id)
+        await stop_beyond_the_lease(stage, replica)
+
+    replica.ambush.before("commands.start", stop)
+    run = await stage.ended(await replica.run(2))
+    await everybody_is_awake(replica, stage)
+
+    run = await stage.operation(run.id)
+    assert run.status is Status.CANCELLED
+    names = [event.name for event in await stage.events(run.id)]
+    assert "failing" not in names
+    assert names[-1] == "ended"
+    await stage.nothing_is_left(idle=2)
+
+
+@staged
+async def test_a_replica_that_wakes_up_late_asks_for_no_nodes(stage: Stage) -> None:
+    """It stopped before it submitted the provision; the run was cancelled and ended by another one."""
+    await stage.template()
+    replica, other = await stage.replica(), await stage.replica()
+    first = True
+
+    async def stop() -> None:
+        nonlocal first
+        replica.ambush.before("submit", stop)
+        if first:  # the run itself
+            first = False
+            return
+        replica.ambush._before.clear()
+        (run,) = await stage.of_kind(Kind.RUN)
+        await other.cancel(run.id)
+        await stop_beyond_the_lease(stage, replica)
+
+    replica.ambush.before("submit", stop)
+    run = await stage.ended(await replica.run(2))
+    await everybody_is_awake(replica, stage)
+
+    assert run.status is Status.CANCELLED
+    assert await stage.of_kind(Kind.PROVISION) == []
+    await stage.nothing_is_left()
+
+
+@staged
+async def test_a_run_that_was_left_alone_for_long_does_not_begin_again(stage: Stage) -> None:
+    """Its replica dies before it gives back. The node comes back by itself, and all that is old is pruned."""
+    await stage.template()
+    await stage.warm(1)
+    replica = await stage.replica()
+    submissions = 0
+
+    async def die_at_the_release() -> None:
+        nonlocal submissions
+        submissions += 1
+        if submissions == 3:  # run, provision, release
+            await replica.life.die()
+        replica.ambush.before("submit", die_at_the_release)
+
+    replica.ambush.before("submit", die_at_the_release)
+    run = await replica.run(1)
+    while replica.life.alive:
+        await stage.pass_time(1.0)
+    (node,) = await stage.nodes(NodeState.RUNNING)
+    await stage.store.apply(release(node, now=stage.now, deadline_at=stage.now + 60.0))
+    await stage.count(1, NodeState.IDLE)
+    await stage.pass_time(100.0)
+    await stage.store.prune(before=stage.now, limit=1000)
+
+    await stage.replica()
+    assert (await stage.succeeded(run)).result == "exit 0"
+    assert len(await of_run(stage, Kind.PROVISION)) == 1
+    assert len(await stage.commands()) == 1
+
+
+# --- crashes ----------------------------------------------------------------------------------------------
+
+
+async def whole(stage: Stage, first: Replica, second: Replica) -> None:
+    run = await stage.ended(await insist(first, second))
+    await everybody_is_awake(first, stage)
+    assert (run.status, run.result) == (Status.SUCCEEDED, "exit 2"), run.verdict
+    await once(stage)
+    assert [command.state for command in await stage.commands()] == [EXITED] * 2
+
+
+async def stopped(stage: Stage, first: Replica, second: Replica) -> None:
+    stage.agents.usual = ENDLESS
+    stage.agents._manners.clear()
+    run = await insist(first, second)
+    await under_way(stage, 2)
+    await second.cancel(run.id)
+    run = await stage.ended(run)
+    await everybody_is_awake(first, stage)
+    assert run.status is Status.CANCELLED
+    await once(stage)
+
+
+async def once(stage: Stage) -> None:
+    """One provision, one release, each command once."""
+    assert len(await of_run(stage, Kind.PROVISION)) == 1
+    assert len(await of_run(stage, Kind.RELEASE)) == 1
+    assert [command.ordinal for command in await stage.commands()] == [0, 1]
+    started = [name for agent in stage.agents.by_machine.values() for name in agent.executed]
+    assert sorted(started) == sorted(command.id for command in await stage.commands())
+    for operation in await stage.of_kind(Kind.RUN):
+        told = await stage.events(operation.id)
+        shown = [event.changes["progress"] for event in told if "progress" in event.changes]
+        at = [(each["step"], each["percent"]) for each in shown if isinstance(each, dict)]
+        assert at == sorted(at)
+    await stage.nothing_is_left(idle=2)
+
+
+async def insist(first: Replica, second: Replica) -> Operation:
+    """A caller that got no answer asks again, elsewhere, with the same key."""
+    try:
+        return await first.run(2, key="key-1")
+    except ConnectionError:
+        return await second.run(2, key="key-1")
+
+
+Story = Callable[[Stage, Replica, Replica], Awaitable[None]]
+
+
+async def tell(stage: Stage, story: Story, *, at: int, blow: Blow) -> list[str]:
+    await stage.template(rescue_window=0.0)
+    stage.agents.script(Manner(works=3.0, exit_code=2), Manner(boot=2.0, works=5.0))
+    first, second = await stage.replica(), await stage.replica()
+    first.ambush.lay(at, lambda: blow(stage, first))
+    first.ambush.armed = True
+    await story(stage, first, second)
+    return first.ambush.calls
+
+
+@pytest.mark.parametrize("blow", [kill, stop_beyond_the_lease])
+@pytest.mark.parametrize("story", [whole, stopped])
+def test_a_blow_at_any_call_changes_no_outcome(story: Story, blow: Blow) -> None:
+    calls = play(lambda stage: tell(stage, story, at=-1, blow=blow))
+    assert {"submit", "commands.start", "write_operation"} <= set(calls)
+    for at in moments(calls, blow):
+        try:
+            play(lambda stage, at=at: tell(stage, story, at=at, blow=blow))  # type: ignore[misc]
+        except BaseException as error:
+            moment = "after" if at % 2 else "before"
+            error.add_note(f"{blow.__name__} {moment} call {at // 2} of {calls}")
+            raise
