@@ -13,7 +13,7 @@ from rich.table import Table
 
 from bench import Figure
 
-MODULES = ("claims",)
+MODULES = ("claims", "provisions", "simulated", "controllers")
 OUTPUT = Path("build/bench.json")
 
 

@@ -14,17 +14,13 @@ from itertools import count
 from pathlib import Path
 
 from bench import Figure
-from muster.domain import launch as launches
-from muster.domain import node as lifecycle
-from muster.domain.ids import AssignmentId, NodeId, OperationId, launch_id
-from muster.domain.launch import Launch
-from muster.domain.lifecycle import NodeState
+from bench.pool import fill
+from muster.domain.ids import AssignmentId, NodeId, OperationId
 from muster.domain.matching import Demand
-from muster.domain.node import Binding, Node
+from muster.domain.node import Binding
 from muster.domain.operation import Kind, Operation
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, TemplateSpec, UsageClass
-from muster.ports.store import Beat, Store
 from muster.stores.sql import claims, guards, open_sqlite, sqlite
 from muster.stores.sql import events as event_log
 from muster.stores.sql.engines import BATCH_MOST
@@ -60,7 +56,7 @@ class _Ids:
 
 
 async def measure() -> Sequence[Figure]:
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=_home()) as folder:
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=home()) as folder:
         ready = Path(folder, "ready.db")
         await _prepare(ready)
         ours, theirs = [], []
@@ -80,7 +76,7 @@ async def measure() -> Sequence[Figure]:
     ]
 
 
-def _home() -> Path:
+def home() -> Path:
     """Beside the sources, not in /tmp: a RAM disk would measure nothing durable."""
     home = Path("build")
     home.mkdir(exist_ok=True)
@@ -188,55 +184,5 @@ async def _prepare(path: Path) -> None:
             )
         )
     await store.lease("bench", now=0.0, until=2_000.0, limit=CLAIMERS)
-    for ordinal in range(NODES // 1000):
-        await _launch(store, ordinal)
+    await fill(store, TEMPLATE.name, NODES, provider=TEMPLATE.provider, now=NOW, until=5_000.0)
     await store.close()
-
-
-async def _launch(store: Store, ordinal: int) -> None:
-    operation = await store.operation(_operation_id(ordinal))
-    planned = Launch(
-        id=launch_id(operation.id, 1),
-        operation_id=operation.id,
-        token=f"token-{ordinal}",
-        template="warm",
-        revision=1,
-        provider="process",
-        resource_class="large",
-        usage_class=UsageClass.ON_DEMAND,
-        instance_types=("*",),
-        count=1000,
-        created_at=1.0,
-    )
-    await store.reserve(planned, cap=NODES, total_cap=NODES, fence=operation.fence)
-    calling = launches.calling(planned, now=1.0)
-    await store.write_launch(planned, calling, fence=operation.fence)
-    nodes = [_node(planned, ordinal * 1000 + number) for number in range(1000)]
-    await store.settle(
-        calling, launches.settled(calling, now=1.0, adopted=1000), nodes, fence=operation.fence, now=1.0
-    )
-    await asyncio.gather(*(_pool(store, node) for node in nodes))
-    await store.record_beats([Beat(node_id=node.id, seen_at=NOW) for node in nodes])
-
-
-async def _pool(store: Store, node: Node) -> None:
-    booted = await store.apply(lifecycle.booted(node, now=2.0, deadline_at=5_000.0))
-    await store.apply(lifecycle.pool_in(booted, now=3.0, deadline_at=5_000.0))
-
-
-def _node(launch: Launch, number: int) -> Node:
-    return Node(
-        id=NodeId(f"node-{number:06d}"),
-        template=launch.template,
-        revision=launch.revision,
-        provider=launch.provider,
-        resource_class=launch.resource_class,
-        usage_class=launch.usage_class,
-        instance_type="m5.large",
-        machine_id=f"machine-{number:06d}",
-        launch_id=launch.id,
-        state=NodeState.CREATED,
-        created_at=1.0,
-        entered_at=1.0,
-        deadline_at=5_000.0,
-    )

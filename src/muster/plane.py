@@ -53,21 +53,18 @@ class ControlPlane:
         self.desk = FrontDesk(ports, settings, owner, self._driver, provisions)
         runs.desk = self.desk
         self.enrolment = Enrolment(ports, settings)
-        self._duties = Duties(
-            ports,
-            owner,
-            (
-                Duty(name="deadlines", every=10.0, work=Sweep(ports, settings)),
-                Duty(name="reaper", every=5.0, work=Reaper(ports, settings)),
-                Duty(name="launches", every=10.0, work=ForsakenLaunches(ports)),
-                Duty(name="commands", every=5.0, work=ForsakenCommands(ports)),
-                Duty(name="pool", every=10.0, work=PoolKeeper(ports, settings, self.desk)),
-                Duty(name="orphans", every=60.0, work=Orphans(ports, settings)),
-                Duty(name="vanished", every=60.0, work=Vanished(ports, settings)),
-                Duty(name="auditor", every=300.0, work=Auditor(ports)),
-                Duty(name="pruner", every=3600.0, work=Pruner(ports, settings)),
-            ),
+        self.duties = (
+            Duty(name="deadlines", every=10.0, work=Sweep(ports, settings)),
+            Duty(name="reaper", every=5.0, work=Reaper(ports, settings)),
+            Duty(name="launches", every=10.0, work=ForsakenLaunches(ports)),
+            Duty(name="commands", every=5.0, work=ForsakenCommands(ports)),
+            Duty(name="pool", every=10.0, work=PoolKeeper(ports, settings, self.desk)),
+            Duty(name="orphans", every=60.0, work=Orphans(ports, settings)),
+            Duty(name="vanished", every=60.0, work=Vanished(ports, settings)),
+            Duty(name="auditor", every=300.0, work=Auditor(ports)),
+            Duty(name="pruner", every=3600.0, work=Pruner(ports, settings)),
         )
+        self._duties = Duties(ports, owner, self.duties)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
