@@ -8,43 +8,57 @@ from muster.ports.wakeups import Listener, Wakeups
 
 class LocalWakeups(Wakeups):
     def __init__(self) -> None:
-        self._listeners: dict[str, dict[int, _Listener]] = {}
+        self._listeners: dict[str, dict[int, LocalListener]] = {}
+        self._count = 0
 
     def notify(self, topic: str) -> None:
         for listener in tuple(self._listeners.get(topic, {}).values()):
             listener.wake()
 
     def listen(self, topics: Sequence[str]) -> Listener:
-        listener = _Listener(self, tuple(topics))
+        self._count += 1
+        listener = LocalListener(self, self._count, tuple(topics))
         for topic in listener.topics:
-            self._listeners.setdefault(topic, {})[id(listener)] = listener
+            self._listeners.setdefault(topic, {})[listener.number] = listener
         return listener
 
-    def forget(self, listener: "_Listener") -> None:
+    def forget(self, listener: "LocalListener") -> None:
         for topic in listener.topics:
             waiting = self._listeners.get(topic, {})
-            waiting.pop(id(listener), None)
-            if not waiting:
-                self._listeners.pop(topic, None)
+            if waiting.pop(listener.number, None) is not None and not waiting:
+                del self._listeners[topic]
 
 
-class _Listener(Listener):
-    def __init__(self, wakeups: LocalWakeups, topics: tuple[str, ...]) -> None:
-        self._wakeups = wakeups
+class LocalListener(Listener):
+    def __init__(self, wakeups: LocalWakeups, number: int, topics: tuple[str, ...]) -> None:
+        self.number = number
         self.topics = topics
-        self._woken = asyncio.Event()
+        self._wakeups = wakeups
+        self._notified = False
+        self._waiting: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
-        self._woken.set()
+        self._notified = True
+        _resolve(self._waiting)
 
     async def wait(self, timeout: float) -> bool:
-        try:
-            async with asyncio.timeout(timeout):
-                await self._woken.wait()
-        except TimeoutError:
-            return False
-        self._woken.clear()
-        return True
+        if not self._notified and timeout > 0:
+            loop = asyncio.get_running_loop()
+            # A bare future and timer: this is waited on more often than anything else.
+            self._waiting = loop.create_future()
+            timer = loop.call_later(timeout, _resolve, self._waiting)
+            try:
+                await self._waiting
+            finally:
+                timer.cancel()
+                self._waiting = None
+        notified, self._notified = self._notified, False
+        return notified
 
     def close(self) -> None:
         self._wakeups.forget(self)
+
+
+def _resolve(waiting: asyncio.Future[None] | None) -> None:
+    if waiting is not None and not waiting.done():
+        waiting.set_result(None)
