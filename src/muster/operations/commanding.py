@@ -1,11 +1,13 @@
 """Commands on the nodes of a provision: asked for here, carried out by the nodes, one record each."""
 
+import hashlib
 from collections.abc import Sequence
 
+from muster.domain import checks
 from muster.domain import command as commands
 from muster.domain import node as nodes
 from muster.domain.command import Command, Execution
-from muster.domain.errors import Conflict, Gone, InvalidRequest, NotFound
+from muster.domain.errors import Conflict, Gone, IdempotencyMismatch, InvalidRequest, NotFound
 from muster.domain.ids import CommandId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -29,40 +31,74 @@ class Commander:
     ) -> Sequence[Command]:
         """Execute on every node of a provision. The same key gives the commands that were made first.
 
-        Raises Gone if the nodes have been given back.
+        Raises Gone, and starts nothing, if a node has been given back or lost; IdempotencyMismatch if the key
+        was used for something else.
         """
+        if key is not None:
+            checks.text("idempotency_key", key, longest=checks.KEY_MAX)
+        operation = await self._ready(operation_id)
+        batch = self._ports.ids.new("cmd") if key is None else _batch(key)
+        asked = [(member, CommandId(f"{batch}.{n}")) for n, member in enumerate(operation.members)]
+        await together(self._possible(operation, member, execution, name) for member, name in asked)
+        return await together(
+            self.start(operation, member, execution, command_id=name) for member, name in asked
+        )
+
+    async def _ready(self, operation_id: OperationId) -> Operation:
         operation = await self._store.operation(operation_id)
         if operation.kind is not Kind.PROVISION:
             raise InvalidRequest("operation_id", operation_id, f"must be a provision, not a {operation.kind}")
-        if not operation.committed:
+        if not operation.ended:
             raise InvalidRequest("operation_id", operation_id, "its nodes are not ready yet: wait for it")
-        batch = key or self._ports.ids.new("cmd")
-        return await together(
-            self.start(operation, member, execution, command_id=CommandId(f"{batch}.{place}"))
-            for place, member in enumerate(operation.members)
-        )
+        if not operation.committed:
+            raise InvalidRequest("operation_id", operation_id, f"it has {operation.status}: it has no nodes")
+        return operation
+
+    async def _possible(
+        self, operation: Operation, member: Member, execution: Execution, command_id: CommandId
+    ) -> None:
+        node = await self._node(member)
+        if not _serves(node, member):
+            await self._existing(operation, member, execution, command_id, node)
 
     async def start(
         self, operation: Operation, member: Member, execution: Execution, *, command_id: CommandId
     ) -> Command:
         """One command on one node, once, however often it is asked for under this id."""
         for _ in range(TRIES):
-            node = await self._store.node(member.node_id)
-            if node.assignment_id != member.assignment_id or node.state is not NodeState.RUNNING:
-                return await self._existing(command_id, node)
+            node = await self._node(member)
+            if node is None or not _serves(node, member):
+                return await self._existing(operation, member, execution, command_id, node)
             command = self._command(operation, member, execution, command_id)
             change = nodes.commanded(node, now=self._ports.clock.now())
             try:
-                return await self._commands.start(command, change)
+                return _same(await self._commands.start(command, change), member, execution)
             except Conflict:
                 continue
         raise Conflict(f"cannot start {command_id}: node {member.node_id} keeps changing; try again")
 
-    async def _existing(self, command_id: CommandId, node: Node) -> Command:
+    async def _node(self, member: Member) -> Node | None:
+        """None: so long gone that it was forgotten."""
         try:
-            return await self._commands.command(command_id)
+            return await self._store.node(member.node_id)
+        except NotFound:
+            return None
+
+    async def _existing(
+        self,
+        operation: Operation,
+        member: Member,
+        execution: Execution,
+        command_id: CommandId,
+        node: Node | None,
+    ) -> Command:
+        try:
+            return _same(await self._commands.command(command_id), member, execution)
         except NotFound as error:
-            raise Gone(f"node {node.id} no longer serves this run: it is {node.state}") from error
+            how = "forgotten" if node is None else node.state
+            raise Gone(
+                f"node {member.node_id} no longer serves {operation.id}: it is {how}; provision again"
+            ) from error
 
     def _command(
         self, operation: Operation, member: Member, execution: Execution, command_id: CommandId
@@ -90,11 +126,29 @@ class Commander:
             after = commands.cancel_requested(command, now=now)
             if after is None:
                 return command
-            node = await self._store.node(command.node_id)
-            held = node.assignment_id == command.assignment_id and node.state is NodeState.RUNNING
+            member = Member(node_id=command.node_id, assignment_id=command.assignment_id)
+            node = await self._node(member)
             try:
-                change = nodes.commanded(node, now=now) if held else None
+                change = nodes.commanded(node, now=now) if node and _serves(node, member) else None
                 return await self._commands.write(command, after, change)
             except Conflict:
                 continue
         raise Conflict(f"cannot cancel {command_id}: it keeps changing; try again")
+
+
+def _batch(key: str) -> str:
+    """A key is the caller's, of any form; ids are names in addresses and on nodes' disks."""
+    return f"cmd-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+
+
+def _serves(node: Node | None, member: Member) -> bool:
+    if node is None or node.state is not NodeState.RUNNING:
+        return False
+    return node.assignment_id == member.assignment_id
+
+
+def _same(command: Command, member: Member, execution: Execution) -> Command:
+    """What was made under this id before, if it is what is asked for now."""
+    if command.assignment_id != member.assignment_id or command.execution != execution:
+        raise IdempotencyMismatch(command.id, command.operation_id)
+    return command
