@@ -1,0 +1,157 @@
+"""What a node may say about its commands, and what it is told of them."""
+
+import pytest
+
+from muster.domain.command import OUTPUT_CAP, Command, CommandState, Execution
+from muster.domain.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from muster.domain.ids import AssignmentId, CommandId, NodeId
+from muster.enrolment.commands import CommandPost
+from muster.ports.commands import Kept
+from tests.stage import Replica, Stage, staged
+
+PENDING, RUNNING, EXITED, LOST = CommandState
+
+
+async def asked(stage: Stage, count: int = 1) -> tuple[CommandPost, list[Command]]:
+    """Commands that nobody has started: their agents are dead."""
+    await stage.template()
+    replica: Replica = await stage.replica()
+    operation = await stage.succeeded(await replica.provision(count))
+    for agent in stage.agents.by_machine.values():
+        agent.die()
+    made = await replica.ask(replica.plane.commander.execute(operation.id, Execution(argv=("make",))))
+    return stage.enrolment.commands, list(made)
+
+
+@staged
+async def test_a_node_is_told_its_own_unfinished_commands(stage: Stage) -> None:
+    post, (mine, others) = await asked(stage, 2)
+    assert list(await post.unfinished(mine.node_id, mine.assignment_id)) == [mine]
+    assert list(await post.unfinished(mine.node_id, others.assignment_id)) == []
+    assert list(await post.unfinished(mine.node_id, AssignmentId("as-nobody"))) == []
+    await post.state(mine.node_id, mine.id, EXITED, 0)
+    assert list(await post.unfinished(mine.node_id, mine.assignment_id)) == []
+
+
+@staged
+async def test_a_node_speaks_for_its_own_commands_only(stage: Stage) -> None:
+    post, (mine, others) = await asked(stage, 2)
+    for state in CommandState:
+        with pytest.raises(Forbidden):
+            await post.state(mine.node_id, others.id, state, 0)
+    with pytest.raises(Forbidden):
+        await post.output(mine.node_id, others.id, 0, b"forged")
+    with pytest.raises(Forbidden):
+        await post.output(NodeId("node-nobody"), others.id, 0, b"forged")
+    assert await stage.store.commands.command(others.id) == others
+    assert await stage.store.commands.output(others.id, offset=0, limit=9) == b""
+
+
+@staged
+async def test_an_unknown_command_is_not_found(stage: Stage) -> None:
+    post, (mine,) = await asked(stage)
+    with pytest.raises(NotFound):
+        await post.state(mine.node_id, CommandId("cmd-nobody"), RUNNING)
+    with pytest.raises(NotFound):
+        await post.output(mine.node_id, CommandId("cmd-nobody"), 0, b"")
+
+
+@staged
+async def test_everything_may_be_said_twice(stage: Stage) -> None:
+    post, (mine,) = await asked(stage)
+    assert await post.state(mine.node_id, mine.id, PENDING) == mine
+    began = stage.now
+    first = await post.state(mine.node_id, mine.id, RUNNING)
+    await stage.pass_time(3.0)
+    assert await post.state(mine.node_id, mine.id, RUNNING) == first
+    assert await post.state(mine.node_id, mine.id, PENDING) == first
+    ended = await post.state(mine.node_id, mine.id, EXITED, 3)
+    await stage.pass_time(3.0)
+    assert await post.state(mine.node_id, mine.id, EXITED, 3) == ended
+    assert await post.state(mine.node_id, mine.id, RUNNING) == ended
+    assert (ended.started_at, ended.ended_at, ended.exit_code) == (began, began + 3.0, 3)
+    names = [event.name for event in await stage.events(mine.id)]
+    assert names == ["pending", "running", "exited"]
+
+
+@pytest.mark.parametrize("first", [EXITED, LOST])
+@pytest.mark.parametrize("second", [EXITED, LOST])
+@staged
+async def test_the_first_word_about_an_end_stands(
+    stage: Stage, first: CommandState, second: CommandState
+) -> None:
+    post, (mine,) = await asked(stage)
+    ended = await post.state(mine.node_id, mine.id, first, 1 if first is EXITED else None)
+    assert await post.state(mine.node_id, mine.id, second, 2) == ended
+    assert ended.state is first
+    assert ended.exit_code == (1 if first is EXITED else None)
+
+
+@staged
+async def test_a_command_may_end_before_its_start_was_heard_of(stage: Stage) -> None:
+    post, (mine,) = await asked(stage)
+    ended = await post.state(mine.node_id, mine.id, EXITED, None, 15)
+    assert (ended.state, ended.signal, ended.started_at) == (EXITED, 15, None)
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "signal"), [(-1, None), (256, None), (2**64, None), (None, 0), (None, 99)]
+)
+@staged
+async def test_an_end_that_no_process_has_is_refused(
+    stage: Stage, exit_code: int | None, signal: int | None
+) -> None:
+    post, (mine,) = await asked(stage)
+    with pytest.raises(InvalidRequest):
+        await post.state(mine.node_id, mine.id, EXITED, exit_code, signal)
+    assert await stage.store.commands.command(mine.id) == mine
+
+
+@staged
+async def test_a_word_that_races_with_a_cancel_is_heard_all_the_same(stage: Stage) -> None:
+    _, (mine,) = await asked(stage)
+    replica = await stage.replica()
+    post = replica.plane.enrolment.commands
+
+    async def cancel() -> None:
+        await replica.plane.commander.cancel(mine.id)
+
+    replica.ambush.before("commands.write", cancel)
+    after = await replica.ask(post.state(mine.node_id, mine.id, RUNNING))
+    assert after.state is RUNNING
+    assert after.cancel_requested_at is not None
+
+
+@staged
+async def test_output_is_kept_by_offset_and_a_gap_is_sent_again(stage: Stage) -> None:
+    post, (mine,) = await asked(stage)
+    assert await post.output(mine.node_id, mine.id, 0, b"\x00\xff\n") == Kept(size=3, full=False)
+    with pytest.raises(Conflict, match="only 3 bytes"):
+        await post.output(mine.node_id, mine.id, 5, b"xx")
+    assert await post.output(mine.node_id, mine.id, 1, b"\xff\nab") == Kept(size=5, full=False)
+    assert await stage.store.commands.output(mine.id, offset=0, limit=99) == b"\x00\xff\nab"
+    with pytest.raises(InvalidRequest, match="offset"):
+        await post.output(mine.node_id, mine.id, -1, b"xx")
+
+
+@staged
+async def test_a_node_learns_that_nothing_more_is_kept(stage: Stage) -> None:
+    post, (mine,) = await asked(stage)
+    assert await post.output(mine.node_id, mine.id, 0, bytes(OUTPUT_CAP + 5)) == Kept(
+        size=OUTPUT_CAP, full=True
+    )
+
+
+@staged
+async def test_a_command_moves_what_its_node_polls_for(stage: Stage) -> None:
+    await stage.template()
+    replica = await stage.replica()
+    operation = await stage.succeeded(await replica.provision(1))
+    (member,) = operation.members
+    known = (await stage.node(member.node_id)).version
+    (made,) = await replica.ask(replica.plane.commander.execute(operation.id, Execution(argv=("make",))))
+    began = stage.now
+    desired = await stage.enrolment.poll(member.node_id, known=known, timeout=20.0)
+    assert desired.version > known
+    assert stage.now == began
+    assert made.assignment_id == desired.assignment_id
