@@ -32,6 +32,8 @@ class Situation:
     ahead: int
     now: float
     limits: Limits
+    paused: bool = False
+    """An operator holds back the claim or launch that would be next. What is under way goes on."""
 
     @property
     def held(self) -> list[Node]:
@@ -225,6 +227,12 @@ def _members(nodes: Sequence[Node]) -> tuple[Member, ...]:
 
 def waiting_for(at: Situation) -> str:
     """In words, what stands between the provision and its commit."""
+    if at.paused:
+        return f"paused by an operator: {_waiting_for(at)}"
+    return _waiting_for(at)
+
+
+def _waiting_for(at: Situation) -> str:
     if at.operation.queued_since is not None and at.operation.status is Status.QUEUED:
         return f"waiting for room under the caps, {at.ahead} ahead in the queue"
     pending = [launch for launch in at.launches if launch.pending]

@@ -16,6 +16,7 @@ from muster.domain.operation import Operation, OperationChange, Status, Verdict
 from muster.domain.progress import Progress, advanced
 from muster.domain.provisioning import (
     CANCELLED,
+    HELD,
     Acquire,
     Bury,
     Call,
@@ -91,6 +92,9 @@ class Provision:
         request = view.operation.request
         if not isinstance(request, ProvisionRequest):
             raise IllegalTransition(f"operation {view.operation.id} is not a provision")
+        held = sum(1 for node in view.nodes if node.state in HELD)
+        stands = view.operation.committed or view.operation.ended
+        wants = not stands and held < request.count and not any(each.pending for each in view.launches)
         return Situation(
             operation=view.operation,
             request=request,
@@ -101,14 +105,15 @@ class Provision:
             ahead=view.ahead,
             now=self._ports.clock.now(),
             limits=self._limits,
+            paused=wants and await self._ports.access.paused(request.template),
         )
 
     # --- acquiring --------------------------------------------------------------------------------
 
     async def _acquire(self, at: Situation, wanted: Acquire, tenure: Tenure) -> Next:
-        if await self._ports.access.paused(at.template.name):
-            await self._publish(at, tenure, keep_place=True)
-            return Next(at=min(at.now + self._settings.poll_every, at.operation.deadline_at), also=ROOM)
+        if at.paused:
+            due = await self._publish(at, tenure, keep_place=True)
+            return Next(at=min(due, at.now + self._settings.poll_every, at.operation.deadline_at), also=ROOM)
         if at.ahead:
             return await self._line_up(at, f"{at.ahead} older requests wait for room", tenure)
         kind = demand(at.request, at.template)

@@ -17,6 +17,7 @@ from muster.operations.room import Room
 from muster.operations.tenure import Next, Tenure
 from muster.operations.together import together
 from muster.ports.bundle import Ports
+from muster.ports.wakeups import ROOM
 
 
 class Refill:
@@ -66,6 +67,9 @@ class Refill:
 
     async def _launch(self, at: Situation, count: int, tenure: Tenure) -> Next:
         """As many as there is room for. A refill never makes room at the cost of others."""
+        if await self._ports.access.paused(at.template.name):
+            await self._publish(at, 1, "paused by an operator", tenure)
+            return Next(at=min(at.now + self._settings.poll_every, at.operation.deadline_at), also=ROOM)
         room = await self._room.left(at.template)
         installation = await self._store.installation()
         spec = at.template.spec
