@@ -48,18 +48,24 @@ async def provisioned(store: Store, size: int = 1) -> tuple[Operation, list[Node
     """A provision that has ended well, with its nodes running."""
     scene = Scene(store, numbers=NUMBERS)
     operation = await scene.leased()
-    running = []
+    attached = []
     for node in await scene.created(operation, size):
         up = await store.apply(nodes.booted(node, now=3.0, deadline_at=500.0))
-        running.append(await store.apply(nodes.attached(up, now=3.0, deadline_at=500.0)))
+        attached.append(await store.apply(nodes.attached(up, now=3.0, deadline_at=500.0)))
+    return await handed_over(store, operation, attached)
+
+
+async def handed_over(
+    store: Store, operation: Operation, attached: list[Node]
+) -> tuple[Operation, list[Node]]:
     members = tuple(
-        Member(node_id=node.id, assignment_id=node.assignment_id) for node in running if node.assignment_id
+        Member(node_id=node.id, assignment_id=node.assignment_id) for node in attached if node.assignment_id
     )
     present = await store.operation(operation.id)
     committed = await store.write_operation(operations.committed(present, members, STEP, now=4.0))
-    handed = [await store.apply(nodes.hand_over(node, now=LONG_AGO, deadline_at=900.0)) for node in running]
+    running = [await store.apply(nodes.hand_over(node, now=LONG_AGO, deadline_at=900.0)) for node in attached]
     end = operations.ended(committed, Status.SUCCEEDED, now=LONG_AGO, progress=None)
-    return await store.write_operation(end), handed
+    return await store.write_operation(end), running
 
 
 def asked(node: Node, name: str = "cmd-1", **fields: Any) -> Command:
@@ -286,8 +292,12 @@ class CommandContract:
         operation = await scene.leased()
         await store.record_beats([Beat(node_id=idle.id, seen_at=100.0)])
         (claimed,) = await scene.claim(operation, 1)
-        assert claimed.id == idle.id
+        bound = await store.apply(nodes.attached(claimed, now=100.0, deadline_at=500.0))
+        _, (again,) = await handed_over(store, operation, [bound])
+        assert (again.id, again.state) == (node.id, NodeState.RUNNING)
+        fresh = await start(store, commands, again, "cmd-2")
         assert list(await commands.forsaken(limit=9)) == [command]
+        assert list(await commands.unfinished(fresh.assignment_id)) == [fresh]
 
     async def test_forsaken_commands_come_oldest_first_and_bounded(
         self, store: Store, commands: CommandStore, node: Node

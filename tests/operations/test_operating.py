@@ -262,7 +262,7 @@ async def test_a_pause_holds_provisions_and_a_resume_lets_them_go(stage: Stage, 
     await replica.ask(replica.plane.operator.pause(template))
 
     operation = await replica.provision(2)
-    await stage.pass_time(60.0)
+    await stage.pass_time(62.0)  # between two looks
 
     assert not (await stage.operation(operation.id)).ended
     assert len(stage.cloud.boxes) == 1
