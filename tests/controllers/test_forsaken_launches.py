@@ -1,5 +1,7 @@
 """Open launches of operations that have ended."""
 
+from dataclasses import replace
+
 from muster.controllers.launches import ForsakenLaunches
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
@@ -112,3 +114,12 @@ async def test_a_call_made_after_its_launch_was_abandoned_makes_nothing_that_las
     assert silent.gone_at is not None
     assert await stage.nodes(NodeState.RUNNING, NodeState.IDLE, NodeState.CREATED) == []
     assert second.life.alive
+
+
+@staged
+async def test_a_launch_at_a_provider_that_is_gone_does_not_hold_up_the_others(stage: Stage) -> None:
+    launch = await forsaken(stage, made=2)
+
+    await ForsakenLaunches(replace(stage.ports, providers={})).reconcile()
+
+    assert (await stage.store.launch(launch.id)).state is LaunchState.CALLING

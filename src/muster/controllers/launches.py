@@ -5,6 +5,7 @@ terminating. Then the launch is abandoned, its room is free, and a machine that 
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,6 +16,8 @@ from muster.domain.reasons import Reason
 from muster.operations.launching import condemned
 from muster.ports.bundle import Ports
 from muster.ports.provider import Machine
+
+logger = logging.getLogger(__name__)
 
 BATCH = 100
 
@@ -37,7 +40,10 @@ class ForsakenLaunches:
         if launch.state is LaunchState.PLANNED:
             await self._abandon(launch, now, reason)
             return
-        provider = self._ports.providers[launch.provider]
+        provider = self._ports.providers.get(launch.provider)
+        if provider is None:
+            logger.warning("no such provider any more", extra={"provider": launch.provider})
+            return
         surprises = launches.may_surprise(
             launch,
             now=now,
