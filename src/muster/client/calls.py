@@ -14,16 +14,17 @@ from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 ROOT = "/api/v1"
 Read = Callable[[bytes], T]
 Params = Mapping[str, str | Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call(Generic[T]):
+class Call(Generic[T_co]):
     method: str
     path: str
-    read: Read[T]
+    read: Callable[[bytes], T_co]
     params: Params = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
     key: str | None = None

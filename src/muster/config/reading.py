@@ -33,6 +33,8 @@ class Found:
 
     value: object
     where: str
+    table: str = ""
+    """Where its outermost table begins."""
 
 
 Key = tuple[str, ...]
@@ -56,7 +58,9 @@ def read(path: Path) -> dict[Key, Found]:
                 return f"{path} line {lines[key[:length]]} ({'.'.join(key)})"
         return f"{path} ({'.'.join(key)})"
 
-    return {key: Found(value=value, where=where(key)) for key, value in _leaves((), data)}
+    return {
+        key: Found(value=value, where=where(key), table=where(key[:1])) for key, value in _leaves((), data)
+    }
 
 
 def nearest(name: str, known: Collection[str]) -> str:

@@ -74,7 +74,7 @@ def _built(found: Mapping[Key, Found]) -> Config:
 
 def _take(key: Key, found: Found, sections: dict[str, dict[str, Any]]) -> None:
     if key[0] not in SECTIONS:
-        raise _unknown(key[0], found, (*SECTIONS, TEMPLATES))
+        raise _unknown(key[0], replace(found, where=found.table or found.where), (*SECTIONS, TEMPLATES))
     if len(key) == 1:
         if found.value != {}:
             raise ConfigError(key[0], found.value, f"{key[0]} is a table: write [{key[0]}]", found.where)

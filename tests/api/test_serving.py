@@ -1,0 +1,169 @@
+"""The composition root: a real server with its own data directory, started and stopped."""
+
+import asyncio
+import json
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from muster.api.listening import CannotListen, bind, url_of
+from muster.client import AsyncClient, calls
+from muster.config import Config, find_server, load
+from muster.config.data import DirectoryInUse
+from muster.domain.errors import StoreUnavailable
+from muster.serve import Serving, run, serve
+
+
+def _config(data: Path, **flags: Any) -> Config:
+    return load(flags={"port": 0, "data_dir": str(data), **flags})
+
+
+@asynccontextmanager
+async def _served(config: Config) -> AsyncIterator[Serving]:
+    ready: asyncio.Future[Serving] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(serve(config, ready=ready.set_result))
+    both: list[asyncio.Future[Any]] = [serving, ready]
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    if serving.done():
+        await serving
+    try:
+        yield ready.result()
+    finally:
+        ready.result().stop()
+        await serving
+
+
+async def test_a_first_start_leaves_all_that_the_cli_on_this_machine_needs(tmp_path: Path) -> None:
+    async with _served(_config(tmp_path / "data")) as server:
+        found = find_server({}, tmp_path / "data")
+        assert found.url == server.url
+        async with AsyncClient(found.url, found.token) as client:
+            assert [template.name for template in await client.send(calls.templates())] == ["default"]
+            assert [token.role for token in await client.send(calls.tokens())] == ["admin"]
+        async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
+            assert (await http.get("/readyz")).status_code == 200
+        for name in ("admin.token", "server.json"):
+            assert stat.S_IMODE((tmp_path / "data" / name).stat().st_mode) == 0o600
+
+
+async def test_a_restart_keeps_the_token_and_the_port(tmp_path: Path) -> None:
+    async with _served(_config(tmp_path)) as server:
+        first, token = server.url, server.data.admin_token()
+    async with _served(_config(tmp_path)) as server:
+        assert (server.url, server.data.admin_token()) == (first, token)
+        async with AsyncClient(server.url, token) as client:
+            assert len(await client.send(calls.tokens())) == 1
+
+
+async def test_a_lost_or_revoked_admin_token_is_replaced_at_the_next_start(tmp_path: Path) -> None:
+    async with _served(_config(tmp_path)) as server:
+        old = server.data.admin_token()
+        async with AsyncClient(server.url, old) as client:
+            (token,) = await client.send(calls.tokens())
+            await client.send(calls.revoke_token(token.id))
+    async with _served(_config(tmp_path)) as server:
+        assert server.data.admin_token() != old
+        async with AsyncClient(server.url, server.data.admin_token()) as client:
+            assert len(await client.send(calls.tokens())) == 2
+
+
+async def test_a_second_server_on_the_same_data_directory_is_refused(tmp_path: Path) -> None:
+    async with _served(_config(tmp_path)) as server:
+        with pytest.raises(DirectoryInUse, match=server.url):
+            await serve(_config(tmp_path))
+
+
+async def test_templates_of_the_file_are_there_and_what_was_applied_stays(tmp_path: Path) -> None:
+    path = tmp_path / "muster.toml"
+    path.write_text("[installation]\nmax_nodes = 7\n[templates.ci]\nmax_nodes = 3\n")
+    config = load(path, flags={"port": 0, "data_dir": str(tmp_path / "data")})
+    async with _served(config) as server, AsyncClient(server.url, server.data.admin_token()) as client:
+        assert (await client.send(calls.installation())).max_nodes == 7
+        (template,) = await client.send(calls.templates())
+        assert (template.name, template.max_nodes) == ("ci", 3)
+    path.write_text("[templates.ci]\nmax_nodes = 4\n")
+    config = load(path, flags={"port": 0, "data_dir": str(tmp_path / "data")})
+    async with _served(config) as server, AsyncClient(server.url, server.data.admin_token()) as client:
+        assert (await client.send(calls.template("ci"))).max_nodes == 3
+
+
+async def test_a_database_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "muster.db").write_bytes(b"not a database at all, " * 100)
+    with pytest.raises(StoreUnavailable):
+        await serve(_config(tmp_path))
+
+
+def test_a_port_in_use_is_one_sentence_and_an_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert run(_config(tmp_path, port=port)) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error == (
+        f"error: cannot listen on 127.0.0.1:{port}: the port is in use; "
+        "stop what uses it, or choose another with --port"
+    )
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
+def test_an_address_of_another_machine_is_refused(host: str) -> None:
+    with pytest.raises(CannotListen, match="not an address of this machine"):
+        bind(host, 0)
+
+
+def test_a_socket_on_every_address_is_reached_on_loopback() -> None:
+    with bind("0.0.0.0", 0) as listener:  # noqa: S104 — that is what is tested
+        assert url_of(listener).startswith("http://127.0.0.1:")
+
+
+SERVER = "import sys; from muster.config import load; from muster.serve import run; sys.exit(run(load(\
+flags={'port': 0, 'data_dir': sys.argv[1], 'log_format': 'json'}, path=None)))"
+
+
+def _started(data: Path) -> tuple[subprocess.Popen[str], list[dict[str, Any]]]:
+    process = subprocess.Popen([sys.executable, "-c", SERVER, str(data)], stderr=subprocess.PIPE, text=True)
+    lines: list[dict[str, Any]] = []
+    assert process.stderr is not None
+    for line in process.stderr:
+        lines.append(json.loads(line))
+        if lines[-1]["message"] == "listening":
+            break
+    return process, lines
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains_and_ends_with_0_also_while_streams_are_open(tmp_path: Path, number: int) -> None:
+    process, lines = _started(tmp_path)
+    try:
+        assert {"at", "level", "message"} <= set(lines[-1])
+        found = find_server({}, tmp_path)
+        headers = {"Authorization": f"Bearer {found.token}", "Accept": "text/event-stream"}
+        with httpx.stream("GET", f"{found.url}/api/v1/events", headers=headers, trust_env=False) as stream:
+            pieces = stream.iter_text()
+            assert "hello" in next(pieces)
+            process.send_signal(number)
+            for _ in pieces:
+                pass
+        assert process.wait(15) == 0
+        assert process.stderr is not None
+        rest = process.stderr.read()
+        assert json.loads(rest.splitlines()[-1])["message"] == "stopped"
+        assert found.token is not None
+        assert found.token not in rest + json.dumps(lines)
+    finally:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()

@@ -1,0 +1,169 @@
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from muster.client import calls
+from muster.domain.access import Role
+from muster.domain.errors import InvalidRequest, NotFound
+from muster.domain.operation import Status
+from muster.domain.requests import ProvisionRequest
+from tests.api.site import Site
+
+SSE = {"Accept": "text/event-stream"}
+
+
+def _messages(text: str) -> list[dict[str, Any]]:
+    found = []
+    for block in text.split("\n\n"):
+        fields = dict(
+            line.split(": ", 1) for line in block.splitlines() if not line.startswith((":", "retry"))
+        )
+        if "data" in fields:
+            found.append({**fields, "data": json.loads(fields["data"])})
+    return found
+
+
+async def test_an_operation_is_told_from_its_beginning_to_its_end(site: Site) -> None:
+    client = site.client()
+    operation = await client.send(calls.provision(ProvisionRequest(template="ci", count=2, run="run-1")))
+    live = [progress async for progress in client.stream(calls.watch(operation.operation_id))]
+    later = [progress async for progress in client.stream(calls.watch(operation.operation_id))]
+    assert later == live
+    assert live[0].status is Status.QUEUED
+    assert live[-1].status is Status.SUCCEEDED
+    steps = [progress.step or 0 for progress in live]
+    assert steps == sorted(steps)
+    assert live[-1].elapsed_seconds >= live[0].elapsed_seconds
+
+
+async def test_an_operations_stream_goes_on_after_the_last_event_seen(site: Site) -> None:
+    operation = await site.provisioned(site.client())
+    path = f"/api/v1/operations/{operation.operation_id}/events"
+    whole = _messages((await site.http().get(path)).text)
+    for place, message in enumerate(whole):
+        answer = await site.http().get(path, headers={"Last-Event-ID": message["id"]})
+        assert _messages(answer.text) == whole[place + 1 :]
+
+
+@pytest.mark.parametrize("place", ["x", "-1", "1.5", "9" * 100])
+async def test_a_place_that_is_none_is_refused(site: Site, place: str) -> None:
+    operation = await site.provisioned(site.client())
+    path = f"/api/v1/operations/{operation.operation_id}/events"
+    answer = await site.http().get(path, headers={"Last-Event-ID": place})
+    assert (answer.status_code, answer.json()["field"]) == (422, "Last-Event-ID")
+    feed = await site.http().get("/api/v1/events", headers={**SSE, "Last-Event-ID": place})
+    assert (feed.status_code, feed.json()["field"]) == (422, "cursor")
+
+
+async def test_a_stream_of_an_unknown_operation_is_not_found(site: Site) -> None:
+    with pytest.raises(NotFound):
+        await anext(site.client().stream(calls.watch("op-none")))
+
+
+async def test_the_feed_is_read_in_pages_and_goes_on_where_it_stopped(site: Site) -> None:
+    client = site.client()
+    await site.provisioned(client, count=2)
+    whole = (await client.send(calls.events(limit=1000))).items
+    assert len(whole) > 10
+    read: list[object] = []
+    cursor: str | None = None
+    while True:
+        page = await client.send(calls.events(cursor=cursor, limit=3))
+        cursor = page.next
+        read += page.items
+        if not page.items:
+            break
+    assert read == list(whole)
+
+
+async def test_the_feed_of_one_entity_has_its_events_alone(site: Site) -> None:
+    client = site.client()
+    operation = await site.provisioned(client)
+    node_id = operation.members[0].node_id
+    events = (await client.send(calls.events(entity_id=node_id))).items
+    assert {event.entity_id for event in events} == {node_id}
+    assert [event.version for event in events] == sorted(event.version for event in events)
+
+
+async def test_the_feed_is_followed_live_and_each_event_comes_once(site: Site) -> None:
+    client = site.client(Role.VIEWER)
+    seen = []
+
+    async def follow() -> None:
+        async for event in client.stream(calls.follow_events()):
+            seen.append(event.id)
+            if event.name == "ended":
+                return
+
+    following = asyncio.create_task(follow())
+    await site.provisioned(site.client(), count=2)
+    await asyncio.wait_for(following, 20)
+    assert len(seen) == len(set(seen))
+    stored = (await site.client().send(calls.events(limit=1000))).items
+    assert seen == [event.id for event in stored][: len(seen)]
+
+
+async def test_the_feed_goes_on_after_a_cursor(site: Site) -> None:
+    client = site.client()
+    await site.provisioned(client)
+    page = await client.send(calls.events(limit=5))
+    stream = client.stream(calls.follow_events(last=page.next))
+    rest = (await client.send(calls.events(cursor=page.next, limit=1))).items
+    assert (await anext(stream)).id == rest[0].id
+    await stream.aclose()  # type: ignore[attr-defined]
+
+
+async def test_streams_end_when_the_server_stops(site: Site) -> None:
+    site.lazy = True
+    client = site.client()
+    asked = ProvisionRequest(template="ci", count=1, run="run-1")
+    operation = await client.send(calls.provision(asked))
+    http = site.http()
+    paths = ("/api/v1/events", f"/api/v1/operations/{operation.operation_id}/events")
+    pending = [asyncio.create_task(http.get(path, headers=SSE)) for path in paths]
+
+    async def open_now() -> bool:
+        listening = site.ports.wakeups._listeners  # type: ignore[attr-defined]
+        return len(listening.get("closing", {})) == len(pending)
+
+    await site.until(open_now)
+    site.api.close()
+    for answer in await asyncio.wait_for(asyncio.gather(*pending), 5):
+        assert answer.status_code == 200
+
+
+async def test_lists_are_read_in_pages_without_gaps_or_repeats(site: Site) -> None:
+    client = site.client()
+    asked = [ProvisionRequest(template="ci", count=1, run=f"run-{number}") for number in range(7)]
+    made = [await client.send(calls.provision(request)) for request in asked]
+    read, cursor = [], None
+    while True:
+        page = await client.send(calls.operations(cursor=cursor, limit=2))
+        read += [operation.operation_id for operation in page.items]
+        cursor = page.next
+        if cursor is None:
+            break
+    assert read == [operation.operation_id for operation in reversed(made)]
+    one = await client.send(calls.operations(run="run-3"))
+    assert [operation.run for operation in one.items] == ["run-3"]
+    assert (await client.send(calls.operations(kind="release"))).items == ()
+    for operation in made:
+        await site.ended(client, operation)
+    assert (await client.send(calls.operations(status=["queued", "running"]))).items == ()
+    nodes, cursor = [], None
+    while True:
+        part = await client.send(calls.nodes(cursor=cursor, limit=3))
+        nodes += [node.id for node in part.items]
+        cursor = part.next
+        if cursor is None:
+            break
+    assert len(nodes) == len(set(nodes)) == 7
+
+
+async def test_a_cursor_of_another_list_is_refused(site: Site) -> None:
+    client = site.client()
+    page = await client.send(calls.events(limit=1))
+    with pytest.raises(InvalidRequest, match="cursor"):
+        await client.send(calls.operations(cursor=page.next))

@@ -1,0 +1,171 @@
+from pathlib import Path
+
+import pytest
+
+from muster.config import Config, ConfigError, load
+from muster.config.schema import LogFormat
+from muster.domain.deadlines import Limits
+from muster.domain.template import Reuse, Runtime, UsageClass
+
+FULL = '''
+# a comment
+[installation]
+max_nodes = 50
+
+[server]
+host = "0.0.0.0"
+port = 9000
+public_url = "https://muster.example.com/"
+data_dir = "/srv/muster"
+log_format = "json"
+
+[limits]
+boot = 300
+stale_after = 30.5
+
+[process]
+capacity = 8
+isolation = "none"
+
+[templates.ci]
+provider = "process"
+resource_class = "small"
+usage = ["spot", "on-demand"]
+boot_script = """
+[not a table]
+key = "not a key"
+"""
+min_idle = 2
+
+[templates."gpu-large"]
+reuse = "never"
+instance_types = ["g5.*"]
+'''
+
+
+def _written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "muster.toml"
+    path.write_text(text)
+    return path
+
+
+def _refused(tmp_path: Path, text: str) -> ConfigError:
+    with pytest.raises(ConfigError) as refused:
+        load(_written(tmp_path, text))
+    assert str(refused.value).startswith("cannot use ")
+    return refused.value
+
+
+def test_without_anything_the_defaults_hold() -> None:
+    config = load()
+    assert config == Config()
+    assert (config.server.host, config.server.port) == ("127.0.0.1", 8420)
+    assert config.server.loopback
+    assert config.limits == Limits()
+
+
+def test_a_file_is_read_whole(tmp_path: Path) -> None:
+    config = load(_written(tmp_path, FULL))
+    assert config.max_nodes == 50
+    assert config.server.public_url == "https://muster.example.com"
+    assert config.server.data_dir == Path("/srv/muster")
+    assert config.server.log_format is LogFormat.JSON
+    assert not config.server.loopback
+    assert (config.limits.boot, config.limits.stale_after) == (300.0, 30.5)
+    assert (config.process.capacity, config.process.isolation) == (8, "none")
+    ci, gpu = config.templates
+    assert ci.usage == (UsageClass.SPOT, UsageClass.ON_DEMAND)
+    assert "not a key" in ci.boot_script
+    assert (gpu.name, gpu.provider, gpu.reuse, gpu.runtime) == (
+        "gpu-large",
+        "process",
+        Reuse.NEVER,
+        Runtime.EXEC,
+    )
+
+
+def test_the_environment_goes_over_the_file_and_flags_over_that(tmp_path: Path) -> None:
+    path = _written(tmp_path, FULL)
+    environment = {"MUSTER_PORT": "9001", "MUSTER_HOST": "127.0.0.1", "MUSTER_RUN": "not ours"}
+    config = load(path, environment=environment, flags={"port": 0, "host": None})
+    assert (config.server.port, config.server.host) == (0, "127.0.0.1")
+    assert load(path, environment=environment).server.port == 9001
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("[server]\nprot = 1", 2, "there is no prot; did you mean port?"),
+        ("\n\n[sevrer]\nport = 1", 3, "there is no sevrer; did you mean server?"),
+        ("[templates.ci]\nmax_node = 3", 2, "did you mean max_nodes?"),
+        ("[templates.ci]\n\n# x\ncolour = 3", 4, "there is no colour; known are"),
+        ("[limits]\nboots = 3", 2, "did you mean boot?"),
+        ("port = 1", 1, "there is no port"),
+        ("[process]\ncapacity = 0", 2, "capacity must be a whole number from 1"),
+        ('[process]\ncapacity = "many"', 2, "capacity must be a whole number"),
+        ('[process]\nisolation = "some"', 2, "isolation must be one of auto, sandbox, none"),
+        ("[server]\nport = 70000", 2, "port must be a whole number from 0 to 65535"),
+        ("[server]\nport = true", 2, "port must be"),
+        ('[server]\npublic_url = "muster"', 2, "public_url must be a URL"),
+        ('[server]\npublic_url = "http://x:99999"', 2, "public_url must be a URL"),
+        ("[installation]\nmax_nodes = -1", 2, "max_nodes must be"),
+        ("[limits]\nboot = 0", 2, "boot must be a number of seconds above 0"),
+        ("[limits]\nstale_after = 10", 2, "stale_after must be at least 16"),
+        ("[limits]\nboot = nan", 2, "boot must be"),
+        ('[templates.ci]\nresource_class = "huge"', 2, "resource_class must be one of small"),
+        ("[templates.ci]\nmin_idle = 30", 2, "min_idle must not exceed max_nodes"),
+        ('[templates.ci]\nusage = "sometimes"', 2, "usage must be one of"),
+        ("[templates.ci]\nusage = []", 2, "usage must name at least one"),
+        ('[templates.ci]\ninstance_types = ["c[5]"]', 2, "instance_types must be"),
+        ('[templates.ci]\nruntime = "java"', 2, "runtime must be one of exec"),
+        ("[templates.ci.deep]\nx = 1", 2, "there is no deep.x"),
+        ("[server.deep]\nx = 1", 2, "there is no deep.x"),
+        ("templates.ci.max_node = 3", 1, "did you mean max_nodes?"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_its_line(
+    tmp_path: Path, text: str, line: int, says: str
+) -> None:
+    message = str(_refused(tmp_path, text))
+    assert f"line {line} " in message
+    assert says in message
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[server", "it is not TOML"),
+        ("[server]\nport = 1\nport = 2", "it is not TOML"),
+        ("server = 3", "server is a table"),
+        ("templates = 3", "a template is a table"),
+        ("[templates]\nci = 3", "a template is a table"),
+        ('[templates."Not A Name"]\nmax_nodes = 3', "name must be"),
+    ],
+)
+def test_a_file_of_the_wrong_shape_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    assert says in str(_refused(tmp_path, text))
+
+
+def test_an_empty_template_takes_the_defaults(tmp_path: Path) -> None:
+    (template,) = load(_written(tmp_path, "[templates.ci]\n")).templates
+    assert (template.name, template.max_nodes) == ("ci", 20)
+
+
+def test_a_missing_file_and_one_that_is_not_text_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        load(tmp_path / "none.toml")
+    path = tmp_path / "binary.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="not TOML"):
+        load(path)
+
+
+@pytest.mark.parametrize("value", ["many", "-1", "70000", "1.5"])
+def test_the_environment_is_checked_and_named(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"the environment \(MUSTER_PORT\): port must be"):
+        load(environment={"MUSTER_PORT": value})
+
+
+def test_flags_are_checked_and_named() -> None:
+    with pytest.raises(ConfigError, match="--public-url: public_url must be a URL"):
+        load(flags={"public_url": "nonsense"})
