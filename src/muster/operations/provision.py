@@ -4,6 +4,8 @@ Carries out what `domain.provisioning.decide` says, one action at a time; each a
 (or a bundle of independent ones), so a crash between any two is just another state to decide from.
 """
 
+from dataclasses import replace
+
 from muster.domain import deadlines, showing
 from muster.domain import launch as launches
 from muster.domain import node as nodes
@@ -59,7 +61,14 @@ class Provision:
             raise LeaseLost(f"operation {tenure.operation_id} was taken over")
         if view.operation.ended:
             return None
-        at = await self.situation(view)
+        then: Situation | Next | None = await self.situation(view)
+        while isinstance(then, Situation):
+            then = await self._act(then, tenure)
+        return then
+
+    async def _act(self, at: Situation, tenure: Tenure) -> Situation | Next | None:
+        """Do the next thing. Gives the situation after it where that is known without another look; every
+        write in it is guarded all the same."""
         match decide(at):
             case Queue(until=until):
                 return await self._queue(at, until, tenure)
@@ -74,9 +83,10 @@ class Provision:
                 await self._bury(dead, at, tenure)
             case Commit(members=members):
                 progress = showing.at_step(showing.PROVISION_STEPS, 4, parts=showing.chips(at.held))
-                await self._write(operations.committed(at.operation, members, progress, now=at.now), tenure)
+                change = operations.committed(at.operation, members, progress, now=at.now)
+                return replace(at, operation=await self._write(change, tenure))
             case HandOver(nodes=ready):
-                await self._hand_over(ready, at, tenure)
+                return replace(at, nodes=await self._hand_over(ready, at, tenure))
             case GiveUp(verdict=verdict):
                 await self._write(operations.failing(at.operation, verdict, now=at.now), tenure)
             case RollBack() as undo:
@@ -110,7 +120,7 @@ class Provision:
 
     # --- acquiring --------------------------------------------------------------------------------
 
-    async def _acquire(self, at: Situation, wanted: Acquire, tenure: Tenure) -> Next:
+    async def _acquire(self, at: Situation, wanted: Acquire, tenure: Tenure) -> Situation | Next:
         if at.paused:
             due = await self._publish(at, tenure, keep_place=True)
             return Next(at=min(due, at.now + self._settings.poll_every, at.operation.deadline_at), also=ROOM)
@@ -127,7 +137,7 @@ class Provision:
         )
         missing = wanted.count - len(claimed)
         if not missing:
-            return Next(at=at.now)
+            return replace(at, nodes=(*at.nodes, *claimed))
         installation = await self._store.installation()
         launch = planned(
             at.operation.id,
@@ -204,11 +214,13 @@ class Provision:
 
     # --- after the commit -------------------------------------------------------------------------
 
-    async def _hand_over(self, ready: tuple[Node, ...], at: Situation, tenure: Tenure) -> None:
+    async def _hand_over(self, ready: tuple[Node, ...], at: Situation, tenure: Tenure) -> tuple[Node, ...]:
         committed_at = at.operation.committed_at or at.now
         until = committed_at + (at.request.max_runtime or at.template.spec.max_runtime)
         changes = [nodes.hand_over(node, now=at.now, deadline_at=until) for node in ready]
-        await together(self._store.apply(change, fence=tenure.fence) for change in changes)
+        running = await together(self._store.apply(change, fence=tenure.fence) for change in changes)
+        after = {node.id: node for node in running}
+        return tuple(after.get(node.id, node) for node in at.nodes)
 
     async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:
         operation = at.operation
