@@ -24,6 +24,7 @@ from muster.domain.template import Reuse, TemplateSpec, UsageClass
 from muster.stores.sql import claims, guards, open_sqlite, sqlite
 from muster.stores.sql import events as event_log
 from muster.stores.sql.engines import BATCH_MOST
+from muster.stores.sql.tx import Value
 
 NODES = 10_000
 CLAIMERS = 64
@@ -147,7 +148,7 @@ def _floor(path: Path) -> float:
 def _bare_claim(
     cursor: sqlite3.Cursor,
     claim: str,
-    base: dict[str, str | int | float | None],
+    base: dict[str, Value],
     event: dict[str, str | int | float],
     place: int,
 ) -> int:
