@@ -166,11 +166,16 @@ class _Parts:
                 try:
                     await server.listening()
                     self._data.announce(url)
-                    logger.info("listening", extra={"url": url, "data_dir": str(self._data.path)})
+                    self._say_where(url)
                     ready(Serving(url=url, data=self._data, stop=server.stop))
                     await serving
                 finally:
                     await self._stop_driving(plane)
+
+    def _say_where(self, url: str) -> None:
+        if not self._config.server.loopback:
+            logger.warning("listening beyond this machine without TLS: put a proxy that speaks it in front")
+        logger.info("listening", extra={"url": url, "data_dir": str(self._data.path)})
 
     async def _stop_driving(self, plane: ControlPlane) -> None:
         if self._driven is None:

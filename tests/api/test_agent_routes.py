@@ -5,7 +5,9 @@ import httpx
 import pytest
 
 from muster.client import calls
+from muster.controllers.reaper import Reaper
 from muster.domain.requests import ProvisionRequest
+from muster.domain.settings import Settings
 from muster.providers.simulated.identity import proof_of
 from tests.api.site import Site
 
@@ -91,7 +93,10 @@ async def test_a_node_whose_time_is_over_hears_it_with_its_next_beat(site: Site)
     await client.send(calls.terminate(admitted["node_id"]))
     assert (await node.get("/api/v1/agent/desired")).json()["directive"] == "stop"
 
+    reaper = Reaper(site.ports, Settings())
+
     async def gone() -> bool:
+        await reaper.reconcile()
         return not (await client.send(calls.nodes())).items
 
     await site.until(gone)

@@ -10,13 +10,13 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 import pytest
 
 from muster.api.listening import CannotListen, bind, url_of
-from muster.client import AsyncClient, calls
+from muster.client import AsyncClient, SyncClient, calls
 from muster.config import Config, find_server, load
 from muster.config.data import DirectoryInUse
 from muster.domain.errors import StoreUnavailable
@@ -62,6 +62,36 @@ async def test_a_restart_keeps_the_token_and_the_port(tmp_path: Path) -> None:
         assert (server.url, server.data.admin_token()) == (first, token)
         async with AsyncClient(server.url, token) as client:
             assert len(await client.send(calls.tokens())) == 1
+
+
+async def test_a_stream_goes_on_across_a_restart_and_each_event_comes_once(tmp_path: Path) -> None:
+    seen: list[str] = []
+    changed = asyncio.Event()
+
+    async def follow(client: AsyncClient) -> None:
+        async for event in client.stream(calls.follow_events()):
+            seen.append(event.id)
+            changed.set()
+
+    async def until(count: int) -> None:
+        async with asyncio.timeout(20):
+            while len(seen) < count:
+                changed.clear()
+                await changed.wait()
+
+    async with _served(_config(tmp_path)) as server:
+        client = AsyncClient(server.url, server.data.admin_token())
+        before = len((await client.send(calls.events())).items)
+        following = asyncio.create_task(follow(client))
+        await until(before)
+    async with _served(_config(tmp_path)):
+        await client.send(calls.limit(17))
+        await until(before + 1)
+        whole = (await client.send(calls.events(limit=1000))).items
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await client.close()
+    assert seen == [event.id for event in whole]
 
 
 async def test_a_lost_or_revoked_admin_token_is_replaced_at_the_next_start(tmp_path: Path) -> None:
@@ -167,3 +197,38 @@ def test_a_signal_drains_and_ends_with_0_also_while_streams_are_open(tmp_path: P
         process.wait()
         if process.stderr is not None:
             process.stderr.close()
+
+
+def test_a_hangup_applies_the_files_templates_and_a_broken_file_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "muster.toml"
+    path.write_text("[templates.ci]\nmax_nodes = 3\n")
+    program = SERVER.replace("path=None", f"path=__import__('pathlib').Path({str(path)!r})")
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "data")], stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    try:
+        _until(process.stderr, "listening")
+        path.write_text("[templates.ci]\nmax_nodes = 4\n[installation]\nmax_nodes = 9\n")
+        process.send_signal(signal.SIGHUP)
+        applied = _until(process.stderr, "applied")
+        assert (applied["template"], applied["revision"]) == ("ci", 2)
+        path.write_text("[templates.ci]\nmax_node = 5\n")
+        process.send_signal(signal.SIGHUP)
+        assert "did you mean max_nodes?" in _until(process.stderr, "cannot reload")["message"]
+        found = find_server({}, tmp_path / "data")
+        with SyncClient(found.url, found.token) as client:
+            assert client.send(calls.template("ci")).max_nodes == 4
+            assert client.send(calls.installation()).max_nodes == 9
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def _until(lines: IO[str], start: str) -> dict[str, Any]:
+    for line in lines:
+        said: dict[str, Any] = json.loads(line)
+        if said["message"].startswith(start):
+            return said
+    raise AssertionError(f"it never said {start!r}")

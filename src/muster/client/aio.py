@@ -81,19 +81,19 @@ class AsyncClient:
                     yield item
             except (CannotReach, StoreUnavailable):
                 attempt += 1
-                if attempt >= self._target.tries:
+                if attempt >= self._patience(begun=reading.begun):
                     raise
             if not reading.over:
                 await self._sleep(pause(attempt))
 
     async def _connected(self, reading: Reading[T]) -> AsyncIterator[T]:
-        reading.connected()
         asked = reading.stream
         try:
             async with self._http.stream(
                 "GET", asked.path, params=dict(asked.params), headers=reading.headers, timeout=STREAMING
             ) as response:
                 await self._check(response)
+                reading.connected()
                 async for line in response.aiter_lines():
                     for item in reading.line(line):
                         yield item
@@ -104,12 +104,12 @@ class AsyncClient:
 
     async def follow(self, command_id: str, *, offset: int = 0) -> AsyncIterator[bytes]:
         """A command's output from an offset to its end, across breaks, each byte once."""
-        attempt = 0
+        attempt, begun = 0, False
         while True:
             try:
                 async for piece in self._output(command_id, offset):
                     offset += len(piece)
-                    attempt = 0
+                    attempt, begun = 0, True
                     yield piece
                 # An end may also be the server's: only a command that has ended, with nothing left, is done.
                 if (await self.send(calls.command(command_id))).ended:
@@ -118,20 +118,23 @@ class AsyncClient:
                     continue
             except (CannotReach, StoreUnavailable):
                 attempt += 1
-                if attempt >= self._target.tries:
+                if attempt >= self._patience(begun=begun):
                     raise
             await self._sleep(pause(attempt))
+
+    def _patience(self, *, begun: bool) -> int:
+        return self._target.tries_again if begun else self._target.tries
 
     async def _output(self, command_id: str, offset: int) -> AsyncIterator[bytes]:
         params = {"offset": str(offset), "follow": "true"}
         path = calls.output_path(command_id)
         try:
-            async with self._http.stream(
-                "GET", path, params=params, timeout=httpx.Timeout(None, connect=5.0)
-            ) as response:
+            async with self._http.stream("GET", path, params=params, timeout=STREAMING) as response:
                 await self._check(response)
                 async for piece in response.aiter_raw():
                     yield piece
+        except httpx.ReadTimeout:
+            return  # silence proves nothing: look whether it has ended, and go on
         except httpx.TransportError as error:
             raise unreachable(self._target, error) from error
 

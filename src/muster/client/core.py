@@ -22,6 +22,8 @@ class Target:
     token: str | None = field(default=None, repr=False)
     tries: int = 4
     """How often a repeatable call is made before giving up."""
+    tries_again: int = 60
+    """How often a stream that had begun is looked for: about five minutes, as long as a restart may take."""
 
     def options(self) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}

@@ -84,19 +84,19 @@ class SyncClient:
                     yield item
             except (CannotReach, StoreUnavailable):
                 attempt += 1
-                if attempt >= self._target.tries:
+                if attempt >= self._patience(begun=reading.begun):
                     raise
             if not reading.over:
                 self._sleep(pause(attempt))
 
     def _connected(self, reading: Reading[T]) -> Iterator[T]:
-        reading.connected()
         asked = reading.stream
         try:
             with self._http.stream(
                 "GET", asked.path, params=dict(asked.params), headers=reading.headers, timeout=STREAMING
             ) as response:
                 self._check(response)
+                reading.connected()
                 for line in response.iter_lines():
                     yield from reading.line(line)
                     if reading.over:
@@ -106,12 +106,12 @@ class SyncClient:
 
     def follow(self, command_id: str, *, offset: int = 0) -> Iterator[bytes]:
         """A command's output from an offset to its end, across breaks, each byte once."""
-        attempt = 0
+        attempt, begun = 0, False
         while True:
             try:
                 for piece in self._output(command_id, offset):
                     offset += len(piece)
-                    attempt = 0
+                    attempt, begun = 0, True
                     yield piece
                 # An end may also be the server's: only a command that has ended, with nothing left, is done.
                 if self.send(calls.command(command_id)).ended:
@@ -120,19 +120,22 @@ class SyncClient:
                     continue
             except (CannotReach, StoreUnavailable):
                 attempt += 1
-                if attempt >= self._target.tries:
+                if attempt >= self._patience(begun=begun):
                     raise
             self._sleep(pause(attempt))
+
+    def _patience(self, *, begun: bool) -> int:
+        return self._target.tries_again if begun else self._target.tries
 
     def _output(self, command_id: str, offset: int) -> Iterator[bytes]:
         params = {"offset": str(offset), "follow": "true"}
         path = calls.output_path(command_id)
         try:
-            with self._http.stream(
-                "GET", path, params=params, timeout=httpx.Timeout(None, connect=5.0)
-            ) as response:
+            with self._http.stream("GET", path, params=params, timeout=STREAMING) as response:
                 self._check(response)
                 yield from response.iter_raw()
+        except httpx.ReadTimeout:
+            return  # silence proves nothing: look whether it has ended, and go on
         except httpx.TransportError as error:
             raise unreachable(self._target, error) from error
 
