@@ -244,6 +244,13 @@ def test_news_is_followed_by_the_next_poll_at_once() -> None:
     assert drive.open["poll"].body["known"] == 7
 
 
+def test_news_that_a_report_brought_first_does_not_delay_the_next_poll() -> None:
+    drive = joined()
+    drive.answer("report", 200, want(7, "stay"))
+    drive.answer("poll", 200, want(7, "stay"))
+    assert drive.open["poll"].body["known"] == 7
+
+
 def test_an_answer_with_a_lower_version_is_ignored_but_renews_the_dead_man() -> None:
     drive = joined()
     drive.answer("report", 200, want(5, "stay"))

@@ -434,9 +434,9 @@ class Turn:
         return line.due - self.now
 
     def got_desired(self, e: Answered, line: Line) -> float:
-        known = self.s.desired.version
-        self.hear(read_desired(e.body))
-        return 0.0 if self.s.desired.version > known else line.due - self.now
+        desired = read_desired(e.body)
+        self.hear(desired)
+        return 0.0 if desired.version > line.said["known"] else line.due - self.now  # no busy poll
 
     def got_report(self, e: Answered, line: Line) -> float:
         desired, said = read_desired(e.body), line.said

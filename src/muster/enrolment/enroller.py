@@ -106,7 +106,9 @@ class Enrolment:
             await self._store.admit(change, node.id, key_hash=key_hash, token_hash=hashed(token))
         except Conflict as error:
             raise NotYet(f"node {node.id} is changing; join again", JOIN_RETRY) from error
+        # At once, not with the next flush: a node that boots in no time can then be claimed in no time.
         self.heartbeats.beat(node.id)
+        await self.heartbeats.flush()
         return Admission(node_id=node.id, token=token, desired=await self.desired(node.id))
 
     async def identify(self, token: str) -> NodeId:
