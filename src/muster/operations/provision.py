@@ -10,12 +10,12 @@ from muster.domain import deadlines, showing
 from muster.domain import launch as launches
 from muster.domain import node as nodes
 from muster.domain import operation as operations
-from muster.domain.errors import CapReached, IllegalTransition, LeaseLost
+from muster.domain.errors import CapReached, IllegalTransition
 from muster.domain.ids import AssignmentId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Operation, OperationChange, Status, Verdict
-from muster.domain.progress import Progress, advanced
+from muster.domain.progress import Progress
 from muster.domain.provisioning import (
     CANCELLED,
     HELD,
@@ -38,8 +38,9 @@ from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
 from muster.operations.launching import Berth, Launcher, planned
+from muster.operations.publishing import Publisher
 from muster.operations.room import Room
-from muster.operations.tenure import Next, Tenure
+from muster.operations.tenure import Next, Tenure, goes_on
 from muster.operations.together import together
 from muster.ports.bundle import Ports
 from muster.ports.store import OperationView
@@ -51,15 +52,14 @@ class Provision:
         self._ports = ports
         self._store = ports.store
         self._settings = settings
+        self._publisher = Publisher(ports.store, settings)
         self._limits = settings.limits
         self._launcher = launcher
         self._room = Room(ports, settings)
 
     async def advance(self, tenure: Tenure) -> Next | None:
         view = await self._store.view(tenure.operation_id)
-        if view.operation.epoch != tenure.fence.epoch:
-            raise LeaseLost(f"operation {tenure.operation_id} was taken over")
-        if view.operation.ended:
+        if not goes_on(view.operation, tenure):
             return None
         then: Situation | Next | None = await self.situation(view)
         while isinstance(then, Situation):
@@ -182,9 +182,8 @@ class Provision:
         progress = showing.at_step(showing.PROVISION_STEPS, 1, message=message)
         # Letting go moved the operation's version: read it again rather than guess.
         fresh = await self._store.operation(at.operation.id)
-        if fresh.epoch != tenure.fence.epoch:
-            raise LeaseLost(f"operation {at.operation.id} was taken over")
-        await self._write(operations.queued(fresh, progress, now=at.now), tenure)
+        if goes_on(fresh, tenure):
+            await self._write(operations.queued(fresh, progress, now=at.now), tenure)
         return Next(at=at.now + self._settings.poll_every, also=ROOM)
 
     async def _queue(self, at: Situation, until: float, tenure: Tenure) -> Next:
@@ -266,20 +265,14 @@ class Provision:
     async def _publish(
         self, at: Situation, tenure: Tenure, *, keep_place: bool = False, at_once: bool = False
     ) -> float:
-        """Show where it stands, if that changed and the last publish isn't too recent. Returns when to
-        publish at the latest."""
-        operation = at.operation
-        progress = showing.of_provision(at)
-        leaving_queue = operation.queued_since is not None and not keep_place
-        if _same(progress, operation.progress) and operation.status is Status.RUNNING and not leaving_queue:
-            return operation.deadline_at
-        due = tenure.published_at + self._settings.publish_every
-        if at.now < due and not leaving_queue and not at_once:
-            return due
-        tenure.published_at = at.now
-        change = operations.progressed(operation, progress, now=at.now, keep_place=keep_place)
-        await self._write(change, tenure)
-        return operation.deadline_at
+        return await self._publisher.publish(
+            at.operation,
+            showing.of_provision(at),
+            tenure,
+            now=at.now,
+            keep_place=keep_place,
+            at_once=at_once,
+        )
 
     async def _publish_queued(self, at: Situation, tenure: Tenure) -> None:
         message = waiting_for(at)
@@ -291,12 +284,3 @@ class Provision:
 
     async def _write(self, change: OperationChange, tenure: Tenure) -> Operation:
         return await self._store.write_operation(change, fence=tenure.fence)
-
-
-def _same(wanted: Progress, shown: Progress | None) -> bool:
-    """Whether a publish would show nothing new. What goes back (a replacement is created while others boot)
-    isn't shown; publishing it all the same would wake us by our own write, again and again."""
-    if shown is None:
-        return False
-    new = advanced(shown, wanted)
-    return (new.step, new.message, new.parts) == (shown.step, shown.message, shown.parts)

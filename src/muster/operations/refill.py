@@ -4,17 +4,18 @@ from muster.domain import deadlines, showing
 from muster.domain import launch as launches
 from muster.domain import node as nodes
 from muster.domain import operation as operations
-from muster.domain.errors import CapReached, IllegalTransition, LeaseLost
+from muster.domain.errors import CapReached, IllegalTransition
 from muster.domain.node import Binding, Node
-from muster.domain.operation import Operation, Status, Verdict
+from muster.domain.operation import Status, Verdict
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.domain.refilling import Call, Discard, Finish, Launching, PoolIn, Situation, Wait, decide
 from muster.domain.requests import RefillRequest
 from muster.domain.settings import Settings
 from muster.operations.launching import Berth, Launcher, planned
+from muster.operations.publishing import Publisher
 from muster.operations.room import Room
-from muster.operations.tenure import Next, Tenure
+from muster.operations.tenure import Next, Tenure, goes_on
 from muster.operations.together import together
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import ROOM
@@ -25,15 +26,14 @@ class Refill:
         self._ports = ports
         self._store = ports.store
         self._settings = settings
+        self._publisher = Publisher(ports.store, settings)
         self._launcher = launcher
         self._room = Room(ports, settings)
 
     async def advance(self, tenure: Tenure) -> Next | None:
         view = await self._store.view(tenure.operation_id)
         operation = view.operation
-        if operation.epoch != tenure.fence.epoch:
-            raise LeaseLost(f"operation {tenure.operation_id} was taken over")
-        if operation.ended:
+        if not goes_on(operation, tenure):
             return None
         request = operation.request
         if not isinstance(request, RefillRequest):
@@ -126,12 +126,5 @@ class Refill:
         await self._store.write_operation(change, fence=tenure.fence)
 
     async def _publish(self, at: Situation, step: int, message: str, tenure: Tenure) -> None:
-        operation: Operation = at.operation
-        shown = operation.progress
-        unchanged = shown is not None and (shown.step, shown.message) == (step, message)
-        if unchanged or at.now < tenure.published_at + self._settings.publish_every:
-            return
-        tenure.published_at = at.now
         progress = showing.at_step(showing.REFILL_STEPS, step, message=message, parts=showing.chips(at.nodes))
-        change = operations.progressed(operation, progress, now=at.now)
-        await self._store.write_operation(change, fence=tenure.fence)
+        await self._publisher.publish(at.operation, progress, tenure, now=at.now)

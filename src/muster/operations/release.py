@@ -15,7 +15,8 @@ from muster.domain.releasing import CancelTarget, Finish, Release, Situation, Wa
 from muster.domain.requests import ReleaseRequest
 from muster.domain.settings import Settings
 from muster.operations.cancelling import request_cancel
-from muster.operations.tenure import Next, Tenure
+from muster.operations.publishing import Publisher
+from muster.operations.tenure import Next, Tenure, goes_on
 from muster.operations.together import together
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import operation_topic
@@ -26,12 +27,11 @@ class Releasing:
         self._ports = ports
         self._store = ports.store
         self._settings = settings
+        self._publisher = Publisher(ports.store, settings)
 
     async def advance(self, tenure: Tenure) -> Next | None:
         operation = await self._store.operation(tenure.operation_id)
-        if operation.epoch != tenure.fence.epoch:
-            raise LeaseLost(f"operation {tenure.operation_id} was taken over")
-        if operation.ended:
+        if not goes_on(operation, tenure):
             return None
         request = operation.request
         if not isinstance(request, ReleaseRequest):
@@ -95,10 +95,4 @@ class Releasing:
             message=f"waiting {waiting}",
             parts=showing.chips(at.meant),
         )
-        shown = at.operation.progress
-        unchanged = shown is not None and (shown.step, shown.message) == (progress.step, progress.message)
-        if unchanged or at.now < tenure.published_at + self._settings.publish_every:
-            return
-        tenure.published_at = at.now
-        change = operations.progressed(at.operation, progress, now=at.now)
-        await self._store.write_operation(change, fence=tenure.fence)
+        await self._publisher.publish(at.operation, progress, tenure, now=at.now)

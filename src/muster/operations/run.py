@@ -2,7 +2,7 @@
 
 from muster.domain import operation as operations
 from muster.domain import running, showing
-from muster.domain.errors import Gone, IllegalTransition, InvalidRequest, LeaseLost, NotCancellable, NotFound
+from muster.domain.errors import Gone, IllegalTransition, InvalidRequest, NotCancellable, NotFound
 from muster.domain.ids import CommandId
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Member, Operation, Status, Verdict
@@ -24,7 +24,8 @@ from muster.operations.cancelling import request_cancel
 from muster.operations.commanding import Commander
 from muster.operations.desk import FrontDesk
 from muster.operations.operating import BY_OPERATOR
-from muster.operations.tenure import Next, Tenure
+from muster.operations.publishing import Publisher
+from muster.operations.tenure import Next, Tenure, goes_on
 from muster.operations.together import together
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import operation_topic
@@ -35,15 +36,14 @@ class Running:
         self._ports = ports
         self._store = ports.store
         self._settings = settings
+        self._publisher = Publisher(ports.store, settings)
         self._commander = commander
         self.desk: FrontDesk | None = None
         """Where its provision and release are submitted; set when the desk is built, which knows us too."""
 
     async def advance(self, tenure: Tenure) -> Next | None:
         operation = await self._store.operation(tenure.operation_id)
-        if operation.epoch != tenure.fence.epoch:
-            raise LeaseLost(f"operation {tenure.operation_id} was taken over")
-        if operation.ended:
+        if not goes_on(operation, tenure):
             return None
         request = operation.request
         if not isinstance(request, RunRequest):
@@ -65,7 +65,7 @@ class Running:
                 await self._finish(end, at, tenure)
                 return None
             case Wait():
-                await self._publish(at, tenure)
+                await self._publisher.publish(at.operation, _progress(at), tenure, now=at.now)
                 return self._later(at)
         return Next(at=at.now)
 
@@ -158,20 +158,6 @@ class Running:
             verdict=end.verdict,
             result=end.result,
         )
-        await self._store.write_operation(change, fence=tenure.fence)
-
-    async def _publish(self, at: Situation, tenure: Tenure) -> None:
-        progress = _progress(at)
-        shown = at.operation.progress
-        unchanged = shown is not None and (shown.step, shown.message, shown.parts) == (
-            progress.step,
-            progress.message,
-            progress.parts,
-        )
-        if unchanged or at.now < tenure.published_at + self._settings.publish_every:
-            return
-        tenure.published_at = at.now
-        change = operations.progressed(at.operation, progress, now=at.now)
         await self._store.write_operation(change, fence=tenure.fence)
 
     def _later(self, at: Situation) -> Next:

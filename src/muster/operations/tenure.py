@@ -6,8 +6,9 @@ Owns nothing that must survive: whoever takes over starts a new tenure and deriv
 from dataclasses import dataclass
 from typing import Protocol
 
+from muster.domain.errors import LeaseLost
 from muster.domain.ids import LaunchId, OperationId
-from muster.domain.operation import Fence
+from muster.domain.operation import Fence, Operation
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,6 +34,13 @@ class Next:
     at: float
     also: str | None = None
     """Another topic that may wake it, beside its own."""
+
+
+def goes_on(operation: Operation, tenure: Tenure) -> bool:
+    """Whether there is anything left to do for us. Raises LeaseLost if somebody else does it now."""
+    if operation.epoch != tenure.fence.epoch:
+        raise LeaseLost(f"operation {operation.id} was taken over")
+    return not operation.ended
 
 
 class Workflow(Protocol):

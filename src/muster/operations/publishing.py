@@ -1,0 +1,50 @@
+"""Showing where an operation stands: only what changed, and not too often.
+
+A publish is best effort for the work it describes, but it is a guarded write like any other: a Conflict means
+that the world moved, and is never swallowed.
+"""
+
+from muster.domain import operation as operations
+from muster.domain.operation import Operation, Status
+from muster.domain.progress import Progress, advanced
+from muster.domain.settings import Settings
+from muster.operations.tenure import Tenure
+from muster.ports.store import Store
+
+
+class Publisher:
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._every = settings.publish_every
+
+    async def publish(
+        self,
+        operation: Operation,
+        progress: Progress,
+        tenure: Tenure,
+        *,
+        now: float,
+        keep_place: bool = False,
+        at_once: bool = False,
+    ) -> float:
+        """Publish if there is news and the last publish isn't too recent. Returns when to try again."""
+        leaving_queue = operation.queued_since is not None and not keep_place
+        running = operation.status is Status.RUNNING
+        if running and not leaving_queue and not _news(progress, operation.progress):
+            return operation.deadline_at
+        due = tenure.published_at + self._every
+        if now < due and not leaving_queue and not at_once:
+            return due
+        tenure.published_at = now
+        change = operations.progressed(operation, progress, now=now, keep_place=keep_place)
+        await self._store.write_operation(change, fence=tenure.fence)
+        return operation.deadline_at
+
+
+def _news(wanted: Progress, shown: Progress | None) -> bool:
+    """Whether a publish would show anything new. What goes back (a replacement is created while others boot)
+    isn't shown; publishing it all the same would wake us by our own write, again and again."""
+    if shown is None:
+        return True
+    new = advanced(shown, wanted)
+    return (new.step, new.message, new.parts) != (shown.step, shown.message, shown.parts)
