@@ -1,3 +1,6 @@
+from dataclasses import replace
+from typing import Any, cast
+
 import pytest
 
 from muster.domain.errors import Forbidden, Gone, InvalidRequest, NotYet
@@ -5,6 +8,8 @@ from muster.domain.launch import LaunchState
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
+from muster.enrolment.enroller import Enrolment
+from muster.ports.store import Store
 from tests.stage import Manner, Stage, hangs, loses_the_request, staged
 from tests.stage.cloud import Box
 
@@ -63,6 +68,38 @@ async def test_a_machine_whose_record_is_not_written_yet_is_told_to_come_again(s
 
     await stage.count(1, NodeState.CREATED)
     await stage.enrolment.join("i-0001", key="key-1", boot_id="boot-1")
+
+
+@staged
+async def test_a_join_that_meets_the_settling_of_its_launch_is_never_told_to_go(stage: Stage) -> None:
+    """Between any two reads of the join, the launch may settle and the record appear."""
+    await stage.template()
+    stage.agents.script(NOBODY)
+    stage.cloud.script(hangs())
+    replica = await stage.replica()
+    await replica.provision(1)
+    await stage.pass_time(1.0)
+
+    class Settling:
+        """The store, in which the launch settles right after the first read about the machine."""
+
+        def __getattr__(self, verb: str) -> Any:
+            real = getattr(stage.store, verb)
+            if verb not in ("node_by_machine", "launch_by_token"):
+                return real
+
+            async def read(*args: Any) -> Any:
+                found = await real(*args)
+                await stage.count(1, NodeState.CREATED)
+                return found
+
+            return read
+
+    ports = replace(stage.ports, store=cast(Store, Settling()))
+    try:
+        await Enrolment(ports, stage.settings).join("i-0001", key="key-1", boot_id="boot-1")
+    except NotYet:
+        await stage.enrolment.join("i-0001", key="key-1", boot_id="boot-1")
 
 
 @staged

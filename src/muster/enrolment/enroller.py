@@ -13,6 +13,7 @@ from muster.domain import node as nodes
 from muster.domain.desired import Desired, desired
 from muster.domain.errors import Conflict, Forbidden, Gone, NotFound, NotYet
 from muster.domain.ids import AssignmentId, NodeId
+from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Operation
@@ -75,9 +76,11 @@ class Enrolment:
         checks.text("boot_id", boot_id)
         identity = await self._ports.verifier.verify(proof)
         await self._check_installation(identity)
+        # The launch first: one that is closed has its records, so a machine that has none isn't wanted.
+        launch = await self._store.launch_by_token(identity.token)
         node = await self._store.node_by_machine(identity.provider, identity.machine_id)
         if node is None:
-            raise await self._without_record(identity)
+            raise _without_record(identity, launch)
         if node.state in _OVER:
             raise Gone(f"node {node.id} is {node.state}: {node.reason or 'its time is over'}")
         return await self._admit(node, key, boot_id)
@@ -86,12 +89,6 @@ class Enrolment:
         installation = await self._store.installation()
         if identity.installation_id != installation.id:
             raise Forbidden(f"machine {identity.machine_id} belongs to another installation")
-
-    async def _without_record(self, identity: Identity) -> NotYet | Gone:
-        launch = await self._store.launch_by_token(identity.token)
-        if launch is not None and launch.open:
-            return NotYet(f"launch {launch.id} is not settled yet", JOIN_RETRY)
-        return Gone(f"machine {identity.machine_id} belongs to no open launch")
 
     async def _admit(self, node: Node, key: str, boot_id: str) -> Admission:
         now = self._ports.clock.now()
@@ -188,7 +185,7 @@ class Enrolment:
         if report.detached is not None and report.detached == node.assignment_id:
             return await self._detach_news(node, now)
         if report.failed is not None and self._awaits(node, report.failed_assignment):
-            detail = report.failed[:DETAIL_MAX]
+            detail = report.failed[-DETAIL_MAX:]
             return nodes.condemn(node, now=now, reason=Reason.ATTACH_FAILED, detail=detail)
         return None
 
@@ -202,7 +199,7 @@ class Enrolment:
                 now=now,
                 reason=Reason.BOOT_SCRIPT_FAILED,
                 deadline_at=now + spec.rescue_window,
-                detail=report.failed[:DETAIL_MAX],
+                detail=report.failed[-DETAIL_MAX:],
             )
         return None
 
@@ -241,6 +238,12 @@ class Enrolment:
             return await self._store.operation(node.operation_id)
         except NotFound:
             return None
+
+
+def _without_record(identity: Identity, launch: Launch | None) -> NotYet | Gone:
+    if launch is not None and launch.open:
+        return NotYet(f"launch {launch.id} is not settled yet", JOIN_RETRY)
+    return Gone(f"machine {identity.machine_id} belongs to no open launch")
 
 
 def hashed(secret: str) -> str:
