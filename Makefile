@@ -5,6 +5,7 @@ WORKERS ?= auto
 SEEDS   ?= 1000
 FAULTS  ?= heavy
 ARGS    ?=
+KEEP    ?=
 
 BIN     := .venv/bin
 READY   := .venv/.ready
@@ -12,7 +13,7 @@ SOURCES := $(wildcard src tests bench)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test check lint format types imports lifecycle bench simulate lock clean
+.PHONY: help demo test check lint format types imports lifecycle bench simulate lock clean
 
 help: ## List the targets
 	@echo 'Usage: make <target> [NAME=value]'
@@ -20,6 +21,9 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo 'PYTHON=python3.12 picks the interpreter for .venv, WORKERS=4 the number of test processes.'
+
+demo: $(READY) ## See it work on this machine, in under a minute (KEEP=1 leaves it up)
+	@KEEP='$(KEEP)' $(BIN)/muster demo $(ARGS)
 
 check: lint types imports test ## Everything that CI runs, and nothing else
 

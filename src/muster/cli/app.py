@@ -1,21 +1,142 @@
-"""The `muster` command: names its subcommands, and nothing more."""
+"""The `muster` command: names its subcommands, and turns whatever ends them into an exit code.
+
+A subcommand's module is imported when it is called, not when it is listed, so that `muster --help` and
+completion stay fast however many there are.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from muster.cli.simulate import simulate
+from muster.domain.errors import MusterError
+
+DAILY, LOOKING, OPERATING, TRYING = "Nodes for runs", "Looking", "Operating", "Trying it out"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    panel: str
+    help: str
+    where: str = ""
+    """The module, if it isn't named like the command."""
+
+
+COMMANDS: Mapping[str, Entry] = {
+    "provision": Entry(DAILY, "Ask for ready nodes, all or nothing, and watch them come."),
+    "run": Entry(DAILY, "Provision, run a command on every node, give the nodes back."),
+    "exec": Entry(DAILY, "Run a command on every node of a run."),
+    "logs": Entry(DAILY, "Show what the commands of a run wrote."),
+    "extend": Entry(DAILY, "Give a run more time."),
+    "release": Entry(DAILY, "Give the nodes of a run back."),
+    "nodes": Entry(LOOKING, "List nodes; show or terminate one."),
+    "pools": Entry(LOOKING, "Show each template's nodes against its bounds."),
+    "operations": Entry(LOOKING, "List operations; show, watch, cancel one, or ask why it waits."),
+    "events": Entry(LOOKING, "Show what happened; follow what happens."),
+    "templates": Entry(LOOKING, "List templates; show one."),
+    "serve": Entry(OPERATING, "Run the server on this machine."),
+    "apply": Entry(OPERATING, "Apply the templates and limits of a muster.toml."),
+    "drain": Entry(OPERATING, "Never give a node to another run; end it once it is free."),
+    "pause": Entry(OPERATING, "Hold back new claims and launches."),
+    "resume": Entry(OPERATING, "Let a paused template, or everything, go on."),
+    "tokens": Entry(OPERATING, "Create, list and revoke API tokens."),
+    "doctor": Entry(OPERATING, "Check this machine and the server, and say what to do."),
+    "demo": Entry(TRYING, "See it work: a server, three nodes, cold and warm, then cleaned up."),
+    "simulate": Entry(TRYING, "Run the control plane in a simulated world of trouble."),
+}
+
+
+class LazyGroup(TyperGroup):
+    """Knows its commands' names and help lines; loads one when it is called."""
+
+    _listing = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        if self._listing:
+            return TyperCommand(name=cmd_name, help=entry.help, rich_help_panel=entry.panel)
+        return loaded(cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self._listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._listing = False
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # names alone, for suggestions
+        return super().resolve_command(ctx, args)
+
+
+def loaded(name: str) -> Any:
+    """The command of that name: its module's function of the same name, or its `app` of several."""
+    module = import_module(f"muster.cli.{COMMANDS[name].where or name}")
+    several = getattr(module, "app", None)
+    if several is None:
+        several = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        several.command(name)(getattr(module, getattr(module, "NAME", name)))
+    return typer.main.get_command(several)
+
 
 app = typer.Typer(
     name="muster",
+    cls=LazyGroup,
     help="A control plane that hands out ready compute.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        import muster
+
+        typer.echo(f"muster {muster.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def root() -> None:
+def root(
+    *, version: bool = typer.Option(False, "--version", help="Show the version.", callback=_version)
+) -> None:
     """A control plane that hands out ready compute."""
 
 
-app.command()(simulate)
+def run() -> NoReturn:
+    """Run a command to its exit code. An error is one sentence on stderr; nobody sees a trace of one."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")  # a terminal that can't show a sign shows a question mark
+    try:
+        code = app(prog_name="muster", standalone_mode=False)
+    except typer.TyperException as problem:
+        sys.exit(_usage(problem))
+    except MusterError as error:
+        from muster.cli.printing import tell
+
+        sys.exit(tell(error))
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _usage(problem: typer.TyperException) -> int:
+    if type(problem).__name__ == "NoArgsIsHelpError":
+        typer.echo(problem.format_message())
+        return problem.exit_code
+    message = problem.format_message().rstrip(".")
+    where = getattr(getattr(problem, "ctx", None), "command_path", "muster")
+    typer.echo(f"error: {message[:1].lower()}{message[1:]}; see `{where} --help`", err=True)
+    return problem.exit_code

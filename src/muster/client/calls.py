@@ -228,6 +228,11 @@ def apply(spec: TemplateSpec) -> Call[results.Template]:
     return Call(method="PUT", path=path, read=_into(results.Template), body=body)
 
 
+def ready() -> Call[str]:
+    """Whether the store answers and the periodic duties tick; refused with `not_ready` if not."""
+    return Call(method="GET", path="/readyz", read=lambda body: str(json.loads(body)["status"]))
+
+
 def installation() -> Call[results.Installation]:
     return _get("/installation", _into(results.Installation))
 

@@ -1,0 +1,127 @@
+"""Asking for nodes: the options that `provision` and `run` share, and the request made from them."""
+
+import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli.durations import seconds
+
+if TYPE_CHECKING:
+    from muster.client import SyncClient
+    from muster.domain.requests import ProvisionRequest
+    from muster.domain.template import UsageClass
+
+Count = Annotated[int, typer.Option("--count", "-n", help="How many nodes.")]
+Run = Annotated[str | None, typer.Option("--run", help="Your id for this piece of work. [default: made up]")]
+TemplateName = Annotated[
+    str | None, typer.Option("--template", "-t", help="Which template. [default: `default`, or the only one]")
+]
+Class = Annotated[str | None, typer.Option("--class", help="A resource class, e.g. small or 2xlarge.")]
+Types = Annotated[
+    list[str] | None, typer.Option("--types", help="Instance types, e.g. 'c*,m5.large'. May be repeated.")
+]
+Usage = Annotated[
+    list[str] | None,
+    typer.Option("--usage-class", help="on-demand or spot, or both in order of preference: spot,on-demand."),
+]
+MaxRuntime = Annotated[
+    float | None,
+    typer.Option("--max-runtime", parser=seconds, metavar="DURATION", help="How long the run may last."),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        parser=seconds,
+        metavar="DURATION",
+        help="The deadline: ready by then, or it fails.",
+    ),
+]
+QueueTimeout = Annotated[
+    float | None,
+    typer.Option(
+        "--queue-timeout",
+        parser=seconds,
+        metavar="DURATION",
+        help="How long to wait for room under the caps. [default: not at all]",
+    ),
+]
+Owner = Annotated[
+    str, typer.Option("--owner", help="The trust domain, e.g. a repository: nodes are reused inside it.")
+]
+Wait = Annotated[
+    float | None,
+    typer.Option(
+        "--wait",
+        parser=seconds,
+        metavar="DURATION",
+        help="How long to watch. Then the client leaves; the work goes on. [default: to the end]",
+    ),
+]
+Detach = Annotated[bool, typer.Option("--detach", "-d", help="Don't wait: print the operation and leave.")]
+Key = Annotated[
+    str | None,
+    typer.Option("--idempotency-key", help="The same key and request is the same operation, however often."),
+]
+
+
+def asked(
+    client: "SyncClient",
+    *,
+    count: int,
+    run: str | None,
+    template: str | None,
+    resource_class: str | None,
+    types: Sequence[str] | None,
+    usage: Sequence[str] | None,
+    max_runtime: float | None,
+    timeout: float | None,
+    queue_timeout: float | None,
+    owner: str,
+) -> "ProvisionRequest":
+    from muster.domain.requests import ProvisionRequest
+
+    request = ProvisionRequest(
+        # Checked with a stand-in first: bad input needs no server to be refused.
+        template=template if template is not None else "default",
+        count=count,
+        run=run if run is not None else f"run-{secrets.token_hex(4)}",
+        owner=owner,
+        resource_class=resource_class,
+        usage=_usage(usage),
+        instance_types=tuple(_words(types)) if types else None,
+        max_runtime=max_runtime,
+        timeout=timeout,
+        queue_timeout=queue_timeout or 0.0,
+    )
+    return request if template is not None else _with_template(client, request)
+
+
+def _with_template(client: "SyncClient", request: "ProvisionRequest") -> "ProvisionRequest":
+    from dataclasses import replace
+
+    from muster.cli.exits import UsageProblem
+    from muster.client import calls
+
+    names = [template.name for template in client.send(calls.templates())]
+    if request.template in names:
+        return request
+    if len(names) == 1:
+        return replace(request, template=names[0])
+    listed = f"name one with --template: {', '.join(names)}" if names else "apply one with `muster apply`"
+    raise UsageProblem(f"cannot choose a template: there is none called default; {listed}")
+
+
+def _words(given: Sequence[str]) -> list[str]:
+    return [word.strip() for each in given for word in each.split(",")]
+
+
+def _usage(given: Sequence[str] | None) -> "tuple[UsageClass, ...] | None":
+    from muster.domain import checks
+    from muster.domain.template import UsageClass
+
+    if not given:
+        return None
+    return tuple(UsageClass(checks.known("usage_class", word, tuple(UsageClass))) for word in _words(given))

@@ -1,0 +1,86 @@
+"""Where the server is, and who asks: the environment, else what the server on this machine left behind."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from muster.domain.errors import Ambiguous, NotFound
+
+if TYPE_CHECKING:
+    from muster.client import SyncClient
+    from muster.client.results import Operation
+    from muster.config import Connection
+
+_OPERATION = re.compile(r"op-[0-9a-z]{12,40}", re.ASCII)
+_COMMAND = re.compile(r"(?:cmd-[0-9a-z]{12,64}|op-[0-9a-z]{12,40})\.\d{1,6}", re.ASCII)
+_PAGE = 500
+
+
+@contextmanager
+def connected() -> Iterator["SyncClient"]:
+    from muster.cli.exits import UsageProblem
+    from muster.client import SyncClient, Unauthenticated
+    from muster.config import find_server
+
+    found = find_server(os.environ)
+    if not re.fullmatch(r"https?://[^\s/]+.*", found.url):
+        raise UsageProblem(f"cannot use MUSTER_SERVER = {found.url!r}: write it like http://127.0.0.1:8420")
+    if found.token is not None and not found.token.isascii():
+        raise UsageProblem("cannot use MUSTER_TOKEN: a token has only ASCII characters")
+    with SyncClient(found.url, found.token) as client:
+        try:
+            yield client
+        except Unauthenticated as error:
+            raise Unauthenticated(_who(str(error), found)) from error
+
+
+def _who(said: str, found: "Connection") -> str:
+    if found.token is None:
+        return f"cannot ask {found.url} without a token: set MUSTER_TOKEN (there is none in {found.data_dir})"
+    if "Authorization" not in said:
+        return said
+    held = "MUSTER_TOKEN" if os.environ.get("MUSTER_TOKEN") else str(found.data_dir / "admin.token")
+    return f"cannot ask {found.url}: it doesn't know the token in {held}; set MUSTER_TOKEN to a valid one"
+
+
+def is_operation(name: str) -> bool:
+    return _OPERATION.fullmatch(name) is not None
+
+
+def is_command(name: str) -> bool:
+    return _COMMAND.fullmatch(name) is not None
+
+
+def newest(client: "SyncClient", name: str) -> "Operation":
+    """An operation by its id, or the newest one of a run."""
+    from muster.client import calls
+
+    if is_operation(name):
+        return client.send(calls.operation(name))
+    found = client.send(calls.operations(run=name, limit=1)).items
+    if not found:
+        raise NotFound("an operation or run", name)
+    return found[0]
+
+
+def serving(client: "SyncClient", name: str) -> str:
+    """The id of the provision whose nodes run for this: given itself, or the only one of a run."""
+    from muster.client import calls
+
+    if is_operation(name):
+        return name
+    ids: dict[str, None] = {}
+    cursor: str | None = None
+    while True:
+        page = client.send(calls.nodes(state=("running",), cursor=cursor, limit=_PAGE))
+        ids.update((node.operation_id, None) for node in page.items if node.run == name and node.operation_id)
+        cursor = page.next
+        if cursor is None:
+            break
+    if not ids:
+        raise NotFound("running nodes of run", name)
+    if len(ids) > 1:
+        raise Ambiguous(name, tuple(ids))
+    return next(iter(ids))

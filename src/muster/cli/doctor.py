@@ -1,0 +1,180 @@
+"""`muster doctor`: what is fine, what is not, and what to do about it."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from muster.cli.printing import Output
+
+if TYPE_CHECKING:
+    from muster.config import Connection
+    from muster.providers.process import Report
+
+FILE = Path("muster.toml")
+DISK_LEAST = 1 << 30
+"""Bytes that a few nodes with their workspaces need at the least."""
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+_LOOKS = {Level.OK: ("✔", "green"), Level.WARNING: ("▲", "yellow"), Level.FAILED: ("✖", "red")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    subject: str
+    level: Level
+    words: str
+    advice: str = ""
+
+
+def doctor(*, _output: Output = None) -> None:
+    """Check this machine and the server, and say what to do. Fails if something is broken."""
+    from muster.cli import printing
+
+    checks = list(_checks())
+    broken = [check for check in checks if check.level is Level.FAILED]
+    if printing.wants_json():
+        printing.document({"ok": not broken, "checks": checks})
+    else:
+        _drawn(checks)
+    if broken:
+        raise typer.Exit(1)
+
+
+def _checks() -> Iterator[Check]:
+    from muster.config import find_server
+
+    found = find_server(os.environ)
+    yield _python()
+    yield from _server(found)
+    if os.environ.get("MUSTER_SERVER"):
+        return  # the server's own machine is another one
+    yield _disk(found.data_dir)
+    yield from _isolation(found.data_dir)
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Check(subject="python", level=Level.OK, words=f"{version} at {sys.executable}")
+
+
+def _server(found: "Connection") -> Iterator[Check]:
+    import muster
+    from muster.cli.connecting import connected
+    from muster.client import CannotReach, calls
+    from muster.domain.errors import MusterError
+
+    try:
+        with connected() as client:
+            client.send(calls.ready())
+            yield Check(subject="server", level=Level.OK, words=f"{found.url} is ready: its store answers")
+            installation = client.send(calls.installation())
+    except CannotReach as error:
+        words, _, why = str(error).partition(": start it")
+        yield Check(
+            subject="server",
+            level=Level.FAILED,
+            words=f"{words}{why[why.find(' (') :] if ' (' in why else ''}",
+            advice="start it with `muster serve`, or set MUSTER_SERVER to where it is",
+        )
+        return
+    except MusterError as error:
+        yield Check(subject="server", level=Level.FAILED, words=str(error))
+        return
+    same = installation.version == muster.__version__
+    words = f"server {installation.version}, this command {muster.__version__}"
+    yield Check(
+        subject="version",
+        level=Level.OK if same else Level.WARNING,
+        words=words,
+        advice="" if same else "use the same version on both sides",
+    )
+
+
+def _disk(data: Path) -> Check:
+    place = next(path for path in (data, *data.parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    words = f"{free / (1 << 30):.1f} GiB free for {data}"
+    if not os.access(place, os.W_OK):
+        advice = "give this user the right to write there, or choose another place with MUSTER_DATA_DIR"
+        return Check(subject="data", level=Level.FAILED, words=f"cannot write to {place}", advice=advice)
+    if free < DISK_LEAST:
+        advice = "free some space, or choose another place with MUSTER_DATA_DIR"
+        return Check(subject="data", level=Level.WARNING, words=words, advice=advice)
+    return Check(subject="data", level=Level.OK, words=words)
+
+
+def _isolation(data: Path) -> Iterator[Check]:
+    """What is in force for nodes on this machine, as its provider reports it."""
+    from muster.config import load
+    from muster.domain.errors import MusterError
+
+    bwrap = shutil.which("bwrap")
+    if bwrap is not None:
+        yield Check(subject="bubblewrap", level=Level.OK, words=bwrap)
+    elif sys.platform == "linux":
+        advice = "install the package bubblewrap; nodes then don't see each other, HOME or the data directory"
+        yield Check(subject="bubblewrap", level=Level.WARNING, words="not installed", advice=advice)
+    try:
+        config = load(FILE if FILE.is_file() else None, environment=os.environ)
+    except MusterError as error:
+        yield Check(subject="config", level=Level.FAILED, words=str(error))
+        return
+    report = _reported(data, capacity=config.process.capacity, isolation=config.process.isolation)
+    for fact in report.facts:
+        level = Level.OK if fact.fine else Level.WARNING
+        yield Check(subject=fact.subject, level=level, words=fact.words)
+
+
+def _reported(data: Path, *, capacity: int, isolation: str) -> "Report":
+    import asyncio
+    import tempfile
+
+    from muster.providers.process import Isolation, ProcessProvider
+
+    with tempfile.TemporaryDirectory(prefix="muster-doctor-") as scratch:
+        provider = ProcessProvider(
+            # Looking must not make a data directory.
+            data / "nodes" if (data / "nodes").is_dir() else Path(scratch) / "nodes",
+            installation_id="doctor",
+            servers=(),
+            capacity=capacity,
+            isolation=Isolation(isolation),
+        )
+        return asyncio.run(provider.report())
+
+
+def _drawn(checks: list[Check]) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from muster.cli import printing
+
+    width = max(len(check.subject) for check in checks)
+    console = printing.console() if printing.terminal() else None
+    for check in checks:
+        sign, style = _LOOKS[check.level]
+        if console is None:
+            advice = f" → {check.advice}" if check.advice else ""
+            printing.say(f"{sign} {check.subject.ljust(width)}  {check.words}{advice}")
+            continue
+        indent = width + 4
+        body = Text(check.words)
+        if check.advice:
+            body.append(f"\n→ {check.advice}", style="bold")
+        lines = body.wrap(console, max(20, console.width - indent))
+        console.print(Text.assemble((f"{sign} ", style), f"{check.subject.ljust(width)}  ", lines[0]))
+        for line in lines[1:]:
+            console.print(Padding(line, (0, 0, 0, indent)))

@@ -1,0 +1,48 @@
+"""Durations as people write them (90, 90s, 30m, 2h, 1h30m) and as they like to read them."""
+
+import re
+
+import typer
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
+_WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+", re.ASCII)
+_PLAIN = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+_LONGEST = 40
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def seconds(text: str) -> float:
+    """For options: the number of seconds, or a usage error that says how to write it."""
+    given = text.strip()
+    if len(given) <= _LONGEST:
+        if _PLAIN.fullmatch(given):
+            return float(given)
+        if _WHOLE.fullmatch(given):
+            return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(given))
+    shown = given if len(given) <= _LONGEST else given[:_LONGEST] + "…"
+    raise typer.BadParameter(f"{shown!r} is not a duration: write seconds like 90, or 90s, 30m, 2h")
+
+
+def clock(value: float) -> str:
+    """Of something that goes on: `0m 12s`, `1h 05m`."""
+    whole = int(max(0.0, value))
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m {whole % _MINUTE:02d}s"
+    return f"{whole // _HOUR}h {whole % _HOUR // _MINUTE:02d}m"
+
+
+def took(value: float) -> str:
+    """Of something that is over: `0.04 s`, `4.1 s`, `2m 03s`."""
+    if value < 0.1:  # noqa: PLR2004 — two digits that say something
+        return f"{value:.2f} s"
+    return f"{value:.1f} s" if value < _MINUTE else clock(value)
+
+
+def rough(value: float) -> str:
+    """In one unit, for tables: `12s`, `5m`, `3h`, `2d`."""
+    whole = int(max(0.0, value))
+    for unit, size in (("d", _DAY), ("h", _HOUR), ("m", _MINUTE)):
+        if whole >= size:
+            return f"{whole // size}{unit}"
+    return f"{whole}s"

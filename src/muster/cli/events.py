@@ -1,0 +1,71 @@
+"""`muster events`: the audit trail, and the feed of what happens."""
+
+from collections import deque
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli.printing import Output
+
+if TYPE_CHECKING:
+    from muster.client import SyncClient
+    from muster.client.results import Event
+
+_PAGE = 1000
+
+
+def events(
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens.")] = False,
+    last: Annotated[int, typer.Option("--last", min=0, max=100_000, help="How many of the past.")] = 50,
+    of: Annotated[str | None, typer.Option("--of", help="Only of this node, operation, launch …")] = None,
+    _output: Output = None,
+) -> None:
+    """Show what happened, oldest first; with --follow, what happens. In JSON one event per line."""
+    from muster.cli.connecting import connected
+    from muster.client import calls
+
+    with connected() as client:
+        past, cursor = _past(client, last, of)
+        for event in past:
+            _show(event)
+        if not follow:
+            return
+        for event in client.stream(calls.follow_events(last=cursor, entity_id=of)):
+            _show(event)
+
+
+def _past(client: "SyncClient", last: int, of: str | None) -> "tuple[deque[Event], str | None]":
+    """The feed has one direction: read to its end, remember its last events and its place."""
+    from muster.client import calls
+
+    kept: deque[Event] = deque(maxlen=last)
+    cursor: str | None = None
+    while True:
+        page = client.send(calls.events(cursor=cursor, limit=_PAGE, entity_id=of))
+        kept.extend(page.items)
+        cursor = page.next or cursor
+        if len(page.items) < _PAGE:
+            return kept, cursor
+
+
+def _show(event: "Event") -> None:
+    from muster.cli import printing
+
+    if printing.wants_json():
+        printing.line(event)
+        return
+    words = [event.at[:19].replace("T", " "), f"{event.entity:<12}", event.entity_id, event.name]
+    state = event.changes.get("state") or event.changes.get("status")
+    if isinstance(state, str) and state != event.name:
+        words.append(f"→ {state}")
+    if event.detail:
+        words.append(f"({' '.join(event.detail.split())})")
+    text = " ".join(words)
+    if printing.terminal():
+        from rich.text import Text
+
+        drawn = Text(text, no_wrap=True, overflow="ellipsis")
+        printing.console().print(drawn)
+    else:
+        printing.say(text)

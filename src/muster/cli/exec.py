@@ -1,0 +1,90 @@
+"""`muster exec`: one command on every node that a run has."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli import asking
+from muster.cli.durations import seconds
+from muster.cli.printing import Output
+
+if TYPE_CHECKING:
+    from muster.client import SyncClient
+    from muster.client.results import Command
+
+NAME = "execute"
+
+
+def execute(
+    target: Annotated[str, typer.Argument(metavar="RUN|OPERATION", help="A run, or its provision's id.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")],
+    *,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", parser=seconds, metavar="DURATION", help="End it after this long."),
+    ] = None,
+    wait: asking.Wait = None,
+    detach: asking.Detach = False,
+    key: asking.Key = None,
+    _output: Output = None,
+) -> None:
+    """Run a command on every node of a run, and show its output line by line: `[0] …`.
+
+    MUSTER_RUN, MUSTER_INDEX, MUSTER_COUNT and MUSTER_NODE tell each copy which one it is. The exit code is
+    the worst of them.
+    """
+    from muster.cli import printing
+    from muster.cli.connecting import connected, is_operation
+    from muster.client import calls
+
+    named = is_operation(target)
+    with connected() as client:
+        call = calls.execute(
+            {"argv": list(command), "timeout": timeout},
+            operation_id=target if named else None,
+            run=None if named else target,
+            key=key,
+        )
+        made = client.send(call)
+        if detach and printing.wants_json():
+            printing.document(made)
+        elif detach:
+            for each in made:
+                printing.say(each.id)
+            printing.say(f"  {_again(made)}")
+        else:
+            _watched(client, made, wait)
+
+
+def _again(commands: Sequence["Command"]) -> str:
+    target = commands[0].id if len(commands) == 1 else commands[0].operation_id
+    return f"see its output with `muster logs -f {target}`"
+
+
+def _watched(client: "SyncClient", commands: Sequence["Command"], wait: float | None) -> None:
+    from muster.cli import printing, streaming
+    from muster.cli.results import told, worst
+    from muster.cli.watching import Patience, detachable
+    from muster.client import calls
+
+    how, patience, outputs = _again(commands), Patience(wait), None
+    with detachable(how):
+        if printing.wants_json():
+            outputs = streaming.gathered(client, commands, patience, how=how)
+        else:
+            streaming.stream(client, commands, patience, how=how)
+        ended = [client.send(calls.command(each.id)) for each in commands]
+    if outputs is not None:
+        printing.document(
+            {"exit_code": worst(ended), "commands": [_with(each, outputs[each.ordinal]) for each in ended]}
+        )
+    else:
+        told(ended)
+    raise typer.Exit(worst(ended))
+
+
+def _with(command: "Command", output: str) -> dict[str, object]:
+    from muster.cli.printing import plain
+
+    return {**plain(command), "output": output}

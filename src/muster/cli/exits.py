@@ -1,0 +1,127 @@
+"""Exit codes, and which error or outcome is which.
+
+0 ok · 1 failed · 2 usage (what was asked can't work as asked) · 3 no capacity · 124 timeout · 130 Ctrl-C
+"""
+
+from typing import TYPE_CHECKING
+
+from muster.domain.errors import (
+    Ambiguous,
+    CapReached,
+    Forbidden,
+    InvalidRequest,
+    MusterError,
+    NotCancellable,
+    NotFound,
+)
+from muster.domain.reasons import Reason
+
+if TYPE_CHECKING:
+    from muster.client.results import Progress
+
+OK, FAILED, USAGE, NO_CAPACITY, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 124, 130
+_NO_ROOM = (Reason.CAPACITY, Reason.QUOTA, Reason.CAP_REACHED)
+_CALLERS = (InvalidRequest, NotFound, Forbidden, Ambiguous, NotCancellable)
+_CALLER_STATUS = range(400, 500)
+
+
+class UsageProblem(MusterError):
+    """What was typed can't work on this machine: a port in use, a directory that is held, a file missing."""
+
+
+class OperationFailed(MusterError):
+    """An operation ended, and not as it should."""
+
+    def __init__(self, progress: "Progress", *, shown: bool = False) -> None:
+        """`shown`: its record was printed as JSON already, and holds the error."""
+        self.progress = progress
+        self.shown = shown
+        super().__init__(_told(progress))
+
+
+class OutOfPatience(MusterError):
+    """The client doesn't wait any longer; the work goes on."""
+
+
+class Detached(MusterError):
+    """Ctrl-C: the client leaves; the work goes on."""
+
+
+def code_of(error: MusterError) -> int:
+    if isinstance(error, OperationFailed):
+        return of_operation(error.progress)
+    if isinstance(error, OutOfPatience):
+        return TIMEOUT
+    if isinstance(error, Detached):
+        return INTERRUPTED
+    if isinstance(error, (UsageProblem, *_CALLERS)):
+        return USAGE
+    if isinstance(error, CapReached):
+        return NO_CAPACITY
+    return _of_answer(error)
+
+
+def _of_answer(error: MusterError) -> int:
+    from muster.client import ServerProblem, Unauthenticated
+
+    if isinstance(error, Unauthenticated):
+        return USAGE
+    if not isinstance(error, ServerProblem):
+        return FAILED
+    if error.code in _NO_ROOM:
+        return NO_CAPACITY
+    return USAGE if error.status in _CALLER_STATUS else FAILED
+
+
+def of_operation(progress: "Progress") -> int:
+    from muster.domain.operation import Status
+
+    if progress.status is Status.SUCCEEDED:
+        return OK
+    reason = progress.error.code if progress.error is not None else None
+    if reason in _NO_ROOM:
+        return NO_CAPACITY
+    return TIMEOUT if reason is Reason.DEADLINE_EXCEEDED else FAILED
+
+
+def name_of(error: MusterError) -> str:
+    """A stable word for scripts."""
+    if isinstance(error, OperationFailed):
+        found = error.progress.error
+        return str(found.code) if found is not None else str(error.progress.status)
+    for kind, name in _NAMES:
+        if isinstance(error, kind):
+            return name
+    return _server_name(error)
+
+
+def _server_name(error: MusterError) -> str:
+    from muster.client import CannotReach, ServerProblem, Unauthenticated
+
+    if isinstance(error, CannotReach):
+        return "unreachable"
+    if isinstance(error, Unauthenticated):
+        return "unauthenticated"
+    return error.code if isinstance(error, ServerProblem) else "failed"
+
+
+_NAMES: tuple[tuple[type[MusterError], str], ...] = (
+    (OutOfPatience, "wait_over"),
+    (Detached, "detached"),
+    (UsageProblem, "usage"),
+    (InvalidRequest, "invalid_request"),
+    (NotFound, "not_found"),
+    (Forbidden, "forbidden"),
+    (Ambiguous, "ambiguous"),
+    (NotCancellable, "not_cancellable"),
+    (CapReached, "cap_reached"),
+)
+
+
+def _told(progress: "Progress") -> str:
+    what = f"{progress.kind} {progress.operation_id}"
+    found = progress.error
+    if found is None:
+        return f"{what} {progress.status}"
+    advice = f"; {found.advice}" if found.advice else ""
+    return f"{what} {progress.status} ({found.code}): {found.message}{advice}"

@@ -1,0 +1,29 @@
+"""`muster extend`: a later deadline for the nodes of a run."""
+
+from typing import Annotated
+
+import typer
+
+from muster.cli.durations import seconds
+from muster.cli.printing import Output
+
+
+def extend(
+    target: Annotated[str, typer.Argument(metavar="RUN|OPERATION", help="A run, or its provision's id.")],
+    *,
+    by: Annotated[float, typer.Option("--by", parser=seconds, metavar="DURATION", help="e.g. 30m.")],
+    _output: Output = None,
+) -> None:
+    """Give the nodes of a run more time."""
+    from muster.cli import printing
+    from muster.cli.connecting import connected, serving
+    from muster.cli.durations import clock
+    from muster.client import calls
+
+    with connected() as client:
+        nodes = client.send(calls.extend(serving(client, target), by)).items
+    if printing.wants_json():
+        printing.document({"items": nodes})
+        return
+    left = min((printing.until(node.deadline_at) for node in nodes), default="-")
+    printing.say(f"✔ {len(nodes)} node{'s' * (len(nodes) != 1)} of {target}: {clock(by)} more, {left} left")

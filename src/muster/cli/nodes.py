@@ -1,0 +1,142 @@
+"""`muster nodes`: what nodes there are; one in detail; one ended by hand."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli.printing import Output
+
+if TYPE_CHECKING:
+    from muster.client import SyncClient
+    from muster.client.results import Node
+
+app = typer.Typer(
+    help="List nodes; show or terminate one.", invoke_without_command=True, add_completion=False
+)
+_PAGE = 500
+State = Annotated[
+    list[str] | None, typer.Option("--state", help="Only in this state, e.g. idle. May be repeated.")
+]
+TemplateName = Annotated[str | None, typer.Option("--template", "-t", help="Only of this template.")]
+NodeId = Annotated[str, typer.Argument(metavar="NODE", help="The node's id.")]
+
+
+@app.callback()
+def root(
+    context: typer.Context, *, state: State = None, template: TemplateName = None, _output: Output = None
+) -> None:
+    """List nodes; show or terminate one. Without a word more, it lists them."""
+    if context.invoked_subcommand is None:
+        _list(state, template)
+
+
+@app.command("list")
+def listed(*, state: State = None, template: TemplateName = None, _output: Output = None) -> None:
+    """List nodes. Terminated ones only if they are asked for."""
+    _list(state, template)
+
+
+def _list(state: list[str] | None, template: str | None) -> None:
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+
+    _check(state or [])
+    with connected() as client:
+        nodes = _all(client, state or [], template)
+    if printing.wants_json():
+        printing.document({"items": nodes})
+        return
+    columns = (
+        printing.Column("NODE"),
+        printing.Column("STATE", style=printing.state_style),
+        printing.Column("TEMPLATE", cut=True),
+        printing.Column("CLASS"),
+        printing.Column("RUN", cut=True),
+        printing.Column("AGE", right=True),
+        printing.Column("SEEN", right=True),
+    )
+    rows = [
+        (
+            node.id,
+            f"{node.state} (drain)" if node.drain else str(node.state),
+            node.template,
+            node.resource_class,
+            node.run or "-",
+            printing.since(node.created_at),
+            printing.since(node.last_seen_at),
+        )
+        for node in nodes
+    ]
+    printing.table(columns, rows, nothing="no nodes: `muster provision --count 3` makes some")
+
+
+def _check(states: list[str]) -> None:
+    from muster.domain import checks
+    from muster.domain.lifecycle import NodeState
+
+    for state in states:
+        checks.known("state", state, tuple(NodeState))
+
+
+def _all(client: "SyncClient", state: list[str], template: str | None) -> "list[Node]":
+    from muster.client import calls
+
+    found: list[Node] = []
+    cursor: str | None = None
+    while True:
+        page = client.send(calls.nodes(state=state, template=template, cursor=cursor, limit=_PAGE))
+        found.extend(page.items)
+        cursor = page.next
+        if cursor is None:
+            return found
+
+
+@app.command()
+def show(node: NodeId, *, _output: Output = None) -> None:
+    """Show all that is known of a node."""
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.client import calls
+
+    with connected() as client:
+        found = client.send(calls.node(node))
+    if printing.wants_json():
+        printing.document(found)
+        return
+    where = f"{found.template} (revision {found.revision}), {found.resource_class}, {found.usage_class}"
+    drained = " (drain)" if found.drain else ""
+    left = f"{printing.until(found.deadline_at)} left ({found.deadline_source})" if found.deadline_at else ""
+    printing.facts(
+        (
+            ("node", found.id),
+            ("state", f"{found.state}{drained}, for {printing.since(found.entered_at)}"),
+            ("reason", str(found.reason or "")),
+            ("template", where),
+            ("machine", f"{found.machine_id} on {found.provider} ({found.instance_type})"),
+            ("run", found.run or ""),
+            ("owner", found.owner or found.last_owner or ""),
+            ("assignment", found.assignment_id or ""),
+            ("operation", found.operation_id or ""),
+            ("deadline", left),
+            ("created", found.created_at),
+            ("joined", found.joined_at or ""),
+            ("booted", found.booted_at or ""),
+            ("attached", found.attached_at or ""),
+            ("last seen", f"{printing.since(found.last_seen_at)} ago" if found.last_seen_at else "never"),
+        )
+    )
+
+
+@app.command()
+def terminate(node: NodeId, *, _output: Output = None) -> None:
+    """End a node, whatever it does."""
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.client import calls
+
+    with connected() as client:
+        found = client.send(calls.terminate(node))
+    if printing.wants_json():
+        printing.document(found)
+    else:
+        printing.say(f"✔ {found.id} is {found.state}")

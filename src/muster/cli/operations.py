@@ -1,0 +1,204 @@
+"""`muster operations`: long pieces of work: listed, shown, watched, cancelled, explained."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli import asking
+from muster.cli.printing import Output
+
+if TYPE_CHECKING:
+    from muster.client.results import Operation
+
+app = typer.Typer(
+    help="List operations; show, watch, cancel one, or ask why it waits.",
+    invoke_without_command=True,
+    add_completion=False,
+)
+Kinds = Annotated[str | None, typer.Option("--kind", help="provision, release, refill or run.")]
+Statuses = Annotated[
+    list[str] | None, typer.Option("--status", help="Only in this status, e.g. running. May be repeated.")
+]
+OfRun = Annotated[str | None, typer.Option("--run", help="Only of this run.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="How many, newest first.")]
+Target = Annotated[
+    str, typer.Argument(metavar="OPERATION|RUN", help="An operation's id; for a run, its newest operation.")
+]
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    *,
+    kind: Kinds = None,
+    status: Statuses = None,
+    run: OfRun = None,
+    limit: Limit = 20,
+    _output: Output = None,
+) -> None:
+    """List operations; show, watch, cancel one, or ask why it waits. Without a word more, it lists them."""
+    if context.invoked_subcommand is None:
+        _list(kind, status, run, limit)
+
+
+@app.command("list")
+def listed(
+    *,
+    kind: Kinds = None,
+    status: Statuses = None,
+    run: OfRun = None,
+    limit: Limit = 20,
+    _output: Output = None,
+) -> None:
+    """List operations, newest first."""
+    _list(kind, status, run, limit)
+
+
+def _list(kind: str | None, status: list[str] | None, run: str | None, limit: int) -> None:
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.cli.durations import took
+    from muster.client import calls
+    from muster.domain import checks
+    from muster.domain.operation import Kind, Status
+
+    if kind is not None:
+        checks.known("kind", kind, tuple(Kind))
+    for each in status or ():
+        checks.known("status", each, tuple(Status))
+    with connected() as client:
+        page = client.send(calls.operations(kind=kind, status=status or (), run=run, limit=limit))
+    if printing.wants_json():
+        printing.document(page)
+        return
+    columns = (
+        printing.Column("OPERATION"),
+        printing.Column("KIND"),
+        printing.Column("STATUS", style=printing.state_style),
+        printing.Column("RUN", cut=True),
+        printing.Column("STEP", cut=True),
+        printing.Column("AGE", right=True),
+        printing.Column("TOOK", right=True),
+    )
+    rows = [
+        (
+            each.operation_id,
+            str(each.kind),
+            str(each.status),
+            each.run or "-",
+            _step(each),
+            printing.since(each.started_at),
+            took(each.elapsed_seconds),
+        )
+        for each in page.items
+    ]
+    printing.table(columns, rows, nothing="no operations yet")
+
+
+def _step(operation: "Operation") -> str:
+    if operation.error is not None:
+        return str(operation.error.code)
+    return f"{operation.step}/{operation.total_steps} {operation.label}" if operation.step else "-"
+
+
+@app.command()
+def show(target: Target, *, _output: Output = None) -> None:
+    """Show an operation: how far it is, or how it ended."""
+    from muster.cli import printing
+    from muster.cli.connecting import connected, newest
+    from muster.cli.durations import took
+    from muster.cli.views import LOOKS, chip_name, where
+
+    with connected() as client:
+        found = newest(client, target)
+    if printing.wants_json():
+        printing.document(found)
+        return
+    error = found.error
+    deadline = "" if found.ended else f"in {printing.until(found.deadline_at)} ({found.deadline_source})"
+    nodes = "\n".join(
+        f"{LOOKS[part.tone][0]} {chip_name(part, full=True)} {part.state} {part.detail}".rstrip()
+        for part in found.parts
+    )
+    printing.facts(
+        (
+            ("operation", found.operation_id),
+            ("kind", str(found.kind)),
+            ("status", str(found.status)),
+            ("step", where(found) if found.step else ""),
+            ("message", found.message),
+            ("error", f"{error.code}: {error.message}" if error else ""),
+            ("advice", error.advice if error else ""),
+            ("result", found.result),
+            ("run", found.run or ""),
+            ("template", found.template or ""),
+            ("started", f"{found.started_at} ({printing.since(found.started_at)} ago)"),
+            ("took" if found.ended else "so far", took(found.elapsed_seconds)),
+            ("deadline", deadline),
+            ("nodes", nodes or "\n".join(member.node_id for member in found.members)),
+        )
+    )
+
+
+@app.command()
+def watch(target: Target, *, wait: asking.Wait = None, _output: Output = None) -> None:
+    """Watch an operation to its end. Its history is shown first; the exit code is its outcome."""
+    from muster.cli import printing, views
+    from muster.cli.connecting import connected, newest
+    from muster.cli.durations import took
+    from muster.cli.exits import OperationFailed
+    from muster.cli.watching import Patience
+    from muster.cli.watching import watch as watched
+    from muster.domain.operation import Status
+
+    with connected() as client:
+        found = newest(client, target)
+        view = views.chosen(elapsed=found.elapsed_seconds, stream=True)
+        ended = watched(client, found, view, Patience(wait))
+    if ended.status is not Status.SUCCEEDED:
+        raise OperationFailed(ended, shown=printing.wants_json())
+    if not printing.wants_json():
+        said = f"{ended.label or 'done'}: {ended.message}" if ended.message else ended.label or "done"
+        printing.say(f"✔ {said} ({took(ended.elapsed_seconds)})")
+
+
+@app.command()
+def cancel(target: Target, *, _output: Output = None) -> None:
+    """Ask an operation to stop. One whose nodes are handed over is released instead."""
+    from muster.cli import printing
+    from muster.cli.connecting import connected, newest
+    from muster.cli.watching import again
+    from muster.client import calls
+
+    with connected() as client:
+        found = client.send(calls.cancel(newest(client, target).operation_id))
+    if printing.wants_json():
+        printing.document(found)
+    elif found.ended:
+        printing.say(f"✔ {found.operation_id} is {found.status}")
+    else:
+        printing.say(f"✔ {found.operation_id} is asked to stop; {again(found.operation_id)}")
+
+
+@app.command()
+def why(target: Target, *, _output: Output = None) -> None:
+    """Say what an operation waits for, since when, until when."""
+    from muster.cli import printing
+    from muster.cli.connecting import connected, newest
+    from muster.client import calls
+
+    with connected() as client:
+        found = client.send(calls.why(newest(client, target).operation_id))
+    if printing.wants_json():
+        printing.document(found)
+        return
+    printing.facts(
+        (
+            ("operation", found.operation_id),
+            ("status", str(found.status)),
+            ("waits for", found.waits_for),
+            ("since", f"{printing.since(found.since)} ago"),
+            ("place in queue", "" if found.position is None else str(found.position)),
+            ("until", f"{found.until} ({printing.until(found.until)})"),
+        )
+    )

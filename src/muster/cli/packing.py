@@ -1,0 +1,117 @@
+"""Trees to send and results to unpack, as gzipped tar archives: bounded, never outside their directory."""
+
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from muster.cli.exits import UsageProblem
+
+BYTES_MOST = 512 << 20
+"""What a node unpacks at most."""
+FILES_MOST = 100_000
+_BLOCK = 512
+_GIT_WITHIN = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    files: int
+    size: int
+    """Before compression."""
+    left_out: tuple[str, ...]
+    """Links that lead out of the tree: a node would refuse them."""
+
+
+def pack(directory: Path, into: IO[bytes]) -> Packed:
+    """The git-tracked files of a directory as they are now; without git, all but .git."""
+    root = _directory(directory)
+    files, size = 0, 0
+    left_out: list[str] = []
+    with tarfile.open(fileobj=into, mode="w:gz", compresslevel=6) as archive:
+        for name in _names(root):
+            path = root / name
+            if path.is_symlink() and not _inside(root, path):
+                left_out.append(name)
+                continue
+            if not path.is_symlink() and not path.is_file():
+                continue
+            files, size = files + 1, size + path.lstat().st_size + _BLOCK
+            _check(root, files, size)
+            archive.add(path, name, recursive=False, filter=_anonymous)
+    return Packed(files=files, size=size, left_out=tuple(left_out))
+
+
+def _directory(directory: Path) -> Path:
+    if not directory.is_dir():
+        raise UsageProblem(f"cannot send {directory}: it is not a directory")
+    return directory.resolve()
+
+
+def _check(root: Path, files: int, size: int) -> None:
+    if files > FILES_MOST or size > BYTES_MOST:
+        raise UsageProblem(
+            f"cannot send {root}: it has more than {FILES_MOST} files or {BYTES_MOST >> 20} MiB; "
+            "send a smaller directory"
+        )
+
+
+def _names(root: Path) -> Iterator[str]:
+    tracked = _tracked(root)
+    if tracked is not None:
+        yield from (name for name in tracked if os.path.lexists(root / name))
+        return
+    for directory, inner, names in os.walk(root):
+        inner[:] = sorted(name for name in inner if name != ".git")
+        base = Path(directory)
+        links = [name for name in inner if (base / name).is_symlink()]
+        for name in sorted([*names, *links]):
+            yield str((base / name).relative_to(root))
+
+
+def _tracked(root: Path) -> list[str] | None:
+    """None: there is no git, or this is not a repository of it."""
+    git = shutil.which("git")
+    if git is None:
+        return None
+    try:
+        done = subprocess.run(  # noqa: S603 — a fixed command line
+            [git, "-C", str(root), "ls-files", "-z", "--cached"],
+            capture_output=True,
+            check=False,
+            timeout=_GIT_WITHIN,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageProblem(f"cannot ask git which files of {root} to send: {error}") from error
+    if done.returncode != 0:
+        return None
+    names = [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
+    return sorted(dict.fromkeys(names))
+
+
+def _inside(root: Path, path: Path) -> bool:
+    return path.resolve().is_relative_to(root)
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Whose files these are here means nothing there."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+def unpack(archive: Path, into: Path) -> int:
+    """What a node sent, into a directory of its own; gives the number of files."""
+    into.mkdir(parents=True, exist_ok=True)
+    try:
+        with tarfile.open(archive, "r:gz") as packed:
+            members = packed.getmembers()
+            # Plain files in this directory: no links out, no devices, no special modes.
+            packed.extractall(into, members=members, filter="data")
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise UsageProblem(f"cannot unpack the results into {into}: {error}") from error
+    return sum(1 for member in members if member.isfile())

@@ -1,0 +1,66 @@
+"""`muster provision`: N ready nodes for a run, all or nothing, with live progress."""
+
+from typing import TYPE_CHECKING
+
+from muster.cli import asking
+from muster.cli.printing import Output
+
+if TYPE_CHECKING:
+    from muster.client.results import Operation
+
+
+def provision(
+    *,
+    count: asking.Count = 1,
+    run: asking.Run = None,
+    template: asking.TemplateName = None,
+    resource_class: asking.Class = None,
+    types: asking.Types = None,
+    usage: asking.Usage = None,
+    max_runtime: asking.MaxRuntime = None,
+    timeout: asking.Timeout = None,
+    queue_timeout: asking.QueueTimeout = None,
+    owner: asking.Owner = "default",
+    wait: asking.Wait = None,
+    detach: asking.Detach = False,
+    key: asking.Key = None,
+    _output: Output = None,
+) -> None:
+    """Ask for ready nodes, all or nothing, and watch them come.
+
+    Warm nodes are taken first; the missing ones are created together. Ctrl-C leaves without stopping it.
+    """
+    from muster.cli.connecting import connected
+    from muster.cli.following import followed
+    from muster.client import calls
+
+    with connected() as client:
+        request = asking.asked(
+            client,
+            count=count,
+            run=run,
+            template=template,
+            resource_class=resource_class,
+            types=types,
+            usage=usage,
+            max_runtime=max_runtime,
+            timeout=timeout,
+            queue_timeout=queue_timeout,
+            owner=owner,
+        )
+        operation = client.send(calls.provision(request, key=key))
+        followed(client, operation, wait=wait, detach=detach, done=_ready)
+
+
+def _ready(operation: "Operation") -> None:
+    from muster.cli.durations import took
+    from muster.cli.printing import say
+
+    run, nodes = operation.run or "", len(operation.members)
+    say(f"✔ {nodes} node{'s' * (nodes != 1)} ready for {run} in {took(operation.elapsed_seconds)}")
+    for member in operation.members:
+        say(f"  {member.node_id}")
+    typeable = run.replace("-", "").replace("_", "").isalnum()
+    target = run if typeable else operation.operation_id
+    say(f"  use them: muster exec {target} -- uname -a")
+    say(f"  give back: muster release {target}")

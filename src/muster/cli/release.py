@@ -1,0 +1,45 @@
+"""`muster release`: the nodes of a run go back, clean, for the next one."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli import asking
+from muster.cli.printing import Output
+
+if TYPE_CHECKING:
+    from muster.client.results import Operation
+
+
+def release(
+    target: Annotated[str, typer.Argument(metavar="RUN|OPERATION", help="A run, or its provision's id.")],
+    *,
+    latest: Annotated[
+        bool, typer.Option("--latest", help="Of a run with several provisions, the newest.")
+    ] = False,
+    wait: asking.Wait = None,
+    detach: asking.Detach = False,
+    key: asking.Key = None,
+    _output: Output = None,
+) -> None:
+    """Give the nodes of a run back. One that isn't ready yet is cancelled."""
+    from muster.cli.connecting import connected, is_operation
+    from muster.cli.exits import UsageProblem
+    from muster.cli.following import followed
+    from muster.client import calls
+
+    named = is_operation(target)
+    if named and latest:
+        raise UsageProblem("cannot use --latest with an operation: it chooses among the provisions of a run")
+    with connected() as client:
+        call = calls.release(
+            operation_id=target if named else None, run=None if named else target, latest=latest, key=key
+        )
+        followed(client, client.send(call), wait=wait, detach=detach, done=_returned)
+
+
+def _returned(operation: "Operation") -> None:
+    from muster.cli.durations import took
+    from muster.cli.printing import say
+
+    say(f"✔ {operation.message or 'the nodes are back'} ({took(operation.elapsed_seconds)})")

@@ -1,0 +1,94 @@
+"""`muster serve`: the server on this machine, and how to reach it."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli.printing import Output
+
+if TYPE_CHECKING:
+    from muster.config import Config
+    from muster.serve import Serving
+
+FILE = Path("muster.toml")
+
+
+def serve(
+    *,
+    host: Annotated[str | None, typer.Option(help="Where to listen. [default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="0: any that is free. [default: 8420]")] = None,
+    public_url: Annotated[
+        str | None, typer.Option(help="What nodes are told. [default: the address listened on]")
+    ] = None,
+    data_dir: Annotated[
+        str | None, typer.Option(help="Where everything is kept. [default: the user's data directory]")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-f", help="[default: ./muster.toml, if there is one]")
+    ] = None,
+    log_format: Annotated[str | None, typer.Option(help="text or json. [default: text]")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="debug, info, warning, error. [default: info]")
+    ] = None,
+    _output: Output = None,
+) -> None:
+    """Run the server on this machine until Ctrl-C or SIGTERM. Nodes outlive it, and find the next one."""
+    flags = {
+        "host": host,
+        "port": port,
+        "public_url": public_url,
+        "data_dir": data_dir,
+        "log_format": log_format,
+        "log_level": log_level,
+    }
+    _serve(_configured(config, flags))
+
+
+def _configured(path: Path | None, flags: Mapping[str, object]) -> "Config":
+    from muster.config import load
+
+    if path is None and FILE.is_file():
+        path = FILE
+    return load(path, environment=os.environ, flags=flags)
+
+
+def _serve(config: "Config") -> None:
+    import asyncio
+
+    from muster.api.listening import CannotListen
+    from muster.api.logs import configure
+    from muster.cli.exits import UsageProblem
+    from muster.config.data import DirectoryInUse, DirectoryUnusable
+    from muster.serve import serve as served
+
+    configure(form=config.server.log_format, level=config.server.log_level)
+
+    def ready(serving: "Serving") -> None:
+        _told(serving, config)
+
+    try:
+        asyncio.run(served(config, ready=ready, signals=True))
+    except (CannotListen, DirectoryInUse, DirectoryUnusable) as error:
+        raise UsageProblem(str(error)) from error
+
+
+def _told(serving: "Serving", config: "Config") -> None:
+    import muster
+    from muster.cli import printing
+
+    data = serving.data.path
+    if printing.wants_json():
+        printing.line({"url": serving.url, "data_dir": str(data), "pid": os.getpid()})
+        return
+    here = "muster doctor"
+    if config.server.data_dir is not None and "MUSTER_DATA_DIR" not in os.environ:
+        here = f"MUSTER_DATA_DIR={data} {here}"
+    file = f", configured by {config.path}" if config.path is not None else ""
+    printing.say(f"Muster {muster.__version__} listens on {serving.url}, with its data in {data}{file}")
+    printing.say(f"  from this machine: {here}")
+    printing.say(f"  from elsewhere:    MUSTER_SERVER={serving.url} MUSTER_TOKEN=… muster nodes")
+    printing.say("                     (a token: muster tokens create NAME --role operator)")
+    printing.say("  stop it with Ctrl-C; nodes stay, and find the next server")

@@ -1,0 +1,140 @@
+"""The output of commands on several nodes at once: each line with its node's number in front.
+
+Lines of different nodes are never mixed within a line. A slow reader slows the reading, not the nodes.
+"""
+
+import queue
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from muster.cli import printing
+
+if TYPE_CHECKING:
+    from muster.cli.watching import Patience
+    from muster.client import SyncClient
+    from muster.client.results import Command
+
+AT_ONCE = 64
+"""Connections for output; of more commands, the first ones to end make room for the next."""
+_WAITING = 256
+_LINE_MOST = 64 * 1024
+_COLOURS = (36, 33, 35, 32, 34, 31)
+
+Item = tuple[int, bytes | Exception | None]
+
+
+def pieces(
+    client: "SyncClient",
+    commands: Sequence["Command"],
+    patience: "Patience",
+    *,
+    how: str,
+    follow: bool = True,
+) -> Iterator[tuple[int, bytes]]:
+    """(ordinal, output) as it comes, until all have ended. Raises OutOfPatience."""
+    items: queue.Queue[Item] = queue.Queue(_WAITING)
+    todo: queue.SimpleQueue[Command] = queue.SimpleQueue()
+    for command in commands:
+        todo.put(command)
+
+    def read() -> None:
+        while True:
+            try:
+                command = todo.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                for piece in _output(client, command, follow=follow):
+                    items.put((command.ordinal, piece))
+                items.put((command.ordinal, None))
+            except Exception as error:
+                items.put((command.ordinal, error))
+
+    for _ in range(min(AT_ONCE, len(commands))):
+        threading.Thread(target=read, daemon=True).start()
+    open_ones = len(commands)
+    while open_ones:
+        try:
+            ordinal, item = items.get(timeout=patience.left())
+        except queue.Empty:
+            raise patience.over(how) from None
+        if isinstance(item, Exception):
+            raise item
+        if item is None:
+            open_ones -= 1
+        yield ordinal, item or b""
+
+
+def _output(client: "SyncClient", command: "Command", *, follow: bool) -> Iterator[bytes]:
+    if follow:
+        yield from client.follow(command.id)
+        return
+    from muster.client import calls
+
+    offset = 0
+    while piece := client.send(calls.output(command.id, offset=offset)):
+        offset += len(piece)
+        yield piece
+
+
+def stream(
+    client: "SyncClient",
+    commands: Sequence["Command"],
+    patience: "Patience",
+    *,
+    how: str,
+    follow: bool = True,
+) -> None:
+    """Print it, line by line."""
+    printer = Prefixed(colour=printing.terminal())
+    try:
+        for ordinal, piece in pieces(client, commands, patience, how=how, follow=follow):
+            printer.take(ordinal, piece)
+    finally:
+        printer.finish()
+
+
+def gathered(
+    client: "SyncClient",
+    commands: Sequence["Command"],
+    patience: "Patience",
+    *,
+    how: str,
+    follow: bool = True,
+) -> dict[int, str]:
+    """All of it, by ordinal, as text."""
+    found = {command.ordinal: bytearray() for command in commands}
+    for ordinal, piece in pieces(client, commands, patience, how=how, follow=follow):
+        found[ordinal] += piece
+    return {ordinal: data.decode("utf-8", "replace") for ordinal, data in found.items()}
+
+
+class Prefixed:
+    def __init__(self, *, colour: bool) -> None:
+        self._colour = colour
+        self._rest: dict[int, bytes] = {}
+
+    def take(self, ordinal: int, piece: bytes) -> None:
+        *lines, rest = (self._rest.get(ordinal, b"") + piece).split(b"\n")
+        if len(rest) > _LINE_MOST:
+            lines, rest = [*lines, rest], b""
+        self._rest[ordinal] = rest
+        if lines:
+            self._write(ordinal, lines)
+
+    def finish(self) -> None:
+        """Last lines without an end."""
+        for ordinal in sorted(self._rest):
+            if self._rest[ordinal]:
+                self._write(ordinal, [self._rest[ordinal]])
+        self._rest.clear()
+
+    def _write(self, ordinal: int, lines: Sequence[bytes]) -> None:
+        prefix = f"[{ordinal}] "
+        if self._colour:
+            prefix = f"\033[{_COLOURS[ordinal % len(_COLOURS)]}m{prefix}\033[0m"
+        out = sys.stdout.buffer
+        out.write(b"".join(prefix.encode() + line + b"\n" for line in lines))
+        out.flush()

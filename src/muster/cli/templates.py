@@ -1,0 +1,96 @@
+"""`muster templates`: what can be asked for."""
+
+from typing import Annotated
+
+import typer
+
+from muster.cli.printing import Output
+
+app = typer.Typer(help="List templates; show one.", invoke_without_command=True, add_completion=False)
+
+
+@app.callback()
+def root(context: typer.Context, *, _output: Output = None) -> None:
+    """List templates; show one. Without a word more, it lists them."""
+    if context.invoked_subcommand is None:
+        _list()
+
+
+@app.command("list")
+def listed(*, _output: Output = None) -> None:
+    """List the current revision of every template."""
+    _list()
+
+
+def _list() -> None:
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.client import calls
+
+    with connected() as client:
+        found = client.send(calls.templates())
+    if printing.wants_json():
+        printing.document({"items": found})
+        return
+    columns = (
+        printing.Column("TEMPLATE", cut=True),
+        printing.Column("REV", right=True),
+        printing.Column("PROVIDER"),
+        printing.Column("CLASS"),
+        printing.Column("RUNTIME"),
+        printing.Column("REUSE"),
+        printing.Column("MIN", right=True),
+        printing.Column("MAX", right=True),
+        printing.Column("PAUSED"),
+    )
+    rows = [
+        (
+            each.name,
+            str(each.revision),
+            each.provider,
+            each.resource_class,
+            str(each.runtime),
+            str(each.reuse),
+            str(each.min_idle),
+            str(each.max_nodes),
+            "yes" if each.paused else "-",
+        )
+        for each in found
+    ]
+    printing.table(columns, rows, nothing="no templates: apply some with `muster apply`")
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: Output = None) -> None:
+    """Show a template."""
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.cli.durations import rough
+    from muster.client import calls
+
+    with connected() as client:
+        found = client.send(calls.template(name))
+    if printing.wants_json():
+        printing.document(found)
+        return
+    times = (found.provision_timeout, found.max_provision_timeout, found.attach_timeout)
+    boot, ceiling, attach = ("" if each is None else rough(each) for each in times)
+    printing.facts(
+        (
+            ("template", f"{found.name}, revision {found.revision}{', paused' if found.paused else ''}"),
+            ("applied", f"{printing.since(found.applied_at)} ago"),
+            ("provider", found.provider),
+            ("class", found.resource_class),
+            ("runtime", str(found.runtime)),
+            ("usage", ", then ".join(found.usage)),
+            ("types", ", ".join(found.instance_types)),
+            ("reuse", str(found.reuse)),
+            ("nodes", f"{found.min_idle} kept warm, at most {found.max_nodes}"),
+            ("replacements", str(found.replacements or "")),
+            ("boot within", f"{boot}{f', at most {ceiling}' if ceiling else ''}" if boot else ceiling),
+            ("attach within", attach),
+            ("max runtime", rough(found.max_runtime)),
+            ("idle timeout", rough(found.idle_timeout)),
+            ("boot script", found.boot_script.rstrip()),
+        )
+    )

@@ -1,0 +1,116 @@
+"""`muster tokens`: who may use the API."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli.durations import seconds
+from muster.cli.printing import Output
+
+if TYPE_CHECKING:
+    from muster.client.results import Token
+
+app = typer.Typer(
+    help="Create, list and revoke API tokens.", invoke_without_command=True, add_completion=False
+)
+
+
+@app.callback()
+def root(context: typer.Context, *, _output: Output = None) -> None:
+    """Create, list and revoke API tokens. Without a word more, it lists them."""
+    if context.invoked_subcommand is None:
+        _list()
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what will use it.")],
+    *,
+    role: Annotated[str, typer.Option("--role", help="viewer, operator or admin.")] = "operator",
+    expires_in: Annotated[
+        float | None,
+        typer.Option("--expires-in", parser=seconds, metavar="DURATION", help="e.g. 12h. [default: never]"),
+    ] = None,
+    _output: Output = None,
+) -> None:
+    """Make a token. Its secret is shown once, now."""
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.client import calls
+    from muster.domain import checks
+    from muster.domain.access import Role
+
+    checks.known("role", role, tuple(Role))
+    with connected() as client:
+        made = client.send(calls.make_token(name, role, expires_in=expires_in))
+    if printing.wants_json():
+        printing.document(made)
+        return
+    printing.facts(
+        (
+            ("token", made.secret or ""),
+            ("id", made.id),
+            ("role", str(made.role)),
+            ("expires", f"in {printing.until(made.expires_at)}" if made.expires_at else "never"),
+        )
+    )
+    printing.say("keep it now: it is not shown again. Use it as MUSTER_TOKEN.")
+
+
+@app.command("list")
+def listed(*, _output: Output = None) -> None:
+    """List tokens, without their secrets."""
+    _list()
+
+
+def _list() -> None:
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.client import calls
+
+    with connected() as client:
+        found = client.send(calls.tokens())
+    if printing.wants_json():
+        printing.document({"items": found})
+        return
+    columns = (
+        printing.Column("ID"),
+        printing.Column("NAME", cut=True),
+        printing.Column("ROLE"),
+        printing.Column("AGE", right=True),
+        printing.Column("STATE"),
+    )
+    rows = [
+        (each.id, each.name, str(each.role), printing.since(each.created_at), _state(each)) for each in found
+    ]
+    printing.table(columns, rows, nothing="no tokens")
+
+
+def _state(token: "Token") -> str:
+    from muster.cli.printing import until
+
+    if token.revoked_at is not None:
+        return "revoked"
+    if token.expires_at is None:
+        return "valid"
+    left = until(token.expires_at)
+    return "expired" if left == "over" else f"valid for {left}"
+
+
+@app.command()
+def revoke(
+    token: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as listed.")],
+    *,
+    _output: Output = None,
+) -> None:
+    """Revoke a token, at once and for ever."""
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.client import calls
+
+    with connected() as client:
+        found = client.send(calls.revoke_token(token))
+    if printing.wants_json():
+        printing.document(found)
+    else:
+        printing.say(f"✔ {found.id} ({found.name}) is revoked")

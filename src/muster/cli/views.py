@@ -1,0 +1,217 @@
+"""How progress looks: live in a terminal, one line per change elsewhere, JSON lines for programs.
+
+Owns what is drawn, and that a bar never goes back. Reads the one payload that every kind of operation has,
+and degrades with what is missing: no step, no parts, no percent.
+"""
+
+import sys
+import time
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Protocol, Self
+
+from muster.cli import printing
+from muster.cli.durations import clock, took
+from muster.domain.progress import Tone
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+    from rich.text import Text
+
+    from muster.client.results import Part, Progress
+
+LOOKS = {
+    Tone.PENDING: ("○", "dim"),
+    Tone.ACTIVE: ("◐", "cyan"),
+    Tone.SUCCESS: ("✔", "green"),
+    Tone.WARNING: ("▲", "yellow"),
+    Tone.DANGER: ("✖", "red"),
+}
+"""A sign as well as a colour: not everybody sees both."""
+FULL_NAMES = 6
+"""Up to so many chips show whole ids; more show their ends."""
+SHORT = 6
+EASE = 6.0
+"""Per second, the share of the missing way that the bar moves: smooth, and there within a second."""
+
+
+class View(Protocol):
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def show(self, progress: "Progress") -> None: ...
+
+
+class Quiet:
+    """Shows nothing: the result says it all."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def show(self, progress: "Progress") -> None:
+        return None
+
+
+class JsonLines(Quiet):
+    def show(self, progress: "Progress") -> None:
+        printing.line(progress)
+
+
+class Lines(Quiet):
+    """One line per change. No control codes, nothing twice."""
+
+    def __init__(self, file: IO[str] | None = None) -> None:
+        self._file = file
+        self._last = ("", "")
+
+    def show(self, progress: "Progress") -> None:
+        said = (where(progress), progress.message)
+        if said != self._last:
+            self._last = said
+            printing.say(heading(progress, progress.elapsed_seconds, message=True), file=self._file)
+
+
+class Live(Quiet):
+    """Redrawn in place several times a second; gone when it ends, so that the result stands alone."""
+
+    def __init__(self, *, elapsed: float = 0.0, file: IO[str] | None = None) -> None:
+        from rich.live import Live as RichLive
+
+        self._console = printing.console(file)
+        self._anchor = time.monotonic() - elapsed
+        self._shown: Progress | None = None
+        self._bar = Easing()
+        self._live = RichLive(
+            console=self._console, get_renderable=self._drawn, refresh_per_second=10, transient=True
+        )
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.__exit__(kind, error, trace)
+
+    def show(self, progress: "Progress") -> None:
+        self._shown = progress
+        self._live.refresh()
+
+    def _drawn(self) -> "RenderableType":
+        from rich.text import Text
+
+        if self._shown is None:
+            return Text("asking the server …", style="dim")
+        now = time.monotonic()
+        elapsed = self._shown.elapsed_seconds if self._shown.ended else now - self._anchor
+        percent = None if self._shown.percent is None else self._bar.at(self._shown.percent, now)
+        return banner(self._shown, elapsed=elapsed, percent=percent, width=self._console.width)
+
+
+class Easing:
+    """Follows a number smoothly, and never goes back."""
+
+    def __init__(self) -> None:
+        self._value = 0.0
+        self._target = 0.0
+        self._at: float | None = None
+
+    def at(self, target: float, now: float) -> float:
+        passed = 0.0 if self._at is None else max(0.0, now - self._at)
+        self._at = now
+        self._target = min(100.0, max(self._target, target))
+        self._value += (self._target - self._value) * min(1.0, EASE * passed)
+        return self._value
+
+
+def chosen(*, elapsed: float = 0.0, file: IO[str] | None = None, stream: bool = False) -> View:
+    """The view that fits where the output goes. `stream`: in JSON, each change is a line of its own."""
+    if printing.wants_json():
+        return JsonLines() if stream else Quiet()
+    if printing.terminal(sys.stdout) and printing.terminal(file):
+        return Live(elapsed=elapsed, file=file)
+    return Lines(file)
+
+
+# --- the words -----------------------------------------------------------------------------------
+
+
+def where(progress: "Progress") -> str:
+    """`Step 3/5 · Booting and attaching`, or as much of it as is known."""
+    name = progress.label or (progress.phase or "").replace("_", " ") or str(progress.status).capitalize()
+    if progress.step is None or progress.total_steps is None:
+        return name
+    return f"Step {progress.step}/{progress.total_steps} · {name}"
+
+
+def heading(progress: "Progress", elapsed: float, *, message: bool = False) -> str:
+    said = f"{where(progress)} · {clock(elapsed)}"
+    return f"{said} · {progress.message}" if message and progress.message else said
+
+
+def chip_name(part: "Part", *, full: bool) -> str:
+    if part.count > 1 or part.name == part.state:
+        return f"{part.count} ×"
+    return part.name if full or len(part.name) <= SHORT + 1 else f"…{part.name[-SHORT:]}"
+
+
+def chip(part: "Part", *, full: bool) -> "Text":
+    from rich.text import Text
+
+    sign, style = LOOKS[part.tone]
+    return Text.assemble(
+        (f"{sign} ", style), f"{chip_name(part, full=full)} ", (f"{part.state} {part.detail}".rstrip(), style)
+    )
+
+
+def banner(progress: "Progress", *, elapsed: float, percent: float | None, width: int) -> "Group":
+    from rich.console import Group
+    from rich.text import Text
+
+    rows: list[Any] = [Text(heading(progress, elapsed), style="bold", no_wrap=True, overflow="ellipsis")]
+    if progress.message:
+        rows.append(Text(progress.message, style="dim", no_wrap=True, overflow="ellipsis"))
+    if percent is not None:
+        rows.append(_bar(percent, progress.eta_seconds, width))
+    rows.extend(_chips(progress, width))
+    return Group(*rows)
+
+
+def _bar(percent: float, eta: float | None, width: int) -> "RenderableType":
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    left = f" · about {took(eta)} left" if eta is not None else ""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column()
+    grid.add_column(no_wrap=True)
+    room = max(10, min(width - 8 - len(left), 60))
+    grid.add_row(ProgressBar(total=100, completed=percent, width=room), Text(f"{percent:3.0f} %{left}"))
+    return grid
+
+
+def _chips(progress: "Progress", width: int) -> "list[Text]":
+    """In rows that fill the width, no chip broken."""
+    from rich.text import Text
+
+    full = len(progress.parts) <= FULL_NAMES
+    chips = [chip(part, full=full) for part in progress.parts]
+    longest = max((each.cell_len for each in chips), default=0) + 2
+    per_row = max(1, width // max(1, longest))
+    rows: list[Text] = []
+    for start in range(0, len(chips), per_row):
+        row = Text(no_wrap=True, overflow="ellipsis")
+        for each in chips[start : start + per_row]:
+            row.append_text(each)
+            row.append(" " * (longest - each.cell_len))
+        rows.append(row)
+    return rows

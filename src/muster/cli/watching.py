@@ -1,0 +1,84 @@
+"""Waiting for an operation: its progress as it comes, with the client's own patience, and a way to leave.
+
+The work is the server's. Leaving (Ctrl-C, or patience that ran out) stops nothing and says how to come back.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from muster.cli.durations import clock
+from muster.cli.exits import Detached, OutOfPatience
+
+if TYPE_CHECKING:
+    from muster.cli.views import View
+    from muster.client import SyncClient
+    from muster.client.results import Operation, Progress
+
+
+class Patience:
+    """How long the client waits in all; None: as long as it takes."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._until = None if seconds is None else time.monotonic() + seconds
+
+    def left(self) -> float | None:
+        return None if self._until is None else max(0.0, self._until - time.monotonic())
+
+    def over(self, how: str) -> OutOfPatience:
+        return OutOfPatience(f"gave up waiting after {clock(self._seconds or 0.0)}; the work goes on: {how}")
+
+
+def again(operation_id: str) -> str:
+    return f"watch it with `muster operations watch {operation_id}`"
+
+
+@contextmanager
+def detachable(how: str) -> Iterator[None]:
+    """Ctrl-C leaves, and says how to come back."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Detached(f"detached; the work goes on: {how}") from None
+
+
+def progress_of(client: "SyncClient", operation_id: str, patience: Patience) -> Iterator["Progress"]:
+    """An operation's progress to its end. Raises OutOfPatience."""
+    from muster.client import calls
+
+    waiting: queue.SimpleQueue[Progress | Exception | None] = queue.SimpleQueue()
+
+    def read() -> None:
+        # A thread of its own, so that neither patience nor Ctrl-C has to wait for the network.
+        try:
+            for progress in client.stream(calls.watch(operation_id)):
+                waiting.put(progress)
+            waiting.put(None)
+        except Exception as error:
+            waiting.put(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        try:
+            item = waiting.get(timeout=patience.left())
+        except queue.Empty:
+            raise patience.over(again(operation_id)) from None
+        if item is None:
+            return
+        if isinstance(item, Exception):
+            raise item
+        yield item
+
+
+def watch(client: "SyncClient", operation: "Operation", view: "View", patience: Patience) -> "Operation":
+    """Show an operation to its end; gives its final record."""
+    from muster.client import calls
+
+    with detachable(again(operation.operation_id)), view:
+        for progress in progress_of(client, operation.operation_id, patience):
+            view.show(progress)
+    return client.send(calls.operation(operation.operation_id))
