@@ -284,7 +284,8 @@ class Store(Protocol):
         ...
 
     async def expire_leases(self) -> int:
-        """Every lease lapses at once. Only for a caller that knows that no other replica lives."""
+        """Every lease lapses at once, of operations (how many) and of duties. Only for a caller that knows
+        that no other replica lives."""
         ...
 
     async def write_operation(self, change: OperationChange, *, fence: Fence | None = None) -> Operation:

@@ -91,6 +91,11 @@ class LeaseContract:
         assert await store.lease_duty("reaper", "replica-b", now=50.0, until=80.0)
         assert not await store.lease_duty("reaper", "replica-a", now=51.0, until=90.0)
 
+    async def test_the_duties_of_a_dead_server_are_free_at_once(self, store: Store) -> None:
+        assert await store.lease_duty("reaper", "replica-a", now=1.0, until=1e6)
+        await store.expire_leases()
+        assert await store.lease_duty("reaper", "replica-b", now=2.0, until=62.0)
+
     async def test_of_concurrent_replicas_one_gets_the_duty(self, store: Store) -> None:
         ends = await asyncio.gather(
             *(store.lease_duty("reaper", f"replica-{n}", now=1.0, until=31.0) for n in range(16))

@@ -31,6 +31,7 @@ _DUTY = """
     ON CONFLICT (name) DO UPDATE SET lease_owner = excluded.lease_owner, lease_until = excluded.lease_until
     WHERE duties.lease_owner = excluded.lease_owner OR duties.lease_until <= :now
 """
+_EXPIRE_DUTIES = "UPDATE duties SET lease_until = 0"
 _RENEWED_AT_ONCE = 500
 
 
@@ -80,6 +81,7 @@ def renew(tx: Tx, owner: str, fences: Sequence[Fence], *, until: float) -> Seque
 
 
 def expire(tx: Tx) -> int:
+    tx.change(_EXPIRE_DUTIES)
     return tx.change(_EXPIRE)
 
 
