@@ -18,6 +18,7 @@ from muster.enrolment.enroller import Report
 from muster.plane import ControlPlane
 from muster.providers.simulated import Entry
 from muster.providers.simulated.identity import proof_of
+from muster.simulation.invariants.machine_rules import TOLD_TO_GO
 from muster.simulation.life import Life
 from muster.simulation.network import Network, Unreachable
 
@@ -130,7 +131,10 @@ class Agent:
                 )
             except NotYet as error:
                 await asyncio.sleep(error.retry_after)
-            except (Gone, Forbidden):
+            except Gone:
+                self._power_off(self, TOLD_TO_GO)
+                await asyncio.sleep(AGAIN)
+            except Forbidden:
                 self._power_off(self, "turned away")
                 await asyncio.sleep(AGAIN)
             except (Unreachable, StoreUnavailable, Conflict):

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
+from muster.domain.lifecycle import LIVE
 from muster.providers.simulated import Entry
 from muster.simulation.invariants.broken import Broken
 from muster.simulation.invariants.context import Context
 from muster.simulation.invariants.folding import OPEN
 
+TOLD_TO_GO = "told to go"
+"""The cause of a machine's end when its join was answered with Gone."""
 STRAY = 900.0
 """Seconds of calm within which a machine that nobody recorded is recorded or gone: the visibility window, two
 looks of the orphan sweep, and the time that a termination takes."""
@@ -35,6 +38,12 @@ class MachineRules:
         if entry.installation_id != self._at.installation_id:
             raise Broken("no_foreign_machine_is_touched", f"{entry.machine_id} is gone: {entry.cause}")
         self._stray.pop(entry.machine_id, None)
+        node_id = self._at.records.by_machine.get(entry.machine_id)
+        state = None if node_id is None else self._at.records.nodes[node_id]["state"]
+        if entry.cause == TOLD_TO_GO and state in LIVE:
+            raise Broken(
+                "no_wanted_machine_is_turned_away", f"{entry.machine_id} was told to go, and it is {state}"
+            )
 
     def tick(self, seconds: float, *, calm: bool) -> None:
         for entry in self._at.ledger.live():
