@@ -28,6 +28,12 @@ def test_heavy_faults_break_no_promise(seeds: range) -> None:
     check([simulate(seed=seed, faults="heavy", hours=HOURS, replicas=1 + seed % 3) for seed in seeds])
 
 
+@pytest.mark.parametrize("storm", STORMS)
+@pytest.mark.parametrize("seeds", chunks(30_000, 10), ids=str)
+def test_no_storm_breaks_a_promise(seeds: range, storm: Level) -> None:
+    check([simulate(seed=seed, faults=storm, hours=HOURS, replicas=2 + seed % 2) for seed in seeds])
+
+
 @pytest.mark.parametrize("seeds", chunks(10_000, 40), ids=str)
 def test_light_faults_break_no_promise(seeds: range) -> None:
     check([simulate(seed=seed, faults="light", hours=HOURS, replicas=1 + seed % 3) for seed in seeds])
