@@ -4,6 +4,7 @@ A subcommand's module is imported when it is called, not when it is listed, so t
 completion stay fast however many there are.
 """
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ COMMANDS: Mapping[str, Entry] = {
     "resume": Entry(OPERATING, "Let a paused template, or everything, go on."),
     "tokens": Entry(OPERATING, "Create, list and revoke API tokens."),
     "doctor": Entry(OPERATING, "Check this machine and the server, and say what to do."),
-    "demo": Entry(TRYING, "See it work: a server, three nodes, cold and warm, then cleaned up."),
+    "demo": Entry(TRYING, "See it work: a server and three nodes, cold and warm."),
     "simulate": Entry(TRYING, "Run the control plane in a simulated world of trouble."),
 }
 
@@ -129,6 +130,12 @@ def run() -> NoReturn:
         sys.exit(tell(error))
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
+    except Exception as surprise:
+        if os.environ.get("MUSTER_DEBUG"):
+            raise
+        words = " ".join(str(surprise).split()) or type(surprise).__name__
+        typer.echo(f"error: cannot go on: {words} (MUSTER_DEBUG=1 shows where)", err=True)
+        sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -136,7 +143,8 @@ def _usage(problem: typer.TyperException) -> int:
     if type(problem).__name__ == "NoArgsIsHelpError":
         typer.echo(problem.format_message())
         return problem.exit_code
-    message = problem.format_message().rstrip(".")
+    message = problem.format_message().rstrip(".").replace("Value error, ", "")
     where = getattr(getattr(problem, "ctx", None), "command_path", "muster")
-    typer.echo(f"error: {message[:1].lower()}{message[1:]}; see `{where} --help`", err=True)
+    see = " See" if message.endswith("?") else "; see"
+    typer.echo(f"error: {message[:1].lower()}{message[1:]}{see} `{where} --help`", err=True)
     return problem.exit_code

@@ -21,9 +21,12 @@ def apply(
     """Apply the templates and limits of a muster.toml. What is the same stays the same revision."""
     from muster.cli import printing
     from muster.cli.connecting import connected
+    from muster.cli.exits import UsageProblem
     from muster.client import calls
     from muster.config import load
 
+    if not file.exists():
+        raise UsageProblem(f"cannot find {file}: name the file to apply with -f")
     wanted = load(file)
     with connected() as client:
         before = {template.name: template.revision for template in client.send(calls.templates())}

@@ -8,15 +8,27 @@ import typer
 
 from muster.cli.durations import seconds
 
+_DIGITS = 20
+
 if TYPE_CHECKING:
     from muster.client import SyncClient
     from muster.domain.requests import ProvisionRequest
     from muster.domain.template import UsageClass
 
-Count = Annotated[int, typer.Option("--count", "-n", help="How many nodes.")]
-Run = Annotated[str | None, typer.Option("--run", help="Your id for this piece of work. [default: made up]")]
+
+def whole(text: str | int) -> int:
+    """A number that the domain then checks; digits beyond reason are refused here. Defaults come too."""
+    given = str(text).strip()
+    if given.removeprefix("-").isdecimal() and len(given) <= _DIGITS:
+        return int(given)
+    shown = given if len(given) <= _DIGITS else given[:_DIGITS] + "…"
+    raise typer.BadParameter(f"{shown!r} is not a whole number")
+
+
+Count = Annotated[int, typer.Option("--count", "-n", parser=whole, metavar="NUMBER", help="How many nodes.")]
+Run = Annotated[str | None, typer.Option("--run", help="Your id for this piece of work. (default: made up)")]
 TemplateName = Annotated[
-    str | None, typer.Option("--template", "-t", help="Which template. [default: `default`, or the only one]")
+    str | None, typer.Option("--template", "-t", help="Which template. (default: `default`, or the only one)")
 ]
 Class = Annotated[str | None, typer.Option("--class", help="A resource class, e.g. small or 2xlarge.")]
 Types = Annotated[
@@ -45,7 +57,7 @@ QueueTimeout = Annotated[
         "--queue-timeout",
         parser=seconds,
         metavar="DURATION",
-        help="How long to wait for room under the caps. [default: not at all]",
+        help="How long to wait for room under the caps. (default: not at all)",
     ),
 ]
 Owner = Annotated[
@@ -57,7 +69,7 @@ Wait = Annotated[
         "--wait",
         parser=seconds,
         metavar="DURATION",
-        help="How long to watch. Then the client leaves; the work goes on. [default: to the end]",
+        help="How long to watch. Then the client leaves; the work goes on. (default: to the end)",
     ),
 ]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Don't wait: print the operation and leave.")]

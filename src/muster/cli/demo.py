@@ -110,23 +110,17 @@ def _shown(client: "SyncClient") -> Figures:
 
     spec = TemplateSpec(name=TEMPLATE, provider="process", resource_class="small", boot_script=BOOT)
     client.send(calls.apply(spec))
-    _told(
-        f"\n$ muster provision --template {TEMPLATE} --count {COUNT} --run cold    # each boot makes a venv"
-    )
+    _told(f"\n$ muster provision -t {TEMPLATE} -n {COUNT} --run cold    # each boot makes a venv")
     cold, first = _provisioned(client, "cold")
     _told("\n$ muster exec cold -- …")
     _executed(client, first)
-    _told("\n$ muster release cold")
-    _followed(client, client.send(calls.release(operation_id=first.operation_id)))
-    _told(
-        f"\n$ muster provision --template {TEMPLATE} --count {COUNT} --run warm    # now they are warm"
-    )
+    _released(client, first)
+    _told(f"\n$ muster provision -t {TEMPLATE} -n {COUNT} --run warm    # the same nodes, still warm")
     warm, second = _provisioned(client, "warm")
     _executed(client, second)
     before = {member.node_id for member in first.members}
     reused = sum(1 for member in second.members if member.node_id in before)
-    _told("\n$ muster release warm")
-    _followed(client, client.send(calls.release(operation_id=second.operation_id)))
+    _released(client, second)
     return Figures(cold_seconds=cold, warm_seconds=warm, nodes=COUNT, nodes_reused=reused)
 
 
@@ -142,6 +136,15 @@ def _provisioned(client: "SyncClient", run: str) -> "tuple[float, Operation]":
     seconds = time.perf_counter() - started
     _told(f"✔ {len(ended.members)} nodes ready for {run} in {took(seconds)}")
     return seconds, ended
+
+
+def _released(client: "SyncClient", operation: "Operation") -> None:
+    from muster.cli.durations import took
+    from muster.client import calls
+
+    _told(f"\n$ muster release {operation.run}")
+    ended = _followed(client, client.send(calls.release(operation_id=operation.operation_id)))
+    _told(f"✔ {ended.message} ({took(ended.elapsed_seconds)})")
 
 
 def _followed(client: "SyncClient", operation: "Operation") -> "Operation":

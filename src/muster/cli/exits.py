@@ -118,10 +118,20 @@ _NAMES: tuple[tuple[type[MusterError], str], ...] = (
 )
 
 
+_LISTS = {"template": "templates", "node": "nodes", "token": "tokens list"}
+
+
+def hint(error: MusterError) -> str:
+    """Where to look up the right name."""
+    if not isinstance(error, NotFound):
+        return ""
+    return f"; see `muster {_LISTS.get(error.what, 'operations')}` for what there is"
+
+
 def _told(progress: "Progress") -> str:
     what = f"{progress.kind} {progress.operation_id}"
     found = progress.error
     if found is None:
         return f"{what} {progress.status}"
-    advice = f"; {found.advice}" if found.advice else ""
+    advice = f"; {found.advice}" if found.advice and found.advice not in found.message else ""
     return f"{what} {progress.status} ({found.code}): {found.message}{advice}"

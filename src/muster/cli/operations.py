@@ -196,7 +196,7 @@ def why(target: Target, *, _output: Output = None) -> None:
         (
             ("operation", found.operation_id),
             ("status", str(found.status)),
-            ("waits for", found.waits_for),
+            ("waits for", found.waits_for.removeprefix("waiting for ")),
             ("since", f"{printing.since(found.since)} ago"),
             ("place in queue", "" if found.position is None else str(found.position)),
             ("until", f"{found.until} ({printing.until(found.until)})"),

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from muster.client.results import Pauses
 
 Template = Annotated[
-    str | None, typer.Argument(metavar="[TEMPLATE]", help="Which template. [default: everything]")
+    str | None, typer.Argument(metavar="[TEMPLATE]", help="Which template. (default: everything)")
 ]
 
 

@@ -92,6 +92,10 @@ def console(file: IO[str] | None = None) -> "Console":
     return Console(file=file or sys.stdout, highlight=False, markup=False, emoji=False)
 
 
+GAP = 2
+CUT_LEAST = 8
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     name: str
@@ -104,43 +108,48 @@ class Column:
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, nothing: str) -> None:
     if not rows:
         say(nothing)
-    elif terminal():
-        _drawn(columns, rows)
-    else:
-        _lined(columns, rows)
+        return
+    listed = [[column.name for column in columns], *rows]
+    if not terminal():
+        widths = fitted(columns, listed, None)
+        for row in listed:
+            say("  ".join(_cells(columns, row, widths)).rstrip())
+        return
+    out = console()
+    widths = fitted(columns, listed, out.width)
+    for number, row in enumerate(listed):
+        out.print(_drawn(columns, _cells(columns, row, widths), heading=number == 0), soft_wrap=True)
 
 
-def _drawn(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    from rich.table import Table
-
-    drawn = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for number, column in enumerate(columns):
-        longest = max(len(row[number]) for row in rows)
-        drawn.add_column(
-            column.name,
-            justify="right" if column.right else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            min_width=None if column.cut else max(longest, len(column.name)),
-        )
-    for row in rows:
-        drawn.add_row(*(_cell(column, cell) for column, cell in zip(columns, row, strict=True)))
-    console().print(drawn)
+def fitted(columns: Sequence[Column], listed: Sequence[Sequence[str]], room: int | None) -> list[int]:
+    """How wide each column is. If they don't fit, the widest of those that may be cut give way first."""
+    widths = [max(len(row[number]) for row in listed) for number in range(len(columns))]
+    if room is None:
+        return widths
+    for _ in range(sum(widths) + GAP * (len(widths) - 1) - room):
+        cuttable = [n for n, column in enumerate(columns) if column.cut and widths[n] > CUT_LEAST]
+        if not cuttable:
+            break
+        widths[max(cuttable, key=lambda number: widths[number])] -= 1
+    return widths
 
 
-def _cell(column: Column, cell: str) -> "Text":
+def _cells(columns: Sequence[Column], row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    cells = []
+    for column, cell, width in zip(columns, row, widths, strict=True):
+        kept = cell if len(cell) <= width else f"{cell[: width - 1]}…"
+        cells.append(kept.rjust(width) if column.right else kept.ljust(width))
+    return cells
+
+
+def _drawn(columns: Sequence[Column], cells: Sequence[str], *, heading: bool) -> "Text":
     from rich.text import Text
 
-    return Text(cell, style=column.style(cell) if column.style else "")
-
-
-def _lined(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    listed = [[column.name for column in columns], *rows]
-    widths = [max(len(row[number]) for row in listed) for number in range(len(columns))]
-    for row in listed:
-        cells = zip(columns, row, widths, strict=True)
-        padded = (cell.rjust(width) if column.right else cell.ljust(width) for column, cell, width in cells)
-        say("  ".join(padded).rstrip())
+    drawn = Text()
+    for number, (column, cell) in enumerate(zip(columns, cells, strict=True)):
+        style = "bold" if heading else column.style(cell.strip()) if column.style else ""
+        drawn.append(" " * GAP if number else "").append(cell, style=style)
+    return drawn
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> None:
@@ -203,6 +212,14 @@ def tell(error: "MusterError") -> int:
     code = exits.code_of(error)
     left = isinstance(error, exits.Detached | exits.OutOfPatience)
     if wants_json() and not (isinstance(error, exits.OperationFailed) and error.shown):
-        document({"error": {"code": exits.name_of(error), "message": str(error), "exit_code": code}})
-    say(str(error) if left else f"error: {error}", file=sys.stderr)
+        document(
+            {
+                "error": {
+                    "code": exits.name_of(error),
+                    "message": f"{error}{exits.hint(error)}",
+                    "exit_code": code,
+                }
+            }
+        )
+    say(str(error) if left else f"error: {error}{exits.hint(error)}", file=sys.stderr)
     return code

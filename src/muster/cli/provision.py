@@ -8,6 +8,9 @@ from muster.cli.printing import Output
 if TYPE_CHECKING:
     from muster.client.results import Operation
 
+LONGEST_SHOWN = 32
+"""Above this a run's id breaks the line that shows how to use it; the operation's id never does."""
+
 
 def provision(
     *,
@@ -60,7 +63,7 @@ def _ready(operation: "Operation") -> None:
     say(f"✔ {nodes} node{'s' * (nodes != 1)} ready for {run} in {took(operation.elapsed_seconds)}")
     for member in operation.members:
         say(f"  {member.node_id}")
-    typeable = run.replace("-", "").replace("_", "").isalnum()
+    typeable = len(run) <= LONGEST_SHOWN and run.replace("-", "").replace("_", "").isalnum()
     target = run if typeable else operation.operation_id
     say(f"  use them: muster exec {target} -- uname -a")
     say(f"  give back: muster release {target}")

@@ -18,20 +18,20 @@ FILE = Path("muster.toml")
 
 def serve(
     *,
-    host: Annotated[str | None, typer.Option(help="Where to listen. [default: 127.0.0.1]")] = None,
-    port: Annotated[int | None, typer.Option(help="0: any that is free. [default: 8420]")] = None,
+    host: Annotated[str | None, typer.Option(help="Where to listen. (default: 127.0.0.1)")] = None,
+    port: Annotated[int | None, typer.Option(help="0: any that is free. (default: 8420)")] = None,
     public_url: Annotated[
-        str | None, typer.Option(help="What nodes are told. [default: the address listened on]")
+        str | None, typer.Option(help="What nodes are told. (default: the address listened on)")
     ] = None,
     data_dir: Annotated[
-        str | None, typer.Option(help="Where everything is kept. [default: the user's data directory]")
+        str | None, typer.Option(help="Where everything is kept. (default: the user's data directory)")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", "-f", help="[default: ./muster.toml, if there is one]")
+        Path | None, typer.Option("--config", "-f", help="(default: ./muster.toml, if there is one)")
     ] = None,
-    log_format: Annotated[str | None, typer.Option(help="text or json. [default: text]")] = None,
+    log_format: Annotated[str | None, typer.Option(help="text or json. (default: text)")] = None,
     log_level: Annotated[
-        str | None, typer.Option(help="debug, info, warning, error. [default: info]")
+        str | None, typer.Option(help="debug, info, warning, error. (default: info)")
     ] = None,
     _output: Output = None,
 ) -> None:

@@ -22,15 +22,15 @@ def simulate(
     first: Annotated[int, typer.Option(help="With --seeds: the first of them.")] = 0,
     days: Annotated[float | None, typer.Option(help="Virtual days of trouble per seed.")] = None,
     hours: Annotated[
-        float | None, typer.Option(help=f"The same in hours. [default: {ONE:g}; with --seeds {MANY:g}]")
+        float | None, typer.Option(help=f"The same in hours. (default: {ONE:g}; with --seeds {MANY:g})")
     ] = None,
     replicas: Annotated[
         int | None,
-        typer.Option(help="Replicas over the one store. [default: 2; with --seeds 1 to 3 in turn]"),
+        typer.Option(help="Replicas over the one store. (default: 2; with --seeds 1 to 3 in turn)"),
     ] = None,
     faults: Annotated[str, typer.Option(help="How much goes wrong: none, light or heavy.")] = "heavy",
     jobs: Annotated[
-        int | None, typer.Option(help="With --seeds: worker processes. [default: one per core]")
+        int | None, typer.Option(help="With --seeds: worker processes. (default: one per core)")
     ] = None,
     output: Annotated[str, typer.Option(help="text or json.")] = "text",
 ) -> None:

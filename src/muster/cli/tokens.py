@@ -29,7 +29,7 @@ def create(
     role: Annotated[str, typer.Option("--role", help="viewer, operator or admin.")] = "operator",
     expires_in: Annotated[
         float | None,
-        typer.Option("--expires-in", parser=seconds, metavar="DURATION", help="e.g. 12h. [default: never]"),
+        typer.Option("--expires-in", parser=seconds, metavar="DURATION", help="e.g. 12h. (default: never)"),
     ] = None,
     _output: Output = None,
 ) -> None:
