@@ -61,12 +61,17 @@ def context(request: Request) -> Context:
     return found
 
 
-def node(request: Request) -> NodeId:
+async def _here(request: Request) -> Context:
+    """Awaited, not called: the framework would run a plain function in a thread of its own."""
+    return context(request)
+
+
+async def _node(request: Request) -> NodeId:
     return NodeId(request.state.node_id)
 
 
-Here = Annotated[Context, Depends(context)]
-Node = Annotated[NodeId, Depends(node)]
+Here = Annotated[Context, Depends(_here)]
+Node = Annotated[NodeId, Depends(_node)]
 """The node that speaks, as its token proved."""
 Key = Annotated[
     str | None,
