@@ -210,3 +210,19 @@ async def test_signals_of_unknown_and_terminated_nodes_are_refused(stage: Stage)
         await stage.enrolment.report(node.id, Report(booted=True))
     with pytest.raises(NotFound):
         await stage.enrolment.report(NodeId("node-nobody"), Report(booted=True))
+
+
+@staged
+async def test_a_node_that_gave_itself_back_after_a_silence_is_claimed_at_once(stage: Stage) -> None:
+    await stage.template(max_nodes=1)
+    replica = await stage.replica()
+    first = await stage.succeeded(await replica.provision(1))
+    (member,) = first.members
+    agent = stage.agents.of(member.node_id)
+    agent.silence()
+    await stage.pass_time(30.0)
+
+    await stage.succeeded(await replica.release(first.id))
+    second = await stage.succeeded(await replica.provision(1))
+
+    assert [each.node_id for each in second.members] == [member.node_id]

@@ -167,11 +167,22 @@ class Enrolment:
             change = await self._change(node, report)
             if change is None:
                 return await self._desired(node)
+            if change.after.state is NodeState.IDLE:
+                await self._vouch(node_id)
             try:
                 await self._store.apply(change)
             except Conflict:
                 continue  # first writer wins; see whether the fact is still news
         raise NotYet(f"node {node_id} keeps changing; report again", JOIN_RETRY)
+
+    async def _vouch(self, node_id: NodeId) -> None:
+        """Its word is a sign of life: whoever claims it now must not take it for dead because the server was
+        away and its beats are still to come."""
+        now = self._ports.clock.now()
+        seen = (await self._store.last_seen([node_id])).get(node_id, 0.0)
+        if now - seen > self._limits.stale_after / 2:
+            self.heartbeats.beat(node_id)
+            await self.heartbeats.flush()
 
     async def _change(self, node: Node, report: Report) -> NodeChange | None:
         """The first thing in the report that is news; None when nothing is."""
