@@ -142,9 +142,9 @@ def test_more_nodes_than_are_readable_have_one_chip_per_stage() -> None:
         (situation(nodes=[claimed()], count=3), "waiting for 2 of 3 nodes"),
         (situation(operation(status=Status.QUEUED)), "waiting for 2 of 2 nodes"),
         (situation(operation(queued_since=NOW)), "waiting for 2 of 2 nodes"),
-        (situation(nodes=[STARTING, ATTACHING]), "waiting for 1 nodes to boot and 1 to attach"),
-        (situation(nodes=[STARTING, BOOTING]), "waiting for 2 nodes to boot and 0 to attach"),
-        (situation(nodes=[ATTACHED, ATTACHING]), "waiting for 0 nodes to boot and 1 to attach"),
+        (situation(nodes=[STARTING, ATTACHING]), "waiting for 1 node to boot and 1 node to attach"),
+        (situation(nodes=[STARTING, BOOTING]), "waiting for 2 nodes to boot"),
+        (situation(nodes=[ATTACHED, ATTACHING]), "waiting for 1 node to attach"),
         (situation(nodes=[ATTACHED, attached(5)]), "waiting for fresh heartbeats of all nodes"),
     ],
 )

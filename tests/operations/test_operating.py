@@ -287,7 +287,7 @@ async def test_a_paused_provision_says_so_wherever_it_is_asked(stage: Stage) -> 
     shown = (await stage.operation(operation.id)).progress
     assert shown is not None and shown.message == f"{PAUSED}: waiting for 2 of 2 nodes"
     await stage.pass_time(10.0)
-    assert await why(replica, run) == f"{PAUSED}: waiting for 1 of 1 nodes"
+    assert await why(replica, run) == f"{PAUSED}: waiting for 1 of 1 node"
 
     await replica.ask(replica.plane.operator.resume("ci"))
     for each in (operation, run):

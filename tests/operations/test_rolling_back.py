@@ -97,7 +97,7 @@ async def test_a_provision_that_outlives_its_deadline_is_rolled_back(stage: Stag
 
     assert operation.verdict is not None
     assert operation.verdict.reason is Reason.DEADLINE_EXCEEDED
-    assert "1 nodes to boot" in operation.verdict.message
+    assert "1 node to boot" in operation.verdict.message
     assert stage.now - began == pytest.approx(50.0, abs=1.0)
     (cold,) = [node for node in await stage.nodes() if node.id != warm.id]
     assert cold.state in (NodeState.TERMINATING, NodeState.TERMINATED)  # nobody waits for it to detach

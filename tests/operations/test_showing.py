@@ -47,11 +47,11 @@ async def test_why_says_what_a_provision_waits_for_at_each_stage(stage: Stage) -
     assert (answer.since, answer.until) == (operation.created_at, operation.deadline_at)
     assert answer.position is None
     await stage.pass_time(25.0)
-    assert (await why(replica, operation)).waits_for == "waiting for 2 nodes to boot and 0 to attach"
+    assert (await why(replica, operation)).waits_for == "waiting for 2 nodes to boot"
     await stage.pass_time(50.0)
-    assert (await why(replica, operation)).waits_for == "waiting for 1 nodes to boot and 0 to attach"
+    assert (await why(replica, operation)).waits_for == "waiting for 1 node to boot"
     await stage.pass_time(45.0)
-    assert (await why(replica, operation)).waits_for == "waiting for 0 nodes to boot and 1 to attach"
+    assert (await why(replica, operation)).waits_for == "waiting for 1 node to attach"
     operation = await stage.succeeded(operation)
     assert (await why(replica, operation)).waits_for == "nothing: it has ended"
 
@@ -186,6 +186,6 @@ async def test_a_replacement_that_waits_for_the_provider_is_published_once(stage
     progress = (await stage.operation(operation.id)).progress
     assert progress is not None
     assert progress.phase == "booting"
-    assert progress.message == "waiting for cloud to answer for 1 nodes"
+    assert progress.message == "waiting for cloud to answer for 1 node"
     assert len(await stage.events(operation.id, "progressed")) <= 6
     await stage.succeeded(operation)

@@ -237,12 +237,19 @@ def _waiting_for(at: Situation) -> str:
         return f"waiting for room under the caps, {at.ahead} ahead in the queue"
     pending = [launch for launch in at.launches if launch.pending]
     if pending:
-        return f"waiting for {pending[0].provider} to answer for {pending[0].count} nodes"
+        return f"waiting for {pending[0].provider} to answer for {_counted(pending[0].count)}"
     held = at.held
     if len(held) < at.request.count:
-        return f"waiting for {at.request.count - len(held)} of {at.request.count} nodes"
+        return f"waiting for {at.request.count - len(held)} of {_counted(at.request.count)}"
     booting = sum(1 for node in held if not node.up)
     attaching = sum(1 for node in held if node.up and not node.attached)
-    if booting or attaching:
-        return f"waiting for {booting} nodes to boot and {attaching} to attach"
-    return "waiting for fresh heartbeats of all nodes"
+    steps = [
+        f"{_counted(number)} to {verb}"
+        for number, verb in ((booting, "boot"), (attaching, "attach"))
+        if number
+    ]
+    return f"waiting for {' and '.join(steps) if steps else 'fresh heartbeats of all nodes'}"
+
+
+def _counted(nodes: int) -> str:
+    return "1 node" if nodes == 1 else f"{nodes} nodes"
