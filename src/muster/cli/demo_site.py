@@ -120,6 +120,8 @@ class Site:
         self._stop_server()
         left = self._leftovers()
         self._force()
+        if self._child is not None and self._child.stdout is not None:
+            self._child.stdout.close()
         shutil.rmtree(self.directory, ignore_errors=True)
         return left
 

@@ -28,15 +28,17 @@ class Form(StrEnum):
     JSON = "json"
 
 
-class _Chosen:
+class Chosen:
+    """One process is one command: what it was asked for holds everywhere in it."""
+
     form = Form.TEXT
 
 
 def _choose(value: Form | None) -> Form:
     """Given to a group or to its command, it holds for both; also for an error that ends them."""
     if value is not None:
-        _Chosen.form = value
-    return _Chosen.form
+        Chosen.form = value
+    return Chosen.form
 
 
 Output = Annotated[
@@ -45,7 +47,7 @@ Output = Annotated[
 
 
 def wants_json() -> bool:
-    return _Chosen.form is Form.JSON
+    return Chosen.form is Form.JSON
 
 
 # --- JSON ----------------------------------------------------------------------------------------

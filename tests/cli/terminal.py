@@ -1,0 +1,90 @@
+"""The command as a user types it, against a real server: in this process (fast) or in its own."""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from muster.cli import main, printing
+
+MUSTER = (sys.executable, "-m", "muster.cli")
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Terminal:
+    """Not a real one: output is piped, so plain lines are expected."""
+
+    def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
+        self.directory = directory
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("MUSTER_", "KEEP"))}
+        self.environment = {**kept, **environment}
+
+    def muster(self, *words: str, **more: str) -> Said:
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+        printing.Chosen.form = printing.Form.TEXT
+        code: object = None
+        with (
+            patch.dict(os.environ, {**self.environment, **more}, clear=True),
+            patch.object(sys, "argv", ["muster", *words]),
+            contextlib.chdir(self.directory),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code
+        assert isinstance(code, int)
+        return Said(code, _text(out), _text(err))
+
+    def typed(self, *words: str, **more: str) -> Said:
+        """In a process of its own."""
+        done = subprocess.run(
+            [*MUSTER, *words],
+            cwd=self.directory,
+            env={**self.environment, **more},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    def started(self, words: Sequence[str]) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [*MUSTER, *words],
+            cwd=self.directory,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()

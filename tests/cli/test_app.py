@@ -1,0 +1,69 @@
+import subprocess
+import sys
+import time
+
+import pytest
+
+from muster.cli.app import COMMANDS, loaded
+from tests.cli.terminal import Terminal
+
+
+def test_help_lists_every_command_and_every_command_loads(alone: Terminal) -> None:
+    said = alone.muster("--help")
+    assert said.code == 0
+    for name, entry in COMMANDS.items():
+        assert name in said.out
+        assert entry.help
+        assert loaded(name).name == name or loaded(name).commands
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_and_can_speak_json(name: str) -> None:
+    command = loaded(name)
+    for each in (command, *getattr(command, "commands", {}).values()):
+        assert each.help
+        assert "--output" in [option for param in each.params for option in param.opts]
+
+
+def test_help_starts_without_loading_what_commands_need(alone: Terminal, record_property: object) -> None:
+    started = time.perf_counter()
+    assert alone.typed("--help").code == 0
+    seconds = time.perf_counter() - started
+    print(f"muster --help: {seconds * 1000:.0f} ms")
+    script = (
+        "import sys; from muster.cli.app import app\n"
+        "try: app(['--help'], standalone_mode=False)\n"
+        "finally: print([name for name in ('httpx', 'fastapi', 'asyncio', 'sqlite3') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("provison",), "error: no such command 'provison'. Did you mean 'provision'? See `muster --help`"),
+        (("nodes", "shwo"), "Did you mean 'show'? See `muster nodes --help`"),
+        (("provision", "--cuont", "3"), "Possible options: --count"),
+        (("extend", "ci-42"), "error: missing option '--by'; see `muster extend --help`"),
+        (("nodes", "--output", "xml"), "'xml' is not one of 'text', 'json'"),
+    ],
+)
+def test_a_typing_error_gets_a_suggestion_and_exit_code_2(
+    alone: Terminal, words: tuple[str, ...], said: str
+) -> None:
+    answer = alone.muster(*words)
+    assert (answer.code, answer.out) == (2, "")
+    assert said in answer.err
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_completion_knows_the_commands_and_their_options(alone: Terminal) -> None:
+    asked = {"_MUSTER_COMPLETE": "complete_bash", "COMP_CWORD": "1", "COMP_WORDS": "muster pro"}
+    assert "provision" in alone.typed(**asked).out.split()
+    asked = {"_MUSTER_COMPLETE": "complete_bash", "COMP_CWORD": "2", "COMP_WORDS": "muster provision --cou"}
+    assert "--count" in alone.typed(**asked).out.split()
+
+
+def test_the_version_is_told(alone: Terminal) -> None:
+    assert alone.muster("--version").out.startswith("muster 0.")

@@ -1,0 +1,213 @@
+import json
+import signal
+from pathlib import Path
+
+from muster.cli.demo_site import Site
+from tests.cli.terminal import Terminal
+
+CONTROL = "\033"
+
+
+def test_provision_exec_logs_extend_release(terminal: Terminal) -> None:
+    ready = terminal.typed("provision", "--template", "small", "--count", "2", "--run", "ci-42")
+    assert ready.code == 0, ready.err
+    assert "Step 5/5 · Nodes ready" in ready.out and "✔ 2 nodes ready for ci-42 in" in ready.out
+    assert CONTROL not in ready.out + ready.err
+
+    program = 'echo "$MUSTER_RUN $MUSTER_INDEX of $MUSTER_COUNT"; exit "$MUSTER_INDEX"'
+    done = terminal.typed("exec", "ci-42", "--", "sh", "-c", program)
+    assert sorted(done.out.splitlines()) == ["[0] ci-42 0 of 2", "[1] ci-42 1 of 2"]
+    assert done.code == 1
+    assert done.err.startswith("[1] exit 1 on node-")
+
+    assert sorted(terminal.muster("logs", "ci-42").out.splitlines()) == sorted(done.out.splitlines())
+    assert "2 nodes of ci-42: 30m 00s more" in terminal.muster("extend", "ci-42", "--by", "30m").out
+
+    back = terminal.muster("release", "ci-42")
+    assert back.code == 0 and "✔ all nodes are back" in back.out
+    assert terminal.muster("exec", "ci-42", "--", "true").code == 2
+
+
+def test_json_is_one_document_with_the_same_names_as_the_api(terminal: Terminal) -> None:
+    ready = terminal.muster("provision", "-t", "small", "--run", "as-json", "--output", "json")
+    assert ready.code == 0
+    operation = ready.json
+    assert (operation["status"], operation["run"], len(operation["members"])) == ("succeeded", "as-json", 1)
+    name = operation["operation_id"]
+
+    done = terminal.muster("exec", name, "-o", "json", "--", "sh", "-c", "echo out; exit 7")
+    assert done.code == 7
+    assert (done.json["exit_code"], done.json["commands"][0]["output"]) == (7, "out\n")
+
+    nodes = terminal.muster("nodes", "-o", "json").json["items"]
+    node = next(each for each in nodes if each["run"] == "as-json")
+    assert terminal.muster("nodes", "show", node["id"], "-o", "json").json["state"] == "running"
+    assert terminal.muster("--version").code == 0
+    for words in (("pools",), ("templates",), ("templates", "show", "small"), ("operations",), ("tokens",)):
+        assert terminal.muster(*words, "--output", "json").json
+    assert terminal.muster("operations", "show", name, "-o", "json").json["operation_id"] == name
+    assert terminal.muster("operations", "why", "as-json", "-o", "json").json["waits_for"]
+    watched = terminal.muster("operations", "watch", name, "-o", "json")
+    assert [line["status"] for line in watched.lines][-1] == "succeeded"
+    percents = [line["percent"] for line in watched.lines if line["percent"] is not None]
+    assert percents == sorted(percents)
+    events = terminal.muster("events", "--of", node["id"], "-o", "json").lines
+    assert events[0]["name"] == "adopt"
+    assert terminal.muster("release", "as-json", "-o", "json").json["kind"] == "release"
+
+
+def test_text_of_everything_that_can_be_looked_at(terminal: Terminal) -> None:
+    for words in (
+        ("nodes",),
+        ("nodes", "list"),
+        ("pools",),
+        ("templates",),
+        ("templates", "show", "small"),
+        ("operations",),
+        ("operations", "list", "--kind", "provision"),
+        ("events", "--last", "3"),
+        ("tokens", "list"),
+    ):
+        said = terminal.muster(*words)
+        assert (said.code, said.err) == (0, ""), words
+        assert said.out and CONTROL not in said.out
+
+
+def test_run_sends_a_tree_streams_output_and_brings_results_back(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "input.txt").write_text("sent\n")
+    words = ("run", "-t", "small", "--count", "2", "--sync", str(tmp_path), "--get", "result.txt")
+    done = terminal.muster(*words, "--", "sh", "-c", "cat input.txt; echo $MUSTER_INDEX > result.txt")
+    assert done.code == 0, done.err
+    assert sorted(done.out.splitlines()) == ["[0] sent", "[1] sent"]
+    assert "✔ 2 of 2 succeeded" in done.err
+    results = terminal.directory / "muster-results"
+    assert [(results / str(n) / "result.txt").read_text() for n in (0, 1)] == ["0\n", "1\n"]
+
+
+def test_run_exits_with_the_worst_code_and_gives_the_nodes_back(terminal: Terminal) -> None:
+    words = ("run", "-t", "small", "-n", "2", "--run", "worst", "-o", "json", "--")
+    done = terminal.muster(*words, "sh", "-c", "exit $((MUSTER_INDEX * 5))")
+    assert done.code == 5 == done.json["exit_code"]
+    assert done.json["operation"]["result"] == "exit 5"
+    nodes = terminal.muster("nodes", "-o", "json").json["items"]
+    assert not [node for node in nodes if node["run"] == "worst" and node["state"] == "running"]
+
+
+def test_a_detached_run_is_watched_and_read_later(terminal: Terminal) -> None:
+    left = terminal.muster("run", "-t", "small", "--detach", "--", "echo", "still here")
+    name = left.out.splitlines()[0]
+    assert terminal.muster("operations", "watch", name).code == 0
+    assert terminal.muster("logs", "-f", name).out == "[0] still here\n"
+
+
+def test_ctrl_c_detaches_says_how_to_come_back_and_stops_nothing(terminal: Terminal) -> None:
+    client = terminal.started(("provision", "-t", "endless", "--run", "left-alone"))
+    assert client.stdout is not None
+    for line in client.stdout:
+        if line.startswith("Step 3/5"):
+            break
+    client.send_signal(signal.SIGINT)
+    _, err = client.communicate(timeout=30)
+    assert client.returncode == 130
+    assert err.startswith("detached; the work goes on: watch it with `muster operations watch op-")
+    name = err.split("`")[1].rpartition(" ")[2]
+    assert terminal.muster("operations", "show", name, "-o", "json").json["status"] == "running"
+
+    assert terminal.muster("operations", "watch", name, "--wait", "0").code == 124
+    assert "node" in terminal.muster("operations", "why", name).out
+    assert "asked to stop" in terminal.muster("operations", "cancel", name).out
+    ended = terminal.muster("operations", "watch", name)
+    assert ended.code == 1 and "cancelled" in ended.err
+
+
+def test_exit_codes_say_how_it_ended(terminal: Terminal) -> None:
+    patience = terminal.muster("provision", "-t", "endless", "--run", "patient", "--wait", "0.2")
+    assert patience.code == 124 and "muster operations watch op-" in patience.err
+    assert terminal.muster("release", "patient").code == 0
+    late = terminal.muster("provision", "-t", "endless", "--timeout", "1")
+    assert late.code == 124 and "deadline_exceeded" in late.err
+    broken = terminal.muster("provision", "-t", "broken")
+    assert broken.code == 1 and "boot_script_failed" in broken.err
+    full = terminal.muster("provision", "-t", "small", "--count", "500")
+    assert full.code == 3 and "cap_reached" in full.err
+    assert (
+        terminal.muster("provision", "-t", "small", "-n", "500", "-o", "json").json["error"]["code"]
+        == "cap_reached"
+    )
+
+
+def test_the_same_key_is_the_same_operation(terminal: Terminal) -> None:
+    words = ("provision", "-t", "small", "--run", "keyed", "--idempotency-key", "once", "-o", "json")
+    first, again = terminal.muster(*words), terminal.muster(*words)
+    assert first.json["operation_id"] == again.json["operation_id"]
+    other = terminal.muster(*words, "--count", "2")
+    assert other.code == 2 and "choose a new key" in other.err
+    assert terminal.muster("release", "keyed").code == 0
+
+
+def test_a_run_with_two_provisions_must_be_named_exactly(terminal: Terminal) -> None:
+    for _ in range(2):
+        assert terminal.muster("provision", "-t", "small", "--run", "twice").code == 0
+    unclear = terminal.muster("release", "twice")
+    assert unclear.code == 2 and unclear.err.count("op-") == 2
+    assert terminal.muster("extend", "twice", "--by", "5m").code == 2
+    latest = terminal.muster("release", "twice", "--latest")
+    assert latest.code == 0
+    first = unclear.err.split()[-1]
+    assert terminal.muster("release", first).code == 0
+
+
+def test_brakes_and_hands_on_nodes(terminal: Terminal) -> None:
+    assert terminal.muster("pause", "small").out == "✔ paused: small\n"
+    assert terminal.muster("resume", "small", "-o", "json").json == {"all": False, "templates": []}
+    ready = terminal.muster("provision", "-t", "small", "-n", "2", "--run", "by-hand", "-o", "json").json
+    first, second = (member["node_id"] for member in ready["members"])
+    assert "drained: it ends once by-hand gives it back" in terminal.muster("drain", first).out
+    assert "is terminating" in terminal.muster("nodes", "terminate", second).out
+    assert terminal.muster("release", "by-hand").code == 0
+
+
+def test_a_token_works_until_it_is_revoked(terminal: Terminal, site: Site) -> None:
+    made = terminal.muster(
+        "tokens", "create", "ci", "--role", "viewer", "--expires-in", "1h", "-o", "json"
+    ).json
+    elsewhere = {"MUSTER_SERVER": site.url, "MUSTER_TOKEN": made["secret"]}
+    assert terminal.muster("nodes", **elsewhere).code == 0
+    refused = terminal.muster("pause", **elsewhere)
+    assert refused.code == 2 and "it needs the role operator" in refused.err
+    assert terminal.muster("tokens", "revoke", made["id"]).code == 0
+    refused = terminal.muster("nodes", **elsewhere)
+    assert refused.code == 2 and "was revoked" in refused.err
+
+
+def test_apply_keeps_the_revision_of_what_is_the_same(terminal: Terminal) -> None:
+    file = terminal.directory / "more.toml"
+    file.write_text('[templates.more]\nresource_class = "small"\n')
+    assert terminal.muster("apply", "-f", "more.toml").out == "✔ more: new, revision 1\n"
+    assert terminal.muster("apply", "-f", "more.toml").out == "✔ more: unchanged, revision 1\n"
+    file.write_text('[templates.more]\nresource_class = "small"\nmax_nodes = 3\n')
+    assert terminal.muster("apply", "-f", "more.toml", "-o", "json").json["changed"] == ["more"]
+
+
+def test_doctor_finds_server_store_and_what_is_in_force(terminal: Terminal) -> None:
+    said = terminal.muster("doctor", "-o", "json")
+    assert said.code == 0
+    subjects = {check["subject"] for check in said.json["checks"]}
+    assert {"python", "server", "version", "data", "isolation", "rlimits", "cgroup"} <= subjects
+    assert "is ready: its store answers" in terminal.muster("doctor").out
+
+
+def test_events_are_followed_as_they_happen(terminal: Terminal) -> None:
+    terminal.muster("pause", "small")
+    client = terminal.started(("events", "--follow", "--last", "1", "-o", "json"))
+    assert client.stdout is not None
+    try:
+        # The last event of the past tells that the end of the feed was read: what comes now must come.
+        assert json.loads(client.stdout.readline())["id"]
+        terminal.muster("resume", "small")
+        # Nodes of other tests may still be on their way out.
+        assert any(json.loads(line)["entity"] == "installation" for line in client.stdout)
+    finally:
+        client.send_signal(signal.SIGINT)
+        client.communicate(timeout=30)
+    assert client.returncode == 130

@@ -1,0 +1,93 @@
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from muster.cli import views
+from muster.client.results import Detail, Part, Progress
+from muster.domain.operation import Kind, Status
+from muster.domain.progress import Tone
+
+NOW = "2026-05-04T09:30:00Z"
+PROGRESS = Progress(
+    operation_id="op-1",
+    kind=Kind.PROVISION,
+    status=Status.RUNNING,
+    phase="booting",
+    label="Booting and attaching",
+    step=3,
+    total_steps=5,
+    message="waiting for 2 nodes",
+    percent=42.0,
+    eta_seconds=8.0,
+    elapsed_seconds=12.4,
+    started_at=NOW,
+    updated_at=NOW,
+    deadline_at=NOW,
+    parts=(
+        Part(id="node-1", name="node-1m7gfgqra1p8rw3mpx", state="attached", tone=Tone.SUCCESS),
+        Part(
+            id="node-2",
+            name="node-1m7gfgqra3ez35j90a",
+            state="booting",
+            tone=Tone.ACTIVE,
+            detail="making a venv",
+        ),
+    ),
+    detail=Detail(),
+)
+
+
+def drawn(progress: Progress, *, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
+    with console.capture() as captured:
+        console.print(views.banner(progress, elapsed=12.4, percent=progress.percent, width=width))
+    return captured.get().splitlines()
+
+
+def test_the_banner_shows_step_label_time_message_bar_eta_and_a_chip_per_node() -> None:
+    heading, message, bar, *chips = drawn(PROGRESS, width=100)
+    assert heading == "Step 3/5 · Booting and attaching · 0m 12s"
+    assert message == "waiting for 2 nodes"
+    assert "42 % · about 8.0 s left" in bar
+    assert "✔ node-1m7gfgqra1p8rw3mpx attached" in chips[0]
+    assert "◐ node-1m7gfgqra3ez35j90a booting making a venv" in "\n".join(chips)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_nothing_of_the_banner_is_wider_than_the_terminal(width: int) -> None:
+    crowd = tuple(replace(PROGRESS.parts[0], name=f"node-1m7gfgqra1p8rw3{n:03}") for n in range(24))
+    for shown in (PROGRESS, replace(PROGRESS, parts=crowd), replace(PROGRESS, message="long " * 60)):
+        assert all(len(line) <= width for line in drawn(shown, width=width))
+
+
+def test_what_is_missing_is_left_out() -> None:
+    bare = replace(PROGRESS, step=None, label=None, percent=None, parts=(), message="")
+    assert drawn(bare, width=80) == ["booting · 0m 12s"]
+    assert views.where(replace(bare, phase="arm_create_or_update")) == "arm create or update"
+    assert views.where(replace(bare, phase=None)) == "Running"
+
+
+def test_many_nodes_in_one_state_are_one_chip() -> None:
+    grouped = Part(id="booting", name="booting", state="booting", tone=Tone.ACTIVE, count=30)
+    assert views.chip(grouped, full=True).plain == "◐ 30 × booting"
+
+
+def test_a_bar_moves_smoothly_and_never_goes_back() -> None:
+    bar = views.Easing()
+    shown = [bar.at(target, now / 10) for now, target in enumerate([0, 50, 50, 50, 20, 20, 100] + [100] * 30)]
+    assert shown == sorted(shown)
+    assert shown[1] < 50 < shown[-1]
+    assert shown[-1] == pytest.approx(100, abs=0.5)
+
+
+def test_plain_lines_say_each_change_once_without_control_codes() -> None:
+    out = io.StringIO()
+    with views.Lines(out) as view:
+        for progress in (PROGRESS, replace(PROGRESS, percent=50.0), replace(PROGRESS, message="")):
+            view.show(progress)
+    assert out.getvalue().splitlines() == [
+        "Step 3/5 · Booting and attaching · 0m 12s · waiting for 2 nodes",
+        "Step 3/5 · Booting and attaching · 0m 12s",
+    ]
