@@ -16,6 +16,8 @@ class Figure:
     """What the cheapest thing that does the same work reached in this run, in the same unit."""
     target: float | None = None
     """The least ratio of value to floor that we want, or the greatest if `lower_is_better`."""
+    limit: float | None = None
+    """The least value that we want whatever the floor, or the greatest, in the same unit."""
     lower_is_better: bool = False
     note: str = ""
 
@@ -25,6 +27,10 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        if self.ratio is None or self.target is None:
-            return None
-        return self.ratio <= self.target if self.lower_is_better else self.ratio >= self.target
+        """None: nothing was wished for."""
+        found = [
+            reached <= wanted if self.lower_is_better else reached >= wanted
+            for reached, wanted in ((self.ratio, self.target), (self.value, self.limit))
+            if reached is not None and wanted is not None
+        ]
+        return all(found) if found else None

@@ -13,7 +13,17 @@ from rich.table import Table
 
 from bench import Figure
 
-MODULES = ("claims", "provisions", "simulated", "controllers")
+MODULES = (
+    "claims",
+    "provisions",
+    "simulated",
+    "controllers",
+    "startup",
+    "heartbeats",
+    "handover",
+    "flood",
+    "crowd",
+)
 OUTPUT = Path("build/bench.json")
 
 
@@ -51,11 +61,12 @@ def _table(figures: Sequence[Figure]) -> Table:
 
 
 def _wanted(figure: Figure) -> str:
-    if figure.target is None:
-        return ""
     sign = "≤" if figure.lower_is_better else "≥"
+    wanted = [] if figure.target is None else [f"{sign} {figure.target:g} x"]
+    if figure.limit is not None:
+        wanted.append(f"{sign} {figure.limit:g} {figure.unit}")
     mark = {True: "met", False: "missed", None: ""}[figure.met]
-    return f"{sign} {figure.target:g} {mark}".rstrip()
+    return f"{', '.join(wanted)} {mark}".strip()
 
 
 if __name__ == "__main__":

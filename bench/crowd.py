@@ -1,0 +1,71 @@
+"""What a server of 10,000 nodes costs while each beats every five seconds on its own connection.
+
+Memory and time of the server's process, from /proc, over a settled stretch. The second pair of figures adds
+what real agents do beside beating: each holds a long poll, on another connection.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from bench import Figure
+from bench.children import child
+from bench.served import Server, data_directory, served
+from bench.warm import Warm, warm
+
+NODES = 10_000
+POLLING_NODES = 9_000
+"""Two connections per node: as many as 20,000 descriptors allow, with some left for the server itself."""
+EVERY = 5.0
+POLL = 25.0
+SECONDS = 25.0
+
+
+async def measure() -> Sequence[Figure]:
+    with data_directory() as data:
+        nodes = await warm(data, NODES)
+        async with served(data) as server:
+            figures = await _figures(server, nodes, "beating every 5 s", polling=0.0, settle=2 * EVERY)
+        async with served(data) as server:
+            few = nodes[:POLLING_NODES]
+            also = await _figures(server, few, "also holding a long poll", polling=POLL, settle=POLL + EVERY)
+    memory, cpu = figures
+    return [_wished(memory, 200.0), _wished(cpu, 25.0), *also]
+
+
+def _wished(figure: Figure, limit: float) -> Figure:
+    return Figure(**{**asdict(figure), "limit": limit})
+
+
+async def _figures(
+    server: Server, nodes: Sequence[Warm], doing: str, *, polling: float, settle: float
+) -> tuple[Figure, Figure]:
+    given = {
+        "mode": "paced",
+        "port": server.port,
+        "nodes": [(node.token, node.version) for node in nodes],
+        "every": EVERY,
+        "polling": polling,
+        "settle": settle,
+        "seconds": SECONDS,
+    }
+    async with child("bench.beating", given) as generator:
+        await generator.line()
+        await generator.line()
+        before = server.child.usage()
+        resident = before.resident
+        for _ in range(int(SECONDS) - 1):
+            await asyncio.sleep(1.0)
+            resident = max(resident, server.child.usage().resident)
+        after = server.child.usage()
+        end = await generator.line()
+    core = (after.cpu - before.cpu) / (int(SECONDS) - 1)
+    assert end["late"] < len(nodes) // 100, f"the server fell behind: {end}"
+    return _pair(f"server with {len(nodes):,} nodes {doing}", resident, core, end)
+
+
+def _pair(name: str, resident: int, core: float, end: Any) -> tuple[Figure, Figure]:
+    note = f"{end['rate']:,.0f} beats/s answered in p50 {end['p50'] * 1e3:.1f}, p99 {end['p99'] * 1e3:.1f} ms"
+    memory = Figure(name=name, value=resident / 1e6, unit="MB", lower_is_better=True, note=note)
+    return memory, Figure(name=name, value=core * 100, unit="% of a core", lower_is_better=True)

@@ -1,0 +1,60 @@
+"""The floor of everything over HTTP: raw handlers that do nothing, on the server's own settings of uvicorn.
+
+`/hold` is answered when somebody asks for `/wake`: the cheapest long poll there is.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+from urllib.parse import urlsplit
+
+from starlette.types import Receive, Scope, Send
+
+from bench.children import child, say, told
+from muster.api import Api
+from muster.api.listening import Listening, bind, url_of
+
+_BODY = b"{}"
+_HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"2")]
+
+
+class Empty:
+    def __init__(self) -> None:
+        self._wake = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/hold":
+            await self._wake.wait()
+            self._wake.clear()
+        elif scope["path"] == "/wake":
+            self._wake.set()
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.body", "body": _BODY})
+
+    def close(self) -> None:
+        self._wake.set()
+
+
+@asynccontextmanager
+async def empty() -> AsyncIterator[int]:
+    """Its port."""
+    async with child("bench.empty", {}) as process:
+        yield urlsplit((await process.line())["url"]).port or 0
+
+
+async def main() -> None:
+    told()
+    with bind("127.0.0.1", 0) as listener:
+        server = Listening(cast("Api", Empty()))
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(15, server.stop)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        await server.listening()
+        say({"url": url_of(listener)})
+        await serving
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,55 @@
+"""A whole server in a process of its own, put together as `muster serve` does, on a free loopback port."""
+
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from bench.children import Child, child, say, told
+from bench.claims import home
+from muster.config import DataDirectory, load
+from muster.serve import Serving, run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    url: str
+    admin: str
+    """The secret of its admin token."""
+    child: Child
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or 0
+
+
+@contextmanager
+def data_directory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=home()) as folder:
+        yield Path(folder).absolute()
+
+
+@asynccontextmanager
+async def served(data: Path, *, capacity: int = 20) -> AsyncIterator[Server]:
+    async with child("bench.served", {"data": str(data), "capacity": capacity}) as process:
+        said = await process.line()
+        yield Server(url=said["url"], admin=DataDirectory(data).admin_token() or "", child=process)
+
+
+def main() -> int:
+    given = told()
+    flags = {"port": 0, "data_dir": given["data"], "log_level": "error"}
+    config = load(None, environment={"MUSTER_PROCESS_CAPACITY": str(given["capacity"])}, flags=flags)
+
+    def ready(serving: Serving) -> None:
+        say({"url": serving.url, "pid": os.getpid()})
+
+    return run(config, ready=ready)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""A data directory with warm nodes in it, each with a token that speaks for it: as if agents had joined."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.pool import fill
+from muster.domain import node as lifecycle
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.template import TemplateSpec
+from muster.enrolment.enroller import hashed
+from muster.ports.store import Cursor
+from muster.stores.sql import SqlStore, open_sqlite
+from muster.system import SystemIds
+
+DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warm:
+    token: str
+    version: int
+    """Of the node's record, as its agent knows it."""
+
+
+async def warm(data: Path, count: int, *, template: str = "warm") -> list[Warm]:
+    store = open_sqlite(data / "muster.db", ids=SystemIds())
+    now = time.time()
+    await store.limit_installation(10**5, now=now)
+    spec = TemplateSpec(name=template, provider="process", max_nodes=10**5, idle_timeout=DAY)
+    await store.apply_template(spec, now=now)
+    await fill(store, template, count, provider="process", now=now, until=now + DAY)
+    found: list[Warm] = []
+    cursor: Cursor | None = None
+    while True:
+        page = await store.nodes(states=(NodeState.IDLE,), template=template, after=cursor, limit=500)
+        found += await asyncio.gather(*(_admitted(store, node, now) for node in page.items))
+        cursor = page.next
+        if cursor is None:
+            break
+    await store.close()
+    assert len(found) == count
+    return found
+
+
+async def _admitted(store: SqlStore, node: Node, now: float) -> Warm:
+    token = f"a-token-as-long-as-a-real-one-is-{node.id}"
+    change = lifecycle.joined(node, boot_id="boot-1", now=now)
+    await store.admit(change, node.id, key_hash=hashed(node.id), token_hash=hashed(token))
+    return Warm(token=token, version=change.after.version)
