@@ -1,0 +1,131 @@
+"""The real server, as a process of its own, with two things that only tests want.
+
+An executioner kills it, with SIGKILL, in the moment after a named event was committed and before anybody heard
+of it. And the periodic duties tick faster, so that a test needn't wait for a minute.
+
+Usage: launcher.py CONFIG DATA_DIR PORT PACE FATE
+
+Without arguments it is a nursery: everything is imported once, and a server is forked off for each line on its
+input, {"argv": […], "log": path, "ready": path}, so that a test can start a hundred. It answers with the pid.
+A line {"wait": pid} is answered with the exit status.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from muster import serve
+from muster.config import load
+from muster.controllers.duties import Duties
+from muster.domain.events import Draft, Entity
+from muster.domain.settings import Settings
+from muster.plane import ControlPlane, Ports
+from muster.providers.process import ProcessProvider
+from muster.stores.announcing import AfterCommit, Written
+from muster.stores.sql import SqlStore, open_sqlite
+
+
+class Executioner:
+    """Reads its orders from a file: a label, and at which occurrence of it to strike."""
+
+    def __init__(self, fate: Path) -> None:
+        self._fate = fate
+        self._kinds: dict[str, str] = {}
+        self._met: dict[str, int] = {}
+
+    def committed(self, written: Sequence[Written]) -> None:
+        for each in written:
+            self.met(self._label(each.draft))
+
+    def _label(self, draft: Draft) -> str:
+        if draft.entity is not Entity.OPERATION:
+            return f"{draft.entity}:{draft.name}"
+        if "kind" in draft.changes:
+            self._kinds[draft.entity_id] = str(draft.changes["kind"])
+        return f"{self._kinds.get(draft.entity_id, 'operation')}:{draft.name}"
+
+    def met(self, label: str) -> None:
+        try:
+            order = self._fate.read_text()
+        except FileNotFoundError:
+            return
+        wanted, _, count = order.partition(" ")
+        if label == wanted:
+            self._met[order] = self._met.get(order, 0) + 1
+            if self._met[order] == int(count):
+                self._fate.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(argv: Sequence[str]) -> int:
+    config, data, port, pace, fate = argv
+    executioner = Executioner(Path(fate))
+
+    class Brisk(ControlPlane):
+        def __init__(self, ports: Ports, *, owner: str, settings: Settings | None = None) -> None:
+            super().__init__(ports, owner=owner, settings=settings)
+            brisk = [replace(duty, every=duty.every * float(pace)) for duty in self.duties]
+            self._duties = Duties(ports, owner, brisk)
+
+    def opened(path: Path, *, after_commit: AfterCommit, **more: Any) -> SqlStore:
+        def both(written: Sequence[Written]) -> None:
+            executioner.committed(written)
+            after_commit(written)
+
+        return open_sqlite(path, after_commit=both, **more)
+
+    def step(name: str) -> None:
+        executioner.met(f"provider:{name}")
+
+    def ready(serving: serve.Serving) -> None:
+        sys.stdout.write(serving.url + "\n")
+        sys.stdout.flush()
+
+    with (
+        patch.object(serve, "ControlPlane", Brisk),
+        patch.object(serve, "open_sqlite", opened),
+        patch.object(serve, "ProcessProvider", partial(ProcessProvider, on_step=step)),
+    ):
+        flags = {"port": int(port), "data_dir": data, "log_format": "json"}
+        return serve.run(load(Path(config), flags=flags), ready=ready)
+
+
+def nursery() -> None:
+    for line in sys.stdin:
+        order = json.loads(line)
+        if "wait" in order:
+            answer = os.waitstatus_to_exitcode(os.waitpid(order["wait"], 0)[1])
+        else:
+            answer = os.fork()
+            if answer == 0:
+                _leave_home(Path(order["log"]), Path(order["ready"]))
+                os._exit(main(order["argv"]))
+        sys.stdout.write(f"{answer}\n")
+        sys.stdout.flush()
+
+
+def _leave_home(log: Path, ready: Path) -> None:
+    """Nothing of the nursery's: neither its session, nor its descriptors, nor its chances."""
+    os.setsid()
+    random.seed()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    said = os.open(ready, os.O_WRONLY)
+    words = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for mine, usual in ((nothing, 0), (said, 1), (words, 2)):
+        os.dup2(mine, usual)
+        os.close(mine)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        nursery()
+    else:
+        sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,158 @@
+"""The server dies in the moment after each of its steps, is started again, and everything comes to its end.
+
+`WARM_AND_COLD`, `BACK` and `RUN` are all the steps there are: the last test holds them to it.
+"""
+
+from collections.abc import Sequence
+
+import pytest
+
+from muster.client import calls
+from muster.client.results import Event, Operation
+from tests.e2e.site import Site
+
+Boundary = tuple[str, int]
+"""What was committed last, and for which time."""
+
+WARM_AND_COLD: Sequence[Boundary] = (
+    ("provision:submitted", 1),
+    ("node:claim", 1),
+    ("launch:planned", 1),
+    ("launch:calling", 1),
+    ("provider:granted", 1),
+    ("provider:locked", 1),
+    ("provider:spawned", 1),
+    ("node:adopt", 1),
+    ("launch:settled", 1),
+    ("provision:progressed", 1),
+    ("node:joined", 1),
+    ("node:booted", 1),
+    ("node:attached", 1),
+    ("node:attached", 2),
+    ("provision:committed", 1),
+    ("node:hand_over", 1),
+    ("node:hand_over", 2),
+    ("provision:ended", 1),
+)
+"""A provision of two nodes, one of which is in the pool."""
+BACK: Sequence[Boundary] = (
+    ("release:submitted", 1),
+    ("node:release", 1),
+    ("node:release", 2),
+    ("node:clean", 1),
+    ("node:clean", 2),
+    ("release:ended", 1),
+)
+RUN: Sequence[Boundary] = (
+    ("run:submitted", 1),
+    ("provision:submitted", 1),
+    ("provision:committed", 1),
+    ("provision:ended", 1),
+    ("node:commanded", 1),
+    ("command:pending", 1),
+    ("command:pending", 2),
+    ("command:running", 1),
+    ("command:running", 2),
+    ("run:progressed", 1),
+    ("command:exited", 1),
+    ("command:exited", 2),
+    ("release:submitted", 1),
+    ("node:release", 1),
+    ("node:clean", 1),
+    ("release:ended", 1),
+    ("run:ended", 1),
+)
+OTHERWISE = ("release:progressed", "operation:taken_over")
+"""Written only if something takes its time."""
+
+
+def _halves(boundaries: Sequence[Boundary]) -> tuple[Sequence[Boundary], Sequence[Boundary]]:
+    """So that none takes too long, and two machines' halves can be done side by side."""
+    return boundaries[::2], boundaries[1::2]
+
+
+def _one_warm(site: Site) -> None:
+    """Whatever was before: one idle node, and no other."""
+    for node in site.nodes("idle")[1:]:
+        site.ask(calls.terminate(node.id))
+        site.node_in("terminated", node.id)
+    if not site.nodes("idle"):
+        site.release(site.provision(1, run="warming"))
+    assert len(site.nodes("idle")) == 1
+
+
+def _through_death(site: Site, boundary: Boundary, ask: calls.Call[Operation]) -> Operation:
+    """Ask, let the server die at the boundary, start it again, and wait for the end."""
+    site.doom(*boundary)
+    asking = site.soon(site.ask, ask)
+    assert site.gone(30.0) == -9
+    site.start()
+    return site.ended(asking.result(30.0))
+
+
+@pytest.mark.parametrize("boundaries", _halves(WARM_AND_COLD), ids=["odd", "even"])
+def test_a_provision_survives_a_death_after_each_of_its_steps(
+    site: Site, boundaries: Sequence[Boundary]
+) -> None:
+    site.template(max_nodes=2)
+    for boundary in boundaries:
+        _one_warm(site)
+        call = calls.provision(site.request(2, f"{boundary}"))
+        end = _through_death(site, boundary, call)
+        assert end.status == "succeeded", f"{boundary}: {end.error}"
+        assert {node.state for node in site.members(end)} == {"running"}
+        assert site.release(end).status == "succeeded"
+        assert site.ask(call).operation_id == end.operation_id
+
+
+def test_a_machine_that_was_marked_and_never_started_fails_its_provision_and_is_not_leaked(
+    site: Site,
+) -> None:
+    end = _through_death(site, ("provider:marked", 1), calls.provision(site.request(1, "unlucky")))
+    assert end.status in ("succeeded", "failed")
+    assert end.error is None or end.error.message
+    site.succeeded(site.provision(1, run="next"))
+
+
+def test_a_release_survives_a_death_after_each_of_its_steps(site: Site) -> None:
+    site.template(max_nodes=2)
+    machines: set[str] = set()
+    for boundary in BACK:
+        held = site.succeeded(site.provision(2, run=f"{boundary}"))
+        machines |= {node.machine_id for node in site.members(held)}
+        end = _through_death(site, boundary, calls.release(operation_id=held.operation_id))
+        assert end.status == "succeeded", f"{boundary}: {end.error}"
+        assert {node.state for node in site.members(held)} == {"idle"}
+    assert len(machines) == 2
+
+
+@pytest.mark.parametrize("boundaries", _halves(RUN), ids=["odd", "even"])
+def test_a_run_survives_a_death_after_each_of_its_steps(site: Site, boundaries: Sequence[Boundary]) -> None:
+    site.template(max_nodes=2)
+    site.release(site.provision(2, run="warming"))
+    for boundary in boundaries:
+        execution = {"argv": ["sh", "-c", 'sleep 0.4; echo "said once by $MUSTER_INDEX"']}
+        call = calls.run(site.request(2, f"{boundary}"), execution)
+        end = _through_death(site, boundary, call)
+        assert (end.status, end.result) == ("succeeded", "exit 0"), f"{boundary}: {end.error}"
+        said = sorted(site.output(command) for command in site.commands(end))
+        assert said == [b"said once by 0\n", b"said once by 1\n"]
+        assert len(site.nodes("idle")) == 2
+
+
+def test_there_is_no_step_at_which_the_server_was_not_killed(site: Site) -> None:
+    site.template(max_nodes=2)
+    _one_warm(site)
+    before = len(site.feed())
+    held = site.succeeded(site.provision(2, run="plain"))
+    site.release(held)
+    site.succeeded(site.run("sh", "-c", "sleep 0.4; echo hello", count=2))
+    kinds = {each.operation_id: each.kind for each in site.ask(calls.operations(limit=500)).items}
+
+    def label(event: Event) -> str:
+        return f"{kinds[event.entity_id] if event.entity == 'operation' else event.entity}:{event.name}"
+
+    taken = {label(event) for event in site.feed()[before:]}
+    killed = {name for name, _ in (*WARM_AND_COLD, *BACK, *RUN)}
+    assert taken - killed - set(OTHERWISE) == set()
+    assert {name for name in killed if not name.startswith("provider:")} - taken == set()

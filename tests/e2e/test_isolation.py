@@ -1,0 +1,70 @@
+"""What a job can reach: with the sandbox nothing but its own node; without it, what it says at start."""
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from tests.e2e.site import Site
+
+SANDBOX = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="bubblewrap is not installed: there is no sandbox to test"
+)
+TRIES = """
+cat {data}/admin.token && echo READ THE TOKEN
+ls {data} && echo SAW THE DATA DIRECTORY
+ls {neighbour} && echo SAW A NEIGHBOUR
+touch {neighbour}/work/here && echo WROTE TO A NEIGHBOUR
+kill -9 {pid} && echo SIGNALLED A NEIGHBOUR
+kill -9 {server} && echo SIGNALLED THE SERVER
+ls -d /proc/{pid} && echo SAW A PROCESS
+env | grep -i -e token -e secret && echo HAS A SECRET
+echo tried
+"""
+DONE = b"tried\n"
+
+
+def _tried(site: Site) -> bytes:
+    """What a job achieves against another node, whose agent is still there afterwards."""
+    held = site.succeeded(site.provision(1, run="neighbour"))
+    (neighbour,) = site.members(held)
+    body = site.body(neighbour)
+    script = TRIES.format(data=site.data, neighbour=body.slot.path, pid=body.agent, server=site.pid)
+    run = site.succeeded(site.run("sh", "-c", f"({script}) 2>/dev/null"))
+    (command,) = site.commands(run)
+    assert body.agent in body.tree()
+    assert site.release(held).status == "succeeded"
+    return site.output(command)
+
+
+@SANDBOX
+def test_a_job_in_the_sandbox_reaches_neither_token_nor_neighbour_nor_server(
+    make_site: Callable[..., Site],
+) -> None:
+    site = make_site(config='[process]\nisolation = "sandbox"\n').start()
+    site.template()
+    assert _tried(site) == DONE
+
+
+def test_without_a_sandbox_the_server_says_at_start_what_a_job_may_do(make_site: Callable[..., Site]) -> None:
+    """`isolation none` keeps no job from this user's files; that is why it must be said."""
+    site = make_site(config='[process]\nisolation = "none"\n').start()
+    assert "local nodes run without a sandbox (isolation is set to none)" in site.words()
+    assert "can read this user's files and signal its processes" in site.words()
+    site.template()
+    held = site.succeeded(site.provision(1))
+    run = site.succeeded(site.run("cat", str(site.data / "server.json")))
+    assert site.url.encode() in site.output(site.commands(run)[0])
+    site.release(held)
+
+
+def test_a_sandbox_that_is_demanded_and_missing_starts_no_node(
+    make_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("bwrap") is not None:
+        pytest.skip("bubblewrap is installed here: nothing is missing")
+    site = make_site(config='[process]\nisolation = "sandbox"\n').start()
+    site.template()
+    end = site.provision(1)
+    assert end.error is not None and end.error.code == "provider_refused"
+    assert "isolation is set to sandbox" in end.error.message

@@ -1,0 +1,140 @@
+"""A disk that is full, a database that can't be written: clear errors, no damage, and on it goes."""
+
+import os
+import resource
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from muster.client import calls
+from tests.e2e.site import Site, until
+
+
+def _refused(http: httpx.Client) -> httpx.Response | None:
+    """The answer to something that must be written, if it is a refusal."""
+    body = {"template": "ci", "count": 1, "run": "run"}
+    answer = http.post("/api/v1/provisions", json=body, headers={"Idempotency-Key": "same"})
+    return answer if answer.status_code == 503 else None
+
+
+def _check_refusal(site: Site, words: str) -> None:
+    with site.http() as http:
+        answer = until(lambda: _refused(http), "a refusal")
+        assert answer.headers["content-type"] == "application/problem+json"
+        problem = answer.json()
+        assert problem["code"] == "store_unavailable"
+        assert problem["detail"].startswith("cannot use the store: ") and words in problem["detail"]
+        assert "retry-after" in answer.headers
+        unready = until(lambda: _unready(http), "it to say that it is not ready")
+        assert "the store" in unready["detail"]
+        assert http.get("/healthz").status_code == 200
+        assert http.get("/api/v1/nodes").status_code == 200
+
+
+def _unready(http: httpx.Client) -> dict[str, str] | None:
+    answer = http.get("/readyz")
+    found: dict[str, str] = answer.json()
+    return found if answer.status_code == 503 else None
+
+
+def _recovers(site: Site) -> None:
+    def ready() -> bool:
+        with site.http() as http:
+            return http.get("/readyz").status_code == 200
+
+    until(ready, "it to be ready again")
+    site.succeeded(site.provision(1, run="afterwards"))
+    site.succeeded(site.run("true", run="afterwards too"))
+
+
+def _mountable(path: Path) -> bool:
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "muster-test", str(path)], check=False, capture_output=True
+    )
+    return done.returncode == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0 or not _mountable(disk):
+        pytest.skip("a small disk can only be mounted by root, where mounting is allowed")
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def _fill(disk: Path) -> Path:
+    ballast = disk / "ballast"
+    with ballast.open("wb") as file:
+        try:
+            while True:
+                file.write(b"\0" * 65536)
+                file.flush()
+        except OSError:
+            pass
+    return ballast
+
+
+def test_a_full_disk_is_said_and_survived(small_disk: Path, make_site: Callable[..., Site]) -> None:
+    site = make_site()
+    site.data = small_disk / "data"
+    site.start()
+    site.template()
+    held = site.succeeded(site.provision(1, run="before"))
+    ballast = _fill(small_disk)
+    _check_refusal(site, "the disk is full; free some space")
+    ballast.unlink()
+    _recovers(site)
+    assert {node.state for node in site.members(held)} == {"running"}
+    site.release(held)
+    site.verify()
+    site.close()
+
+
+def test_a_disk_that_takes_no_more_bytes_is_survived_also_across_a_kill(site: Site) -> None:
+    """Files of the server can't grow: its limit is lowered from outside, as a quota would be."""
+    held = site.succeeded(site.provision(1, run="before"))
+    soft, hard = resource.prlimit(site.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(site.pid, resource.RLIMIT_FSIZE, (0, hard))
+    _check_refusal(site, "the disk")
+    resource.prlimit(site.pid, resource.RLIMIT_FSIZE, (soft, hard))
+    _recovers(site)
+    resource.prlimit(site.pid, resource.RLIMIT_FSIZE, (0, hard))
+    with site.http() as http:
+        until(lambda: _refused(http), "a refusal")
+    site.kill()
+    site.start()
+    assert {node.state for node in site.members(held)} == {"running"}
+    _recovers(site)
+    site.release(held)
+
+
+def test_a_read_only_database_is_one_sentence_at_start_and_nothing_is_lost(
+    tmp_path: Path, make_site: Callable[..., Site]
+) -> None:
+    site = make_site().start()
+    site.template()
+    held = site.succeeded(site.provision(1, run="before"))
+    assert site.stop() == 0
+    if os.geteuid() == 0:
+        if subprocess.run(["mount", "--bind", str(site.data), str(site.data)], check=False).returncode:
+            pytest.skip("root may write anything, and mounting is not allowed here")
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(site.data)], check=True)
+        try:
+            said = site.refused()
+        finally:
+            subprocess.run(["umount", "--lazy", str(site.data)], check=True)
+    else:
+        for path in site.data.glob("muster.db*"):
+            path.chmod(0o400)
+        said = site.refused()
+        for path in site.data.glob("muster.db*"):
+            path.chmod(0o600)
+    assert said.startswith("error: cannot use the ") and "ead-only" in said
+    site.start()
+    assert site.ask(calls.operation(held.operation_id)).status == "succeeded"
+    assert site.release(held).status == "succeeded"
