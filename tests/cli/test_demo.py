@@ -95,3 +95,26 @@ def test_a_demo_that_is_interrupted_cleans_up(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     if sys.platform == "linux":
         assert processes_of(tmp_path) == []
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the server through /proc")
+def test_a_demo_whose_server_is_killed_says_so_and_still_cleans_up(tmp_path: Path) -> None:
+    client = subprocess.Popen(
+        [*MUSTER, "demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(tmp_path),
+    )
+    assert client.stdout is not None
+    for line in client.stdout:
+        if line.startswith("Step 3/5"):
+            break
+    (server,) = [words for words in processes_of(tmp_path) if "\0serve\0" in words]
+    os.kill(int(server.partition(":")[0]), signal.SIGKILL)
+    _, err = client.communicate(timeout=90)
+    assert client.returncode == 1
+    assert err.startswith("error: cannot go on: the server is gone") and "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+    assert processes_of(tmp_path) == []

@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -20,8 +21,6 @@ from muster.cli.exits import UsageProblem
 from muster.domain.errors import MusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from muster.client import SyncClient
     from muster.providers.process.slots import Slot
 
@@ -111,6 +110,20 @@ class Site:
             lines = (self.directory / "server.log").read_text(errors="replace").splitlines()
             return " / ".join(lines[-3:]) or "it said nothing"
         return "it said nothing"
+
+    @contextmanager
+    def needed(self) -> Iterator[None]:
+        """A client is patient with a server that is away; here it would wait for one that never returns."""
+
+        def ended(_number: int, _frame: object) -> None:
+            if not self._serving():
+                raise DemoFailed(f"cannot go on: the server is gone; its last words: {self.log_tail()}")
+
+        before = signal.signal(signal.SIGCHLD, ended)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGCHLD, before)
 
     # --- ending -----------------------------------------------------------------------------------
 

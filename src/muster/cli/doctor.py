@@ -132,13 +132,14 @@ def _isolation(data: Path) -> Iterator[Check]:
     except MusterError as error:
         yield Check(subject="config", level=Level.FAILED, words=str(error))
         return
-    report = _reported(data, capacity=config.process.capacity, isolation=config.process.isolation)
+    report = in_force(data, capacity=config.process.capacity, isolation=config.process.isolation)
     for fact in report.facts:
         level = Level.OK if fact.fine else Level.WARNING
         yield Check(subject=fact.subject, level=level, words=fact.words)
 
 
-def _reported(data: Path, *, capacity: int, isolation: str) -> "Report":
+def in_force(data: Path, *, capacity: int, isolation: str) -> "Report":
+    """What isolation and limits nodes on this machine have."""
     import asyncio
     import tempfile
 
