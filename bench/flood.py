@@ -31,11 +31,11 @@ async def measure() -> Sequence[Figure]:
                 await asyncio.sleep(2.0)  # the beats are written, the polls are held
                 before = server.child.usage()
                 seconds, took = await _flood(server)
-                core = (server.child.usage().cpu - before.cpu) / seconds
+                cpu = server.child.usage().cpu - before.cpu
     took.sort()
     p50, p99 = took[len(took) // 2] * 1e3, took[len(took) * 99 // 100] * 1e3
     name = f"{PROVISIONS:,} provisions of one warm node over HTTP, {IN_FLIGHT} in flight"
-    note = f"all succeeded; light agents; the server was busy for {core:.0%} of a core"
+    note = f"all succeeded; light agents; {cpu / PROVISIONS * 1e3:.1f} ms of the server's time each"
     return [
         Figure(name=name, value=PROVISIONS / seconds, unit="provisions/s", note=note),
         Figure(name=f"{name}, p99", value=p99, unit="ms", lower_is_better=True, note=f"p50 {p50:.0f} ms"),

@@ -6,6 +6,7 @@
     bounds     how much may be sent              beats     the agents' hot path, in front of everything
     streams    server-sent events                metrics   what an operator alarms on
     files      archives and results on disk      listening the socket, and a stop that drains
+    shortcut   the agents' other frequent questions, without the framework
 
 Owns the wire format and who may do what. Refuses to decide anything: that is the desk's, the enrolment's and
 the domain's.

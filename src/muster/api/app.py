@@ -1,4 +1,4 @@
-"""Puts the API together: the hot path in front, then bounds, then the framework with its tables."""
+"""Puts the API together: the hot paths in front, then bounds, then the framework with its tables."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,6 +17,7 @@ from muster.api.files import Shelf
 from muster.api.metrics import Metrics
 from muster.api.routes import TABLES
 from muster.api.routing import ROOT, mount
+from muster.api.shortcut import Shortcut
 from muster.domain.events import Draft
 from muster.plane import ControlPlane, Ports
 
@@ -50,13 +51,14 @@ class Api:
         self.framework = framework
         self.context = context
         self._beats = context.beats
-        self._bounded = Bounds(framework, most=context.settings.body_most, streamed=_STREAMED, raw=_RAW)
+        bounded = Bounds(framework, most=context.settings.body_most, streamed=_STREAMED, raw=_RAW)
+        self._others = Shortcut(context, otherwise=bounded)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == beats.PATH and scope["method"] == "POST":
             await self._beats(scope, receive, send)
         else:
-            await self._bounded(scope, receive, send)
+            await self._others(scope, receive, send)
 
     def saw(self, drafts: Iterable[Draft]) -> None:
         taken = tuple(drafts)
