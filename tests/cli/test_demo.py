@@ -3,6 +3,8 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,27 @@ def demo(tmp: Path, *words: str, **more: str) -> Said:
         check=False,
     )
     return Said(done.returncode, done.stdout, done.stderr)
+
+
+@contextmanager
+def booting(tmp: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A demo whose nodes are just booting; asked to clean up, if the test failed to end it."""
+    with subprocess.Popen(
+        [*MUSTER, "demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(tmp),
+    ) as client:
+        assert client.stdout is not None
+        for line in client.stdout:
+            if line.startswith("Step 3/5"):
+                break
+        try:
+            yield client
+        finally:
+            if client.poll() is None:
+                client.terminate()
 
 
 def processes_of(directory: Path) -> list[str]:
@@ -78,19 +101,9 @@ def test_a_demo_that_is_left_up_says_how_to_end_it(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(120)
 def test_a_demo_that_is_interrupted_cleans_up(tmp_path: Path) -> None:
-    client = subprocess.Popen(
-        [*MUSTER, "demo"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(tmp_path),
-    )
-    assert client.stdout is not None
-    for line in client.stdout:
-        if line.startswith("Step 3/5"):
-            break
-    client.send_signal(signal.SIGINT)
-    client.communicate(timeout=60)
+    with booting(tmp_path) as client:
+        client.send_signal(signal.SIGINT)
+        client.communicate(timeout=60)
     assert client.returncode == 130
     assert list(tmp_path.iterdir()) == []
     if sys.platform == "linux":
@@ -100,20 +113,10 @@ def test_a_demo_that_is_interrupted_cleans_up(tmp_path: Path) -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the server through /proc")
 def test_a_demo_whose_server_is_killed_says_so_and_still_cleans_up(tmp_path: Path) -> None:
-    client = subprocess.Popen(
-        [*MUSTER, "demo"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(tmp_path),
-    )
-    assert client.stdout is not None
-    for line in client.stdout:
-        if line.startswith("Step 3/5"):
-            break
-    (server,) = [words for words in processes_of(tmp_path) if "\0serve\0" in words]
-    os.kill(int(server.partition(":")[0]), signal.SIGKILL)
-    _, err = client.communicate(timeout=90)
+    with booting(tmp_path) as client:
+        (server,) = [words for words in processes_of(tmp_path) if "\0serve\0" in words]
+        os.kill(int(server.partition(":")[0]), signal.SIGKILL)
+        _, err = client.communicate(timeout=60)
     assert client.returncode == 1
     assert err.startswith("error: cannot go on: the server is gone") and "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
