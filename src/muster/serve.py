@@ -205,8 +205,8 @@ class _Parts:
         if notice:
             logger.warning(notice, extra={"provider": provider.name})
 
-        def took(verb: str, seconds: float) -> None:
-            self._metrics.took(verb, seconds, now=self._clock.now())
+        def took(verb: str, seconds: float, error: Exception | None) -> None:
+            self._metrics.took(verb, seconds, error, now=self._clock.now())
 
         ports = Ports(
             store=timed(self.store, took),

@@ -209,8 +209,8 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
     installation = await store.installation()
     provider = SimulatedProvider(cloud, clock=clock, installation_id=installation.id)
 
-    def took(verb: str, seconds: float) -> None:
-        metrics.took(verb, seconds, now=clock.now())
+    def took(verb: str, seconds: float, error: Exception | None) -> None:
+        metrics.took(verb, seconds, error, now=clock.now())
 
     ports = Ports(
         store=timed(store, took),

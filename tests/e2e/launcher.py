@@ -1,13 +1,13 @@
 """The real server, as a process of its own, with two things that only tests want.
 
-An executioner kills it, with SIGKILL, in the moment after a named event was committed and before anybody heard
-of it. And the periodic duties tick faster, so that a test needn't wait for a minute.
+An executioner kills it, with SIGKILL, in the moment after a named event was committed and before anybody
+heard of it. And the periodic duties tick faster, so that a test needn't wait for a minute.
 
 Usage: launcher.py CONFIG DATA_DIR PORT PACE FATE
 
-Without arguments it is a nursery: everything is imported once, and a server is forked off for each line on its
-input, {"argv": […], "log": path, "ready": path}, so that a test can start a hundred. It answers with the pid.
-A line {"wait": pid} is answered with the exit status.
+Without arguments it is a nursery: everything is imported once, and a server is forked off for each line on
+its input, {"argv": […], "log": path, "ready": path}, so that a test can start a hundred. It answers with the
+pid. A line {"wait": pid} is answered with the exit status.
 """
 
 import json

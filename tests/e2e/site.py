@@ -1,7 +1,7 @@
 """A data directory with a real server in a process of its own, real agents, and the ways to hurt them.
 
-Owns every process that a test causes: `close` leaves none, whatever happened. `verify` is what every test ends
-with: all was given back, nothing is left, and the history is one that may be.
+Owns every process that a test causes: `close` leaves none, whatever happened. `verify` is what every test
+ends with: all was given back, nothing is left, and the history is one that may be.
 """
 
 import asyncio
@@ -295,7 +295,7 @@ class Site:
         return found
 
     def _inhabitants(self) -> list[int]:
-        """Processes with our directory in their environment or command line; the server and we don't count."""
+        """Processes with our directory in their environment or command line, beside the server and us."""
         ours = os.fsencode(self.data / "nodes")
         spared = {os.getpid(), self._server.pid if self._server is not None else 0}
         return [pid for pid in pids() if pid not in spared and running(pid) and ours in words_of(pid)]

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 import muster
 from muster.api.figures import MILLISECONDS, SECONDS, Counter, Histogram, Labels, gauge
 from muster.domain.deadlines import Limits
+from muster.domain.errors import StoreUnavailable
 from muster.domain.events import Draft, Entity
 from muster.domain.lifecycle import Fact, NodeState, Verb
 from muster.domain.operation import ENDED, Kind, Operation, Status
@@ -34,6 +35,8 @@ class Metrics:
         self.store = Histogram("muster_store_seconds", "How long the store took, by verb.", MILLISECONDS)
         self.duty_at = started_at
         """When a periodic duty last asked for its lease."""
+        self.unwritable = False
+        """Whether it asked in vain: reads may still succeed on a full disk, this small write does not."""
         self._since: dict[str, float] = {}
         """When a node or launch began what is being timed."""
         self._kinds: dict[str, str] = {}
@@ -92,10 +95,11 @@ class Metrics:
         if since is not None and isinstance(end, int | float):
             figure.observe(max(0.0, end - since))
 
-    def took(self, verb: str, seconds: float, *, now: float) -> None:
+    def took(self, verb: str, seconds: float, error: Exception | None = None, *, now: float) -> None:
         self.store.observe(seconds, verb=verb)
         if verb == "lease_duty":
             self.duty_at = now
+            self.unwritable = isinstance(error, StoreUnavailable)
 
     # --- read -------------------------------------------------------------------------------------
 
@@ -162,13 +166,17 @@ def _bound(memory: dict[str, Any]) -> None:
         del memory[next(iter(memory))]
 
 
-def timed(port: T, took: Callable[[str, float], None]) -> T:
+Took = Callable[[str, float, Exception | None], None]
+"""Told of each verb: its name, its seconds, and what it raised."""
+
+
+def timed(port: T, took: Took) -> T:
     """A port whose verbs are timed. Looks like the port to everybody."""
     return cast("T", _Timed(port, took))
 
 
 class _Timed:
-    def __init__(self, port: object, took: Callable[[str, float], None]) -> None:
+    def __init__(self, port: object, took: Took) -> None:
         self._port = port
         self._took = took
 
@@ -179,10 +187,14 @@ class _Timed:
 
         async def measured(*args: Any, **kwargs: Any) -> Any:
             began = time.perf_counter()
+            raised: Exception | None = None
             try:
                 return await cast("Awaitable[Any]", verb(*args, **kwargs))
+            except Exception as error:
+                raised = error
+                raise
             finally:
-                self._took(name, time.perf_counter() - began)
+                self._took(name, time.perf_counter() - began, raised)
 
         setattr(self, name, measured)
         return measured

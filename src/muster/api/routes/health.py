@@ -21,13 +21,15 @@ async def healthz() -> Response:
 
 
 async def readyz(ctx: Here) -> Response:
-    """Say whether the store answers and the periodic duties tick."""
+    """Say whether the store answers and takes writes, and the periodic duties tick."""
     failing = []
     try:
         async with asyncio.timeout(ANSWER_WITHIN):
             await ctx.ports.store.installation()
     except (StoreUnavailable, TimeoutError):
         failing.append("the store does not answer")
+    if ctx.metrics.unwritable:
+        failing.append("the store cannot be written")
     if not ctx.settings.driving():
         failing.append("the control plane has stopped")
     elif ctx.now() - ctx.metrics.duty_at > DUTY_WITHIN:
