@@ -30,7 +30,7 @@ NODES = 10_000
 CLAIMERS = 64
 NOW = 1_000.0
 DEADLINE = 1_030.0
-TEMPLATE = TemplateSpec(name="warm", provider="process")
+TEMPLATE = TemplateSpec(name="warm", provider="process", max_nodes=10**6)
 DEMAND = Demand(
     template="warm",
     revision=1,

@@ -62,6 +62,7 @@ async def _fill(
         created_at=now,
     )
     fence = operation.fence
+    await store.limit_installation(10**6, now=now)
     await store.reserve(planned, cap=10**6, total_cap=10**6, fence=fence)
     calling = await store.write_launch(planned, launches.calling(planned, now=now), fence=fence)
     nodes = [_node(planned, number, now, until) for number in range(start, start + count)]

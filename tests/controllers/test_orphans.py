@@ -181,7 +181,7 @@ async def test_more_orphans_than_are_plausible_are_left_alone_and_said_aloud(sta
 
 @staged
 async def test_a_large_fleet_may_have_more_orphans(stage: Stage) -> None:
-    await stage.template()
+    await stage.template(max_nodes=100)
     stage.agents.script(*[Manner(beats=False)] * 40)
     await stage.warm(40)
     share = int(40 * stage.settings.orphans_share)

@@ -11,7 +11,8 @@ from tests.stage import Stage, staged
 
 async def doomed(stage: Stage, count: int = 1) -> list[Node]:
     """Condemned nodes; their machines may not be visible yet."""
-    await stage.template()
+    await stage.template(max_nodes=1000)
+    await stage.cap(1000)
     warm = await stage.warm(count)
     return [
         await stage.store.apply(nodes.condemn(node, now=stage.now, reason=Reason.OPERATOR)) for node in warm

@@ -58,8 +58,8 @@ def test_a_hot_statement_scans_no_table(connection: sqlite3.Connection, name: st
 
 def test_forsaken_launches_walk_only_the_open_ones(connection: sqlite3.Connection) -> None:
     steps = plan(connection, launches.FORSAKEN)
-    assert "SCAN l USING INDEX launches_open" in steps
-    assert [step for step in steps if step.startswith("SCAN")] == ["SCAN l USING INDEX launches_open"]
+    assert steps[0].startswith("SEARCH l USING INDEX launches_open")
+    assert not any(step.startswith("SCAN") for step in steps)
 
 
 @pytest.mark.parametrize("reuse", list(Reuse))

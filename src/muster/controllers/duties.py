@@ -54,10 +54,12 @@ class Duties:
 
     async def _perform(self, duty: Duty) -> None:
         now = self._ports.clock.now()
-        until = now + max(LEASE_LEAST, duty.every * LEASE_TICKS)
+        lease = max(LEASE_LEAST, duty.every * LEASE_TICKS)
         try:
-            if await self._ports.store.lease_duty(duty.name, self._owner, now=now, until=until):
-                await duty.work.reconcile()
+            if await self._ports.store.lease_duty(duty.name, self._owner, now=now, until=now + lease):
+                # Whatever hangs, a duty doesn't outlive its lease; the next tick tries again.
+                async with asyncio.timeout(lease):
+                    await duty.work.reconcile()
         except (StoreUnavailable, ProviderError, TimeoutError) as error:
             logger.warning("duty interrupted", extra={"duty": duty.name, "error": repr(error)})
         except Exception:

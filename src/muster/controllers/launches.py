@@ -7,6 +7,7 @@ terminating. Then the launch is abandoned, its room is free, and a machine that 
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from muster.domain import launch as launches
@@ -20,6 +21,8 @@ from muster.ports.provider import Machine
 logger = logging.getLogger(__name__)
 
 BATCH = 100
+UNREACHABLE = 3600.0
+"""Seconds after which a launch at a provider that is gone is given up."""
 
 
 class ForsakenLaunches:
@@ -28,11 +31,16 @@ class ForsakenLaunches:
         self._store = ports.store
 
     async def reconcile(self) -> None:
-        for launch in await self._store.forsaken_launches(limit=BATCH):
-            try:
-                await self._settle(launch)
-            except (Conflict, ProviderError, TimeoutError):
-                continue
+        last: Launch | None = None
+        while True:
+            batch = await self._store.forsaken_launches(limit=BATCH, after=last)
+            for launch in batch:
+                # One that can't be settled now must not hold up the others.
+                with suppress(Conflict, ProviderError, TimeoutError):
+                    await self._settle(launch)
+            if len(batch) < BATCH:
+                return
+            last = batch[-1]
 
     async def _settle(self, launch: Launch) -> None:
         now = self._ports.clock.now()
@@ -42,7 +50,7 @@ class ForsakenLaunches:
             return
         provider = self._ports.providers.get(launch.provider)
         if provider is None:
-            logger.warning("no such provider any more", extra={"provider": launch.provider})
+            await self._give_up(launch, now)
             return
         surprises = launches.may_surprise(
             launch,
@@ -55,6 +63,15 @@ class ForsakenLaunches:
         launch = await self._adopt(launch, machines, now, reason)
         if launch.adopted >= launch.count or not surprises:
             await self._abandon(launch, now, reason)
+
+    async def _give_up(self, launch: Launch, now: float) -> None:
+        """Its provider isn't configured any more: nobody can look for its machines. Its room comes back."""
+        if launch.called_at is not None and now < launch.called_at + UNREACHABLE:
+            return
+        logger.warning("no such provider any more", extra={"provider": launch.provider})
+        message = f"provider {launch.provider} is gone: look there for machines tagged {launch.token}"
+        gone = launches.abandoned(launch, now=now, reason=Reason.PROVIDER_REFUSED, message=message)
+        await self._store.write_launch(launch, gone, fence=None)
 
     async def _adopt(self, launch: Launch, machines: Sequence[Machine], now: float, reason: Reason) -> Launch:
         known = await self._store.recorded(launch.provider, [machine.id for machine in machines])

@@ -1,8 +1,8 @@
 """Orphans: machines of this installation that nobody answers for. They are recorded, then condemned.
 
 Careful on purpose: a machine must be seen in two passes, must have no live record and no open launch, and
-its launch must be past surprising. More of them at once than is plausible means that our records are wrong,
-not the machines: then nothing is touched, and an event says so.
+its launch must be past surprising. More of them without any launch of ours than is plausible means that our
+records are wrong, not the machines: then they are left alone, and an event says so.
 """
 
 import logging
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from muster.domain import launch as launches
 from muster.domain.ids import NodeId
+from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
@@ -22,7 +23,8 @@ logger = logging.getLogger(__name__)
 
 BATCH = 500
 PASSES = 2
-UNKNOWN_TEMPLATE = "unknown"
+UNKNOWN_TEMPLATE = "(unknown)"
+"""No template can have this name."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,6 +39,8 @@ class Orphans:
         self._store = ports.store
         self._settings = settings
         self._sightings: dict[str, Sighting] = {}
+        self._braked: dict[str, bool] = {}
+        """Providers whose orphans are left alone at present; it is said once, when it begins."""
 
     async def reconcile(self) -> None:
         installation = await self._store.installation()
@@ -53,13 +57,20 @@ class Orphans:
         strange = await self._strangers(provider, machines)
         self._remember(provider, strange)
         orphans = [machine for machine in strange if await self._forsaken(provider, machine)]
+        traced = {machine.id: await self._store.launch_by_token(machine.token) for machine in orphans}
+        # A machine of a launch that we closed is ours beyond doubt, however many there are.
+        doubtful = [machine for machine in orphans if traced[machine.id] is None]
         known = len(machines) - len(strange)
         allowed = max(self._settings.orphans_floor, int(known * self._settings.orphans_share))
-        if len(orphans) > allowed:
-            await self._brake(provider, len(orphans), allowed)
-            return
+        braked = len(doubtful) > allowed
+        if braked and provider.name not in self._braked:
+            await self._brake(provider, len(doubtful), allowed)
+        self._braked = {name: True for name in self._braked if name != provider.name}
+        if braked:
+            self._braked[provider.name] = True
         for machine in orphans:
-            await self._adopt(provider, machine)
+            if traced[machine.id] is not None or not braked:
+                await self._adopt(provider, machine, traced[machine.id])
 
     async def _strangers(self, provider: NodeProvider, machines: list[Machine]) -> list[Machine]:
         """Machines without a live record."""
@@ -98,10 +109,9 @@ class Orphans:
             visibility_window=provider.visibility_window,
         )
 
-    async def _adopt(self, provider: NodeProvider, machine: Machine) -> None:
+    async def _adopt(self, provider: NodeProvider, machine: Machine, launch: Launch | None) -> None:
         now = self._ports.clock.now()
         node_id = self._ports.ids.new("node")
-        launch = await self._store.launch_by_token(machine.token)
         if launch is not None:
             node = condemned(node_id, launch, machine, now=now, reason=Reason.ORPHAN)
         else:

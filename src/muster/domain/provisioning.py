@@ -140,8 +140,10 @@ def decide(at: Situation) -> Action:
     doomed = _doomed(at)
     if doomed is not None:
         return GiveUp(verdict=doomed)
-    if operation.status is Status.QUEUED and operation.queued_since is not None:
-        return _in_queue(at)
+    if operation.queued_since is not None:
+        waited = _in_queue(at)
+        if operation.status is Status.QUEUED or isinstance(waited, GiveUp):
+            return waited
     return _gather(at)
 
 
@@ -185,8 +187,10 @@ def next_usage(at: Situation) -> UsageClass | None:
 
 
 def _in_queue(at: Situation) -> Action:
+    """Its place in the queue ends with its patience, also while it tries: those behind it have waited too."""
     until = at.operation.created_at + at.request.queue_timeout
-    if at.now >= until:
+    holds_all = len(at.held) >= at.request.count or any(launch.pending for launch in at.launches)
+    if at.now >= until and not holds_all:
         message = f"no room within {at.request.queue_timeout:.0f} s in the queue"
         return GiveUp(verdict=Verdict(reason=Reason.CAP_REACHED, message=message))
     return Queue(until=until)

@@ -11,6 +11,9 @@ from muster.domain.reasons import Reason
 from muster.domain.requests import ReleaseRequest
 from muster.domain.template import Reuse, Template
 
+RETURNING = 180.0
+"""Seconds that nodes have to come back once their provision has ended; the sweep ends each of them sooner."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
@@ -62,7 +65,8 @@ def decide(at: Situation) -> Action:
             return Finish(status=Status.SUCCEEDED)
     elif not target.committed and target.cancel_requested_at is None and target.verdict is None:
         return CancelTarget()
-    if at.now >= at.operation.deadline_at:
+    # Only nodes that were asked to come back can be late: a provision that hasn't ended has its own deadline.
+    if target.ended and at.now >= max(at.operation.deadline_at, (target.ended_at or 0.0) + RETURNING):
         message = "some nodes did not come back in time; they are thrown away"
         return Finish(status=Status.FAILED, verdict=Verdict(reason=Reason.RELEASE_TIMEOUT, message=message))
     return Wait()

@@ -12,14 +12,17 @@ from muster.domain.ids import OperationId
 from muster.domain.operation import Member, Operation, Status, Verdict
 from muster.domain.reasons import Reason
 
+RESERVED = "muster/"
+"""How our own idempotency keys begin; nobody else's may."""
+
 
 def provision_key(run_id: OperationId) -> str:
     """The idempotency key of a run's provision."""
-    return f"{run_id}/provision"
+    return f"{RESERVED}{run_id}/provision"
 
 
 def release_key(run_id: OperationId) -> str:
-    return f"{run_id}/release"
+    return f"{RESERVED}{run_id}/release"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

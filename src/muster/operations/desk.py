@@ -7,10 +7,17 @@ starts at once; if the replica dies, another one takes the lease over.
 from muster.domain import deadlines, showing
 from muster.domain.checks import KEY_MAX, text
 from muster.domain.deadlines import Deadline
-from muster.domain.errors import Ambiguous, InvalidRequest, NotFound
+from muster.domain.errors import (
+    Ambiguous,
+    IdempotencyMismatch,
+    InvalidRequest,
+    NotFound,
+    StoreUnavailable,
+)
 from muster.domain.ids import OperationId
 from muster.domain.operation import Fence, Kind, Operation, Status
 from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest, Request, RunRequest
+from muster.domain.running import RESERVED
 from muster.domain.settings import Settings
 from muster.domain.showing import Why
 from muster.domain.template import Template
@@ -38,6 +45,9 @@ class FrontDesk:
         self, request: ProvisionRequest, *, key: str | None = None, fence: Fence | None = None
     ) -> Operation:
         """With `fence`: for another operation, as long as its lease holds. Else raises LeaseLost."""
+        first = await self._answered(key, Kind.PROVISION, request, fence)
+        if first is not None:
+            return first
         template = await self._known_template(request)
         deadline = self._provision_deadline(request, template)
         return await self._submit(Kind.PROVISION, request, deadline, key=key, run=request.run, fence=fence)
@@ -60,6 +70,9 @@ class FrontDesk:
     async def release(
         self, request: ReleaseRequest, *, key: str | None = None, fence: Fence | None = None
     ) -> Operation:
+        first = await self._answered(key, Kind.RELEASE, request, fence)
+        if first is not None:
+            return first
         target = await self._store.operation(request.operation_id)
         if target.kind is not Kind.PROVISION:
             raise InvalidRequest("operation_id", target.id, f"must be a provision, not a {target.kind}")
@@ -73,6 +86,11 @@ class FrontDesk:
     async def release_run(self, run: str, *, latest: bool = False, key: str | None = None) -> Operation:
         """By the caller's own run id: only if it had one provision, so that a late release of an earlier
         attempt can't hit a later one; `latest` takes the newest."""
+        first = await self._answered(key, Kind.RELEASE, None)
+        if first is not None:
+            if first.run != run:
+                raise IdempotencyMismatch(first.idempotency_key or "", first.id)
+            return first
         found = await self._store.operations(
             kind=Kind.PROVISION, statuses=tuple(Status), run=run, after=None, limit=RUN_LIST
         )
@@ -84,6 +102,9 @@ class FrontDesk:
 
     async def run(self, request: RunRequest, *, key: str | None = None) -> Operation:
         """Provision, execute, give back. Its time covers the provision, the longest run and the release."""
+        first = await self._answered(key, Kind.RUN, request)
+        if first is not None:
+            return first
         template = await self._known_template(request.provision)
         provision = self._provision_deadline(request.provision, template)
         longest = request.provision.max_runtime or template.spec.max_runtime
@@ -118,8 +139,6 @@ class FrontDesk:
         pool: Pool | None = None,
         fence: Fence | None = None,
     ) -> Operation:
-        if key is not None:
-            text("idempotency_key", key, longest=KEY_MAX)
         now = self._ports.clock.now()
         leased = self._driver.has_room
         operation = Operation(
@@ -137,10 +156,31 @@ class FrontDesk:
             lease_until=now + self._settings.lease if leased else 0.0,
             epoch=1 if leased else 0,
         )
-        stored, made = await self._store.submit(operation, pool=pool, fence=fence)
-        if made:
-            self._driver.take(stored)
+        try:
+            stored, _ = await self._store.submit(operation, pool=pool, fence=fence)
+        except StoreUnavailable:
+            # It may have been written, leased to us. If so it is driven; if not, there is nothing to drive.
+            self._driver.take(operation)
+            raise
+        self._driver.take(stored)
         return stored
+
+    async def _answered(
+        self, key: str | None, kind: Kind, request: Request | None, fence: Fence | None = None
+    ) -> Operation | None:
+        """What was made under the key before, whatever has changed since. Callers can't use our own keys."""
+        if key is None:
+            return None
+        text("idempotency_key", key, longest=KEY_MAX)
+        if fence is None and key.startswith(RESERVED):
+            raise InvalidRequest("idempotency_key", key, f"must not start with {RESERVED!r}")
+        first = await self._store.operation_by_key(key)
+        if first is None:
+            return None
+        if first.kind is not kind or (request is not None and first.request != request):
+            raise IdempotencyMismatch(key, first.id)
+        self._driver.take(first)
+        return first
 
 
 def _template(request: Request) -> str | None:

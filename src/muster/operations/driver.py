@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from muster.domain.errors import Conflict, LeaseLost, StoreUnavailable
+from muster.domain.errors import Conflict, LeaseLost, NotFound, StoreUnavailable
 from muster.domain.ids import OperationId
 from muster.domain.operation import Kind, Operation
 from muster.domain.settings import Settings
@@ -38,7 +38,8 @@ class Driver:
 
     @property
     def driving(self) -> int:
-        return len(self._tenures)
+        """Operations that are worked on. Those that wait in line take no place from a release."""
+        return sum(1 for tenure in self._tenures.values() if not tenure.queued)
 
     @property
     def has_room(self) -> bool:
@@ -52,7 +53,10 @@ class Driver:
 
     def take(self, operation: Operation) -> None:
         """Drive an operation whose lease we hold. A newer lease of our own replaces an older one."""
-        if self._group is None or operation.lease_owner != self._owner:
+        if self._group is None or operation.lease_owner != self._owner or operation.ended:
+            return
+        driven = self._tenures.get(operation.id)
+        if driven is not None and driven.fence == operation.fence:
             return
         tenure = Tenure(
             fence=operation.fence,
@@ -147,6 +151,10 @@ class Driver:
                     return None
                 except Conflict:
                     continue
+        except NotFound as error:
+            if error.name == tenure.operation_id:
+                return None  # its submission never happened
+            logger.exception("operation failed to advance", extra={"operation_id": tenure.operation_id})
         except StoreUnavailable as error:
             logger.warning(
                 "cannot advance operation", extra={"operation_id": tenure.operation_id, "error": str(error)}

@@ -69,7 +69,9 @@ class Provision:
     async def _act(self, at: Situation, tenure: Tenure) -> Situation | Next | None:
         """Do the next thing. Gives the situation after it where that is known without another look; every
         write in it is guarded all the same."""
-        match decide(at):
+        action = decide(at)
+        tenure.queued = isinstance(action, Queue)
+        match action:
             case Queue(until=until):
                 return await self._queue(at, until, tenure)
             case Acquire() as wanted:

@@ -17,6 +17,8 @@ class Tenure:
     lease_until: float
     """Moved by the driver's renewals."""
     published_at: float
+    queued: bool = False
+    """It waits in line and does nothing: it takes no place from those who work."""
     retry_at: float = 0.0
     """No provider call for this operation before then."""
     spent: LaunchId | None = None

@@ -214,7 +214,8 @@ class Store(Protocol):
     # --- launches ---------------------------------------------------------------------------------
 
     async def reserve(self, launch: Launch, *, cap: int, total_cap: int, fence: Fence) -> Launch:
-        """Insert a planned launch, holding its room under both caps. Raises CapReached (nothing written).
+        """Insert a planned launch, holding its room under both caps. What is stored as a cap at that moment
+        holds too, if it is lower than the caller knew. Raises CapReached (nothing written).
         A launch that is already there is returned as it is: a lost reply is harmless."""
         ...
 
@@ -236,8 +237,8 @@ class Store(Protocol):
 
     async def launch_by_token(self, token: str) -> Launch | None: ...
 
-    async def forsaken_launches(self, *, limit: int) -> Sequence[Launch]:
-        """Open launches whose operation has ended, oldest first."""
+    async def forsaken_launches(self, *, limit: int, after: Launch | None = None) -> Sequence[Launch]:
+        """Open launches whose operation has ended, oldest first, those after the given one."""
         ...
 
     # --- operations -------------------------------------------------------------------------------

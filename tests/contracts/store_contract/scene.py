@@ -111,6 +111,8 @@ class Scene:
         )
 
     async def called(self, launch: Launch, fence: Fence, *, cap: int = 10_000) -> Launch:
+        if launch.count > (await self.store.installation()).max_nodes:
+            await self.store.limit_installation(cap, now=launch.created_at)
         planned = await self.store.reserve(launch, cap=cap, total_cap=cap, fence=fence)
         after = launches.calling(planned, now=launch.created_at)
         return await self.store.write_launch(planned, after, fence=fence)

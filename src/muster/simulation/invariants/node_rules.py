@@ -113,7 +113,7 @@ class NodeRules:
                 "reuse_is_respected",
                 f"{_name(after)} of {after['last_owner']} was claimed for {after['owner']}",
             )
-        if after["revision"] < self._at.records.current[after["template"]] - 1 or after["drain"]:
+        if after["revision"] < self._at.records.current[after["template"]] or after["drain"]:
             raise Broken(
                 "claims_are_current", f"{_name(after)} is of revision {after['revision']} or draining"
             )
@@ -137,11 +137,27 @@ class NodeRules:
 
     def _uncommitted(self, event: Event, before: Record) -> None:
         operation: dict[str, Any] | None = self._at.records.operations.get(before["operation_id"] or "")
+        if operation is not None and event.name == "condemn":
+            self._rolled_back(event, before, operation)
         if operation is not None and operation["committed_at"] is not None:
             raise Broken(
                 "committed_nodes_only_roll_forward",
                 f"{_name(before)} of committed {operation['id']} suffered {event.name}",
             )
+
+    def _rolled_back(self, event: Event, before: Record, operation: Record) -> None:
+        """A provision that fails or is cancelled gives its warm nodes back instead of throwing them away."""
+        verdict = operation["verdict"] or {"reason": "cancelled"}
+        failing = operation["verdict"] is not None or operation["cancel_requested_at"] is not None
+        spec = self._at.records.spec(before["template"])
+        reusable = spec["reuse"] != Reuse.NEVER and not before["drain"]
+        if (
+            failing
+            and reusable
+            and before["state"] == "claimed"
+            and event.changes["reason"] == verdict["reason"]
+        ):
+            raise Broken("warm_nodes_return", f"{_name(before)} of {operation['id']} was thrown away")
 
 
 def _name(node: Record) -> str:

@@ -28,6 +28,8 @@ class OperationRules:
         match event.name:
             case "queued":
                 self._queued(after)
+            case "resumed":
+                self._resumed(after)
             case "committed":
                 self._committed(after)
             case "ended":
@@ -72,6 +74,15 @@ class OperationRules:
         ]
         if held:
             raise Broken("the_queue_holds_nothing", f"{after['id']} queues and holds {held}")
+
+    def _resumed(self, after: Record) -> None:
+        """The queue is strict: nobody tries again while somebody older waits."""
+        place = (after["created_at"], after["id"])
+        for operation_id in self._at.records.unfinished:
+            other = self._at.records.operations[operation_id]
+            waits = other["queued_since"] is not None and other["template"] == after["template"]
+            if waits and (other["created_at"], other["id"]) < place:
+                raise Broken("the_queue_is_fair", f"{after['id']} goes on before {operation_id}")
 
     def _committed(self, after: Record) -> None:
         request, members = after["request"], after["members"]
@@ -121,11 +132,20 @@ class OperationRules:
         left = [f"{node['id']} ({node['state']})" for node in self._bound(after) if node["state"] in states]
         if left and after["kind"] != "release":
             raise Broken("an_end_leaves_nothing", f"{after['id']} {after['status']} and leaves {left}")
+        if after["kind"] == "release" and after["status"] == "succeeded":
+            self._released(after)
         if after["kind"] == "provision":
             if (after["status"] == "succeeded") != (after["committed_at"] is not None):
                 raise Broken("succeeded_is_committed", f"{after['id']} {after['status']}")
             if after["status"] != "succeeded" and after["verdict"] is None:
                 raise Broken("failures_say_why", f"{after['id']} {after['status']} without a verdict")
+
+    def _released(self, after: Record) -> None:
+        """It says that all nodes are back: none of those it meant still runs."""
+        meant = after["request"]["assignment_ids"]
+        for node in self._at.records.nodes_of(after["request"]["operation_id"]):
+            if node["state"] == "running" and (meant is None or node["assignment_id"] in meant):
+                raise Broken("released_is_released", f"{after['id']} leaves {node['id']} running")
 
     def _bound(self, operation: Record) -> list[Record]:
         return self._at.records.nodes_of(operation["id"])

@@ -130,6 +130,7 @@ def _fits(patterns: int) -> str:
     types = " OR ".join(f"lower(n.instance_type) LIKE :type{index} ESCAPE '!'" for index in range(patterns))
     return f"""
         n.state = 'idle' AND n.drain = 0 AND n.template = :template AND n.revision = :revision
+        AND :revision >= coalesce((SELECT max(t.revision) FROM templates AS t WHERE t.name = :template), 0)
         AND n.resource_class = :resource_class AND (n.deadline_at IS NULL OR n.deadline_at > :now)
         {f"AND ({types})" if types else ""}
         AND EXISTS (SELECT 1 FROM liveness AS l WHERE l.node_id = n.id AND l.seen_at >= :seen_since)

@@ -12,9 +12,9 @@ from muster.domain.ids import LaunchId, OperationId
 from muster.domain.launch import Launch
 from muster.domain.node import Node
 from muster.domain.operation import Fence
-from muster.stores.sql import counters, events, guards, nodes
+from muster.stores.sql import counters, events, guards, nodes, templates
 from muster.stores.sql.rows import LAUNCH
-from muster.stores.sql.tx import Tx
+from muster.stores.sql.tx import Tx, Value
 
 _BY_ID = f"SELECT {LAUNCH.select} FROM launches WHERE id = :id"
 _BY_TOKEN = f"SELECT {LAUNCH.select} FROM launches WHERE token = :token"
@@ -24,7 +24,7 @@ OF_OPERATION = (
 )
 FORSAKEN = f"""
     SELECT {LAUNCH.qualified("l")} FROM launches AS l
-    WHERE l.closed_at IS NULL
+    WHERE l.closed_at IS NULL AND (l.created_at, l.id) > (:created_at, :id)
       AND NOT EXISTS (SELECT 1 FROM operations AS o WHERE o.id = l.operation_id AND o.ended_at IS NULL)
     ORDER BY l.created_at, l.id LIMIT :limit
 """
@@ -51,8 +51,10 @@ def of_operation(tx: Tx, operation_id: OperationId) -> tuple[Launch, ...]:
     return tuple(LAUNCH.decode(row) for row in tx.execute(OF_OPERATION, {"id": operation_id}))
 
 
-def forsaken(tx: Tx, *, limit: int) -> Sequence[Launch]:
-    return [LAUNCH.decode(row) for row in tx.execute(FORSAKEN, {"limit": limit})]
+def forsaken(tx: Tx, *, limit: int, after: Launch | None) -> Sequence[Launch]:
+    place: tuple[float, str] = (-1.0, "") if after is None else (after.created_at, after.id)
+    params: dict[str, Value] = {"limit": limit, "created_at": place[0], "id": place[1]}
+    return [LAUNCH.decode(row) for row in tx.execute(FORSAKEN, params)]
 
 
 def reserve(tx: Tx, launch: Launch, *, cap: int, total_cap: int, fence: Fence) -> Launch:
@@ -60,7 +62,14 @@ def reserve(tx: Tx, launch: Launch, *, cap: int, total_cap: int, fence: Fence) -
     there = find(tx, launch.id)
     if there is not None:
         return there
-    counters.take(tx, launch.template, launch.held, cap=cap, total_cap=total_cap)
+    stored = templates.caps(tx, launch.template)
+    counters.take(
+        tx,
+        launch.template,
+        launch.held,
+        cap=cap if stored.template is None else min(cap, stored.template),
+        total_cap=min(total_cap, stored.total),
+    )
     tx.change(LAUNCH.insert, LAUNCH.params(launch))
     _log(tx, None, launch, at=launch.created_at)
     return launch

@@ -161,6 +161,7 @@ _ADVICE = {
     sqlite3.SQLITE_NOTADB: "the file is no SQLite database; name another path",
     sqlite3.SQLITE_NOMEM: "there is no memory left; stop something",
 }
+_TAKEN = (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
 _PRIMARY = 0xFF
 """Extended codes carry the primary one in their low byte."""
 
@@ -171,7 +172,7 @@ def translated(error: BaseException) -> BaseException:
         return error
     code = getattr(error, "sqlite_errorcode", None)
     advice = None if code is None else _ADVICE.get(code & _PRIMARY)
-    if isinstance(error, sqlite3.IntegrityError):
+    if code in _TAKEN:
         return _caused(Conflict(f"cannot write: the record is there already ({error})"), error)
     if advice is None:
         return error

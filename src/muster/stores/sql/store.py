@@ -222,8 +222,8 @@ class SqlStore:
     async def launch_by_token(self, token: str) -> Launch | None:
         return await self._engine.read(lambda tx: launches.by_token(tx, token))
 
-    async def forsaken_launches(self, *, limit: int) -> Sequence[Launch]:
-        return await self._engine.read(lambda tx: launches.forsaken(tx, limit=limit))
+    async def forsaken_launches(self, *, limit: int, after: Launch | None = None) -> Sequence[Launch]:
+        return await self._engine.read(lambda tx: launches.forsaken(tx, limit=limit, after=after))
 
     # --- operations -------------------------------------------------------------------------------
 

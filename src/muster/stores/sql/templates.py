@@ -5,10 +5,11 @@ and nodes name theirs.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
+from muster.domain import checks, plain
 from muster.domain import events as drafts
-from muster.domain import plain
 from muster.domain.errors import NotFound
 from muster.domain.ids import InstallationId
 from muster.domain.template import Template, TemplateSpec
@@ -44,7 +45,23 @@ def installation(tx: Tx) -> Installation:
     return Installation(id=InstallationId(installation_id), max_nodes=max_nodes)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    template: int | None
+    """None: there is no such template."""
+    total: int
+
+
+def caps(tx: Tx, template: str) -> Caps:
+    """As they are stored at this moment, whatever somebody read before."""
+    rows = tx.execute(_CURRENT, {"name": template})
+    return Caps(
+        template=_template(rows[0]).spec.max_nodes if rows else None, total=installation(tx).max_nodes
+    )
+
+
 def limit_installation(tx: Tx, max_nodes: int, *, now: float) -> Installation:
+    checks.whole("max_nodes", max_nodes, least=0, most=checks.MACHINES_MAX)
     before = installation(tx)
     if before.max_nodes != max_nodes:
         tx.change("UPDATE installation SET max_nodes = :max_nodes", {"max_nodes": max_nodes})
