@@ -1,11 +1,15 @@
 """The command as a user types it, against a real server: in this process (fast) or in its own."""
 
 import contextlib
+import fcntl
 import io
 import json
 import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +76,25 @@ class Terminal:
             check=False,
         )
         return Said(done.returncode, done.stdout, done.stderr)
+
+    def live(self, *words: str, until: str, sign: int | None = None) -> Said:
+        """In a terminal of 80 columns. Once `until` is seen, `sign` is sent; `out` is all that was drawn."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
+        environment = {**self.environment, "TERM": "xterm-256color"}
+        drawn = b""
+        with subprocess.Popen(
+            [*MUSTER, *words], cwd=self.directory, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+        ) as client:
+            os.close(theirs)
+            with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+                while piece := os.read(ours, 65536):
+                    drawn += piece
+                    if sign is not None and until.encode() in drawn:
+                        client.send_signal(sign)
+                        sign = None
+            os.close(ours)
+        return Said(client.returncode, drawn.decode(errors="replace"), "")
 
     def started(self, words: Sequence[str]) -> "subprocess.Popen[str]":
         return subprocess.Popen(

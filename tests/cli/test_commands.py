@@ -1,4 +1,5 @@
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -6,6 +7,7 @@ from muster.cli.demo_site import Site
 from tests.cli.terminal import Terminal
 
 CONTROL = "\033"
+CODES = re.compile("\033\\[[0-9;?]*[A-Za-z]")
 
 
 def test_provision_exec_logs_extend_release(terminal: Terminal) -> None:
@@ -118,6 +120,17 @@ def test_ctrl_c_detaches_says_how_to_come_back_and_stops_nothing(terminal: Termi
     assert "asked to stop" in terminal.muster("operations", "cancel", name).out
     ended = terminal.muster("operations", "watch", name)
     assert ended.code == 1 and "cancelled" in ended.err
+
+
+def test_a_terminal_shows_it_live_and_gets_its_cursor_back(terminal: Terminal) -> None:
+    left = terminal.live("provision", "-t", "endless", "--run", "live", until="booting", sign=signal.SIGINT)
+    assert left.code == 130
+    assert "Step 3/5 · Booting and attaching" in left.out and " %" in left.out and "◐" in left.out
+    assert left.out.rindex("\033[?25h") > left.out.rindex("\033[?25l")
+    assert "muster operations watch op-" in left.out
+    assert terminal.muster("release", "live").code == 0
+    table = terminal.live("operations", until="").out
+    assert all(len(CODES.sub("", line)) <= 80 for line in table.splitlines())
 
 
 def test_exit_codes_say_how_it_ended(terminal: Terminal) -> None:

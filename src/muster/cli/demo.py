@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -92,11 +92,12 @@ def _perform(*, keep: bool) -> None:
             _left_up(site, figures)
             return
         _told("\nending the nodes and the server")
-        ended = True
         leaked = site.end()
+        ended = True
     finally:
         if not ended:
-            _told("cleaning up")
+            with suppress(OSError):  # nobody may be there any more to read it
+                _told("cleaning up")
             site.end()
     if printing.wants_json():
         printing.document({**printing.plain(figures), "leaked": leaked})

@@ -51,11 +51,14 @@ class Site:
         from muster.providers.process import processes
 
         directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+        child: subprocess.Popen[str] | None = None
         try:
             child = _spawned(directory)
             site = cls(directory, pid=child.pid, start=processes.start_time(child.pid) or "", url="")
             site._child = child
         except BaseException:
+            if child is not None:
+                child.kill()
             shutil.rmtree(directory, ignore_errors=True)
             raise
         try:
@@ -129,6 +132,10 @@ class Site:
 
     def end(self) -> int:
         """End everything; gives the number of nodes that were still there after the server had ended them."""
+        with _undisturbed():
+            return self._end()
+
+    def _end(self) -> int:
         self._end_nodes()
         self._stop_server()
         left = self._leftovers()
@@ -203,6 +210,18 @@ class Site:
                 killing.ask(slot, now=time.time())
             look(alive, grace=1.0, now=time.time())
             time.sleep(LOOK_EVERY)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """An impatient second Ctrl-C, or a terminal that is closed, must not leave half of it behind."""
+    signs = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(sign, signal.SIG_IGN) for sign in signs]
+    try:
+        yield
+    finally:
+        for sign, handler in zip(signs, before, strict=True):
+            signal.signal(sign, handler)
 
 
 def _spawned(directory: Path) -> "subprocess.Popen[str]":
