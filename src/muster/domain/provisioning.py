@@ -189,8 +189,8 @@ def next_usage(at: Situation) -> UsageClass | None:
 def _in_queue(at: Situation) -> Action:
     """Its place in the queue ends with its patience, also while it tries: those behind it have waited too."""
     until = at.operation.created_at + at.request.queue_timeout
-    holds_all = len(at.held) >= at.request.count or any(launch.pending for launch in at.launches)
-    if at.now >= until and not holds_all:
+    served = len(at.held) >= at.request.count or any(launch.pending for launch in at.launches)
+    if at.now >= until and (at.operation.status is Status.QUEUED or not served):
         message = f"no room within {at.request.queue_timeout:.0f} s in the queue"
         return GiveUp(verdict=Verdict(reason=Reason.CAP_REACHED, message=message))
     return Queue(until=until)
