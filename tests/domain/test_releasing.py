@@ -50,7 +50,7 @@ def test_an_unfinished_provision_is_cancelled_first(status: Status, left: float)
 def test_a_provision_that_is_on_its_way_out_or_committed_is_waited_for(fields: dict[str, Any]) -> None:
     target = operation(**fields)
     assert decide(situation(target)) == Wait()
-    assert decide(situation(target, left=0.0)) == Finish(status=Status.FAILED, verdict=TIMED_OUT)
+    assert decide(situation(target, left=0.0)) == Wait()
 
 
 @pytest.mark.parametrize("status", ENDED)
