@@ -10,8 +10,9 @@ def test_a_script_that_fails_is_named_with_its_exit_code_and_last_words(site: Si
     end = site.provision(2, template="broken")
     assert end.status == "failed" and end.error is not None
     assert end.error.code == "boot_script_failed"
-    assert "ended with 3" in end.error.message and "this is why" in end.error.message
-    assert end.error.advice
+    assert end.error.message and end.error.advice
+    (detail, _) = [event.detail for event in site.feed() if (event.entity, event.name) == ("node", "fail")]
+    assert "the boot script ended with 3" in detail and "this is why" in detail
 
 
 def test_a_script_that_hangs_runs_into_the_templates_timeout(site: Site) -> None:

@@ -528,6 +528,7 @@ class Proc(NamedTuple):
     session: int
     state: str
     ticks: int = 0
+    start: str = ""
 
 
 def processes() -> dict[int, Proc]:
@@ -541,7 +542,7 @@ def processes() -> dict[int, Proc]:
         try:
             with open(f"/proc/{pid}/stat", errors="replace") as file:
                 f = file.read().rpartition(")")[2].split()
-            found[int(pid)] = Proc(int(f[1]), int(f[2]), int(f[3]), f[0], sum(map(int, f[11:15])))
+            found[int(pid)] = Proc(int(f[1]), int(f[2]), int(f[3]), f[0], sum(map(int, f[11:15])), f[19])
         except OSError:
             continue
     return found
@@ -721,7 +722,7 @@ class Agent:
         self.options, self.dir = options, os.path.abspath(options.dir)
         self.spawning, self.stopping, self.turn = threading.Lock(), False, threading.Condition()
         self.children: set[int] = set()
-        self.kept: set[int] = set()  # the boot script's sessions
+        self.kept: set[Any] = set()  # the boot script's: some have yet to call setsid
         self.jobs: dict[str, Job] = {}
         self.events: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.roles: dict[str, queue.SimpleQueue[Any]] = {}
@@ -918,10 +919,10 @@ class Agent:
                         pass
         return procs
 
-    def hunt(self, root: int, *markers: str, kept: Iterable[int] = ()) -> set[int]:
+    def hunt(self, root: int, *markers: str, kept: Any = frozenset()) -> set[int]:
         procs = processes()
         found = below(procs, [pid for pid, p in procs.items() if root in (pid, p.group, p.session)])
-        found -= below(procs, [pid for pid, p in procs.items() if p.session in kept])
+        found -= below(procs, [pid for pid, p in procs.items() if kept & {p.session, (pid, p.start)}])
         found |= below(
             procs, [pid for pid in procs if marked(pid, "MUSTER_HOME=" + self.path("home"), *markers)]
         )
@@ -1017,7 +1018,8 @@ class Agent:
             self.events.put(ScriptEnded(127, f"cannot start it: {error}"))
             return
         tail, procs = job.tail.decode(errors="replace"), processes()
-        self.kept = {procs[pid].session for pid in below(procs, [os.getpid()])} - {os.getsid(0)}
+        for pid in below(procs, [os.getpid()]) - {os.getpid()}:
+            self.kept |= {procs[pid].session, (pid, procs[pid].start)}
         self.events.put(ScriptEnded(code, tail))
         self.drain(output)
 
