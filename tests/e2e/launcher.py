@@ -3,7 +3,7 @@
 An executioner kills it, with SIGKILL, in the moment after a named event was committed and before anybody
 heard of it. And the periodic duties tick faster, so that a test needn't wait for a minute.
 
-Usage: launcher.py CONFIG DATA_DIR PORT PACE FATE
+Usage: launcher.py CONFIG DATA_DIR PORT FATE OPTIONS, the last as JSON: {"pace": 0.1, "cgroups": true}
 
 Without arguments it is a nursery: everything is imported once, and a server is forked off for each line on
 its input, {"argv": […], "log": path, "ready": path}, so that a test can start a hundred. It answers with the
@@ -66,13 +66,14 @@ class Executioner:
 
 
 def main(argv: Sequence[str]) -> int:
-    config, data, port, pace, fate = argv
+    config, data, port, fate, given = argv
+    options = json.loads(given)
     executioner = Executioner(Path(fate))
 
     class Brisk(ControlPlane):
         def __init__(self, ports: Ports, *, owner: str, settings: Settings | None = None) -> None:
             super().__init__(ports, owner=owner, settings=settings)
-            brisk = [replace(duty, every=duty.every * float(pace)) for duty in self.duties]
+            brisk = [replace(duty, every=duty.every * options["pace"]) for duty in self.duties]
             self._duties = Duties(ports, owner, brisk)
 
     def opened(path: Path, *, after_commit: AfterCommit, **more: Any) -> SqlStore:
@@ -92,7 +93,9 @@ def main(argv: Sequence[str]) -> int:
     with (
         patch.object(serve, "ControlPlane", Brisk),
         patch.object(serve, "open_sqlite", opened),
-        patch.object(serve, "ProcessProvider", partial(ProcessProvider, on_step=step)),
+        patch.object(
+            serve, "ProcessProvider", partial(ProcessProvider, on_step=step, cgroups=options["cgroups"])
+        ),
     ):
         flags = {"port": int(port), "data_dir": data, "log_format": "json"}
         return serve.run(load(Path(config), flags=flags), ready=ready)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
+ROOT = LAUNCHER.parents[2]
 
 
 class Nursery:
@@ -22,8 +23,8 @@ class Nursery:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=LAUNCHER.parents[2],
-            env={**os.environ, "PYTHONPATH": str(LAUNCHER.parents[2])},
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
         )
 
     def __enter__(self) -> Self:

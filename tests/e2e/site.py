@@ -5,6 +5,7 @@ ends with: all was given back, nothing is left, and the history is one that may 
 """
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -69,12 +70,12 @@ class Body:
 
 
 class Site:
-    def __init__(self, root: Path, nursery: Nursery, *, pace: float = 0.1, config: str = "") -> None:
+    def __init__(self, root: Path, nursery: Nursery, *, config: str = "", cgroups: bool = True) -> None:
         self.root = root
         self._nursery = nursery
         self.data = root / "data"
         self.log = root / "server.log"
-        self.pace = pace
+        self._options = {"pace": 0.1, "cgroups": cgroups}
         self._fate = root / "fate"
         self._config = root / "muster.toml"
         self._config.write_text(config or "[limits]\nstale_after = 16\n[process]\ncapacity = 40\n")
@@ -98,7 +99,8 @@ class Site:
     @property
     def argv(self) -> list[str]:
         """What its launcher is told."""
-        return [str(each) for each in (self._config, self.data, self._port, self.pace, self._fate)]
+        given = (self._config, self.data, self._port, self._fate, json.dumps(self._options))
+        return [str(each) for each in given]
 
     def start(self) -> "Site":
         """Start, or start again after an end, and wait until it listens."""

@@ -68,11 +68,11 @@ def test_agents_that_die_while_booting_running_and_releasing_are_noticed(site: S
 
 
 @pytest.mark.parametrize("isolation", ["auto", "none"])
+@pytest.mark.parametrize("cgroups", [True, False], ids=["cgroups", "no-cgroups"])
 def test_a_keeper_that_is_killed_takes_its_whole_node_with_it(
-    make_site: Callable[..., Site], isolation: str
+    make_site: Callable[..., Site], isolation: str, cgroups: bool
 ) -> None:
-    config = f'[limits]\nstale_after = 16\n[process]\nisolation = "{isolation}"\n'
-    site = make_site(config=config).start()
+    site = make_site(config=f'[process]\nisolation = "{isolation}"\n', cgroups=cgroups).start()
     site.template()
     running = site.run("sh", "-c", "setsid sleep 1000 & sleep 1000")
     site.commands_in("running", running)
@@ -81,6 +81,7 @@ def test_a_keeper_that_is_killed_takes_its_whole_node_with_it(
     until(lambda: len(body.jobs) >= 3, "its processes")
     tree = body.tree()
     os.kill(body.keeper, signal.SIGKILL)
+    site.ask(calls.terminate(node.id))
     assert site.ended(running).result != "exit 0"
     site.node_in("terminated", node.id)
     assert alive(tree) == []

@@ -91,8 +91,6 @@ def test_a_full_disk_is_said_and_survived(small_disk: Path, make_site: Callable[
     _recovers(site)
     assert {node.state for node in site.members(held)} == {"running"}
     site.release(held)
-    site.verify()
-    site.close()
 
 
 def test_a_disk_that_takes_no_more_bytes_is_survived_also_across_a_kill(site: Site) -> None:

@@ -999,6 +999,7 @@ class Agent:
             "HOME": home,
             "LANG": "C.UTF-8",
             **given,
+            "MUSTER_SLOT": os.environ.get("MUSTER_SLOT", ""),
             "MUSTER_NODE": self.state.node_id,
             "MUSTER_HOME": self.path("home"),
             **more,
