@@ -56,6 +56,14 @@ def seconds(field: str, value: object, *, zero: bool = False) -> float:
     return float(value)
 
 
+def share(field: str, value: object) -> float:
+    """A part of a whole: 0 is none of it, 1 is all."""
+    # NaN is refused as in `seconds`.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not (0 <= value <= 1):
+        raise InvalidRequest(field, value, "must be a number from 0 to 1")
+    return float(value)
+
+
 def known(field: str, value: object, names: Collection[str]) -> str:
     if not isinstance(value, str) or value not in names:
         raise InvalidRequest(field, value, f"must be one of {', '.join(names)}")

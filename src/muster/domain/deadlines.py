@@ -4,8 +4,9 @@ Owns every number that is a time limit of a node or an operation. Everything tha
 here, so that no second clock can drift.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from muster.domain import checks
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation
@@ -31,6 +32,10 @@ class Limits:
     """A heartbeat older than this is not fresh: four beats of five seconds."""
     dead_after: float = 60.0
     """Stale for this much longer, an idle or attached node is called dead."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            checks.seconds(each.name, getattr(self, each.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from muster.domain import checks
 from muster.domain.deadlines import Limits
+from muster.domain.errors import InvalidRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,3 +27,13 @@ class Settings:
     orphans_floor: int = 5
     orphans_share: float = 0.2
     """More orphans than max(floor, share of known nodes) are a sign that we are wrong, not they."""
+
+    def __post_init__(self) -> None:
+        for key in ("lease", "renew_every", "poll_every", "flush_every", "retention"):
+            checks.seconds(key, getattr(self, key))
+        checks.seconds("publish_every", self.publish_every, zero=True)
+        checks.whole("driven_at_once", self.driven_at_once, least=1, most=checks.MACHINES_MAX)
+        checks.whole("orphans_floor", self.orphans_floor, least=0, most=checks.MACHINES_MAX)
+        checks.share("orphans_share", self.orphans_share)
+        if self.renew_every >= self.lease:
+            raise InvalidRequest("renew_every", self.renew_every, f"must be below lease ({self.lease:g} s)")
