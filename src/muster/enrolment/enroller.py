@@ -32,6 +32,7 @@ JOIN_RETRY = 2.0
 """Seconds after which a machine whose record doesn't exist yet asks again."""
 TRIES = 10
 DETAIL_MAX = 2000
+SPECS_MOST = 256
 _OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
 
 
@@ -62,6 +63,7 @@ class Enrolment:
         self._ports = ports
         self._store = ports.store
         self._limits = settings.limits
+        self._specs: dict[tuple[str, int], TemplateSpec] = {}
         self.commands = CommandPost(ports)
         self.heartbeats = Heartbeats(ports.store, ports.clock, flush_every=settings.flush_every)
 
@@ -160,8 +162,8 @@ class Enrolment:
     # --- signals ----------------------------------------------------------------------------------
 
     async def report(self, node_id: NodeId, report: Report) -> Desired:
+        node = await self._store.node(node_id)
         for _ in range(TRIES):
-            node = await self._store.node(node_id)
             if node.state is NodeState.TERMINATED:
                 raise Gone(f"node {node_id} is terminated")
             change = await self._change(node, report)
@@ -170,9 +172,10 @@ class Enrolment:
             if change.after.state is NodeState.IDLE:
                 await self._vouch(node_id)
             try:
-                await self._store.apply(change)
+                node = await self._store.apply(change)
             except Conflict:
-                continue  # first writer wins; see whether the fact is still news
+                # First writer wins; see whether the fact is still news.
+                node = await self._store.node(node_id)
         raise NotYet(f"node {node_id} keeps changing; report again", JOIN_RETRY)
 
     async def _vouch(self, node_id: NodeId) -> None:
@@ -240,7 +243,14 @@ class Enrolment:
             return
 
     async def _template_spec(self, node: Node) -> TemplateSpec:
-        return (await self._store.template(node.template, node.revision)).spec
+        """A revision never changes, and nearly every answer needs one: each is read once."""
+        known = self._specs.get((node.template, node.revision))
+        if known is None:
+            known = (await self._store.template(node.template, node.revision)).spec
+            if len(self._specs) >= SPECS_MOST:
+                del self._specs[next(iter(self._specs))]
+            self._specs[node.template, node.revision] = known
+        return known
 
     async def _operation(self, node: Node) -> Operation | None:
         if node.operation_id is None:
