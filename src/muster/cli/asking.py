@@ -26,17 +26,29 @@ def whole(text: str | int) -> int:
 
 
 Count = Annotated[int, typer.Option("--count", "-n", parser=whole, metavar="NUMBER", help="How many nodes.")]
-Run = Annotated[str | None, typer.Option("--run", help="Your id for this piece of work. (default: made up)")]
-TemplateName = Annotated[
-    str | None, typer.Option("--template", "-t", help="Which template. (default: `default`, or the only one)")
+Run = Annotated[
+    str | None, typer.Option("--run", metavar="ID", help="Your id for this piece of work. (default: made up)")
 ]
-Class = Annotated[str | None, typer.Option("--class", help="A resource class, e.g. small or 2xlarge.")]
+TemplateName = Annotated[
+    str | None,
+    typer.Option(
+        "--template", "-t", metavar="NAME", help="Which template. (default: `default`, or the only one)"
+    ),
+]
+Class = Annotated[
+    str | None, typer.Option("--class", metavar="NAME", help="A resource class, e.g. small or 2xlarge.")
+]
 Types = Annotated[
-    list[str] | None, typer.Option("--types", help="Instance types, e.g. 'c*,m5.large'. May be repeated.")
+    list[str] | None,
+    typer.Option("--types", metavar="PATTERNS", help="Instance types, e.g. 'c*,m5.large'. May be repeated."),
 ]
 Usage = Annotated[
     list[str] | None,
-    typer.Option("--usage-class", help="on-demand or spot, or both in order of preference: spot,on-demand."),
+    typer.Option(
+        "--usage-class",
+        metavar="CLASSES",
+        help="on-demand or spot, or both in order of preference: spot,on-demand.",
+    ),
 ]
 MaxRuntime = Annotated[
     float | None,
@@ -61,7 +73,10 @@ QueueTimeout = Annotated[
     ),
 ]
 Owner = Annotated[
-    str, typer.Option("--owner", help="The trust domain, e.g. a repository: nodes are reused inside it.")
+    str,
+    typer.Option(
+        "--owner", metavar="NAME", help="The trust domain, e.g. a repository: nodes are reused inside it."
+    ),
 ]
 Wait = Annotated[
     float | None,
@@ -75,7 +90,11 @@ Wait = Annotated[
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Don't wait: print the operation and leave.")]
 Key = Annotated[
     str | None,
-    typer.Option("--idempotency-key", help="The same key and request is the same operation, however often."),
+    typer.Option(
+        "--idempotency-key",
+        metavar="KEY",
+        help="The same key and request is the same operation, however often.",
+    ),
 ]
 
 

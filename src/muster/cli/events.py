@@ -18,7 +18,9 @@ def events(
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens.")] = False,
     last: Annotated[int, typer.Option("--last", min=0, max=100_000, help="How many of the past.")] = 50,
-    of: Annotated[str | None, typer.Option("--of", help="Only of this node, operation, launch …")] = None,
+    of: Annotated[
+        str | None, typer.Option("--of", metavar="ID", help="Only of this node, operation, launch …")
+    ] = None,
     _output: Output = None,
 ) -> None:
     """Show what happened, oldest first; with --follow, what happens. In JSON one event per line."""

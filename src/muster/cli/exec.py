@@ -18,7 +18,9 @@ NAME = "execute"
 
 def execute(
     target: Annotated[str, typer.Argument(metavar="RUN|OPERATION", help="A run, or its provision's id.")],
-    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="CMD", help="After `--`: a program, its arguments.")
+    ],
     *,
     timeout: Annotated[
         float | None,

@@ -15,9 +15,12 @@ app = typer.Typer(
 )
 _PAGE = 500
 State = Annotated[
-    list[str] | None, typer.Option("--state", help="Only in this state, e.g. idle. May be repeated.")
+    list[str] | None,
+    typer.Option("--state", metavar="STATE", help="Only in this state, e.g. idle. May be repeated."),
 ]
-TemplateName = Annotated[str | None, typer.Option("--template", "-t", help="Only of this template.")]
+TemplateName = Annotated[
+    str | None, typer.Option("--template", "-t", metavar="NAME", help="Only of this template.")
+]
 NodeId = Annotated[str, typer.Argument(metavar="NODE", help="The node's id.")]
 
 

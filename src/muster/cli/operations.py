@@ -15,11 +15,14 @@ app = typer.Typer(
     invoke_without_command=True,
     add_completion=False,
 )
-Kinds = Annotated[str | None, typer.Option("--kind", help="provision, release, refill or run.")]
-Statuses = Annotated[
-    list[str] | None, typer.Option("--status", help="Only in this status, e.g. running. May be repeated.")
+Kinds = Annotated[
+    str | None, typer.Option("--kind", metavar="KIND", help="provision, release, refill or run.")
 ]
-OfRun = Annotated[str | None, typer.Option("--run", help="Only of this run.")]
+Statuses = Annotated[
+    list[str] | None,
+    typer.Option("--status", metavar="STATUS", help="Only in this status, e.g. running. May be repeated."),
+]
+OfRun = Annotated[str | None, typer.Option("--run", metavar="ID", help="Only of this run.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="How many, newest first.")]
 Target = Annotated[
     str, typer.Argument(metavar="OPERATION|RUN", help="An operation's id; for a run, its newest operation.")

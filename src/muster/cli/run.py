@@ -23,18 +23,28 @@ _RUNNING = 5
 
 
 def run(
-    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="CMD", help="After `--`: a program, its arguments.")
+    ],
     *,
     count: asking.Count = 1,
     sync: Annotated[
         Path | None,
-        typer.Option("--sync", help="Send this directory: its git-tracked files, or all of it without git."),
+        typer.Option(
+            "--sync",
+            metavar="DIRECTORY",
+            help="Send this directory: its git-tracked files, or all of it without git.",
+        ),
     ] = None,
     get: Annotated[
-        list[str] | None, typer.Option("--get", help="Bring this path back from each node. May be repeated.")
+        list[str] | None,
+        typer.Option("--get", metavar="PATH", help="Bring this path back from each node. May be repeated."),
     ] = None,
     results: Annotated[
-        Path, typer.Option("--results", help="Where to: a directory per node, named by its number.")
+        Path,
+        typer.Option(
+            "--results", metavar="DIRECTORY", help="Where to: a directory per node, named by its number."
+        ),
     ] = RESULTS,
     run_id: asking.Run = None,
     template: asking.TemplateName = None,

@@ -26,7 +26,9 @@ def root(context: typer.Context, *, _output: Output = None) -> None:
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what will use it.")],
     *,
-    role: Annotated[str, typer.Option("--role", help="viewer, operator or admin.")] = "operator",
+    role: Annotated[
+        str, typer.Option("--role", metavar="ROLE", help="viewer, operator or admin.")
+    ] = "operator",
     expires_in: Annotated[
         float | None,
         typer.Option("--expires-in", parser=seconds, metavar="DURATION", help="e.g. 12h. (default: never)"),
