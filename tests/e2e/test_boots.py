@@ -11,7 +11,7 @@ def test_a_script_that_fails_is_named_with_its_exit_code_and_last_words(site: Si
     assert end.status == "failed" and end.error is not None
     assert end.error.code == "boot_script_failed"
     assert end.error.message and end.error.advice
-    (detail, _) = [event.detail for event in site.feed() if (event.entity, event.name) == ("node", "fail")]
+    detail, *_ = [event.detail for event in site.feed() if (event.entity, event.name) == ("node", "fail")]
     assert "the boot script ended with 3" in detail and "this is why" in detail
 
 
