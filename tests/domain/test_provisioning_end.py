@@ -2,8 +2,9 @@ from typing import Any
 
 import pytest
 
-from muster.domain.launch import LaunchState
+from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
 from muster.domain.operation import Status, Verdict
 from muster.domain.provisioning import (
     CANCELLED,
@@ -54,6 +55,50 @@ def test_only_what_is_queued_and_has_a_place_waits_in_the_queue() -> None:
         assert isinstance(decide(situation(op=operation(**fields), queue_timeout=900.0)), Acquire)
     placed = operation(status=Status.QUEUED, queued_since=0.0)
     assert isinstance(decide(situation(op=placed, queue_timeout=900.0)), Queue)
+
+
+@pytest.mark.parametrize("late", [-SMALLEST, 0.0, SMALLEST])
+@pytest.mark.parametrize(
+    ("nodes", "launches"),
+    [
+        ([], []),
+        ([claimed(1)], []),
+        ([claimed(1)], [launch(LaunchState.ABANDONED)]),
+    ],
+    ids=["nothing", "too few", "too few and a launch given up"],
+)
+def test_one_that_tries_again_keeps_its_place_no_longer_than_its_patience(
+    nodes: list[Node], launches: list[Launch], late: float
+) -> None:
+    trying = operation(status=Status.RUNNING, queued_since=NOW - 5, created_at=NOW - 90 - late)
+    decided = decide(situation(nodes, launches, op=trying, queue_timeout=90.0))
+    message = "no room within 90 s in the queue"
+    refused = GiveUp(verdict=Verdict(reason=Reason.CAP_REACHED, message=message))
+    assert (decided == refused) == (late >= 0)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "launches"),
+    [
+        ([claimed(1), claimed(2), claimed(3)], []),
+        (THREE, [SETTLED]),
+        ([claimed(1)], [PLANNED]),
+        ([claimed(1)], [CALLING]),
+        ([], [CALLING]),
+    ],
+    ids=["all held", "all attached", "the rest planned", "the rest called for", "all called for"],
+)
+def test_one_that_holds_or_has_called_for_everything_goes_on_past_its_patience(
+    nodes: list[Node], launches: list[Launch]
+) -> None:
+    served = operation(status=Status.RUNNING, queued_since=NOW - 5, created_at=NOW - 1000)
+    assert not isinstance(decide(situation(nodes, launches, op=served, queue_timeout=90.0)), GiveUp | Queue)
+
+
+@pytest.mark.parametrize("nodes", [[], THREE], ids=["nothing", "all"])
+def test_one_that_still_stands_in_line_is_refused_whatever_it_holds(nodes: list[Node]) -> None:
+    queued = operation(status=Status.QUEUED, queued_since=NOW - 5, created_at=NOW - 90)
+    assert isinstance(decide(situation(nodes, op=queued, queue_timeout=90.0)), GiveUp)
 
 
 # --- the end --------------------------------------------------------------------------------------

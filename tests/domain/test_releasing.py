@@ -9,7 +9,16 @@ from muster.domain.lifecycle import NodeState, Verb
 from muster.domain.node import Node
 from muster.domain.operation import ENDED, Operation, Status, Verdict
 from muster.domain.reasons import Reason
-from muster.domain.releasing import CancelTarget, Finish, Release, Situation, Wait, after_detach, decide
+from muster.domain.releasing import (
+    RETURNING,
+    CancelTarget,
+    Finish,
+    Release,
+    Situation,
+    Wait,
+    after_detach,
+    decide,
+)
 from muster.domain.template import Reuse
 from tests.domain.builders import NOW, RELEASE, REVISION, SMALLEST, node, operation, template
 
@@ -71,6 +80,20 @@ def test_a_release_of_named_assignments_touches_no_other_node() -> None:
 @pytest.mark.parametrize(("left", "over"), [(SMALLEST, False), (0.0, True), (-SMALLEST, True)])
 def test_a_release_waits_for_its_nodes_until_its_deadline(left: float, over: bool) -> None:
     action = decide(situation(nodes=[node(NodeState.RELEASING)], left=left))
+    assert action == (Finish(status=Status.FAILED, verdict=TIMED_OUT) if over else Wait())
+
+
+@pytest.mark.parametrize(("late", "over"), [(-SMALLEST, False), (0.0, True), (SMALLEST, True)])
+def test_nodes_have_their_time_to_come_back_from_the_end_of_their_provision(late: float, over: bool) -> None:
+    target = replace(DONE, ended_at=NOW - RETURNING - late)
+    action = decide(situation(target, [node(NodeState.RELEASING)], left=-10_000.0))
+    assert action == (Finish(status=Status.FAILED, verdict=TIMED_OUT) if over else Wait())
+
+
+@pytest.mark.parametrize(("left", "over"), [(SMALLEST, False), (0.0, True)])
+def test_a_provision_that_ended_long_ago_shortens_no_deadline(left: float, over: bool) -> None:
+    target = replace(DONE, ended_at=NOW - 10 * RETURNING)
+    action = decide(situation(target, [node(NodeState.RELEASING)], left=left))
     assert action == (Finish(status=Status.FAILED, verdict=TIMED_OUT) if over else Wait())
 
 
