@@ -61,11 +61,11 @@ async def _figures(
         after = server.child.usage()
         end = await generator.line()
     core = (after.cpu - before.cpu) / (int(SECONDS) - 1)
-    assert end["late"] < len(nodes) // 100, f"the server fell behind: {end}"
     return _pair(f"server with {len(nodes):,} nodes {doing}", resident, core, end)
 
 
 def _pair(name: str, resident: int, core: float, end: Any) -> tuple[Figure, Figure]:
-    note = f"{end['rate']:,.0f} beats/s answered in p50 {end['p50'] * 1e3:.1f}, p99 {end['p99'] * 1e3:.1f} ms"
+    p50, p99 = end["p50"] * 1e3, end["p99"] * 1e3
+    note = f"{end['rate']:,.0f} beats/s answered in p50 {p50:.1f}, p99 {p99:.1f} ms, {end['late']} late"
     memory = Figure(name=name, value=resident / 1e6, unit="MB", lower_is_better=True, note=note)
     return memory, Figure(name=name, value=core * 100, unit="% of a core", lower_is_better=True)
