@@ -13,13 +13,16 @@ from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation
-from muster.domain.requests import ProvisionRequest
+from muster.domain.requests import ProvisionRequest, ReleaseRequest
 from muster.domain.template import Template, TemplateSpec, UsageClass
 from muster.providers.simulated import Entry, Ledger
 from muster.simulation.invariants import Broken, Judge
 from muster.simulation.invariants.context import Context
 from muster.simulation.invariants.final_rules import remains
+from muster.simulation.invariants.machine_rules import TOLD_TO_GO
 from muster.simulation.trace import Trace
+
+UNBOUND = dict.fromkeys(("operation_id", "assignment_id", "run", "owner", "attached_at"))
 
 
 @dataclass
@@ -88,6 +91,20 @@ class Court:
             deadline_at=self.now + 600.0,
             deadline_source="default",
             **fields,
+        )
+        self.see(events.of_submission(operation))
+
+    def has_release(self, operation_id: str, request: ReleaseRequest) -> None:
+        operation = Operation(
+            id=OperationId(operation_id),
+            kind=Kind.RELEASE,
+            request=request,
+            template=None,
+            run="run-1",
+            created_at=self.now,
+            updated_at=self.now,
+            deadline_at=self.now + 180.0,
+            deadline_source="default",
         )
         self.see(events.of_submission(operation))
 
@@ -285,6 +302,130 @@ def test_a_claim_across_owners(court: Court) -> None:
     assert court.broken == "reuse_is_respected"
 
 
+def test_a_node_taken_for_an_operation_that_has_ended() -> None:
+    court = Court()
+    court.has_operation()
+    court.has_launch()
+    court.has_machine()
+    court.operation("ended", status="failed", ended_at=court.now, verdict={"reason": "internal"})
+    assert court.broken is None
+    court.has_node()
+    assert court.broken == "nobody_takes_for_the_ended"
+
+
+def test_a_second_node_for_an_operation_that_wants_one(court: Court) -> None:
+    court.has_machine("i-2")
+    court.has_node("node-2", machine_id="i-2", assignment_id=AssignmentId("as-2"))
+    assert court.broken == "nobody_takes_too_much"
+
+
+def test_a_second_node_after_the_first_was_lost_is_fine(court: Court) -> None:
+    court.node("condemn", state="terminating", reason="boot_timeout")
+    court.has_machine("i-2")
+    court.has_node("node-2", machine_id="i-2", assignment_id=AssignmentId("as-2"))
+    assert court.broken is None
+
+
+def claimed(court: Court) -> None:
+    """The court's node was warm, and is now claimed by its operation."""
+    court.node("pool_in", state="idle", **UNBOUND)
+    court.node("claim", state="claimed", operation_id="op-1", assignment_id="as-2", owner="me", run="run-1")
+    assert court.broken is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"verdict": {"reason": "quota", "message": ""}}, "quota"),
+        ({"cancel_requested_at": 1000.0}, "cancelled"),
+    ],
+    ids=["failed", "cancelled"],
+)
+def test_a_warm_node_thrown_away_by_a_roll_back(court: Court, fields: dict[str, Any], reason: str) -> None:
+    claimed(court)
+    court.operation("failing", **fields)
+    court.node("condemn", state="terminating", reason=reason)
+    assert court.broken == "warm_nodes_return"
+
+
+def test_a_warm_node_with_a_fault_of_its_own_may_be_thrown_away(court: Court) -> None:
+    claimed(court)
+    court.operation("failing", verdict={"reason": "quota", "message": ""})
+    court.node("condemn", state="terminating", reason="heartbeat_lost")
+    assert court.broken is None
+
+
+def in_line(court: Court, *operation_ids: str) -> None:
+    """Provisions that wait in the queue, the oldest first."""
+    for operation_id in operation_ids:
+        court.now += 1.0
+        court.has_operation(operation_id)
+        court.write(Entity.OPERATION, operation_id, "queued", status="queued", queued_since=court.now)
+    assert court.broken is None
+
+
+def test_one_that_goes_on_before_an_older_one() -> None:
+    court = Court()
+    in_line(court, "op-1", "op-2")
+    court.write(Entity.OPERATION, "op-2", "resumed", status="running")
+    assert court.broken == "the_queue_is_fair"
+
+
+def test_the_queue_moves_from_its_head() -> None:
+    court = Court()
+    in_line(court, "op-1", "op-2", "op-3")
+    court.write(Entity.OPERATION, "op-1", "resumed", status="running")
+    court.write(Entity.OPERATION, "op-1", "progressed", queued_since=None)
+    verdict = {"reason": "cap_reached", "message": ""}
+    court.write(
+        Entity.OPERATION,
+        "op-2",
+        "ended",
+        status="failed",
+        queued_since=None,
+        ended_at=court.now,
+        verdict=verdict,
+    )
+    court.write(Entity.OPERATION, "op-3", "resumed", status="running")
+    assert court.broken is None
+
+
+@pytest.mark.parametrize(
+    ("meant", "broken"),
+    [(None, "released_is_released"), (("as-1",), "released_is_released"), (("as-9",), None)],
+    ids=["all", "this one", "another one"],
+)
+def test_a_release_that_says_it_is_done_while_a_node_runs(
+    court: Court, meant: tuple[str, ...] | None, broken: str | None
+) -> None:
+    commit(court)
+    court.node("hand_over", state="running")
+    court.operation("ended", status="succeeded", ended_at=court.now)
+    assignments = None if meant is None else tuple(AssignmentId(each) for each in meant)
+    court.has_release("op-2", ReleaseRequest(operation_id=OperationId("op-1"), assignment_ids=assignments))
+    assert court.broken is None
+    court.write(Entity.OPERATION, "op-2", "ended", status="succeeded", ended_at=court.now)
+    assert court.broken == broken
+
+
+def test_a_release_that_failed_may_leave_a_node(court: Court) -> None:
+    commit(court)
+    court.node("hand_over", state="running")
+    court.operation("ended", status="succeeded", ended_at=court.now)
+    court.has_release("op-2", ReleaseRequest(operation_id=OperationId("op-1")))
+    verdict = {"reason": "release_timeout", "message": ""}
+    court.write(Entity.OPERATION, "op-2", "ended", status="failed", ended_at=court.now, verdict=verdict)
+    assert court.broken is None
+
+
+def test_a_claim_of_a_revision_that_is_not_the_current_one(court: Court) -> None:
+    court.node("pool_in", state="idle", **UNBOUND)
+    newer = TemplateSpec(name="ci", provider="simulated", max_nodes=2, boot_script="echo newer")
+    court.see(events.of_template(Template(spec=newer, revision=2, applied_at=court.now)))
+    court.node("claim", state="claimed", operation_id="op-1", assignment_id="as-2", owner="me", run="run-1")
+    assert court.broken == "claims_are_current"
+
+
 def test_an_operation_that_queues_with_full_hands(court: Court) -> None:
     court.operation("queued", status="queued", queued_since=court.now)
     assert court.broken == "the_queue_holds_nothing"
@@ -412,6 +553,26 @@ def test_an_end_for_a_foreign_machine(court: Court) -> None:
     court.judge.called("terminate", ["i-9"])
     assert court.broken == "no_foreign_machine_is_touched"
     assert entry.terminate_calls == []
+
+
+@pytest.mark.parametrize(
+    ("cause", "broken"),
+    [(TOLD_TO_GO, "no_wanted_machine_is_turned_away"), ("died", None)],
+    ids=["told to go", "died"],
+)
+def test_a_machine_that_goes_while_its_node_is_wanted(court: Court, cause: str, broken: str | None) -> None:
+    (entry,) = court.ledger.live()
+    court.ledger.close(entry, now=court.now, cause=cause)
+    court.judge.gone(entry)
+    assert court.broken == broken
+
+
+def test_a_condemned_machine_that_is_told_to_go(court: Court) -> None:
+    court.node("condemn", state="terminating", reason="boot_timeout")
+    (entry,) = court.ledger.live()
+    court.ledger.close(entry, now=court.now, cause=TOLD_TO_GO)
+    court.judge.gone(entry)
+    assert court.broken is None
 
 
 def test_a_machine_that_nobody_records() -> None:

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,18 @@ async def test_a_full_disk_is_told_and_survived(tmp_path: Path, inline: bool) ->
     await store.note("m-1", "after", reason=None, detail="", now=3.0)
     assert [event.name for event in await whole_feed(store)] == ["before", "after"]
     await assert_books_balance(store)
+    await store.close()
+
+
+@pytest.mark.parametrize("inline", [True, False])
+async def test_a_missing_value_is_no_conflict(tmp_path: Path, inline: bool) -> None:
+    """Nobody may take a bug for a lost race and try for ever."""
+    store = open_sqlite(tmp_path / "muster.db", ids=CountingIds(), inline=inline)
+    nothing: Any = None
+    with pytest.raises(sqlite3.IntegrityError, match="NOT NULL"):
+        await store.note("m-1", "lost", reason=None, detail=nothing, now=1.0)
+    await store.note("m-1", "after", reason=None, detail="", now=2.0)
+    assert [event.name for event in await whole_feed(store)] == ["after"]
     await store.close()
 
 

@@ -8,7 +8,7 @@ from muster.domain.errors import LeaseLost
 from muster.domain.lifecycle import NodeState
 from muster.domain.matching import Demand
 from muster.domain.node import Node
-from muster.domain.template import Reuse, UsageClass
+from muster.domain.template import Reuse, TemplateSpec, UsageClass
 from muster.ports.store import Beat, Store
 from tests.contracts.store_contract.bookkeeping import whole_feed
 from tests.contracts.store_contract.scene import DEMAND, Scene
@@ -169,6 +169,31 @@ class ClaimContract:
         (at_limit,) = await scene.idle(1, seen_at=90.0, deadline_at=100.1)
         assert await store.count_claimable(DEMAND, seen_since=90.0, now=100.0) == 1
         assert [node.id for node in await scene.claim(await scene.leased(), 9)] == [at_limit.id]
+
+    async def test_a_claim_takes_no_node_of_a_revision_that_is_old_by_then(self, store: Store) -> None:
+        scene = Scene(store)
+        spec = TemplateSpec(name="web", provider="simulated")
+        await store.apply_template(spec, now=1.0)
+        (old,) = await scene.idle(1)
+        known = DEMAND  # as somebody read it who is slow to claim
+        await store.apply_template(replace(spec, boot_script="echo mended"), now=2.0)
+        operation = await scene.leased()
+
+        assert list(await scene.claim(operation, 1, demand=known)) == []
+
+        assert (await store.node(old.id)).state is NodeState.IDLE
+        (new,) = await scene.idle(1, revision=2)
+        taken = await scene.claim(operation, 2, demand=replace(known, revision=2))
+        assert [node.id for node in taken] == [new.id]
+
+    async def test_another_templates_revisions_make_no_node_old(self, store: Store) -> None:
+        scene = Scene(store)
+        await store.apply_template(TemplateSpec(name="web", provider="simulated"), now=1.0)
+        for script in ("", "echo newer"):
+            spec = TemplateSpec(name="api", provider="simulated", boot_script=script)
+            await store.apply_template(spec, now=1.0)
+        await scene.idle(1)
+        assert len(await scene.claim(await scene.leased(), 1)) == 1
 
     async def test_a_claim_moves_no_node_that_is_not_idle(self, store: Store) -> None:
         scene = Scene(store)

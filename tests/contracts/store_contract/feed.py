@@ -1,10 +1,13 @@
 import asyncio
+import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from muster.domain import checks
 from muster.domain import node as lifecycle
-from muster.domain.errors import NotFound
+from muster.domain.errors import InvalidRequest, NotFound
 from muster.domain.events import Entity, Event
 from muster.domain.reasons import Reason
 from muster.domain.template import Reuse, TemplateSpec, UsageClass
@@ -102,3 +105,17 @@ class FeedContract:
         assert await store.installation() == after
         await store.limit_installation(7, now=2.0)
         assert [event.changes for event in await whole_feed(store)] == [{"max_nodes": 7}]
+
+    @pytest.mark.parametrize(
+        "nonsense", [-1, -5, True, 10**40, checks.MACHINES_MAX + 1, "x", None, 2.5, math.nan], ids=repr
+    )
+    async def test_a_limit_that_makes_no_sense_is_refused(self, store: Store, nonsense: Any) -> None:
+        before = await store.installation()
+        with pytest.raises(InvalidRequest, match="max_nodes"):
+            await store.limit_installation(nonsense, now=1.0)
+        assert await store.installation() == before
+        assert await whole_feed(store) == []
+
+    @pytest.mark.parametrize("limit", [0, checks.MACHINES_MAX])
+    async def test_a_limit_may_be_nothing_and_may_be_huge(self, store: Store, limit: int) -> None:
+        assert (await store.limit_installation(limit, now=1.0)).max_nodes == limit

@@ -11,6 +11,7 @@ from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Status
 from muster.domain.reasons import Reason
+from muster.domain.template import TemplateSpec
 from muster.ports.store import TOTAL, Store
 from tests.contracts.store_contract.bookkeeping import whole_feed
 from tests.contracts.store_contract.scene import Scene
@@ -49,6 +50,39 @@ class LaunchContract:
         assert (usage.template, usage.total) == (0, 2)
         assert await store.launch_by_token(second.token) is None
         assert await store.reserve(other, cap=2, total_cap=4, fence=operation.fence) == other
+
+    async def test_a_cap_lowered_since_it_was_read_holds(self, store: Store) -> None:
+        scene = Scene(store)
+        spec = TemplateSpec(name="web", provider="simulated", max_nodes=10)
+        await store.apply_template(spec, now=1.0)
+        await store.apply_template(replace(spec, max_nodes=2), now=2.0)
+        operation = await scene.leased()
+        with pytest.raises(CapReached) as refused:
+            await store.reserve(scene.plan(operation, size=3), cap=10, total_cap=10, fence=operation.fence)
+        assert (refused.value.used, refused.value.cap, refused.value.short_by) == (0, 2, 1)
+        assert (await store.usage("web")).total == 0
+        fits = scene.plan(operation, size=2)
+        assert await store.reserve(fits, cap=10, total_cap=10, fence=operation.fence) == fits
+
+    async def test_a_cap_over_all_lowered_since_it_was_read_holds(self, store: Store) -> None:
+        scene = Scene(store)
+        await store.limit_installation(10, now=1.0)
+        await store.limit_installation(2, now=2.0)
+        operation = await scene.leased()
+        with pytest.raises(CapReached) as refused:
+            await store.reserve(scene.plan(operation, size=3), cap=10, total_cap=10, fence=operation.fence)
+        assert (refused.value.scope, refused.value.cap, refused.value.short_by) == (TOTAL, 2, 1)
+        assert (await store.usage("web")).total == 0
+
+    async def test_a_cap_raised_since_it_was_read_gives_no_more_than_the_caller_knew(
+        self, store: Store
+    ) -> None:
+        scene = Scene(store)
+        await store.apply_template(TemplateSpec(name="web", provider="simulated", max_nodes=10), now=1.0)
+        operation = await scene.leased()
+        with pytest.raises(CapReached) as refused:
+            await store.reserve(scene.plan(operation, size=3), cap=2, total_cap=10, fence=operation.fence)
+        assert refused.value.cap == 2
 
     async def test_concurrent_reservations_never_exceed_a_cap(self, store: Store) -> None:
         scene = Scene(store)
@@ -129,6 +163,26 @@ class LaunchContract:
         assert (await store.usage("web")).total == 2
         page = await store.nodes(states=tuple(NodeState), template=None, after=None, limit=9)
         assert len(page.items) == 2
+
+    async def test_forsaken_launches_are_walked_in_pages_that_miss_and_repeat_nothing(
+        self, store: Store
+    ) -> None:
+        scene = Scene(store)
+        made: list[LaunchId] = []
+        for number in range(7):
+            now = 1.0 + number // 2  # some are of one moment
+            operation = await scene.leased(now=now)
+            launch = await scene.called(scene.plan(operation, now=now), operation.fence)
+            verdict = operations.Verdict(reason=Reason.QUOTA, message="")
+            end = operations.ended(operation, Status.FAILED, now=now, progress=None, verdict=verdict)
+            await store.write_operation(end)
+            made.append(launch.id)
+        walked: list[LaunchId] = []
+        last: Launch | None = None
+        while batch := await store.forsaken_launches(limit=2, after=last):
+            walked += [launch.id for launch in batch]
+            last = batch[-1]
+        assert walked == made
 
     async def test_a_forsaken_launch_is_open_while_its_operation_has_ended(self, store: Store) -> None:
         scene = Scene(store)
