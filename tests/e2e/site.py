@@ -23,8 +23,10 @@ from muster.client import CannotReach, SyncClient, calls
 from muster.client.calls import Call
 from muster.client.results import Command, Event, Node, Operation
 from muster.domain.errors import Gone, NotYet, StoreUnavailable
+from muster.domain.ids import OperationId
 from muster.domain.lifecycle import LIVE, NodeState
 from muster.domain.requests import ProvisionRequest
+from muster.domain.running import provision_key, release_key
 from muster.domain.template import TemplateSpec
 from muster.providers.process.processes import carriers, kill_carriers, running
 from muster.providers.process.slots import Slot, Tree
@@ -36,6 +38,7 @@ T = TypeVar("T")
 PATIENCE = 60.0
 STEP = 0.02
 UNFINISHED = ("queued", "running")
+_KEYS = {"provision": provision_key, "release": release_key}
 PORTS = range(20_000, 32_000)
 """Below what the kernel gives to outgoing connections: a port must still be free after a kill."""
 
@@ -208,6 +211,9 @@ class Site:
     def operation(self, operation_id: str) -> Operation:
         return self.ask(calls.operation(operation_id))
 
+    def unfinished(self) -> tuple[Operation, ...]:
+        return self.ask(calls.operations(status=UNFINISHED, limit=500)).items
+
     def ended(self, operation: Operation, within: float = PATIENCE) -> Operation:
         def look() -> Operation | None:
             found = self.operation(operation.operation_id)
@@ -225,7 +231,7 @@ class Site:
 
         def look() -> Operation | None:
             page = self.ask(calls.operations(kind=kind, limit=500))
-            key = f"{run.operation_id}/{kind}"
+            key = _KEYS[kind](OperationId(run.operation_id))
             return next((each for each in page.items if each.idempotency_key == key), None)
 
         return until(look, f"the {kind} of {run.operation_id}")
@@ -309,7 +315,7 @@ class Site:
         self.reprieve()
         if self._server is None:
             self.start()
-        until(self._all_ended, "every operation to end", 100.0)
+        until(lambda: not self.unfinished(), "every operation to end", 100.0)
         self._give_back()
         until(self._empty, "every node to be terminated")
         until(lambda: not self.leftovers(), f"processes to end: {self.leftovers()}", 10.0)
@@ -319,9 +325,6 @@ class Site:
         assert (list(records.unfinished), list(records.open), list(records.live)) == ([], [], [])
         assert "Traceback" not in self.words(), self.words()
         return context
-
-    def _all_ended(self) -> bool:
-        return not self.ask(calls.operations(status=UNFINISHED, limit=1)).items
 
     def _give_back(self) -> None:
         for template in self.ask(calls.templates()):

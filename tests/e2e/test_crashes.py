@@ -9,7 +9,7 @@ import pytest
 
 from muster.client import calls
 from muster.client.results import Event, Operation
-from tests.e2e.site import Site
+from tests.e2e.site import Site, until
 
 Boundary = tuple[str, int]
 """What was committed last, and for which time."""
@@ -61,6 +61,20 @@ RUN: Sequence[Boundary] = (
     ("node:clean", 1),
     ("release:ended", 1),
     ("run:ended", 1),
+)
+FAILING: Sequence[Boundary] = (
+    ("node:fail", 1),
+    ("provision:failing", 1),
+    ("node:condemn", 1),
+    ("provision:ended", 1),
+    ("node:confirm_gone", 1),
+)
+CANCELLED: Sequence[Boundary] = (("run:cancel_requested", 1), ("release:submitted", 1), ("run:ended", 1))
+REFILL: Sequence[Boundary] = (
+    ("refill:submitted", 1),
+    ("launch:settled", 1),
+    ("node:pool_in", 1),
+    ("refill:ended", 1),
 )
 OTHERWISE = ("release:progressed", "operation:taken_over")
 """Written only if something takes its time."""
@@ -138,6 +152,46 @@ def test_a_run_survives_a_death_after_each_of_its_steps(site: Site, boundaries: 
         said = sorted(site.output(command) for command in site.commands(end))
         assert said == [b"said once by 0\n", b"said once by 1\n"]
         assert len(site.nodes("idle")) == 2
+
+
+def test_a_failing_provision_is_rolled_back_across_a_death_after_each_step(site: Site) -> None:
+    site.template("broken", boot_script="exit 3", rescue_window=0.0, max_nodes=2)
+    for boundary in FAILING:
+        call = calls.provision(site.request(2, f"{boundary}", template="broken", queue_timeout=60.0))
+        end = _through_death(site, boundary, call)
+        assert end.error is not None and end.error.code == "boot_script_failed", f"{boundary}: {end}"
+
+
+def test_a_cancelled_run_ends_across_a_death_after_each_step(site: Site) -> None:
+    for boundary in CANCELLED:
+        run = site.run("sleep", "1000", run=f"{boundary}")
+        site.commands_in("running", run)
+        site.doom(*boundary)
+        asking = site.soon(site.ask, calls.cancel(run.operation_id))
+        assert site.gone(30.0) == -9
+        site.start()
+        asking.result(30.0)
+        assert site.ended(run).status == "cancelled", boundary
+        assert [node.state for node in site.nodes("claimed", "running", "releasing", "idle")] == ["idle"]
+
+
+def test_a_refill_goes_on_across_a_death_after_each_step(site: Site) -> None:
+    def warm() -> bool:
+        return len(site.nodes("idle", template="warm")) == 1
+
+    site.doom(*REFILL[0])
+    site.template("warm", min_idle=1, max_nodes=2)
+    for boundary in REFILL[1:]:
+        assert site.gone(30.0) == -9
+        site.start()
+        until(warm, "a warm node")
+        until(lambda: not site.unfinished(), "the refill to end")
+        site.doom(*boundary)
+        (node,) = site.nodes("idle", template="warm")
+        site.soon(site.ask, calls.terminate(node.id))
+    assert site.gone(30.0) == -9
+    site.start()
+    until(warm, "a warm node")
 
 
 def test_there_is_no_step_at_which_the_server_was_not_killed(site: Site) -> None:
