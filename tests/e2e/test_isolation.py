@@ -56,15 +56,3 @@ def test_without_a_sandbox_the_server_says_at_start_what_a_job_may_do(make_site:
     run = site.succeeded(site.run("cat", str(site.data / "server.json")))
     assert site.url.encode() in site.output(site.commands(run)[0])
     site.release(held)
-
-
-def test_a_sandbox_that_is_demanded_and_missing_starts_no_node(
-    make_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if shutil.which("bwrap") is not None:
-        pytest.skip("bubblewrap is installed here: nothing is missing")
-    site = make_site(config='[process]\nisolation = "sandbox"\n').start()
-    site.template()
-    end = site.provision(1)
-    assert end.error is not None and end.error.code == "provider_refused"
-    assert "isolation is set to sandbox" in end.error.message

@@ -2,8 +2,10 @@
 
 import os
 import resource
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -52,7 +54,7 @@ def _recovers(site: Site) -> None:
 
 def _mountable(path: Path) -> bool:
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=24m", "muster-test", str(path)], check=False, capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=32m", "muster-test", str(path)], check=False, capture_output=True
     )
     return done.returncode == 0
 
@@ -69,13 +71,14 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def _fill(disk: Path) -> Path:
     ballast = disk / "ballast"
-    with ballast.open("wb") as file:
-        try:
+
+    def full() -> bool:
+        with suppress(OSError), ballast.open("ab", buffering=0) as file:
             while True:
                 file.write(b"\0" * 65536)
-                file.flush()
-        except OSError:
-            pass
+        return shutil.disk_usage(disk).free == 0
+
+    until(full, "the disk to be full")
     return ballast
 
 
