@@ -161,6 +161,37 @@ async def test_a_release_that_comes_after_the_commit_goes_on_from_there(stage: S
 
 
 @staged
+async def test_a_release_outlives_a_provision_that_is_committed_and_has_not_ended(stage: Stage) -> None:
+    """Its driver died before the hand-over; the next one stood still for longer than a release lasts."""
+    await stage.template(max_runtime=7200.0)
+    one = await stage.replica()
+
+    async def die() -> None:
+        one.life.kill()
+        await stage.pass_time(10_000.0)
+
+    one.ambush.before("apply", die)
+    operation = await one.provision(2)
+
+    async def committed() -> bool:
+        return (await stage.operation(operation.id)).committed
+
+    await stage.until(committed)
+    await stage.pass_time(0.1)
+    two = await stage.replica()
+    release = await two.release(operation.id)
+    two.life.pause(stage.loop_time + stage.settings.limits.release_operation + 10.0)
+    await stage.pass_time(stage.settings.limits.release_operation + 5.0)
+    assert not (await stage.operation(operation.id)).ended
+
+    await stage.succeeded(release)
+
+    assert (await stage.operation(operation.id)).status is Status.SUCCEEDED
+    assert len(await stage.nodes(NodeState.IDLE)) == 2
+    assert [event.name for event in await stage.events(name="condemn")] == []
+
+
+@staged
 async def test_a_node_that_does_not_come_back_is_thrown_away_and_the_release_ends(stage: Stage) -> None:
     await stage.template()
     stage.agents.script(NEVER_DETACHES, Manner())

@@ -54,10 +54,10 @@ class Releasing:
                 return None
             case Wait():
                 await self._publish(at, tenure)
-        return Next(
-            at=min(at.now + self._settings.poll_every, operation.deadline_at),
-            also=operation_topic(request.operation_id),
-        )
+        due = at.now + self._settings.poll_every
+        if at.now < operation.deadline_at:  # past it, it may still wait for its provision to end
+            due = min(due, operation.deadline_at)
+        return Next(at=due, also=operation_topic(request.operation_id))
 
     async def _cancel(self, at: Situation) -> None:
         try:
