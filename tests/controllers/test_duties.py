@@ -2,11 +2,16 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+
+import pytest
 
 from muster.controllers.duties import LEASE_LEAST, LEASE_TICKS, Duties, Duty
 from muster.domain.errors import StoreUnavailable
+from muster.domain.lifecycle import NodeState
+from muster.ports.provider import Machine
 from muster.simulation.life import Life
-from tests.stage import Stage, staged
+from tests.stage import Manner, Stage, staged
 
 
 class Work:
@@ -118,3 +123,30 @@ async def test_a_duty_that_fails_is_performed_again_at_its_next_tick(stage: Stag
         (logging.ERROR, "duty failed")
     ]
     stage.complaints.clear()
+
+
+@staged
+async def test_a_listing_that_never_ends_does_not_end_the_duty_for_ever(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stage.template()
+    hung: list[float] = []
+    real = stage.provider.list
+
+    async def listing() -> AsyncIterator[Machine]:
+        if len(hung) < 2:  # once for each of the duties that list
+            hung.append(stage.now)
+            await stage.pass_time(1e8)
+        async for machine in real():
+            yield machine
+
+    monkeypatch.setattr(stage.provider, "list", listing)
+    installation = await stage.store.installation()
+    stage.agents.script(Manner(join=False))
+    stage.cloud.make("inst/op-lost.1", installation.id)
+    await stage.replica()
+
+    await stage.count(1, NodeState.TERMINATED, within=7200.0)
+
+    assert len(hung) == 2
+    assert stage.cloud.live() == []

@@ -2,9 +2,17 @@
 
 from dataclasses import replace
 
-from muster.controllers.launches import ForsakenLaunches
+from muster.controllers.launches import BATCH, UNREACHABLE, ForsakenLaunches
+from muster.domain import launch as launches
+from muster.domain import operation as operations
+from muster.domain.ids import OperationId
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
+from muster.domain.operation import Kind, Operation, Status, Verdict
+from muster.domain.reasons import Reason
+from muster.domain.requests import ProvisionRequest
+from muster.domain.template import Template, TemplateSpec
+from muster.operations.launching import planned
 from tests.stage import Manner, Stage, loses_the_reply, loses_the_request, staged
 
 NOBODY = Manner(join=False)
@@ -123,3 +131,75 @@ async def test_a_launch_at_a_provider_that_is_gone_does_not_hold_up_the_others(s
     await ForsakenLaunches(replace(stage.ports, providers={})).reconcile()
 
     assert (await stage.store.launch(launch.id)).state is LaunchState.CALLING
+
+
+async def open_launch(stage: Stage, template: Template, number: int) -> Launch:
+    """A launch that was called for an operation that has ended."""
+    operation = Operation(
+        id=OperationId(f"op-x{number:04d}"),
+        kind=Kind.PROVISION,
+        request=ProvisionRequest(template=template.name, count=1, run=f"run-{number}"),
+        template=template.name,
+        run=f"run-{number}",
+        created_at=stage.now,
+        updated_at=stage.now,
+        deadline_at=stage.now + 10.0,
+        deadline_source="request",
+        lease_owner="nobody",
+        lease_until=stage.now + 60.0,
+        epoch=1,
+    )
+    await stage.store.submit(operation)
+    launch = planned(
+        operation.id,
+        1,
+        installation_id=(await stage.store.installation()).id,
+        template=template,
+        resource_class="large",
+        usage_class=template.spec.usage[0],
+        instance_types=("*",),
+        count=1,
+        now=stage.now,
+    )
+    fence = operation.fence
+    launch = await stage.store.reserve(launch, cap=500, total_cap=500, fence=fence)
+    launch = await stage.store.write_launch(launch, launches.calling(launch, now=stage.now), fence=fence)
+    verdict = Verdict(reason=Reason.DEADLINE_EXCEEDED, message="too late")
+    end = operations.ended(operation, Status.FAILED, now=stage.now, progress=None, verdict=verdict)
+    await stage.store.write_operation(end)
+    return launch
+
+
+@staged
+async def test_a_batch_of_launches_that_cannot_be_settled_hides_no_other(stage: Stage) -> None:
+    await stage.cap(500)
+    spec = TemplateSpec(name="old", provider="retired-cloud", max_nodes=500)
+    old = await stage.store.apply_template(spec, now=stage.now)
+    new = await stage.template(max_nodes=500)
+    stuck = [await open_launch(stage, old, number) for number in range(BATCH)]
+    await stage.pass_time(1.0)
+    last = await open_launch(stage, new, BATCH)
+    await stage.pass_time(surprise_until(stage, last) - stage.now)
+
+    await ForsakenLaunches(stage.ports).reconcile()
+
+    assert (await stage.store.launch(last.id)).state is LaunchState.ABANDONED
+    assert (await stage.used("ci"), await stage.used("old")) == (0, BATCH)
+    assert (await stage.store.launch(stuck[0].id)).state is LaunchState.CALLING
+
+
+@staged
+async def test_a_launch_at_a_provider_that_is_gone_is_given_up_in_the_end(stage: Stage) -> None:
+    launch = await forsaken(stage, made=0)
+    assert launch.called_at is not None
+    duty = ForsakenLaunches(replace(stage.ports, providers={}))
+
+    await stage.pass_time(launch.called_at + UNREACHABLE - stage.now - 0.5)
+    await duty.reconcile()
+    assert await stage.used() == 2
+    await stage.pass_time(0.5)
+    await duty.reconcile()
+
+    after = await stage.store.launch(launch.id)
+    assert (after.state, after.reason) == (LaunchState.ABANDONED, Reason.PROVIDER_REFUSED)
+    assert await stage.used() == 0

@@ -180,6 +180,31 @@ async def test_more_orphans_than_are_plausible_are_left_alone_and_said_aloud(sta
 
 
 @staged
+async def test_machines_of_launches_that_we_closed_are_given_back_however_many(stage: Stage) -> None:
+    await stage.template()
+    replica = await stage.replica()
+    operation = await stage.succeeded(await replica.provision(1))
+    replica.life.kill()
+    (launch,) = await stage.launches(operation.id)
+    await stage.pass_time(5000.0)
+    many = stage.settings.orphans_floor + 1
+    late = await stray(stage, many, token=launch.token)
+    unknown = await stray(stage, many)
+    orphans = Orphans(stage.ports, stage.settings)
+
+    for _ in range(5):
+        await orphans.reconcile()
+        await stage.pass_time(400.0)
+
+    assert [each for each in late if each not in await recorded(stage)] == []
+    assert [each for each in unknown if each in await recorded(stage)] == []
+    (said,) = await stage.events(name="orphans_brake")
+    assert f"{many} machines" in said.detail
+    assert [each.getMessage() for each in stage.complaints] == ["orphans brake"]
+    stage.complaints.clear()
+
+
+@staged
 async def test_a_large_fleet_may_have_more_orphans(stage: Stage) -> None:
     await stage.template(max_nodes=100)
     stage.agents.script(*[Manner(beats=False)] * 40)

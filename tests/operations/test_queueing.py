@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Operation, Status
 from muster.domain.reasons import Reason
+from muster.domain.template import Reuse
 from tests.stage import Replica, Stage, staged
 
 
@@ -168,3 +171,40 @@ async def test_a_request_that_can_never_fit_is_refused_instead_of_holding_up_the
     assert operation.verdict.message == "3 nodes never fit under a cap of 2"
     await stage.succeeded(await replica.release(first.id))
     await stage.succeeded(waiting)
+
+
+@staged
+async def test_those_who_wait_in_line_take_no_drivers_place_from_a_release(stage: Stage) -> None:
+    stage.settings = replace(stage.settings, driven_at_once=3)
+    replica, first = await a_full_house(stage)
+    order = [await queued(stage, replica, 1, f"run-{number}", patience=900.0) for number in range(3)]
+    began = stage.now
+
+    release = await stage.succeeded(await replica.release(first.id))
+
+    assert stage.now - began < 10.0
+    assert release.verdict is None
+    for waiting in order[:2]:
+        await stage.succeeded(waiting)
+
+
+@staged
+async def test_a_head_that_tries_keeps_its_place_no_longer_than_its_patience(stage: Stage) -> None:
+    await stage.template(max_nodes=2, reuse=Reuse.NEVER)
+    stage.cloud.deaf = 10**6  # what is released stays, and keeps its room
+    replica = await stage.replica()
+    first = await stage.succeeded(await replica.provision(2, run="first"))
+    head = await replica.provision(2, run="head", queue_timeout=60.0)
+    await stage.pass_time(5.0)
+    await replica.release(first.id)
+
+    ended = await stage.ended(head)
+
+    assert ended.verdict is not None
+    assert ended.verdict.reason is Reason.CAP_REACHED
+    assert "60 s" in ended.verdict.message
+    assert ended.ended_at is not None
+    assert 60.0 <= ended.ended_at - ended.created_at <= 70.0
+    stage.cloud.deaf = 0
+    await stage.succeeded(await replica.provision(1, run="behind", queue_timeout=900.0))
+    stage.complaints.clear()  # machines that resisted for long
