@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import Receive, Scope, Send
 
-from bench.children import child, say, told
+from bench.children import Child, child, say, told
 from muster.api import Api
 from muster.api.listening import Listening, bind, url_of
 
@@ -38,10 +38,10 @@ class Empty:
 
 
 @asynccontextmanager
-async def empty() -> AsyncIterator[int]:
-    """Its port."""
+async def empty() -> AsyncIterator[tuple[int, Child]]:
+    """Its port, and its process."""
     async with child("bench.empty", {}) as process:
-        yield urlsplit((await process.line())["url"]).port or 0
+        yield urlsplit((await process.line())["url"]).port or 0, process
 
 
 async def main() -> None:

@@ -44,7 +44,7 @@ async def measure() -> Sequence[Figure]:
             finally:
                 await _end_all(server)
         commits = await asyncio.to_thread(_commits, data / "floor.db")
-        async with empty() as port:
+        async with empty() as (port, _):
             polls = await _long_polls(port)
     floor = [COMMITS * _share(commits, share) + _share(polls, share) for share in (0.5, 0.99)]
     name = f"warm hand-over of {EACH} nodes, {CALLERS} callers at once"
