@@ -13,15 +13,24 @@ from muster.domain.node import Node
 from muster.ports.store import Beat
 from muster.stores.sql import lists
 from muster.stores.sql.rows import NODE
-from muster.stores.sql.tx import Tx
+from muster.stores.sql.tx import Tx, Value
 
-# A beat that arrives after its node is gone leaves no row behind.
-_BEAT = """
-    INSERT INTO liveness (node_id, seen_at)
-    SELECT id, :seen_at FROM nodes WHERE id = :node_id AND state <> 'terminated'
-    ON CONFLICT (node_id) DO UPDATE SET seen_at = excluded.seen_at
-    WHERE liveness.seen_at IS NULL OR excluded.seen_at > liveness.seen_at
-"""
+AT_ONCE = 200
+"""Beats per statement. Between two statements the store's thread and the loop fight for the interpreter."""
+
+
+@cache
+def _beat(count: int) -> str:
+    given = ", ".join(f"(:node{number}, :seen{number})" for number in range(count))
+    # A beat that arrives after its node is gone leaves no row behind.
+    return f"""
+        WITH beats (node_id, seen_at) AS (VALUES {given})
+        INSERT INTO liveness (node_id, seen_at)
+        SELECT n.id, b.seen_at FROM beats AS b CROSS JOIN nodes AS n
+        WHERE n.id = b.node_id AND n.state <> 'terminated'
+        ON CONFLICT (node_id) DO UPDATE SET seen_at = excluded.seen_at
+        WHERE liveness.seen_at IS NULL OR excluded.seen_at > liveness.seen_at
+    """
 
 
 def expect(tx: Tx, node_id: NodeId) -> None:
@@ -37,7 +46,13 @@ def forget(tx: Tx, node_id: NodeId) -> None:
 
 
 def record(tx: Tx, beats: Sequence[Beat]) -> None:
-    tx.many(_BEAT, [{"node_id": beat.node_id, "seen_at": beat.seen_at} for beat in beats])
+    for start in range(0, len(beats), AT_ONCE):
+        some = beats[start : start + AT_ONCE]
+        params: dict[str, Value] = {}
+        for number, beat in enumerate(some):
+            params[f"node{number}"] = beat.node_id
+            params[f"seen{number}"] = beat.seen_at
+        tx.change(_beat(len(some)), params)
 
 
 def last_seen(tx: Tx, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:
