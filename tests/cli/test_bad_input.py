@@ -84,8 +84,15 @@ def test_a_wrong_token_is_named_by_where_it_was_found(terminal: Terminal, site: 
     refused(
         terminal.muster("nodes", MUSTER_TOKEN="muster_wrong"), "it doesn't know the token in MUSTER_TOKEN"
     )
-    refused(terminal.muster("nodes", MUSTER_TOKEN="ключ"), "a token has only ASCII characters")
+    refused(terminal.muster("nodes", MUSTER_TOKEN="ключ"), "only printable ASCII characters")
+    split = terminal.muster("nodes", MUSTER_TOKEN="muster_se\ncret")
+    refused(split, "only printable ASCII characters")
+    assert "cret" not in split.err.replace("secret", "")
     refused(terminal.muster("nodes", MUSTER_SERVER=site.url), "without a token: set MUSTER_TOKEN")
+
+
+def test_an_empty_idempotency_key_is_refused_instead_of_ignored(terminal: Terminal) -> None:
+    refused(terminal.muster("provision", "--run", "r", "--idempotency-key", ""), "must not be empty")
 
 
 def test_a_server_that_is_not_there_is_one_sentence_too(alone: Terminal) -> None:

@@ -71,6 +71,18 @@ def test_results_never_leave_their_directory(tmp_path: Path) -> None:
     archive = tmp_path / "evil.tgz"
     with tarfile.open(archive, "w:gz") as evil:
         evil.addfile(tarfile.TarInfo("../escaped"), io.BytesIO())
-    with pytest.raises(UsageProblem, match="cannot unpack"):
-        packing.unpack(archive, tmp_path / "results" / "0")
+        link = tarfile.TarInfo("python")
+        link.type, link.linkname = tarfile.SYMTYPE, "/usr/bin/python3"
+        evil.addfile(link)
+        evil.addfile(tarfile.TarInfo("report.xml"), io.BytesIO())
+    place = tmp_path / "results" / "0"
+    assert packing.unpack(archive, place) == ["../escaped", "python"]
+    assert [each.name for each in place.iterdir()] == ["report.xml"]
     assert not (tmp_path / "results" / "escaped").exists()
+
+
+def test_results_that_are_no_archive_are_refused(tmp_path: Path) -> None:
+    archive = tmp_path / "broken.tgz"
+    archive.write_bytes(b"no archive")
+    with pytest.raises(UsageProblem, match="cannot unpack"):
+        packing.unpack(archive, tmp_path / "results")

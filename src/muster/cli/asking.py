@@ -88,11 +88,20 @@ Wait = Annotated[
     ),
 ]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Don't wait: print the operation and leave.")]
+
+
+def _key(value: str | None) -> str | None:
+    if value is not None and not value.strip():
+        raise typer.BadParameter("must not be empty: an unset variable would protect nothing")
+    return value
+
+
 Key = Annotated[
     str | None,
     typer.Option(
         "--idempotency-key",
         metavar="KEY",
+        callback=_key,
         help="The same key and request is the same operation, however often.",
     ),
 ]

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from muster.domain.errors import Ambiguous, NotFound
+from muster.domain.operation import Kind
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _OPERATION = re.compile(r"op-[0-9a-z]{12,40}", re.ASCII)
 _COMMAND = re.compile(r"(?:cmd-[0-9a-z]{12,64}|op-[0-9a-z]{12,40})\.\d{1,6}", re.ASCII)
 _PAGE = 500
+_LOOKED_AT = 20
+"""Operations of a run among which the one that was asked for is found."""
 
 
 @contextmanager
@@ -27,8 +30,8 @@ def connected() -> Iterator["SyncClient"]:
     found = find_server(os.environ)
     if not re.fullmatch(r"https?://[^\s/]+.*", found.url):
         raise UsageProblem(f"cannot use MUSTER_SERVER = {found.url!r}: write it like http://127.0.0.1:8420")
-    if found.token is not None and not found.token.isascii():
-        raise UsageProblem("cannot use MUSTER_TOKEN: a token has only ASCII characters")
+    if found.token is not None and not (found.token.isascii() and found.token.isprintable()):
+        raise UsageProblem("cannot use MUSTER_TOKEN: a token has only printable ASCII characters")
     with SyncClient(found.url, found.token) as client:
         try:
             yield client
@@ -54,14 +57,18 @@ def is_command(name: str) -> bool:
 
 
 def newest(client: "SyncClient", name: str) -> "Operation":
-    """An operation by its id, or the newest one of a run."""
+    """An operation by its id, or what a run was asked for with: its `run`, else its newest provision."""
     from muster.client import calls
 
     if is_operation(name):
         return client.send(calls.operation(name))
-    found = client.send(calls.operations(run=name, limit=1)).items
+    found = client.send(calls.operations(run=name, limit=_LOOKED_AT)).items
     if not found:
         raise NotFound("an operation or run", name)
+    for kind in (Kind.RUN, Kind.PROVISION):
+        for operation in found:
+            if operation.kind == kind:
+                return operation
     return found[0]
 
 

@@ -104,14 +104,18 @@ def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def unpack(archive: Path, into: Path) -> int:
-    """What a node sent, into a directory of its own; gives the number of files."""
+def unpack(archive: Path, into: Path) -> list[str]:
+    """What a node sent, into a directory of its own; gives the names of what was left out."""
     into.mkdir(parents=True, exist_ok=True)
+    left_out = []
     try:
         with tarfile.open(archive, "r:gz") as packed:
-            members = packed.getmembers()
-            # Plain files in this directory: no links out, no devices, no special modes.
-            packed.extractall(into, members=members, filter="data")
+            for member in packed.getmembers():
+                try:
+                    # Plain files in this directory: no links out, no devices, no special modes.
+                    packed.extract(member, into, filter="data")
+                except tarfile.FilterError:
+                    left_out.append(member.name)
     except (tarfile.TarError, OSError, EOFError) as error:
         raise UsageProblem(f"cannot unpack the results into {into}: {error}") from error
-    return sum(1 for member in members if member.isfile())
+    return left_out

@@ -158,7 +158,8 @@ def _watched(
     if outputs is None:
         told(commands)
         _summed_up(ended, commands)
-    raise typer.Exit(worst(commands))
+    short = results is not None and len(fetched) < len(commands)
+    raise typer.Exit(worst(commands) or int(short))
 
 
 def _until_started(feed: "Iterator[Progress]", operation: "Operation") -> None:
@@ -202,7 +203,8 @@ def _fetched(client: "SyncClient", commands: "Sequence[Command]", results: Path)
                 printing.say(f"[{command.ordinal}] brought nothing back", file=sys.stderr)
                 continue
             place = results / str(command.ordinal)
-            packing.unpack(archive, place)
+            for name in packing.unpack(archive, place):
+                printing.say(f"[{command.ordinal}] left out {name}: it leads elsewhere", file=sys.stderr)
             fetched.append(str(place))
     if fetched and not printing.wants_json():
         printing.say(f"results are in {results}", file=sys.stderr)

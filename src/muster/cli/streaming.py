@@ -68,9 +68,18 @@ def pieces(
 
 
 def _output(client: "SyncClient", command: "Command", *, follow: bool) -> Iterator[bytes]:
-    if follow:
-        yield from client.follow(command.id)
-        return
+    """All that was kept. Where the server stopped keeping it, that is said."""
+    from muster.domain.command import OUTPUT_CAP
+
+    kept = 0
+    for piece in client.follow(command.id) if follow else _kept(client, command):
+        kept += len(piece)
+        yield piece
+    if kept >= OUTPUT_CAP:
+        yield f"\n… cut here: {OUTPUT_CAP // 2**20} MiB of output are kept per command\n".encode()
+
+
+def _kept(client: "SyncClient", command: "Command") -> Iterator[bytes]:
     from muster.client import calls
 
     offset = 0

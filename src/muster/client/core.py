@@ -61,6 +61,9 @@ def refusal(response: httpx.Response) -> MusterError | None:
 
 
 def unreachable(target: Target, error: httpx.TransportError) -> CannotReach:
+    if isinstance(error, httpx.LocalProtocolError):
+        # Its text quotes the header that can't be sent, and so the token.
+        return CannotReach(target.url, "the request can't be written: check the token for odd characters")
     return CannotReach(target.url, str(error) or type(error).__name__)
 
 

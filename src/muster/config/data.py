@@ -49,7 +49,8 @@ def find_server(environment: Mapping[str, str], data_dir: Path | None = None) ->
     given = environment.get("MUSTER_DATA_DIR")
     directory = DataDirectory(data_dir or (Path(given) if given else default_data_directory(environment)))
     url = environment.get("MUSTER_SERVER") or directory.url() or f"http://127.0.0.1:{PORT}"
-    token = environment.get("MUSTER_TOKEN")
+    # A line end that came along with a secret is nobody's intention.
+    token: str | None = environment.get("MUSTER_TOKEN", "").strip()
     if not token and "MUSTER_SERVER" not in environment:
         # The local token is for the local server: it is never sent to one that was named by hand.
         token = directory.admin_token()
