@@ -46,6 +46,26 @@ def test_a_job_in_the_sandbox_reaches_neither_token_nor_neighbour_nor_server(
     assert _tried(site) == DONE
 
 
+@SANDBOX
+def test_what_a_run_leaves_anywhere_on_its_node_is_gone_for_the_next_run_of_its_owner(
+    make_site: Callable[..., Site],
+) -> None:
+    site = make_site(config='[process]\nisolation = "sandbox"\n').start()
+    site.template(boot_script="mkdir $MUSTER_HOME/venv /tmp/made")
+    places = "$HOME /tmp /var/tmp /dev/shm $MUSTER_HOME $MUSTER_HOME/../bin $MUSTER_HOME/.."
+    held = site.succeeded(site.provision(1, run="first"))
+    leaving = f"for at in {places}; do echo secret > $at/.left || exit 1; done"
+    site.succeeded(site.run("sh", "-c", leaving, run="second"))
+    assert site.release(held).status == "succeeded"
+    # Every node that could be taken, the one that was written to among them.
+    looking = (
+        f"ls -d $MUSTER_HOME/venv /tmp/made; for at in {places}; do cat $at/.left; done 2>/dev/null; true"
+    )
+    run = site.succeeded(site.run("sh", "-c", looking, count=2, run="third"))
+    assert [site.output(each) for each in site.commands(run)] == [b"/node/home/venv\n/tmp/made\n"] * 2
+    assert len(site.slots()) == 2
+
+
 def test_without_a_sandbox_the_server_says_at_start_what_a_job_may_do(make_site: Callable[..., Site]) -> None:
     """`isolation none` keeps no job from this user's files; that is why it must be said."""
     site = make_site(config='[process]\nisolation = "none"\n').start()

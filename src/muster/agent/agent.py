@@ -32,7 +32,6 @@ POLL = 25  # seconds that the server may hold a long poll
 GRACE = 5.0  # from SIGTERM to SIGKILL
 MIB = 1 << 20
 OUTPUT_MAX = 64 * MIB  # kept per command
-CUT = b"\n[muster-agent: output beyond 64 MiB is discarded]\n"
 CHUNK = MIB // 4
 BULK_MAX = 512 * MIB
 TAIL = 4096
@@ -66,7 +65,7 @@ class Command:
     code: int | None = None
     signal: int | None = None
     size: int = 0  # of its output
-    sent: int = 0  # of it
+    sent: int = 0
     full: bool = False
     artifact: bool = False
     told: str = ""  # the phase that the server knows
@@ -447,7 +446,7 @@ class Turn:
         elif "detached" not in said:
             self.put(boot_told=True)
         self.hear(desired)
-        return GRACE if "detached" in said and news(self.s) == said else 0.0  # it had no effect
+        return GRACE if "detached" in said and news(self.s) == said else 0.0
 
     def got_output(self, e: Answered, line: Line) -> None:
         c, full = self.s.commands[e.line[1:]], bool(e.body.get("full"))
@@ -609,9 +608,8 @@ def pack(archive: str, root: str, paths: Iterable[str]) -> None:
     root, count = os.path.realpath(root), bounded()
     with tarfile.open(archive, "w:gz") as tar:
         for path in paths:
-            if not inside(root, path):
-                raise OSError(path + " leads out of the workspace")
-            tar.add(os.path.join(root, path), path, filter=count)
+            if inside(root, path) and os.path.lexists(os.path.join(root, path)):
+                tar.add(os.path.join(root, path), path, filter=count)
 
 
 def bounded() -> Callable[[tarfile.TarInfo], tarfile.TarInfo]:
@@ -640,7 +638,7 @@ class Job:
         if self.full:
             return
         if self.size + len(data) > OUTPUT_MAX:
-            data, self.full = data[: OUTPUT_MAX - self.size] + CUT, True
+            data, self.full = data[: OUTPUT_MAX - self.size], True
         try:
             while data:
                 done = os.pwrite(self.fd, data, self.size)
@@ -823,6 +821,7 @@ class Agent:
             os.unlink(steps)
         os.mkfifo(steps, 0o600)
         self.spawn(self.watch_steps, os.open(steps, os.O_RDWR))
+        self.made = self.tops()
         for role in ("beat", "poll", "report", "upload", "bulk"):
             self.roles[role] = queue.SimpleQueue()
             self.spawn(self.talk, self.roles[role], Link(self.options.server))
@@ -1018,7 +1017,7 @@ class Agent:
         except Exception as error:
             self.events.put(ScriptEnded(127, f"cannot start it: {error}"))
             return
-        tail, procs = job.tail.decode(errors="replace"), processes()
+        tail, procs, self.made = job.tail.decode(errors="replace"), processes(), self.tops()
         for pid in below(procs, [os.getpid()]) - {os.getpid()}:
             self.kept |= {procs[pid].session, (pid, procs[pid].start)}
         self.events.put(ScriptEnded(code, tail))
@@ -1042,6 +1041,10 @@ class Agent:
         except OSError as error:
             self.events.put(Moved("", f"cannot make the workspace: {error}"))
 
+    def tops(self) -> set[str]:
+        tops = self.path("work"), *os.environ.get("MUSTER_WIPE", self.path("home")).split("\n")
+        return {os.path.join(t, name) for t in tops if not os.path.islink(t) for name in os.listdir(t)}
+
     def do_detach(self, e: Detach) -> None:
         while not self.cleared(e.assignment):
             self.log("cannot prove that nothing is left of " + e.assignment)
@@ -1059,9 +1062,9 @@ class Agent:
         gone = self.slay(left)
         for job in jobs:
             gone = job.over.wait(GRACE) and gone
-            job.drop()  # not the descriptor
-        for name in (assignment, assignment + ".tmp"):
-            gone = wipe(self.path("work", name)) and gone
+            job.drop()
+        for path in self.tops() - self.made:
+            gone = wipe(path) and gone
         return gone and not left()
 
     def do_startcommand(self, e: StartCommand) -> None:
@@ -1130,7 +1133,6 @@ class Agent:
 
 
 def proof_source(options: argparse.Namespace) -> Callable[[], str]:
-    # Other kinds of proof get their place here.
     with open(options.secret_fd, "rb") as file:
         secret = file.read(TAIL).decode().strip()
     return lambda: str(options.proof_prefix) + secret

@@ -53,6 +53,7 @@ async def test_a_sandboxed_node_sees_its_own_directory_and_processes_and_little_
         "LANG",
         "TZ",
         "HOME",
+        "MUSTER_WIPE",
         "MUSTER_SLOT",
     }
 

@@ -21,7 +21,9 @@ async def test_a_node_starts_in_its_own_session_and_directory_with_nothing_of_th
     assert facts["session"] == facts["group"] == facts["pid"] != await recorded(slot)
     assert os.getsid(await recorded(slot)) == await recorded(slot)
     assert facts["directory"] == str(slot.work)
-    assert set(facts["environment"]) - {"LC_CTYPE"} == {"PATH", "LANG", "TZ", "HOME", "TMPDIR", "MUSTER_SLOT"}
+    named = {"PATH", "LANG", "TZ", "HOME", "TMPDIR", "MUSTER_WIPE", "MUSTER_SLOT"}
+    assert set(facts["environment"]) - {"LC_CTYPE"} == named
+    assert str(slot.tmp) in facts["environment"]["MUSTER_WIPE"].splitlines()
     assert facts["environment"]["MUSTER_SLOT"] == record.marker
     assert facts["environment"]["HOME"] == str(slot.work)
     assert facts["stdin"] == "/dev/null"

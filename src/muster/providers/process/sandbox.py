@@ -16,6 +16,8 @@ from enum import StrEnum
 from pathlib import Path
 
 NODE = Path("/node")
+PRIVATE = (Path("/tmp"), Path("/dev/shm"))  # noqa: S108  # each sandbox has its own
+"""What every program may write to, beside NODE."""
 TIMEOUT = 15.0
 _SYSTEM = ("/usr", "/opt", "/nix/store")
 _LINKED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")

@@ -23,7 +23,7 @@ from muster.domain.plain import Plain
 from muster.domain.template import ResourceClass
 from muster.providers.process.limits import Cgroups, rlimits
 from muster.providers.process.processes import MARKER, boot_id
-from muster.providers.process.sandbox import NODE, Sandbox
+from muster.providers.process.sandbox import NODE, PRIVATE, Sandbox
 from muster.providers.process.slots import Slot, Started
 
 KEEPER = Path(__file__).with_name("keeper.py")
@@ -110,11 +110,14 @@ class Spawner:
     def _environment(self, slot: Slot, marker: str) -> dict[str, str]:
         """Nothing of the server's. The Python that Muster runs with comes first in PATH: it surely works."""
         own = str(Path(self.python).resolve().parent)
+        node = slot.work if self.sandbox is None else NODE
+        private = (slot.tmp,) if self.sandbox is None else PRIVATE
         environment = {
             "PATH": SYSTEM_PATH if own in SYSTEM_PATH.split(":") else f"{own}:{SYSTEM_PATH}",
             "LANG": "C.UTF-8",
             "TZ": os.environ.get("TZ", "UTC"),
-            "HOME": str(slot.work if self.sandbox is None else NODE),
+            "HOME": str(node),
+            "MUSTER_WIPE": _listed(node, node / "home", node / "bin", *private),
             MARKER: marker,
         }
         if self.sandbox is None:
@@ -143,6 +146,11 @@ class Spawner:
         finally:
             for each in opened:
                 os.close(each)
+
+
+def _listed(*paths: Path) -> str:
+    """Where a run could leave something for the next one, beside its workspace: the agent wipes it there."""
+    return "\n".join(map(str, paths))
 
 
 def _posix_spawn(
