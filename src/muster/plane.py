@@ -19,11 +19,13 @@ from muster.operations.commanding import Commander
 from muster.operations.desk import FrontDesk
 from muster.operations.driver import Driver
 from muster.operations.launching import Launcher
+from muster.operations.learning import Learning
 from muster.operations.operating import OperatorDesk
 from muster.operations.provision import Provision
 from muster.operations.refill import Refill
 from muster.operations.release import Releasing
 from muster.operations.run import Running
+from muster.operations.watching import Watching
 from muster.ports.bundle import Ports
 
 __all__ = ["ControlPlane", "Ports"]
@@ -35,18 +37,20 @@ class ControlPlane:
     def __init__(self, ports: Ports, *, owner: str, settings: Settings | None = None) -> None:
         settings = settings or Settings()
         launcher = Launcher(ports)
-        provisions = Provision(ports, settings, launcher)
+        watching = Watching(ports.store, ports.clock, settings.limits)
+        self.learning = Learning(ports.store, ports.clock, settings.limits)
+        provisions = Provision(ports, settings, launcher, watching, self.learning)
         self.commander = Commander(ports)
         self.operator = OperatorDesk(ports)
-        runs = Running(ports, settings, self.commander)
+        runs = Running(ports, settings, self.commander, watching)
         self._driver = Driver(
             ports,
             settings,
             owner,
             {
                 Kind.PROVISION: provisions,
-                Kind.RELEASE: Releasing(ports, settings),
-                Kind.REFILL: Refill(ports, settings, launcher),
+                Kind.RELEASE: Releasing(ports, settings, watching),
+                Kind.REFILL: Refill(ports, settings, launcher, watching, self.learning),
                 Kind.RUN: runs,
             },
         )
@@ -54,7 +58,7 @@ class ControlPlane:
         runs.desk = self.desk
         self.enrolment = Enrolment(ports, settings)
         self.duties = (
-            Duty(name="deadlines", every=10.0, work=Sweep(ports, settings)),
+            Duty(name="deadlines", every=10.0, work=Sweep(ports, settings, watching)),
             Duty(name="reaper", every=5.0, work=Reaper(ports, settings)),
             Duty(name="launches", every=10.0, work=ForsakenLaunches(ports)),
             Duty(name="commands", every=5.0, work=ForsakenCommands(ports)),

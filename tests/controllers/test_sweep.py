@@ -7,14 +7,29 @@ import pytest
 
 from muster.controllers.deadlines import Sweep
 from muster.domain import node as nodes
-from muster.domain.deadlines import ATTACH_TIMEOUTS
+from muster.domain.deadlines import ATTACH_TIMEOUTS, COLLECTING, Watch
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
 from muster.domain.template import Runtime
+from muster.operations.watching import Watching
+from muster.ports.bundle import Ports
 from tests.stage import NEVER_ATTACHES, NEVER_BOOTS, NEVER_DETACHES, Manner, Replica, Stage, staged
 from tests.stage.ambush import Ambush, watched_store
+
+
+class AllAlong(Watching):
+    """Somebody watched all the time, although no replica is left to say so."""
+
+    async def look(self) -> Watch:
+        return Watch(since=0.0)
+
+
+def sweeping(stage: Stage, ports: Ports | None = None) -> Sweep:
+    watching = AllAlong(stage.store, stage.ports.clock, stage.settings.limits)
+    return Sweep(ports or stage.ports, stage.settings, watching)
+
 
 State = Callable[[Stage], Awaitable[Node]]
 
@@ -92,13 +107,18 @@ LIMITS = [
     (claimed, ATTACH_TIMEOUTS[Runtime.EXEC], NodeState.TERMINATING, Reason.ATTACH_FAILED),
     (running, 600.0, NodeState.TERMINATING, Reason.MAX_RUNTIME),
     (releasing, 120.0, NodeState.TERMINATING, Reason.RELEASE_TIMEOUT),
-    (failed, 200.0, NodeState.TERMINATING, Reason.BOOT_SCRIPT_FAILED),
+    (failed, COLLECTING, NodeState.TERMINATING, Reason.BOOT_SCRIPT_FAILED),
 ]
 
 
 async def in_state(stage: Stage, state: State) -> Node:
     await stage.template(
-        idle_timeout=400.0, provision_timeout=500.0, max_runtime=600.0, rescue_window=200.0, max_nodes=1
+        idle_timeout=400.0,
+        provision_timeout=500.0,
+        stall_after=1000.0,
+        max_runtime=600.0,
+        rescue_window=200.0,
+        max_nodes=1,
     )
     return await state(stage)
 
@@ -112,7 +132,7 @@ async def test_a_node_is_judged_at_its_limit_and_not_before(
     since = node.booted_at if state is attaching else node.entered_at
     assert since is not None
     assert node.deadline_at == since + limit
-    sweep = Sweep(stage.ports, stage.settings)
+    sweep = sweeping(stage)
 
     await stage.pass_time(since + limit - stage.now - 0.5)
     await sweep.reconcile()
@@ -135,7 +155,7 @@ async def test_losing_the_race_for_a_node_makes_no_event(stage: Stage, state: St
     node = await in_state(stage, state)
     assert node.deadline_at is not None
     ambush = Ambush()
-    sweep = Sweep(replace(stage.ports, store=watched_store(stage.store, ambush)), stage.settings)
+    sweep = sweeping(stage, replace(stage.ports, store=watched_store(stage.store, ambush)))
     await stage.pass_time(node.deadline_at - stage.now + 1.0)
     moved = nodes.extend(node, now=stage.now, deadline_at=stage.now + 100.0, source="operator")
 
@@ -160,7 +180,7 @@ async def test_an_attached_nodes_time_is_its_operations_read_when_it_is_judged(s
     assert node.attached
     limit = operation.deadline_at + stage.settings.limits.after_operation
     assert node.deadline_at == limit
-    sweep = Sweep(stage.ports, stage.settings)
+    sweep = sweeping(stage)
 
     await stage.pass_time(limit - stage.now - 0.5)
     await sweep.reconcile()
@@ -185,7 +205,7 @@ async def test_nobody_judges_the_nodes_of_a_committed_operation_before_they_run(
     (node,) = await stage.nodes(NodeState.CLAIMED)
     await stage.pass_time(5000.0)
 
-    await Sweep(stage.ports, stage.settings).reconcile()
+    await sweeping(stage).reconcile()
     assert await stage.node(node.id) == node
 
     await stage.replica()

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.domain import deadlines
-from muster.domain.deadlines import Deadline, Limits, Overdue, judge, resolve_boot
+from muster.domain.boot import Learned
+from muster.domain.deadlines import Bench, Deadline, Extended, Limits, Overdue, Watch, judge, resolve_boot
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation
@@ -24,13 +25,13 @@ times = st.floats(1, 10_000)
 # --- the one resolver -----------------------------------------------------------------------------
 
 
-def test_a_request_beats_the_template_the_runtime_and_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(deadlines.BOOT_TIMEOUTS, Runtime.GITHUB, 1800.0)
+def test_a_request_beats_the_template_the_runtime_and_the_default() -> None:
+    limits = replace(ODD, boot_github=1800.0)
     github = spec(runtime=Runtime.GITHUB)
     timed = replace(github, provision_timeout=30.0)
     assert resolve_boot(timeout=5.0, template=timed, limits=ODD) == Deadline(seconds=5.0, source="request")
     assert resolve_boot(timeout=None, template=timed, limits=ODD) == Deadline(seconds=30.0, source="template")
-    by_runtime = resolve_boot(timeout=None, template=github, limits=ODD)
+    by_runtime = resolve_boot(timeout=None, template=github, limits=limits)
     assert by_runtime == Deadline(seconds=1800.0, source="runtime")
     by_default = resolve_boot(timeout=None, template=spec(), limits=ODD)
     assert by_default == Deadline(seconds=ODD.boot, source="default")
@@ -42,18 +43,21 @@ def test_learning_never_shortens_and_never_passes_an_explicit_request(
     timeout: float | None, by_template: float | None, learned: float
 ) -> None:
     template = spec(provision_timeout=by_template)
-    known = Deadline(seconds=learned, source="p99 of 57 boots")
+    known = Learned(seconds=learned, basis="p99 of 57 boots")
     without = resolve_boot(timeout=timeout, template=template, limits=ODD)
     resolved = resolve_boot(timeout=timeout, template=template, limits=ODD, learned=known)
     if timeout is not None:
         assert resolved == without == Deadline(seconds=timeout, source="request")
     else:
-        assert resolved == (known if learned > without.seconds else without)
+        longer = Deadline(seconds=learned, source="learned (p99 of 57 boots)")
+        assert resolved == (longer if learned > without.seconds else without)
+        switched_off = replace(template, learn=False)
+        assert resolve_boot(timeout=None, template=switched_off, limits=ODD, learned=known) == without
 
 
 def test_what_was_learned_counts_only_if_it_is_longer() -> None:
-    for side, source in zip(SIDES, ["default", "default", "learned"], strict=True):
-        learned = Deadline(seconds=ODD.boot + side, source="learned")
+    for side, source in zip(SIDES, ["default", "default", "learned (all)"], strict=True):
+        learned = Learned(seconds=ODD.boot + side, basis="all")
         assert resolve_boot(timeout=None, template=spec(), limits=ODD, learned=learned).source == source
 
 
@@ -97,6 +101,22 @@ def test_the_ceiling_of_a_boot_is_twice_what_resolves_unless_the_template_says()
 # --- the judge ------------------------------------------------------------------------------------
 
 UP: dict[str, Any] = {"booted_at": NOW - 40}
+WATCHED = Watch(since=0.0)
+
+
+def judged_by(node: Node, op: Operation | None, **given: Any) -> Overdue | Extended | None:
+    """By a judge who watched all the time and knows of no advance, unless said otherwise."""
+    known: dict[str, Any] = {
+        "template": spec(),
+        "advanced_at": None,
+        "watch": WATCHED,
+        "now": NOW,
+        "limits": ODD,
+    }
+    bench: dict[str, Any] = {**known, **given}
+    return judge(node, Bench(operation=op, **bench))
+
+
 REASONS: list[tuple[Node, Overdue]] = [
     (node(NodeState.CREATED), Overdue(reason=Reason.BOOT_TIMEOUT, fails=True)),
     (node(NodeState.CREATED, **UP), Overdue(reason=Reason.ATTACH_FAILED, fails=False)),
@@ -114,17 +134,17 @@ REASONS: list[tuple[Node, Overdue]] = [
 @pytest.mark.parametrize(("judged", "overdue"), REASONS)
 def test_a_node_is_overdue_from_its_deadline_on(judged: Node, overdue: Overdue, late: float) -> None:
     timed = replace(judged, deadline_at=NOW - late)
-    assert judge(timed, operation(), now=NOW, limits=ODD) == (overdue if late >= 0 else None)
+    assert judged_by(timed, operation()) == (overdue if late >= 0 else None)
 
 
 @pytest.mark.parametrize("state", NodeState)
 def test_a_node_without_a_deadline_is_never_overdue(state: NodeState) -> None:
-    assert judge(node(state, deadline_at=None), operation(), now=NOW, limits=ODD) is None
+    assert judged_by(node(state, deadline_at=None), operation()) is None
 
 
 @pytest.mark.parametrize("state", [NodeState.TERMINATING, NodeState.TERMINATED])
 def test_a_condemned_node_is_nobodys_to_judge(state: NodeState) -> None:
-    assert judge(node(state, deadline_at=NOW - 1), None, now=NOW, limits=ODD) is None
+    assert judged_by(node(state, deadline_at=NOW - 1), None) is None
 
 
 WAITING = [
@@ -141,9 +161,9 @@ def test_a_node_that_did_its_part_has_the_time_of_its_operation(fields: dict[str
     judged = node(**fields, deadline_at=NOW - 5)
     op = operation(deadline_at=NOW - ODD.after_operation - late)
     until = op.deadline_at + ODD.after_operation
-    verdict = judge(judged, op, now=NOW, limits=ODD)
+    verdict = judged_by(judged, op)
     if late < 0:
-        assert verdict == until
+        assert verdict == Extended(deadline_at=until, source="operation")
     else:
         assert verdict == Overdue(reason=Reason.DEADLINE_EXCEEDED, fails=False)
 
@@ -151,19 +171,17 @@ def test_a_node_that_did_its_part_has_the_time_of_its_operation(fields: dict[str
 @pytest.mark.parametrize("fields", WAITING)
 def test_a_node_that_did_its_part_is_judged_without_its_operation_too(fields: dict[str, Any]) -> None:
     judged = node(**fields, deadline_at=NOW)
-    assert judge(judged, None, now=NOW, limits=ODD) == Overdue(reason=Reason.DEADLINE_EXCEEDED, fails=False)
+    assert judged_by(judged, None) == Overdue(reason=Reason.DEADLINE_EXCEEDED, fails=False)
 
 
 @pytest.mark.parametrize("fields", [*WAITING, {"state": NodeState.CREATED}, {"state": NodeState.CLAIMED}])
 def test_nobody_judges_the_nodes_of_a_committed_operation_before_they_run(fields: dict[str, Any]) -> None:
     long_ago = operation(committed_at=0.0, deadline_at=0.0)
-    assert judge(node(**fields, deadline_at=0.0), long_ago, now=NOW, limits=ODD) is None
+    assert judged_by(node(**fields, deadline_at=0.0), long_ago) is None
 
 
 def test_a_running_node_is_judged_although_its_operation_is_committed() -> None:
-    verdict = judge(
-        node(NodeState.RUNNING, deadline_at=NOW), operation(committed_at=NOW - 9), now=NOW, limits=ODD
-    )
+    verdict = judged_by(node(NodeState.RUNNING, deadline_at=NOW), operation(committed_at=NOW - 9))
     assert verdict == Overdue(reason=Reason.MAX_RUNTIME, fails=False)
 
 
@@ -179,11 +197,17 @@ def _dead_man(judged: Node, op: Operation | None, limits: Limits = ODD, **fields
 GRACE = 13.0 + deadlines.DEAD_MAN_GRACE
 
 
-@pytest.mark.parametrize("state", [NodeState.CREATED, NodeState.CLAIMED, NodeState.RUNNING])
+@pytest.mark.parametrize("state", [NodeState.CLAIMED, NodeState.RUNNING])
 def test_under_an_assignment_the_dead_man_covers_the_provision_and_the_longest_run(state: NodeState) -> None:
     op = operation(deadline_at=NOW + 200)
     assert _dead_man(node(state, deadline_at=NOW + 5), op) == NOW + 200 + 99.0 + GRACE
     assert _dead_man(node(state, deadline_at=None), op) == NOW + 200 + 99.0 + GRACE
+
+
+def test_the_dead_man_of_a_boot_under_an_assignment_covers_its_longest_extension() -> None:
+    booting = node(NodeState.CREATED, deadline_at=NOW + 5)
+    boot = booting.entered_at + deadlines.max_boot(spec(), ODD) + deadlines.attach_timeout(spec())
+    assert _dead_man(booting, operation(deadline_at=NOW)) == boot + 99.0 + GRACE
 
 
 def test_a_node_whose_own_deadline_is_later_keeps_that() -> None:
@@ -236,7 +260,7 @@ def test_no_deadline_that_a_node_may_get_is_beyond_its_dead_man(
     elif bound and known and judged.assignment_id is not None:
         committed_last = NOW + whole
         assert stops > committed_last + 99.0
-        verdict = judge(judged, op, now=NOW, limits=ODD)
-        assert not isinstance(verdict, float) or stops > verdict
+        verdict = judged_by(judged, op)
+        assert not isinstance(verdict, Extended) or stops > verdict.deadline_at
     else:
         assert stops > judged.entered_at + deadlines.max_boot(spec(), ODD)

@@ -130,7 +130,7 @@ def test_only_attached_nodes_are_buried_for_their_silence() -> None:
 def test_a_lost_node_that_was_made_for_it_fails_the_provision(state: NodeState) -> None:
     lost = node(state, 1, reason=Reason.BOOT_STALLED)
     message = f"node node-1 was lost before hand-over: {ADVICE[Reason.BOOT_STALLED]}"
-    verdict = Verdict(reason=Reason.BOOT_STALLED, message=message)
+    verdict = Verdict(reason=Reason.BOOT_STALLED, message=message, node_id=lost.id)
     assert decide(situation([lost, *THREE[:2]], [SETTLED])) == GiveUp(verdict=verdict)
 
 

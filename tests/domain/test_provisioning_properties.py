@@ -22,6 +22,7 @@ from muster.domain.provisioning import (
     Finish,
     GiveUp,
     HandOver,
+    Prolong,
     Queue,
     RollBack,
     Situation,
@@ -132,6 +133,8 @@ def _is_safe(at: Situation, decided: Action) -> None:
             assert until > NOW and op.status is Status.QUEUED
         case GiveUp(verdict=verdict):
             assert verdict.message
+        case Prolong(until=until):
+            assert until > op.deadline_at
         case Wait():
             assert len(held) == at.request.count
             assert not all(each.attached and _fresh(at, each) for each in held)

@@ -14,7 +14,8 @@ from tests.domain.builders import SMALLEST, kind
 
 TIMES = ("lease", "renew_every", "poll_every", "flush_every", "retention")
 NO_TIMES = [math.nan, math.inf, -math.inf, -1.0, -SMALLEST, checks.SECONDS_MAX + 1, True, "60", None]
-LIMITS = [each.name for each in fields(Limits)]
+LIMITS = [each.name for each in fields(Limits) if each.default is not None]
+"""None is a value of the others: no limit of their own."""
 
 
 def refused(made: type[Settings] | type[Limits], key: str, value: object) -> InvalidRequest:

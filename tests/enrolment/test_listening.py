@@ -26,7 +26,7 @@ async def test_beats_move_when_a_node_was_last_seen_and_nothing_else(stage: Stag
 
     for _ in range(10):
         await stage.pass_time(5.0)
-        assert await stage.enrolment.beat(node.id) == node.version
+        assert (await stage.enrolment.beat(node.id)).version == node.version
     await stage.pass_time(stage.settings.flush_every)
 
     assert await stage.node(node.id) == node

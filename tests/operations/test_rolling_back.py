@@ -107,7 +107,7 @@ async def test_a_provision_that_outlives_its_deadline_is_rolled_back(stage: Stag
 
 @staged
 async def test_a_machine_that_vanishes_while_booting_fails_the_provision(stage: Stage) -> None:
-    await stage.template(provision_timeout=3000.0)
+    await stage.template(provision_timeout=3000.0, stall_after=3000.0)
     stage.agents.script(NEVER_BOOTS)
     replica = await stage.replica()
     operation = await replica.provision(1)

@@ -96,7 +96,7 @@ def _steps_of_a_claim(path: Path, size: int) -> int:
         [(f"n{number}", f"m{number}", number) for number in range(size)],
     )
     connection.executemany(
-        "INSERT INTO liveness VALUES (?, 100)", [(f"n{number}",) for number in range(size)]
+        "INSERT INTO liveness (node_id, seen_at) VALUES (?, 100)", [(f"n{number}",) for number in range(size)]
     )
     connection.execute("COMMIT")
     ticks = 0

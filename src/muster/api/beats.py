@@ -5,16 +5,20 @@ no store. It is told of every write of this process (`saw`), forgets a node whos
 changed, and asks the store again after a while in any case, because other replicas write too.
 """
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import TypedDict
 
 from starlette.types import Receive, Scope, Send
 
 from muster.api.access import bearer
 from muster.api.problems import Unauthenticated, translate
-from muster.domain.errors import Forbidden, MusterError
+from muster.domain import checks
+from muster.domain.errors import Forbidden, InvalidRequest, MusterError
 from muster.domain.events import Draft, Entity
+from muster.domain.health import Health
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.enrolment.enroller import Enrolment
@@ -23,6 +27,8 @@ from muster.ports.clock import Clock
 PATH = "/api/v1/agent/beat"
 REMEMBERED_MOST = 20_000
 BODY_MOST = 4096
+ACTIVITY_MOST = 2**62
+"""Bytes received count too, and a store's integer ends at 63 bits."""
 _OVER = (NodeState.TERMINATING.value, NodeState.TERMINATED.value)
 
 
@@ -31,6 +37,8 @@ class _Known:
     node_id: NodeId
     version: int
     until: float
+    telling: bool
+    """What it says beside its beat matters: it boots, or it is a service that speaks for itself."""
 
 
 class Beats:
@@ -58,6 +66,8 @@ class Beats:
                 self.forget(node_id)
             else:
                 self._known[key].version = draft.version
+                if "booted_at" in draft.changes:
+                    self.forget(node_id)  # ask once more what matters of it
 
     def forget(self, node_id: NodeId) -> None:
         key = self._tokens.pop(node_id, None)
@@ -68,47 +78,51 @@ class Beats:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            body = b'{"version":%d}' % await self._beat(_authorization(scope))
+            body = b'{"version":%d}' % await self._beat(_authorization(scope), receive)
         except Exception as error:
             problem = translate(error, method=scope["method"], path=PATH)
-            await _drain(receive)
             await problem.response()(scope, receive, send)
             return
-        await _drain(receive)
         await send({"type": "http.response.start", "status": 200, "headers": _headers(body)})
         await send({"type": "http.response.body", "body": body})
 
-    async def _beat(self, authorization: bytes) -> int:
+    async def _beat(self, authorization: bytes, receive: Receive) -> int:
         key = sha256(authorization).digest()
         now = self._clock.now()
+        said = await _body(receive)
         known = self._known.get(key)
         self.total += 1
-        if known is not None and now < known.until:
+        if known is None or now >= known.until:
+            return await self._ask(key, authorization, said, now)
+        if known.telling:
+            self._enrolment.heartbeats.beat(known.node_id, **_words(said))
+        else:
             self._enrolment.heartbeats.beat(known.node_id)
-            return known.version
-        return await self._ask(key, authorization, now)
+        return known.version
 
-    async def _ask(self, key: bytes, authorization: bytes, now: float) -> int:
+    async def _ask(self, key: bytes, authorization: bytes, said: bytes, now: float) -> int:
         try:
             node_id = await self._enrolment.identify(bearer(authorization.decode("latin-1")))
         except Forbidden as error:
             raise Unauthenticated(str(error)) from error
+        words = _words(said)
         try:
-            version = await self._enrolment.beat(node_id)
+            node = await self._enrolment.beat(node_id, **words)
         except MusterError:
             self.forget(node_id)
             raise
-        self._learn(key, node_id, version, now)
-        return version
+        telling = not node.up or words["said"] is not None
+        self._learn(key, node_id, node.version, now, telling=telling)
+        return node.version
 
-    def _learn(self, key: bytes, node_id: NodeId, version: int, now: float) -> None:
+    def _learn(self, key: bytes, node_id: NodeId, version: int, now: float, *, telling: bool) -> None:
         if self._remember <= 0:
             return
         self.forget(node_id)
         if len(self._known) >= REMEMBERED_MOST:
             oldest = next(iter(self._known.values()))
             self.forget(oldest.node_id)
-        self._known[key] = _Known(node_id, version, now + self._remember)
+        self._known[key] = _Known(node_id, version, now + self._remember, telling)
         self._tokens[node_id] = key
 
 
@@ -120,14 +134,41 @@ def _authorization(scope: Scope) -> bytes:
     return b""
 
 
-async def _drain(receive: Receive) -> None:
-    """What a beat says beside itself is not needed to keep it alive; read past it, within reason."""
-    size = 0
-    while size <= BODY_MOST:
+class _Words(TypedDict):
+    activity: int | None
+    said: Health | None
+    reason: str
+
+
+async def _body(receive: Receive) -> bytes:
+    """What a beat says, within reason."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message["type"] == "http.request" and message.get("more_body", False):
         message = await receive()
-        size += len(message.get("body", b""))
-        if message["type"] != "http.request" or not message.get("more_body", False):
-            return
+        body += message.get("body", b"")
+        if len(body) > BODY_MOST:
+            raise InvalidRequest("body", f"{len(body)} bytes", f"must be at most {BODY_MOST} bytes")
+    return body
+
+
+def _words(body: bytes) -> _Words:
+    """Raises InvalidRequest for what can't be understood; a beat that says nothing is a beat."""
+    try:
+        said = json.loads(body) if body else {}
+    except ValueError:
+        raise InvalidRequest("body", body[:80], "must be JSON") from None
+    if not isinstance(said, dict):
+        raise InvalidRequest("body", body[:80], "must be a JSON object")
+    activity, status = said.get("activity"), said.get("status")
+    if activity is not None:
+        checks.whole("activity", activity, least=0, most=ACTIVITY_MOST)
+    if status is not None:
+        checks.known("status", status, tuple(Health))
+    reason = said.get("reason") or ""
+    if reason:
+        checks.text("reason", reason)
+    return _Words(activity=activity, said=None if status is None else Health(status), reason=reason)
 
 
 def _headers(body: bytes) -> list[tuple[bytes, bytes]]:

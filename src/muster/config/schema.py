@@ -143,6 +143,8 @@ TEMPLATE: Mapping[str, Check] = {
     "replacements": _whole(0, checks.COUNT_MAX),
     "provision_timeout": _seconds,
     "max_provision_timeout": _seconds,
+    "stall_after": _seconds,
+    "learn": checks.flag,
     "attach_timeout": _seconds,
     "max_runtime": _seconds,
     "idle_timeout": _seconds,

@@ -1,29 +1,37 @@
-"""The sweep: nodes past their deadline. The only judge of a node's time.
+"""The sweep: nodes past their deadline, and boots that stand still. The only judge of a node's time.
 
 Losing the race for a node means that it moved on: no event, no action.
 """
 
 from muster.domain import deadlines
 from muster.domain import node as nodes
-from muster.domain.deadlines import Overdue
+from muster.domain.deadlines import Bench, Extended, Overdue, Watch
 from muster.domain.errors import Conflict, NotFound
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Operation
 from muster.domain.settings import Settings
+from muster.operations.watching import Watching
 from muster.ports.bundle import Ports
 
 BATCH = 500
 
 
 class Sweep:
-    def __init__(self, ports: Ports, settings: Settings) -> None:
+    def __init__(self, ports: Ports, settings: Settings, watching: Watching) -> None:
         self._ports = ports
         self._store = ports.store
         self._limits = settings.limits
+        self._watching = watching
 
     async def reconcile(self) -> None:
-        for node in await self._store.nodes_due(now=self._ports.clock.now(), limit=BATCH):
-            change = await self._judge(node)
+        watch = await self._watching.look()
+        now = self._ports.clock.now()
+        due = await self._store.nodes_due(now=now, limit=BATCH)
+        still = await self._store.stalled(now=now, stall_after=self._limits.stall_after, limit=BATCH)
+        vitals = await self._store.vitals([node.id for node in (*due, *still)])
+        for node in {node.id: node for node in (*due, *still)}.values():
+            known = vitals.get(node.id)
+            change = await self._judge(node, known.advanced_at if known else None, watch)
             if change is None:
                 continue
             try:
@@ -31,25 +39,38 @@ class Sweep:
             except Conflict:
                 continue
 
-    async def _judge(self, node: Node) -> NodeChange | None:
-        operation = await self._operation(node)
-        now = self._ports.clock.now()
-        match deadlines.judge(node, operation, now=now, limits=self._limits):
+    async def _judge(self, node: Node, advanced_at: float | None, watch: Watch) -> NodeChange | None:
+        template = await self._store.template(node.template, node.revision)
+        at = Bench(
+            operation=await self._operation(node),
+            template=template.spec,
+            advanced_at=advanced_at,
+            watch=watch,
+            now=self._ports.clock.now(),
+            limits=self._limits,
+        )
+        match deadlines.judge(node, at):
             case None:
                 return None
-            case Overdue(reason=reason, fails=True):
-                template = await self._store.template(node.template, node.revision)
+            case Overdue(fails=True) as late:
                 return nodes.fail(
                     node,
-                    now=now,
-                    reason=reason,
-                    deadline_at=now + template.spec.rescue_window,
-                    detail=_overrun(node, now),
+                    now=at.now,
+                    reason=late.reason,
+                    deadline_at=deadlines.failed_until(late.reason, at.template, now=at.now),
+                    detail=late.detail,
+                    still_since=late.still_since,
                 )
-            case Overdue(reason=reason):
-                return nodes.condemn(node, now=now, reason=reason, detail=_overrun(node, now))
-            case float() as later:
-                return nodes.extend(node, now=now, deadline_at=later, source="operation")
+            case Overdue() as late:
+                return nodes.condemn(node, now=at.now, reason=late.reason, detail=late.detail)
+            case Extended() as later:
+                return nodes.extend(
+                    node,
+                    now=at.now,
+                    deadline_at=later.deadline_at,
+                    source=later.source,
+                    detail=later.detail,
+                )
 
     async def _operation(self, node: Node) -> Operation | None:
         if node.operation_id is None:
@@ -58,7 +79,3 @@ class Sweep:
             return await self._store.operation(node.operation_id)
         except NotFound:
             return None
-
-
-def _overrun(node: Node, now: float) -> str:
-    return f"{now - node.entered_at:.0f} s in {node.state}, deadline from {node.deadline_source}"

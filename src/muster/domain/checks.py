@@ -64,6 +64,12 @@ def share(field: str, value: object) -> float:
     return float(value)
 
 
+def flag(field: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidRequest(field, value, "must be true or false")
+    return value
+
+
 def known(field: str, value: object, names: Collection[str]) -> str:
     if not isinstance(value, str) or value not in names:
         raise InvalidRequest(field, value, f"must be one of {', '.join(names)}")

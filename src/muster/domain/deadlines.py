@@ -4,9 +4,11 @@ Owns every number that is a time limit of a node or an operation. Everything tha
 here, so that no second clock can drift.
 """
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 
 from muster.domain import checks
+from muster.domain.boot import Learned
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation
@@ -28,14 +30,42 @@ class Limits:
     """An attached node outlives its operation's deadline by this much, so that the driver judges first."""
     attention: float = 600.0
     """A machine that resists its termination for longer than this needs a person."""
+    boot_exec: float | None = None
+    boot_github: float | None = None
+    boot_service: float | None = None
+    """For a runtime whose boots are known to take longer (or shorter) than the others'."""
+    stall_after: float = 300.0
+    """A boot that shows no sign of advance for this long is stuck. A silent download of two minutes isn't."""
+    extension: float = 60.0
+    """A boot that still advances at its deadline is given this much more at a time."""
     stale_after: float = 20.0
     """A heartbeat older than this is not fresh: four beats of five seconds."""
     dead_after: float = 60.0
     """Stale for this much longer, an idle or attached node is called dead."""
+    lost_after: float = 300.0
+    """A running node that is offline for this long is given up, and its owner told."""
+    max_transition: float = 120.0
+    """Who has been beating for this long since it joined is over its start-up, whatever it says."""
+    return_grace: float = 60.0
+    """After time in which nobody watched, nothing is overdue before this: nodes reconnect in half of it."""
+    probe_every: float = 10.0
+    probe_timeout: float = 5.0
+    probe_recovery: float = 5.0
+    """An offline service must answer probes for this long before it is called back."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            checks.seconds(each.name, getattr(self, each.name))
+            value = getattr(self, each.name)
+            if value is not None or each.default is not None:
+                checks.seconds(each.name, value)
+
+    def boot_for(self, runtime: Runtime) -> float | None:
+        by_runtime = {
+            Runtime.EXEC: self.boot_exec,
+            Runtime.GITHUB: self.boot_github,
+            Runtime.SERVICE: self.boot_service,
+        }
+        return by_runtime[runtime]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,24 +75,28 @@ class Deadline:
 
 
 ATTACH_TIMEOUTS: dict[Runtime, float] = {Runtime.EXEC: 30.0, Runtime.GITHUB: 120.0, Runtime.SERVICE: 60.0}
-BOOT_TIMEOUTS: dict[Runtime, float] = {}
-"""Runtimes whose boot is known to be longer than the global default."""
+HARD = "request"
+"""The source of a deadline that the caller named: neither learning nor extension passes it."""
+COLLECTING = 45.0
+"""A failed node is kept for at least this long, so that what is known of its failure can be collected."""
 
 
 def resolve_boot(
-    *, timeout: float | None, template: TemplateSpec, limits: Limits, learned: Deadline | None = None
+    *, timeout: float | None, template: TemplateSpec, limits: Limits, learned: Learned | None = None
 ) -> Deadline:
     """Until `booted`: request > template > runtime > global; learning only ever lengthens."""
     if timeout is not None:
-        return Deadline(seconds=timeout, source="request")
+        return Deadline(seconds=timeout, source=HARD)
     if template.provision_timeout is not None:
         resolved = Deadline(seconds=template.provision_timeout, source="template")
-    elif template.runtime in BOOT_TIMEOUTS:
-        resolved = Deadline(seconds=BOOT_TIMEOUTS[template.runtime], source="runtime")
+    elif (by_runtime := limits.boot_for(template.runtime)) is not None:
+        resolved = Deadline(seconds=by_runtime, source="runtime")
     else:
         resolved = Deadline(seconds=limits.boot, source="default")
-    if learned is not None and learned.seconds > resolved.seconds:
-        return learned
+    if template.max_provision_timeout is not None and template.max_provision_timeout < resolved.seconds:
+        resolved = Deadline(seconds=template.max_provision_timeout, source="template")
+    if template.learn and learned is not None and learned.seconds > resolved.seconds:
+        return Deadline(seconds=learned.seconds, source=f"learned ({learned.basis})")
     return resolved
 
 
@@ -71,14 +105,35 @@ def attach_timeout(template: TemplateSpec) -> float:
 
 
 def for_provision(
-    *, timeout: float | None, queue_timeout: float, template: TemplateSpec, limits: Limits
+    *,
+    timeout: float | None,
+    queue_timeout: float,
+    template: TemplateSpec,
+    limits: Limits,
+    learned: Learned | None = None,
 ) -> Deadline:
     """A whole provision. An explicit timeout is hard and covers everything, the queue included."""
-    boot = resolve_boot(timeout=timeout, template=template, limits=limits)
+    boot = resolve_boot(timeout=timeout, template=template, limits=limits, learned=learned)
     if timeout is not None:
         return boot
     total = queue_timeout + limits.launching + boot.seconds + attach_timeout(template)
     return Deadline(seconds=total, source=boot.source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Since when the world has been watched without a gap, and when the watch before that broke off."""
+
+    since: float
+    away_from: float | None = None
+    """None: there was no gap."""
+
+    def due(self, deadline_at: float, limits: Limits) -> float:
+        """When a deadline counts as passed. One that passed while nobody watched, or just after, gets a
+        bounded grace: whoever met it could not say so."""
+        if self.away_from is None or deadline_at <= self.away_from:
+            return deadline_at
+        return max(deadline_at, self.since + limits.return_grace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +143,31 @@ class Overdue:
     reason: Reason
     fails: bool
     """True: it goes to `failed` (it may still be rescued). False: it is condemned."""
+    detail: str = field(default="", compare=False)
+    still_since: float | None = None
+    """It is judged for having stood still since then: a sign of advance after that spares it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extended:
+    """A later deadline that holds now."""
+
+    deadline_at: float
+    source: str
+    detail: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What a node's judge looks at beside the node."""
+
+    operation: Operation | None
+    template: TemplateSpec
+    advanced_at: float | None
+    """When its boot last moved; None: it never joined."""
+    watch: Watch
+    now: float
+    limits: Limits
 
 
 _REASONS = {
@@ -95,36 +175,97 @@ _REASONS = {
     NodeState.IDLE: Reason.IDLE_TIMEOUT,
     NodeState.RELEASING: Reason.RELEASE_TIMEOUT,
 }
+RESCUABLE = (Reason.BOOT_TIMEOUT, Reason.BOOT_STALLED)
+"""Failures of time alone: a boot that ends after all disproves them."""
 
 
-def judge(node: Node, operation: Operation | None, *, now: float, limits: Limits) -> Overdue | float | None:
+def judge(node: Node, at: Bench) -> Overdue | Extended | None:
     """What its time means for a node: Overdue, or the later deadline that holds now, or None: in time.
 
     An attached node's time is its operation's, read from the operation at this moment; a node of a
     committed operation isn't judged before it runs.
     """
-    if node.deadline_at is None or now < node.deadline_at:
-        return None
     if node.state in (NodeState.CREATED, NodeState.CLAIMED):
-        return _judge_before_commit(node, operation, now=now, limits=limits)
+        if at.operation is not None and at.operation.committed:
+            return None
+        return _judge_boot(node, at) if not node.up else _judge_attaching(node, at)
+    if not _passed(node, at):
+        return None
     if node.state is NodeState.FAILED:
-        return Overdue(reason=node.reason or Reason.BOOT_TIMEOUT, fails=False)
+        return Overdue(reason=node.reason or Reason.BOOT_TIMEOUT, fails=False, detail=_overrun(node, at.now))
     if node.state in _REASONS:
-        return Overdue(reason=_REASONS[node.state], fails=False)
+        return Overdue(reason=_REASONS[node.state], fails=False, detail=_overrun(node, at.now))
     return None
 
 
-def _judge_before_commit(
-    node: Node, operation: Operation | None, *, now: float, limits: Limits
-) -> Overdue | float | None:
-    if operation is not None and operation.committed:
+def _passed(node: Node, at: Bench) -> bool:
+    return node.deadline_at is not None and at.now >= at.watch.due(node.deadline_at, at.limits)
+
+
+def _judge_boot(node: Node, at: Bench) -> Overdue | Extended | None:
+    """Slow is not stuck: what stands still is failed early, what advances is given time up to its ceiling."""
+    stall_after = at.template.stall_after or at.limits.stall_after
+    if at.advanced_at is not None and at.now - max(at.advanced_at, at.watch.since) > stall_after:
+        stood = f"{at.now - at.advanced_at:.0f} s without a sign of advance in {_whereabouts(node)}"
+        return Overdue(reason=Reason.BOOT_STALLED, fails=True, detail=stood, still_since=at.advanced_at)
+    if node.deadline_at is None or not _passed(node, at):
         return None
-    if not node.up:
-        return Overdue(reason=Reason.BOOT_TIMEOUT, fails=True)
+    ceiling = node.entered_at + max_boot(at.template, at.limits)
+    later = min(at.now + at.limits.extension, ceiling)
+    recently = min(stall_after, (node.deadline_at - node.entered_at) / 2)
+    advancing = at.advanced_at is not None and at.now - max(at.advanced_at, at.watch.since) <= recently
+    if advancing and node.deadline_source != HARD and later > max(node.deadline_at, at.now):
+        detail = f"still advancing in {_whereabouts(node)}"
+        return Extended(deadline_at=later, source=EXTENSION, detail=detail)
+    return Overdue(reason=Reason.BOOT_TIMEOUT, fails=True, detail=_overrun(node, at.now))
+
+
+def _judge_attaching(node: Node, at: Bench) -> Overdue | Extended | None:
+    if not _passed(node, at):
+        return None
     if node.attached or node.assignment_id is None:
-        until = (operation.deadline_at if operation else 0.0) + limits.after_operation
-        return until if now < until else Overdue(reason=Reason.DEADLINE_EXCEEDED, fails=False)
-    return Overdue(reason=Reason.ATTACH_FAILED, fails=False)
+        until = (at.operation.deadline_at if at.operation else 0.0) + at.limits.after_operation
+        if at.now < until:
+            return Extended(deadline_at=until, source="operation")
+        return Overdue(reason=Reason.DEADLINE_EXCEEDED, fails=False, detail=_overrun(node, at.now))
+    return Overdue(reason=Reason.ATTACH_FAILED, fails=False, detail=_overrun(node, at.now))
+
+
+def _whereabouts(node: Node) -> str:
+    return f"{node.phase} ({node.step})" if node.step else node.phase or "its boot"
+
+
+def _overrun(node: Node, now: float) -> str:
+    return f"{now - node.entered_at:.0f} s in {node.state}, deadline from {node.deadline_source}"
+
+
+EXTENSION = "extension"
+
+
+def failed_until(reason: Reason, template: TemplateSpec, *, now: float) -> float:
+    """How long a failed node is kept: for its rescue, if it can be rescued, and for what it can tell."""
+    window = template.rescue_window if reason in RESCUABLE else 0.0
+    return now + max(window, COLLECTING)
+
+
+def rescued_late(node: Node, template: TemplateSpec, *, now: float) -> float | None:
+    """By how many seconds a failed node that has booted now was late; None: it can't be rescued."""
+    late = now - node.entered_at
+    if node.state is not NodeState.FAILED or node.reason not in RESCUABLE or late > template.rescue_window:
+        return None
+    return late
+
+
+def prolonged(operation: Operation, nodes: Sequence[Node], template: TemplateSpec) -> float | None:
+    """The later deadline that an operation's booting nodes give it; None: its own holds.
+
+    A node's extension moves the operation that waits for it, unless the caller named a hard limit.
+    """
+    if operation.deadline_source == HARD:
+        return None
+    given = [node.deadline_at or 0.0 for node in nodes if not node.up and node.deadline_source == EXTENSION]
+    latest = max(given, default=0.0) + attach_timeout(template)
+    return latest if latest > operation.deadline_at else None
 
 
 def dead_man(
@@ -142,7 +283,8 @@ def dead_man(
     provision and the longest run, so a partition after the hand-over can't kill a valid run.
     """
     if node.assignment_id is not None and operation is not None:
-        latest = max(operation.deadline_at + max_runtime, node.deadline_at or 0.0)
+        boot = 0.0 if node.up else node.entered_at + max_boot(template, limits) + attach_timeout(template)
+        latest = max(max(operation.deadline_at, boot) + max_runtime, node.deadline_at or 0.0)
     elif node.state is NodeState.IDLE:
         latest = max(node.deadline_at or 0.0, now + template.idle_timeout)
     else:
@@ -160,9 +302,11 @@ def max_boot(template: TemplateSpec, limits: Limits) -> float:
     return 2 * resolve_boot(timeout=None, template=template, limits=limits).seconds
 
 
-def for_operation(kind: Kind, *, template: TemplateSpec | None, limits: Limits) -> Deadline:
+def for_operation(
+    kind: Kind, *, template: TemplateSpec | None, limits: Limits, learned: Learned | None = None
+) -> Deadline:
     """Operations other than provisions."""
     if kind is Kind.RELEASE or template is None:
         return Deadline(seconds=limits.release_operation, source="default")
-    boot = resolve_boot(timeout=None, template=template, limits=limits)
+    boot = resolve_boot(timeout=None, template=template, limits=limits, learned=learned)
     return Deadline(seconds=limits.launching + boot.seconds, source=boot.source)

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from muster.domain import plain
 from muster.domain.command import Command
+from muster.domain.health import HealthChange
 from muster.domain.ids import EventId
 from muster.domain.launch import Launch
 from muster.domain.node import NodeChange
@@ -26,6 +27,10 @@ LEASE_FIELDS = ("lease_owner", "lease_until", "epoch", "version")
 
 class Entity(StrEnum):
     NODE = "node"
+    HEALTH = "health"
+    """Of a node, by the node's id: its health changes apart from its record."""
+    DIAGNOSIS = "diagnosis"
+    """Of a node's failure, by the node's id."""
     COMMAND = "command"
     LAUNCH = "launch"
     OPERATION = "operation"
@@ -62,9 +67,26 @@ def of_node(change: NodeChange) -> Draft:
         entity=Entity.NODE,
         entity_id=change.after.id,
         version=change.after.version,
-        name=str(change.name),
+        name=change.told_as or str(change.name),
         changes=plain.changed(change.before, change.after),
         detail=change.detail,
+    )
+
+
+def of_health(change: HealthChange) -> Draft:
+    after = change.after
+    return Draft(
+        entity=Entity.HEALTH,
+        entity_id=after.node_id,
+        version=after.health_version,
+        name=str(after.health),
+        changes={
+            "health": after.health.value,
+            "health_reason": after.health_reason,
+            "health_source": after.health_source.value,
+            "health_since": after.health_since,
+        },
+        detail=after.health_reason,
     )
 
 

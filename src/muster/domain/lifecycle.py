@@ -37,6 +37,7 @@ class Fact(StrEnum):
     """Things a node write records without changing the state."""
 
     JOINED = "joined"
+    ADVANCED = "advanced"
     BOOTED = "booted"
     ATTACHED = "attached"
     DRAINED = "drained"

@@ -8,11 +8,15 @@ except `claim`, which belongs to the store.
 
 from dataclasses import dataclass, replace
 
+from muster.domain.boot import Phase
 from muster.domain.errors import IllegalTransition
 from muster.domain.ids import AssignmentId, LaunchId, NodeId, OperationId
 from muster.domain.lifecycle import Fact, NodeState, Verb, allowed
 from muster.domain.reasons import Reason
 from muster.domain.template import UsageClass
+
+DETAIL_MAX = 300
+"""Of the line that a record keeps; the whole detail is in the event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,11 @@ class Node:
     """When it attached to its present assignment; cleared with the assignment."""
     drain: bool = False
     reason: Reason | None = None
+    detail: str = ""
+    """The reason in words, in one line."""
+    phase: str = ""
+    """How far its boot is, and in which named step of it."""
+    step: str = ""
 
     @property
     def up(self) -> bool:
@@ -88,7 +97,11 @@ class NodeChange:
     at: float
     """When it happens: the time of its event."""
     guard: OperationGuard | None = None
+    still_since: float | None = None
+    """Refused with Conflict if the node's boot advanced after this: checked in the same transaction."""
     detail: str = ""
+    told_as: str = ""
+    """The name of its event, where that says more than the verb."""
 
     def __post_init__(self) -> None:
         source = None if self.before is None else self.before.state
@@ -125,12 +138,36 @@ def clean(node: Node, *, now: float, deadline_at: float) -> NodeChange:
     return _moved(node, Verb.CLEAN, NodeState.IDLE, now=now, deadline_at=deadline_at, unbound=True)
 
 
-def fail(node: Node, *, now: float, reason: Reason, deadline_at: float, detail: str = "") -> NodeChange:
+def fail(
+    node: Node,
+    *,
+    now: float,
+    reason: Reason,
+    deadline_at: float,
+    detail: str = "",
+    still_since: float | None = None,
+) -> NodeChange:
+    """`still_since`: it is failed for having stood still, so a sign of advance since then spares it."""
     if node.up:
         raise IllegalTransition(f"cannot fail node {node.id}: it has booted")
-    return _moved(
+    change = _moved(
         node, Verb.FAIL, NodeState.FAILED, now=now, deadline_at=deadline_at, reason=reason, detail=detail
     )
+    return replace(change, still_since=still_since)
+
+
+def rescue(
+    node: Node, *, now: float, assignment_id: AssignmentId, deadline_at: float, detail: str
+) -> NodeChange:
+    """It booted after all. It is given back like any other node: detached under an assignment first (its own,
+    or a fresh one), never into the operation that gave it up."""
+    if node.up:
+        raise IllegalTransition(f"cannot rescue node {node.id}: it has booted")
+    change = _moved(
+        node, Verb.RELEASE, NodeState.RELEASING, now=now, deadline_at=deadline_at, reason=node.reason
+    )
+    after = replace(change.after, booted_at=now, phase=Phase.BOOTED, step="", assignment_id=assignment_id)
+    return replace(change, after=after, detail=detail, told_as="rescued")
 
 
 def condemn(node: Node, *, now: float, reason: Reason, detail: str = "") -> NodeChange:
@@ -156,7 +193,8 @@ def joined(node: Node, *, boot_id: str, now: float) -> NodeChange:
     """Joining again in the same boot keeps `joined_at`: grace is per boot."""
     again = node.boot_id == boot_id and node.joined_at is not None
     joined_at = node.joined_at if again else now
-    after = replace(node, version=node.version + 1, boot_id=boot_id, joined_at=joined_at)
+    phase = node.phase if again else Phase.JOINED
+    after = replace(node, version=node.version + 1, boot_id=boot_id, joined_at=joined_at, phase=phase)
     return NodeChange(name=Fact.JOINED, before=node, after=after, at=now)
 
 
@@ -169,8 +207,20 @@ def booted(node: Node, *, now: float, deadline_at: float | None) -> NodeChange:
         booted_at=now,
         deadline_at=deadline_at,
         deadline_source="attach_timeout",
+        phase=Phase.BOOTED,
+        step="",
     )
     return NodeChange(name=Fact.BOOTED, before=node, after=after, at=now)
+
+
+def advanced(node: Node, *, phase: str, step: str, now: float) -> NodeChange | None:
+    """Its boot came to a phase, or to a step of one. None: that is no news."""
+    if node.up or node.state is not NodeState.CREATED:
+        raise IllegalTransition(f"cannot advance the boot of node {node.id}: it is {node.state}")
+    if (phase, step) == (node.phase, node.step):
+        return None
+    after = replace(node, version=node.version + 1, phase=phase, step=step)
+    return NodeChange(name=Fact.ADVANCED, before=node, after=after, at=now, detail=step or phase)
 
 
 def attached(node: Node, *, now: float, deadline_at: float) -> NodeChange:
@@ -208,6 +258,10 @@ _SOURCES = {
 _BEFORE_COMMIT = frozenset({NodeState.CREATED, NodeState.CLAIMED})
 
 
+def _in_one_line(detail: str) -> str:
+    return detail.partition("\n")[0][:DETAIL_MAX]
+
+
 def _moved(
     node: Node,
     verb: Verb,
@@ -227,6 +281,7 @@ def _moved(
         deadline_at=deadline_at,
         deadline_source=_SOURCES.get(verb, ""),
         reason=reason,
+        detail=_in_one_line(detail) if reason is not node.reason else node.detail,
     )
     if unbound:
         after = replace(

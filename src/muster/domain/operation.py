@@ -54,6 +54,8 @@ class Verdict:
 
     reason: Reason
     message: str
+    node_id: NodeId | None = None
+    """The node whose failure it was: its diagnosis tells more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +64,6 @@ class Member:
 
     node_id: NodeId
     assignment_id: AssignmentId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
-    owner: str
-    until: float
-    epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,8 @@ class Progress:
     label: str
     message: str = ""
     percent: float = 0.0
+    expected_at: float | None = None
+    """When it should be done, from what was learned; None rather than a made-up time."""
     parts: tuple[Part, ...] = ()
 
 

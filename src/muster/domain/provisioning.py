@@ -7,7 +7,8 @@ the only memory, so a replica that takes over decides as the one before it would
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from muster.domain.deadlines import Limits
+from muster.domain.boot import Boot
+from muster.domain.deadlines import Limits, prolonged
 from muster.domain.ids import NodeId
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
@@ -32,6 +33,10 @@ class Situation:
     ahead: int
     now: float
     limits: Limits
+    grace_until: float = 0.0
+    """Its deadline doesn't count as passed before this: nobody watched for a while."""
+    boots: Sequence[Boot] = ()
+    """The last boots of the template: what is to be expected of these."""
     paused: bool = False
     """An operator holds back the claim or launch that would be next. What is under way goes on."""
 
@@ -39,6 +44,11 @@ class Situation:
     def held(self) -> list[Node]:
         """Nodes bound to the provision and not yet handed over."""
         return [node for node in self.nodes if node.state in HELD]
+
+    @property
+    def due_at(self) -> float:
+        """When the provision has failed."""
+        return max(self.operation.deadline_at, self.grace_until)
 
 
 HELD = (NodeState.CREATED, NodeState.CLAIMED)
@@ -76,6 +86,13 @@ class Bury:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prolong:
+    """Its nodes were given more time to boot: so is the provision."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
     members: tuple[Member, ...]
 
@@ -110,7 +127,7 @@ class Wait:
     pass
 
 
-Action = Queue | Acquire | Call | Bury | Commit | HandOver | GiveUp | RollBack | Finish | Wait
+Action = Queue | Acquire | Call | Bury | Prolong | Commit | HandOver | GiveUp | RollBack | Finish | Wait
 
 CANCELLED = Verdict(reason=Reason.CANCELLED, message="the provision was cancelled")
 
@@ -134,7 +151,10 @@ def decide(at: Situation) -> Action:
         return _roll_forward(at)
     if operation.verdict is not None or operation.cancel_requested_at is not None:
         return _undo(at, operation.verdict or CANCELLED)
-    if at.now >= operation.deadline_at:
+    until = prolonged(operation, at.held, at.template.spec)
+    if until is not None:
+        return Prolong(until=until)
+    if at.now >= at.due_at:
         message = f"not ready in time ({operation.deadline_source} deadline): {waiting_for(at)}"
         return GiveUp(verdict=Verdict(reason=Reason.DEADLINE_EXCEEDED, message=message))
     doomed = _doomed(at)
@@ -167,7 +187,10 @@ def _doomed(at: Situation) -> Verdict | None:
     if len(lost) > at.template.spec.replacements:
         node = lost[0]
         reason = node.reason or Reason.INTERNAL
-        return Verdict(reason=reason, message=f"node {node.id} was lost before hand-over: {ADVICE[reason]}")
+        why = node.detail or ADVICE[reason]
+        return Verdict(
+            reason=reason, message=f"node {node.id} was lost before hand-over: {why}", node_id=node.id
+        )
     refused = [launch for launch in at.launches if launch.reason is not None]
     if refused and next_usage(at) is None:
         last = refused[-1]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from muster.domain.deadlines import prolonged
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -21,6 +22,8 @@ class Situation:
     nodes: Sequence[Node]
     launches: Sequence[Launch]
     now: float
+    grace_until: float = 0.0
+    """Its deadline doesn't count as passed before this: nobody watched for a while."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,13 @@ class Launching:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     launch: Launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prolong:
+    """Its nodes were given more time to boot: so is the refill."""
+
+    until: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +68,14 @@ class Wait:
     pass
 
 
-Action = Launching | Call | PoolIn | Discard | Finish | Wait
+Action = Launching | Call | Prolong | PoolIn | Discard | Finish | Wait
 
 
 def decide(at: Situation) -> Action:
     up = tuple(node for node in at.nodes if node.state is NodeState.CREATED and node.up)
+    until = prolonged(at.operation, at.nodes, at.template.spec)
+    if until is not None and at.operation.verdict is None:
+        return Prolong(until=until)
     stopped = _stopped(at)
     if up and (stopped is None or stopped.reason is not Reason.RETIRED):
         return PoolIn(nodes=up)
@@ -86,7 +99,7 @@ def _stopped(at: Situation) -> Verdict | None:
         return Verdict(reason=Reason.CANCELLED, message="the refill was cancelled")
     if at.request.revision < at.template.revision:
         return Verdict(reason=Reason.RETIRED, message="the template changed while the refill ran")
-    if at.now >= operation.deadline_at:
+    if at.now >= max(operation.deadline_at, at.grace_until):
         return Verdict(reason=Reason.DEADLINE_EXCEEDED, message="some nodes did not boot in time")
     return None
 

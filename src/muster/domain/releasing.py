@@ -24,6 +24,8 @@ class Situation:
     nodes: Sequence[Node]
     """Nodes bound to the provision at present."""
     now: float
+    grace_until: float = 0.0
+    """Its deadline doesn't count as passed before this: nobody watched for a while."""
 
     @property
     def meant(self) -> list[Node]:
@@ -66,7 +68,8 @@ def decide(at: Situation) -> Action:
     elif not target.committed and target.cancel_requested_at is None and target.verdict is None:
         return CancelTarget()
     # Only nodes that were asked to come back can be late: a provision that hasn't ended has its own deadline.
-    if target.ended and at.now >= max(at.operation.deadline_at, (target.ended_at or 0.0) + RETURNING):
+    returned_by = max(at.operation.deadline_at, (target.ended_at or 0.0) + RETURNING, at.grace_until)
+    if target.ended and at.now >= returned_by:
         message = "some nodes did not come back in time; they are thrown away"
         return Finish(status=Status.FAILED, verdict=Verdict(reason=Reason.RELEASE_TIMEOUT, message=message))
     return Wait()

@@ -32,8 +32,10 @@ class Situation:
     commands: Sequence[Command]
     release: Operation | None
     now: float
+    grace_until: float = 0.0
+    """Its deadline doesn't count as passed before this: nobody watched for a while."""
     extended_until: float | None = None
-    """When the run should end at the latest, if an operator gave its nodes more time."""
+    """When the run should end at the latest, if its nodes or its provision were given more time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ class CancelProvision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extend:
-    """Its nodes were given more time: so is the run."""
+    """Its nodes or its provision were given more time: so is the run."""
 
     deadline_at: float
 
@@ -131,7 +133,7 @@ def _stopped(at: Situation) -> Verdict | None:
         return operation.verdict
     if operation.cancel_requested_at is not None:
         return CANCELLED
-    if at.now >= operation.deadline_at:
+    if at.now >= max(operation.deadline_at, at.grace_until):
         return Verdict(reason=Reason.DEADLINE_EXCEEDED, message="the run did not end in time")
     return None
 

@@ -72,6 +72,9 @@ class TemplateSpec:
     """How many created nodes of one provision may fail and be replaced."""
     provision_timeout: float | None = None
     max_provision_timeout: float | None = None
+    stall_after: float | None = None
+    learn: bool = True
+    """Whether the template's own boots may lengthen its deadline."""
     attach_timeout: float | None = None
     max_runtime: float = 1800.0
     idle_timeout: float = 360.0
@@ -89,6 +92,7 @@ class TemplateSpec:
         checks.whole("max_nodes", self.max_nodes, least=0, most=checks.MACHINES_MAX)
         checks.whole("min_idle", self.min_idle, least=0, most=checks.COUNT_MAX)
         checks.whole("replacements", self.replacements, least=0, most=checks.COUNT_MAX)
+        checks.flag("learn", self.learn)
         self._check_times()
         if self.min_idle > self.max_nodes:
             raise InvalidRequest("min_idle", self.min_idle, f"must not exceed max_nodes ({self.max_nodes})")
@@ -96,7 +100,7 @@ class TemplateSpec:
             raise InvalidRequest("min_idle", self.min_idle, "must be 0 for services: they are never idle")
 
     def _check_times(self) -> None:
-        for field in ("provision_timeout", "max_provision_timeout", "attach_timeout"):
+        for field in ("provision_timeout", "max_provision_timeout", "stall_after", "attach_timeout"):
             value = getattr(self, field)
             if value is not None:
                 checks.seconds(field, value)

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from muster.domain import checks, deadlines
 from muster.domain import node as nodes
+from muster.domain.boot import MARKS_MOST
 from muster.domain.desired import Desired, desired
 from muster.domain.errors import Conflict, Forbidden, Gone, NotFound, NotYet
+from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
@@ -31,7 +33,9 @@ from muster.ports.wakeups import node_topic
 JOIN_RETRY = 2.0
 """Seconds after which a machine whose record doesn't exist yet asks again."""
 TRIES = 10
-DETAIL_MAX = 2000
+DETAIL_MAX = 4096
+"""Of what a node says about its failure: its exit code, then the end of its output."""
+STEP_MAX = 200
 SPECS_MOST = 256
 _OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
 
@@ -56,6 +60,16 @@ class Report:
     """The boot, or the attempt to attach, failed for good, and how it ended."""
     failed_assignment: AssignmentId | None = None
     """What it could not attach to; None: it is the boot that failed."""
+    phase: str | None = None
+    """How far its boot is."""
+    step: str | None = None
+    """What the boot script says it is at, inside the phase."""
+
+    def __post_init__(self) -> None:
+        if self.phase is not None:
+            checks.text("phase", self.phase, longest=checks.NAME_MAX)
+        if self.step is not None:
+            checks.text("step", self.step, longest=STEP_MAX)
 
 
 class Enrolment:
@@ -118,16 +132,19 @@ class Enrolment:
 
     # --- heartbeats and desired state -------------------------------------------------------------
 
-    async def beat(self, node_id: NodeId) -> int:
-        """A sign of life. Returns the version of the node's record: if it moved, ask for the desired state.
+    async def beat(
+        self, node_id: NodeId, *, activity: int | None = None, said: Health | None = None, reason: str = ""
+    ) -> Node:
+        """A sign of life, and what it says beside. Returns the node's record: if its version moved, ask for
+        the desired state.
 
         Raises NotFound for an unknown node and Gone for one whose time is over.
         """
         node = await self._store.node(node_id)
         if node.state is NodeState.TERMINATED:
             raise Gone(f"node {node_id} is terminated")
-        self.heartbeats.beat(node_id)
-        return node.version
+        self.heartbeats.beat(node_id, activity=activity, said=said, reason=reason)
+        return node
 
     async def desired(self, node_id: NodeId) -> Desired:
         return await self._desired(await self._store.node(node_id))
@@ -199,8 +216,10 @@ class Enrolment:
         if report.detached is not None and report.detached == node.assignment_id:
             return await self._detach_news(node, now)
         if report.failed is not None and self._awaits(node, report.failed_assignment):
-            detail = report.failed[-DETAIL_MAX:]
+            detail = _bounded(report.failed)
             return nodes.condemn(node, now=now, reason=Reason.ATTACH_FAILED, detail=detail)
+        if report.booted and node.state is NodeState.FAILED:
+            return await self._rescue(node, now)
         return None
 
     async def _boot_news(self, node: Node, report: Report, now: float) -> NodeChange | None:
@@ -208,14 +227,34 @@ class Enrolment:
         if report.booted:
             return nodes.booted(node, now=now, deadline_at=now + deadlines.attach_timeout(spec))
         if report.failed is not None and report.failed_assignment is None:
+            reason = Reason.BOOT_SCRIPT_FAILED
             return nodes.fail(
                 node,
                 now=now,
-                reason=Reason.BOOT_SCRIPT_FAILED,
-                deadline_at=now + spec.rescue_window,
-                detail=report.failed[-DETAIL_MAX:],
+                reason=reason,
+                deadline_at=deadlines.failed_until(reason, spec, now=now),
+                detail=_bounded(report.failed),
             )
+        if report.phase is not None and len(await self._store.marks(node.id)) < MARKS_MOST:
+            return nodes.advanced(node, phase=report.phase, step=report.step or "", now=now)
         return None
+
+    async def _rescue(self, node: Node, now: float) -> NodeChange | None:
+        """It booted after it was given up. It is of use, but never to the operation that gave it up."""
+        spec = await self._template_spec(node)
+        late = deadlines.rescued_late(node, spec, now=now)
+        if late is None:
+            return None
+        detail = f"booted {late:.0f} s after it was given up ({node.reason}: {node.detail})"
+        if not spec.pools or node.drain:
+            return nodes.condemn(node, now=now, reason=node.reason or Reason.BOOT_TIMEOUT, detail=detail)
+        return nodes.rescue(
+            node,
+            now=now,
+            assignment_id=node.assignment_id or AssignmentId(self._ports.ids.new("as")),
+            deadline_at=now + self._limits.releasing,
+            detail=detail,
+        )
 
     def _awaits(self, node: Node, assignment: AssignmentId | None) -> bool:
         if assignment is None or node.assignment_id != assignment:
@@ -259,6 +298,14 @@ class Enrolment:
             return await self._store.operation(node.operation_id)
         except NotFound:
             return None
+
+
+def _bounded(said: str) -> str:
+    """How it ended comes first, and the last of its output tells most: what is too long loses its middle."""
+    if len(said) <= DETAIL_MAX:
+        return said
+    head, _, tail = said.partition("\n")
+    return f"{head[: DETAIL_MAX // 4]}\n{tail[-DETAIL_MAX // 2 :]}"
 
 
 def _without_record(identity: Identity, launch: Launch | None) -> NotYet | Gone:

@@ -1,8 +1,9 @@
-"""Heartbeats: gathered for a moment, written together. They move when a node was last seen, nothing else."""
+"""Heartbeats: gathered for a moment, written together. They move a node's vitals, never its record."""
 
 import logging
 
 from muster.domain.errors import StoreUnavailable
+from muster.domain.health import Health
 from muster.domain.ids import NodeId
 from muster.ports.clock import Clock
 from muster.ports.store import Beat, Store
@@ -15,10 +16,14 @@ class Heartbeats:
         self._store = store
         self._clock = clock
         self._flush_every = flush_every
-        self._pending: dict[NodeId, float] = {}
+        self._pending: dict[NodeId, Beat] = {}
 
-    def beat(self, node_id: NodeId) -> None:
-        self._pending[node_id] = self._clock.now()
+    def beat(
+        self, node_id: NodeId, *, activity: int | None = None, said: Health | None = None, reason: str = ""
+    ) -> None:
+        self._pending[node_id] = Beat(
+            node_id=node_id, seen_at=self._clock.now(), activity=activity, said=said, reason=reason
+        )
 
     async def run(self) -> None:
         while True:
@@ -34,9 +39,7 @@ class Heartbeats:
             return
         taken, self._pending = self._pending, {}
         try:
-            await self._store.record_beats(
-                [Beat(node_id=node_id, seen_at=seen_at) for node_id, seen_at in taken.items()]
-            )
+            await self._store.record_beats(tuple(taken.values()))
         except StoreUnavailable:
             self._pending = {**taken, **self._pending}
             raise

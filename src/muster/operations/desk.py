@@ -32,7 +32,12 @@ RUN_LIST = 20
 
 class FrontDesk:
     def __init__(
-        self, ports: Ports, settings: Settings, owner: str, driver: Driver, provisions: Provision
+        self,
+        ports: Ports,
+        settings: Settings,
+        owner: str,
+        driver: Driver,
+        provisions: Provision,
     ) -> None:
         self._ports = ports
         self._store = ports.store
@@ -40,6 +45,7 @@ class FrontDesk:
         self._owner = owner
         self._driver = driver
         self._provisions = provisions
+        self._learning = provisions.learning
 
     async def provision(
         self, request: ProvisionRequest, *, key: str | None = None, fence: Fence | None = None
@@ -49,7 +55,7 @@ class FrontDesk:
         if first is not None:
             return first
         template = await self._known_template(request)
-        deadline = self._provision_deadline(request, template)
+        deadline = await self._provision_deadline(request, template)
         return await self._submit(Kind.PROVISION, request, deadline, key=key, run=request.run, fence=fence)
 
     async def _known_template(self, request: ProvisionRequest) -> Template:
@@ -59,12 +65,13 @@ class FrontDesk:
             raise InvalidRequest("template", template.name, rule)
         return template
 
-    def _provision_deadline(self, request: ProvisionRequest, template: Template) -> Deadline:
+    async def _provision_deadline(self, request: ProvisionRequest, template: Template) -> Deadline:
         return deadlines.for_provision(
             timeout=request.timeout,
             queue_timeout=request.queue_timeout,
             template=template.spec,
             limits=self._settings.limits,
+            learned=await self._learning.learned(template),
         )
 
     async def release(
@@ -106,7 +113,7 @@ class FrontDesk:
         if first is not None:
             return first
         template = await self._known_template(request.provision)
-        provision = self._provision_deadline(request.provision, template)
+        provision = await self._provision_deadline(request.provision, template)
         longest = request.provision.max_runtime or template.spec.max_runtime
         seconds = provision.seconds + longest + self._settings.limits.launching
         deadline = Deadline(seconds=seconds, source=provision.source)
@@ -115,7 +122,12 @@ class FrontDesk:
     async def refill(self, request: RefillRequest, pool: Pool) -> Operation:
         """For the pool controller: refused with Conflict if the pool's row moved since it was read."""
         template = await self._store.template(request.template)
-        deadline = deadlines.for_operation(Kind.REFILL, template=template.spec, limits=self._settings.limits)
+        deadline = deadlines.for_operation(
+            Kind.REFILL,
+            template=template.spec,
+            limits=self._settings.limits,
+            learned=await self._learning.learned(template),
+        )
         return await self._submit(Kind.REFILL, request, deadline, key=None, run=None, pool=pool)
 
     async def cancel(self, operation_id: OperationId) -> Operation:

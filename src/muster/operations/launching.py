@@ -6,10 +6,11 @@ are adopted in the same write that settles it.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from muster.domain import launch as launches
+from muster.domain.deadlines import Deadline
 from muster.domain.errors import ProviderError, Refused, Throttled, TokenSpent, Uncertain
 from muster.domain.ids import InstallationId, LaunchId, NodeId, OperationId, launch_id, launch_token
 from muster.domain.launch import Launch
@@ -33,8 +34,8 @@ class Berth:
 
     bindings: Sequence[Binding]
     """One per machine."""
-    boot_seconds: float
-    boot_source: str
+    boot: Callable[[str], Deadline]
+    """How long a machine of an instance type may take to boot."""
     takes_part: bool = False
     """Fewer than asked for are welcome too."""
 
@@ -196,6 +197,7 @@ class Launcher:
     def _created(
         self, launch: Launch, machine: Machine, binding: Binding, berth: Berth, *, now: float
     ) -> Node:
+        boot = berth.boot(machine.instance_type)
         return Node(
             id=NodeId(self._ports.ids.new("node")),
             template=launch.template,
@@ -209,8 +211,8 @@ class Launcher:
             state=NodeState.CREATED,
             created_at=now,
             entered_at=now,
-            deadline_at=now + berth.boot_seconds,
-            deadline_source=berth.boot_source,
+            deadline_at=now + boot.seconds,
+            deadline_source=boot.source,
             operation_id=binding.operation_id,
             assignment_id=binding.assignment_id,
             run=binding.run,

@@ -10,6 +10,7 @@ from muster.domain import deadlines, showing
 from muster.domain import launch as launches
 from muster.domain import node as nodes
 from muster.domain import operation as operations
+from muster.domain.deadlines import Deadline
 from muster.domain.errors import CapReached, IllegalTransition
 from muster.domain.ids import AssignmentId
 from muster.domain.lifecycle import NodeState
@@ -26,6 +27,7 @@ from muster.domain.provisioning import (
     Finish,
     GiveUp,
     HandOver,
+    Prolong,
     Queue,
     RollBack,
     Situation,
@@ -38,20 +40,26 @@ from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
 from muster.operations.launching import Berth, Launcher, planned
+from muster.operations.learning import Learning
 from muster.operations.publishing import Publisher
 from muster.operations.room import Room
 from muster.operations.tenure import Next, Tenure, goes_on
 from muster.operations.together import together
+from muster.operations.watching import Watching
 from muster.ports.bundle import Ports
 from muster.ports.store import OperationView
 from muster.ports.wakeups import ROOM
 
 
 class Provision:
-    def __init__(self, ports: Ports, settings: Settings, launcher: Launcher) -> None:
+    def __init__(
+        self, ports: Ports, settings: Settings, launcher: Launcher, watching: Watching, learning: Learning
+    ) -> None:
         self._ports = ports
         self._store = ports.store
         self._settings = settings
+        self._watching = watching
+        self.learning = learning
         self._publisher = Publisher(ports.store, settings)
         self._limits = settings.limits
         self._launcher = launcher
@@ -79,10 +87,15 @@ class Provision:
             case Call(launch=launch):
                 # A call may take long, and nothing can be shown while it lasts.
                 await self._publish(at, tenure, at_once=True)
-                await self._launcher.call(launch, tenure, self._berth(at, launch.count))
-                return Next(at=min(tenure.retry_at, at.operation.deadline_at))
+                await self._launcher.call(launch, tenure, await self._berth(at, launch.count))
+                return Next(at=min(tenure.retry_at, at.due_at))
             case Bury(nodes=dead):
                 await self._bury(dead, at, tenure)
+            case Prolong(until=until):
+                change = operations.extended(
+                    at.operation, deadline_at=until, source=deadlines.EXTENSION, now=at.now
+                )
+                return replace(at, operation=await self._write(change, tenure))
             case Commit(members=members):
                 progress = showing.at_step(showing.PROVISION_STEPS, 4, parts=showing.chips(at.held))
                 change = operations.committed(at.operation, members, progress, now=at.now)
@@ -107,16 +120,20 @@ class Provision:
         held = sum(1 for node in view.nodes if node.state in HELD)
         stands = view.operation.committed or view.operation.ended
         wants = not stands and held < request.count and not any(each.pending for each in view.launches)
+        template = await self._store.template(request.template)
+        booting = any(node.state is NodeState.CREATED and not node.up for node in view.nodes)
         return Situation(
             operation=view.operation,
             request=request,
-            template=await self._store.template(request.template),
+            template=template,
             nodes=view.nodes,
             launches=view.launches,
             seen=view.seen,
             ahead=view.ahead,
             now=self._ports.clock.now(),
             limits=self._limits,
+            grace_until=await self._watching.due(view.operation),
+            boots=await self.learning.boots(template) if booting else (),
             paused=wants and await self._ports.access.paused(request.template),
         )
 
@@ -125,7 +142,7 @@ class Provision:
     async def _acquire(self, at: Situation, wanted: Acquire, tenure: Tenure) -> Situation | Next:
         if at.paused:
             due = await self._publish(at, tenure, keep_place=True)
-            return Next(at=min(due, at.now + self._settings.poll_every, at.operation.deadline_at), also=ROOM)
+            return Next(at=min(due, at.now + self._settings.poll_every, at.due_at), also=ROOM)
         if at.ahead:
             return await self._line_up(at, f"{at.ahead} older requests wait for room", tenure)
         kind = demand(at.request, at.template)
@@ -207,11 +224,18 @@ class Provision:
             for _ in range(count)
         ]
 
-    def _berth(self, at: Situation, count: int) -> Berth:
-        boot = deadlines.resolve_boot(
-            timeout=at.request.timeout, template=at.template.spec, limits=self._limits
-        )
-        return Berth(bindings=self._bindings(at, count), boot_seconds=boot.seconds, boot_source=boot.source)
+    async def _berth(self, at: Situation, count: int) -> Berth:
+        learned = await self.learning.by_type(at.template)
+
+        def boot(instance_type: str) -> Deadline:
+            return deadlines.resolve_boot(
+                timeout=at.request.timeout,
+                template=at.template.spec,
+                limits=self._limits,
+                learned=learned.get(instance_type),
+            )
+
+        return Berth(bindings=self._bindings(at, count), boot=boot)
 
     # --- after the commit -------------------------------------------------------------------------
 
@@ -262,7 +286,7 @@ class Provision:
 
     async def _wait(self, at: Situation, tenure: Tenure) -> Next:
         due = await self._publish(at, tenure)
-        return Next(at=min(due, at.operation.deadline_at, at.now + self._settings.poll_every))
+        return Next(at=min(due, at.due_at, at.now + self._settings.poll_every))
 
     async def _publish(
         self, at: Situation, tenure: Tenure, *, keep_place: bool = False, at_once: bool = False

@@ -4,28 +4,35 @@ from muster.domain import deadlines, showing
 from muster.domain import launch as launches
 from muster.domain import node as nodes
 from muster.domain import operation as operations
+from muster.domain.deadlines import Deadline
 from muster.domain.errors import CapReached, IllegalTransition
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Status, Verdict
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
-from muster.domain.refilling import Call, Discard, Finish, Launching, PoolIn, Situation, Wait, decide
+from muster.domain.refilling import Call, Discard, Finish, Launching, PoolIn, Prolong, Situation, Wait, decide
 from muster.domain.requests import RefillRequest
 from muster.domain.settings import Settings
 from muster.operations.launching import Berth, Launcher, planned
+from muster.operations.learning import Learning
 from muster.operations.publishing import Publisher
 from muster.operations.room import Room
 from muster.operations.tenure import Next, Tenure, goes_on
 from muster.operations.together import together
+from muster.operations.watching import Watching
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import ROOM
 
 
 class Refill:
-    def __init__(self, ports: Ports, settings: Settings, launcher: Launcher) -> None:
+    def __init__(
+        self, ports: Ports, settings: Settings, launcher: Launcher, watching: Watching, learning: Learning
+    ) -> None:
         self._ports = ports
         self._store = ports.store
         self._settings = settings
+        self._watching = watching
+        self._learning = learning
         self._publisher = Publisher(ports.store, settings)
         self._launcher = launcher
         self._room = Room(ports, settings)
@@ -45,14 +52,20 @@ class Refill:
             nodes=view.nodes,
             launches=view.launches,
             now=self._ports.clock.now(),
+            grace_until=await self._watching.due(operation),
         )
         match decide(at):
             case Launching(count=count):
                 return await self._launch(at, count, tenure)
             case Call(launch=launch):
                 await self._publish(at, 1, f"waiting for {launch.provider} to answer", tenure)
-                await self._launcher.call(launch, tenure, self._berth(at, launch.count))
+                await self._launcher.call(launch, tenure, await self._berth(at, launch.count))
                 return Next(at=min(tenure.retry_at, operation.deadline_at))
+            case Prolong(until=until):
+                change = operations.extended(
+                    operation, deadline_at=until, source=deadlines.EXTENSION, now=at.now
+                )
+                await self._store.write_operation(change, fence=tenure.fence)
             case PoolIn(nodes=up):
                 await self._pool_in(up, at, tenure)
             case Discard() as discard:
@@ -94,15 +107,19 @@ class Refill:
             await self._store.write_operation(change, fence=tenure.fence)
         return Next(at=at.now)
 
-    def _berth(self, at: Situation, count: int) -> Berth:
-        boot = deadlines.resolve_boot(timeout=None, template=at.template.spec, limits=self._settings.limits)
+    async def _berth(self, at: Situation, count: int) -> Berth:
+        learned = await self._learning.by_type(at.template)
         waiting = Binding(operation_id=at.operation.id, assignment_id=None, run=None, owner=None)
-        return Berth(
-            bindings=[waiting] * count,
-            boot_seconds=boot.seconds,
-            boot_source=boot.source,
-            takes_part=True,
-        )
+
+        def boot(instance_type: str) -> Deadline:
+            return deadlines.resolve_boot(
+                timeout=None,
+                template=at.template.spec,
+                limits=self._settings.limits,
+                learned=learned.get(instance_type),
+            )
+
+        return Berth(bindings=[waiting] * count, boot=boot, takes_part=True)
 
     async def _pool_in(self, up: tuple[Node, ...], at: Situation, tenure: Tenure) -> None:
         until = at.now + at.template.spec.idle_timeout

@@ -18,13 +18,15 @@ from muster.operations.cancelling import request_cancel
 from muster.operations.publishing import Publisher
 from muster.operations.tenure import Next, Tenure, goes_on
 from muster.operations.together import together
+from muster.operations.watching import Watching
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import operation_topic
 
 
 class Releasing:
-    def __init__(self, ports: Ports, settings: Settings) -> None:
+    def __init__(self, ports: Ports, settings: Settings, watching: Watching) -> None:
         self._ports = ports
+        self._watching = watching
         self._store = ports.store
         self._settings = settings
         self._publisher = Publisher(ports.store, settings)
@@ -43,6 +45,7 @@ class Releasing:
             target=target.operation,
             nodes=target.nodes,
             now=self._ports.clock.now(),
+            grace_until=await self._watching.due(operation),
         )
         match decide(at):
             case CancelTarget():

@@ -2,13 +2,14 @@
 
 from muster.domain import operation as operations
 from muster.domain import running, showing
+from muster.domain.deadlines import EXTENSION
 from muster.domain.errors import Gone, IllegalTransition, InvalidRequest, NotCancellable, NotFound
 from muster.domain.ids import CommandId
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Member, Operation, Status, Verdict
 from muster.domain.progress import Progress, percent
 from muster.domain.reasons import Reason
-from muster.domain.requests import ReleaseRequest, RunRequest
+from muster.domain.requests import ProvisionRequest, ReleaseRequest, RunRequest
 from muster.domain.running import (
     CancelProvision,
     Execute,
@@ -27,13 +28,15 @@ from muster.operations.operating import BY_OPERATOR
 from muster.operations.publishing import Publisher
 from muster.operations.tenure import Next, Tenure, goes_on
 from muster.operations.together import together
+from muster.operations.watching import Watching
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import operation_topic
 
 
 class Running:
-    def __init__(self, ports: Ports, settings: Settings, commander: Commander) -> None:
+    def __init__(self, ports: Ports, settings: Settings, commander: Commander, watching: Watching) -> None:
         self._ports = ports
+        self._watching = watching
         self._store = ports.store
         self._settings = settings
         self._publisher = Publisher(ports.store, settings)
@@ -55,7 +58,9 @@ class Running:
             case CancelProvision():
                 await self._cancel(at)
             case Extend(deadline_at=until):
-                change = operations.extended(operation, deadline_at=until, source=BY_OPERATOR, now=at.now)
+                extended_by_us = at.provision is not None and at.provision.deadline_source == EXTENSION
+                source = EXTENSION if extended_by_us else BY_OPERATOR
+                change = operations.extended(operation, deadline_at=until, source=source, now=at.now)
                 await self._store.write_operation(change, fence=tenure.fence)
             case Execute(members=members):
                 await self._execute(at, request, members, tenure)
@@ -87,17 +92,27 @@ class Running:
             commands=[command for command in commands if command.id.startswith(f"{operation.id}.")],
             release=release,
             now=now,
+            grace_until=await self._watching.due(operation),
             extended_until=await self._extended_until(provision) if provision and overdue else None,
         )
 
     async def _extended_until(self, provision: Operation) -> float | None:
+        """Until when the nodes may run, or (while they boot) could run, and time for giving them back."""
         view = await self._store.view(provision.id)
-        extended = [
-            node.deadline_at
-            for node in view.nodes
-            if node.state is NodeState.RUNNING and node.deadline_source == BY_OPERATOR
-        ]
-        latest = max((until for until in extended if until is not None), default=None)
+        latest = max(
+            (
+                node.deadline_at or 0.0
+                for node in view.nodes
+                if node.state is NodeState.RUNNING
+                and (node.deadline_source == BY_OPERATOR or provision.deadline_source == EXTENSION)
+            ),
+            default=None,
+        )
+        if latest is None and provision.deadline_source == EXTENSION and not provision.ended:
+            template = await self._store.template(provision.template or "")
+            request = provision.request
+            asked = request.max_runtime if isinstance(request, ProvisionRequest) else None
+            latest = provision.deadline_at + (asked or template.spec.max_runtime)
         return None if latest is None else latest + self._settings.limits.launching
 
     async def _provision(self, at: Situation, request: RunRequest, tenure: Tenure) -> None:

@@ -17,7 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NewType, Protocol, TypeVar
 
+from muster.domain.boot import Boot, Mark
+from muster.domain.deadlines import Watch
+from muster.domain.diagnosis import Bundle
 from muster.domain.events import Event
+from muster.domain.health import Health, HealthChange, Vitals
 from muster.domain.ids import InstallationId, LaunchId, NodeId, OperationId
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
@@ -84,8 +88,14 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
+    """A heartbeat, and what it says beside "I live"."""
+
     node_id: NodeId
     seen_at: float
+    activity: int | None = None
+    """How far its boot has moved, in no unit. None: not said."""
+    said: Health | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +216,66 @@ class Store(Protocol):
         ...
 
     async def last_seen(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]: ...
+
+    async def vitals(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, Vitals]:
+        """How nodes feel. A node has vitals from its first join (or beat) until it is terminated."""
+        ...
+
+    async def watch(self, *, now: float, gap: float) -> Watch:
+        """Tick: the world is watched. After a gap longer than `gap` without a tick the watch begins anew."""
+        ...
+
+    async def suspects(
+        self, *, stale_before: float, settled_before: float, after: NodeId | None, limit: int
+    ) -> Sequence[Vitals]:
+        """Vitals whose health may not be right any more, by node id, those after the given one: silent since
+        `stale_before` and not offline, offline, starting since before `settled_before`, or with news."""
+        ...
+
+    async def heard(self, judged: Sequence[Vitals]) -> None:
+        """What these nodes said has been judged, and is news no more; what they said since then still is."""
+        ...
+
+    async def write_health(self, change: HealthChange) -> Vitals:
+        """The guarded write of a node's health, with its event. Raises Conflict if the vitals' health moved
+        or the node is gone."""
+        ...
+
+    async def record_probe(self, node_id: NodeId, *, passed: bool, now: float) -> None:
+        """Remember how a probe went. Never touches when the node was last seen."""
+        ...
+
+    async def offline(
+        self, *, states: Sequence[NodeState], since_before: float, limit: int
+    ) -> Sequence[Node]:
+        """Nodes in the states that have been offline since before, longest first."""
+        ...
+
+    async def stalled(self, *, now: float, stall_after: float, limit: int) -> Sequence[Node]:
+        """Booting nodes that joined and have not advanced for longer than their template's `stall_after`, or
+        than the given one where it has none; longest first."""
+        ...
+
+    # --- boots and failures -----------------------------------------------------------------------
+
+    async def marks(self, node_id: NodeId) -> Sequence[Mark]:
+        """How the node's boot went so far, in order."""
+        ...
+
+    async def boots(self, template: str, revision: int) -> Sequence[Boot]:
+        """The last boots of a revision that came to their end, at most KEPT_BOOTS of each instance type,
+        oldest first."""
+        ...
+
+    async def undiagnosed(self, *, limit: int) -> Sequence[Node]:
+        """Failed nodes of whose failure no bundle was filed yet, by id."""
+        ...
+
+    async def file_bundle(self, bundle: Bundle) -> bool:
+        """Keep what was collected about a node's failure, with an event. The first one stays: False."""
+        ...
+
+    async def bundle(self, node_id: NodeId) -> Bundle | None: ...
 
     async def unseen(self, *, states: Sequence[NodeState], seen_before: float, limit: int) -> Sequence[Node]:
         """Booted nodes in the states whose last beat (or, without one, entry into the state) is older."""

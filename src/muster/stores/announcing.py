@@ -55,6 +55,8 @@ def topics(written: Written) -> tuple[str, ...]:
         case Entity.OPERATION:
             found.append(operation_topic(draft.entity_id))
             found.extend(_of_operation(draft))
+        case Entity.HEALTH | Entity.DIAGNOSIS:
+            pass  # whoever follows the feed is told; nobody waits for it
         case Entity.COMMAND:
             found.append(command_topic(draft.entity_id))
         case Entity.TEMPLATE | Entity.INSTALLATION:

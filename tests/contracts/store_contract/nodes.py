@@ -27,7 +27,7 @@ class NodeContract:
         assert await store.node(node.id) == after
         events = await whole_feed(store, entity_id=node.id)
         assert [event.name for event in events] == ["adopt", "joined"]
-        assert events[1].changes == {"version": 2, "boot_id": "boot-1", "joined_at": 5.0}
+        assert events[1].changes == {"version": 2, "boot_id": "boot-1", "joined_at": 5.0, "phase": "joined"}
         assert events[1].at == 5.0
 
     async def test_a_node_that_moved_since_it_was_read_is_not_written(self, store: Store) -> None:

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 from muster.api.models.base import Asked, In, Out, example
 from muster.domain.command import Command, CommandState
 from muster.domain.desired import Desired, Directive
+from muster.domain.health import Health
 from muster.domain.ids import AssignmentId
 from muster.enrolment.enroller import Report
 
@@ -51,7 +52,11 @@ class BeatIn(Said):
 
     model_config = example({"activity": 1234})
 
-    activity: int = 0
+    activity: int | None = None
+    """Grows with what the boot does; matters until the node has booted."""
+    status: Health | None = None
+    """How a service feels, by its own word."""
+    reason: str = ""
 
 
 class BeatOut(Out):
@@ -79,6 +84,8 @@ class ReportIn(Said):
             detached=_assignment(self.detached),
             failed=self.failed,
             failed_assignment=_assignment(self.failed_assignment),
+            phase=self.phase,
+            step=self.step or None,
         )
 
 

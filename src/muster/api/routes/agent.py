@@ -48,7 +48,7 @@ async def join(ctx: Here, body: JoinIn) -> JoinOut:
 
 async def beat(ctx: Here, node_id: Node, body: BeatIn) -> BeatOut:  # noqa: ARG001 — only documented
     """Say that this node lives. Answered by `beats`, in front of all this; here for the documentation."""
-    return BeatOut(version=await ctx.plane.enrolment.beat(node_id))
+    return BeatOut(version=(await ctx.plane.enrolment.beat(node_id)).version)
 
 
 async def report(ctx: Here, node_id: Node, body: ReportIn) -> DesiredOut:

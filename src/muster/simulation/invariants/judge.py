@@ -66,7 +66,7 @@ class Judge:
                         told(event.entity_id)
             case Entity.TEMPLATE:
                 self.launches.template(after)
-            case Entity.INSTALLATION | Entity.COMMAND:
+            case Entity.INSTALLATION | Entity.COMMAND | Entity.HEALTH | Entity.DIAGNOSIS:
                 pass
 
     def called(self, verb: str, subjects: Sequence[str]) -> None:

@@ -1,12 +1,14 @@
 """When nodes were last seen: a row per node, apart from its record.
 
-Owns the liveness table. A time never moves back, and nothing here touches a node's version or its events. A
-booted node has a row even before it beats, so that the silent ones are found without looking at all nodes.
+Owns what nodes themselves write to the liveness table. A time never moves back, and nothing here touches a
+node's version or its events. A node has a row from its join on, a booted one even before it beats, so that
+the silent ones are found without looking at all nodes.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import cache
 
+from muster.domain.errors import Conflict
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -19,26 +21,106 @@ AT_ONCE = 200
 """Beats per statement. Between two statements the store's thread and the loop fight for the interpreter."""
 
 
+_ALIVE = "n.id = b.node_id AND n.state <> 'terminated'"
+"""A beat that arrives after its node is gone leaves no row behind."""
+
+
 @cache
 def _beat(count: int) -> str:
     given = ", ".join(f"(:node{number}, :seen{number})" for number in range(count))
-    # A beat that arrives after its node is gone leaves no row behind.
     return f"""
         WITH beats (node_id, seen_at) AS (VALUES {given})
         INSERT INTO liveness (node_id, seen_at)
-        SELECT n.id, b.seen_at FROM beats AS b CROSS JOIN nodes AS n
-        WHERE n.id = b.node_id AND n.state <> 'terminated'
+        SELECT n.id, b.seen_at FROM beats AS b CROSS JOIN nodes AS n WHERE {_ALIVE}
         ON CONFLICT (node_id) DO UPDATE SET seen_at = excluded.seen_at
         WHERE liveness.seen_at IS NULL OR excluded.seen_at > liveness.seen_at
     """
 
 
-def expect(tx: Tx, node_id: NodeId) -> None:
-    """The node is up: from now on its silence counts."""
+@cache
+def _telling_beat(count: int) -> str:
+    """Beats that say more than that the node lives."""
+    given = ", ".join(
+        f"(:node{number}, :seen{number}, :activity{number}, :said{number}, :reason{number})"
+        for number in range(count)
+    )
+    return f"""
+        WITH beats (node_id, seen_at, activity, said, said_reason) AS (VALUES {given})
+        INSERT INTO liveness (node_id, seen_at, activity, said, said_reason, news)
+        SELECT n.id, b.seen_at, coalesce(b.activity, 0), b.said, b.said_reason, 1
+        FROM beats AS b CROSS JOIN nodes AS n WHERE {_ALIVE}
+        ON CONFLICT (node_id) DO UPDATE SET
+            seen_at = excluded.seen_at,
+            advanced_at = CASE WHEN excluded.activity > liveness.activity AND liveness.advanced_at IS NOT NULL
+                THEN excluded.seen_at ELSE liveness.advanced_at END,
+            activity = CASE WHEN excluded.activity > liveness.activity
+                THEN excluded.activity ELSE liveness.activity END,
+            news = CASE WHEN excluded.said IS NOT NULL AND (liveness.said IS NULL
+                OR excluded.said <> liveness.said OR excluded.said_reason <> liveness.said_reason)
+                THEN 1 ELSE liveness.news END,
+            said_reason = CASE WHEN excluded.said IS NULL
+                THEN liveness.said_reason ELSE excluded.said_reason END,
+            said = coalesce(excluded.said, liveness.said)
+        WHERE liveness.seen_at IS NULL OR excluded.seen_at > liveness.seen_at
+    """
+
+
+def joined(tx: Tx, node: Node, *, stall_after: float | None) -> None:
+    """A boot begins: what was known of an earlier one is void."""
     tx.change(
-        "INSERT INTO liveness (node_id, seen_at) VALUES (:id, NULL) ON CONFLICT (node_id) DO NOTHING",
+        """
+        INSERT INTO liveness (node_id, boot_id, joined_at, advanced_at, booting, stall_after, health_since)
+        VALUES (:id, :boot_id, :at, :at, :booting, :stall_after, :at)
+        ON CONFLICT (node_id) DO UPDATE SET
+            boot_id = excluded.boot_id, joined_at = excluded.joined_at, advanced_at = excluded.advanced_at,
+            booting = excluded.booting, stall_after = excluded.stall_after, said = NULL, said_reason = '',
+            activity = 0, probe_failures = 0, probe_passing_since = NULL, probed_at = NULL, news = 1
+        """,
+        {
+            "id": node.id,
+            "boot_id": node.boot_id or "",
+            "at": node.joined_at,
+            "booting": int(not node.up),
+            "stall_after": stall_after,
+        },
+    )
+
+
+def advanced(tx: Tx, node_id: NodeId, *, at: float) -> None:
+    tx.change(
+        """
+        UPDATE liveness SET advanced_at = :at
+        WHERE node_id = :id AND (advanced_at IS NULL OR advanced_at < :at)
+        """,
+        {"id": node_id, "at": at},
+    )
+
+
+def booted(tx: Tx, node_id: NodeId) -> None:
+    """The node is up: that is its word that it is ready, and from now on its silence counts."""
+    tx.change(
+        """
+        INSERT INTO liveness (node_id, said, news) VALUES (:id, 'ready', 1)
+        ON CONFLICT (node_id) DO UPDATE SET said = 'ready', said_reason = '', news = 1, booting = 0
+        """,
         {"id": node_id},
     )
+
+
+def stopped_booting(tx: Tx, node_id: NodeId) -> None:
+    tx.change("UPDATE liveness SET booting = 0 WHERE node_id = :id", {"id": node_id})
+
+
+def hold_still(tx: Tx, node_id: NodeId, still_since: float | None) -> None:
+    """The guard of a write that judges a boot for having stood still."""
+    if still_since is None:
+        return
+    moved = tx.execute(
+        "SELECT 1 FROM liveness WHERE node_id = :id AND advanced_at > :since",
+        {"id": node_id, "since": still_since},
+    )
+    if moved:
+        raise Conflict(f"cannot fail node {node_id}: its boot has advanced since; look again")
 
 
 def forget(tx: Tx, node_id: NodeId) -> None:
@@ -46,13 +128,27 @@ def forget(tx: Tx, node_id: NodeId) -> None:
 
 
 def record(tx: Tx, beats: Sequence[Beat]) -> None:
-    for start in range(0, len(beats), AT_ONCE):
-        some = beats[start : start + AT_ONCE]
-        params: dict[str, Value] = {}
+    plain = [beat for beat in beats if beat.activity is None and beat.said is None]
+    telling = [beat for beat in beats if beat.activity is not None or beat.said is not None]
+    for start in range(0, len(plain), AT_ONCE):
+        some = plain[start : start + AT_ONCE]
+        tx.change(_beat(len(some)), _numbered(some))
+    for start in range(0, len(telling), AT_ONCE):
+        some = telling[start : start + AT_ONCE]
+        params = _numbered(some)
         for number, beat in enumerate(some):
-            params[f"node{number}"] = beat.node_id
-            params[f"seen{number}"] = beat.seen_at
-        tx.change(_beat(len(some)), params)
+            params[f"activity{number}"] = beat.activity
+            params[f"said{number}"] = None if beat.said is None else beat.said.value
+            params[f"reason{number}"] = beat.reason
+        tx.change(_telling_beat(len(some)), params)
+
+
+def _numbered(beats: Sequence[Beat]) -> dict[str, Value]:
+    params: dict[str, Value] = {}
+    for number, beat in enumerate(beats):
+        params[f"node{number}"] = beat.node_id
+        params[f"seen{number}"] = beat.seen_at
+    return params
 
 
 def last_seen(tx: Tx, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:

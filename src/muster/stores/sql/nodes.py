@@ -11,11 +11,11 @@ from muster.domain import events as drafts
 from muster.domain import node as lifecycle
 from muster.domain.errors import Conflict, IllegalTransition, NotFound
 from muster.domain.ids import NodeId
-from muster.domain.lifecycle import NodeState, Verb
+from muster.domain.lifecycle import Fact, NodeState, Verb
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Fence
 from muster.ports.store import Cursor, Page
-from muster.stores.sql import counters, cursors, events, guards, lists, liveness
+from muster.stores.sql import boots, counters, cursors, events, guards, lists, liveness, templates
 from muster.stores.sql.rows import NODE
 from muster.stores.sql.tx import Tx
 
@@ -98,9 +98,9 @@ def apply(tx: Tx, change: NodeChange, *, fence: Fence | None) -> Node:
         raise IllegalTransition(f"cannot adopt node {after.id} by itself: settle its launch or adopt a stray")
     guards.hold(tx, fence)
     guards.hold_operation(tx, change.guard)
+    liveness.hold_still(tx, before.id, change.still_since)
     guards.update(tx, NODE, before, after)
-    if after.up and not before.up:
-        liveness.expect(tx, after.id)
+    _note_boot(tx, change, before)
     if change.name is Verb.CONFIRM_GONE:
         counters.add(tx, after.template, -1)
         liveness.forget(tx, after.id)
@@ -108,12 +108,25 @@ def apply(tx: Tx, change: NodeChange, *, fence: Fence | None) -> Node:
     return after
 
 
+def _note_boot(tx: Tx, change: NodeChange, before: Node) -> None:
+    after = change.after
+    if change.name is Fact.JOINED and after.boot_id != before.boot_id:
+        liveness.joined(tx, after, stall_after=templates.stall_after(tx, after.template, after.revision))
+    elif change.name is Fact.ADVANCED:
+        liveness.advanced(tx, after.id, at=change.at)
+    elif after.up and not before.up:
+        liveness.booted(tx, after.id)
+    elif before.state is NodeState.CREATED and after.state is not NodeState.CREATED and not after.up:
+        liveness.stopped_booting(tx, after.id)
+    boots.note(tx, change)
+
+
 def adopt(tx: Tx, node: Node, *, now: float) -> bool:
     """Insert a machine's record; the caller accounts for its room. False: it has a live record already."""
     if not tx.change(_INSERT_IF_NEW, NODE.params(node)):
         return False
     if node.up:
-        liveness.expect(tx, node.id)
+        liveness.booted(tx, node.id)
     _log(tx, lifecycle.adopt(node, now=now))
     return True
 

@@ -18,6 +18,13 @@ _NODES = """
       AND NOT EXISTS (SELECT 1 FROM operations AS o WHERE o.id = n.operation_id AND o.ended_at IS NULL)
     ORDER BY n.entered_at, n.id LIMIT :limit
 """
+# What the present revision has taught stays, however old: there may be no newer boot to learn from.
+_OLD_BOOTS = """
+    SELECT b.node_id FROM boots AS b
+    WHERE b.booted_at < :before
+      AND b.revision < (SELECT max(t.revision) FROM templates AS t WHERE t.name = b.template)
+    ORDER BY b.booted_at, b.node_id LIMIT :limit
+"""
 _LAUNCHES = """
     SELECT l.id FROM launches AS l
     WHERE l.closed_at IS NOT NULL AND l.closed_at < :before
@@ -49,7 +56,10 @@ def prune(tx: Tx, *, before: float, limit: int) -> Pruned:
     nodes = [row[0] for row in tx.execute(_NODES, bounds)]
     _delete(tx, "liveness", "node_id", nodes)
     _delete(tx, "credentials", "node_id", nodes)
+    _delete(tx, "boot_marks", "node_id", nodes)
+    _delete(tx, "bundles", "node_id", nodes)
     _delete(tx, "nodes", "id", nodes)
+    _delete(tx, "boots", "node_id", [row[0] for row in tx.execute(_OLD_BOOTS, bounds)])
     launches = [row[0] for row in tx.execute(_LAUNCHES, bounds)]
     _delete(tx, "launches", "id", launches)
     meant = _operations_being_released(tx)

@@ -12,7 +12,9 @@ from typing import Any, Generic, NewType, TypeVar, Union, get_args, get_origin, 
 
 from muster.domain import plain
 from muster.domain.access import ApiToken
+from muster.domain.boot import Boot, Span
 from muster.domain.command import Command, Execution
+from muster.domain.health import Vitals
 from muster.domain.launch import Launch
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Member, Operation, Verdict
@@ -155,6 +157,10 @@ OPERATION: Codec[Operation] = _OperationCodec(
 )
 COMMAND: Codec[Command] = Codec(
     Command, "commands", {"execution": lambda data: plain.from_plain(Execution, data)}
+)
+VITALS: Codec[Vitals] = Codec(Vitals, "liveness")
+BOOT: Codec[Boot] = Codec(
+    Boot, "boots", {"phases": lambda items: tuple(plain.from_plain(Span, item) for item in items)}
 )
 API_TOKEN: Codec[ApiToken] = Codec(ApiToken, "api_tokens")
 _KIND = OPERATION.columns.index("kind")

@@ -231,9 +231,73 @@ _COMMANDS = (
     "CREATE TABLE pauses (template TEXT NOT NULL PRIMARY KEY, since REAL NOT NULL)",
 )
 
+_HEALTH = (
+    "ALTER TABLE nodes ADD COLUMN detail TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE nodes ADD COLUMN phase TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE nodes ADD COLUMN step TEXT NOT NULL DEFAULT ''",
+    # A node's vitals: what it says of itself, what is seen of it, and the health that was judged from both.
+    "ALTER TABLE liveness ADD COLUMN boot_id TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE liveness ADD COLUMN joined_at REAL",
+    "ALTER TABLE liveness ADD COLUMN stale_after REAL",
+    "ALTER TABLE liveness ADD COLUMN said TEXT",
+    "ALTER TABLE liveness ADD COLUMN said_reason TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE liveness ADD COLUMN activity INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE liveness ADD COLUMN advanced_at REAL",
+    "ALTER TABLE liveness ADD COLUMN probe_failures INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE liveness ADD COLUMN probe_passing_since REAL",
+    "ALTER TABLE liveness ADD COLUMN probed_at REAL",
+    "ALTER TABLE liveness ADD COLUMN health TEXT NOT NULL DEFAULT 'starting'",
+    "ALTER TABLE liveness ADD COLUMN health_reason TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE liveness ADD COLUMN health_source TEXT NOT NULL DEFAULT 'reconcile'",
+    "ALTER TABLE liveness ADD COLUMN health_since REAL NOT NULL DEFAULT 0",
+    "ALTER TABLE liveness ADD COLUMN health_version INTEGER NOT NULL DEFAULT 0",
+    # Not in the record: what the duties look for, so that each finds its few among many.
+    "ALTER TABLE liveness ADD COLUMN booting INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE liveness ADD COLUMN stall_after REAL",
+    "ALTER TABLE liveness ADD COLUMN news INTEGER NOT NULL DEFAULT 0",
+    "UPDATE liveness SET said = 'ready', health = 'ready'",
+    "CREATE INDEX liveness_news ON liveness (node_id) WHERE news = 1",
+    "CREATE INDEX liveness_starting ON liveness (joined_at, node_id) WHERE health = 'starting'",
+    "CREATE INDEX liveness_offline ON liveness (health_since, node_id) WHERE health = 'offline'",
+    "CREATE INDEX liveness_booting ON liveness (advanced_at, node_id) WHERE booting = 1",
+    """
+    CREATE TABLE boot_marks (
+        node_id TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        at REAL NOT NULL,
+        phase TEXT NOT NULL,
+        step TEXT NOT NULL,
+        PRIMARY KEY (node_id, version)
+    )
+    """,
+    """
+    CREATE TABLE boots (
+        node_id TEXT NOT NULL PRIMARY KEY,
+        template TEXT NOT NULL,
+        revision INTEGER NOT NULL,
+        instance_type TEXT NOT NULL,
+        booted_at REAL NOT NULL,
+        seconds REAL NOT NULL,
+        phases TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX boots_kind ON boots (template, revision, instance_type, booted_at, node_id)",
+    "CREATE INDEX boots_age ON boots (booted_at, node_id)",
+    "CREATE TABLE bundles (node_id TEXT NOT NULL PRIMARY KEY, bundle TEXT NOT NULL)",
+    """
+    CREATE TABLE watch (
+        id INTEGER NOT NULL PRIMARY KEY,
+        since REAL NOT NULL,
+        ticked_at REAL NOT NULL,
+        away_from REAL
+    )
+    """,
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
+    Migration(version=3, name="health, boots and diagnosis", statements=_HEALTH),
 )
 LATEST = MIGRATIONS[-1].version
 

@@ -7,8 +7,12 @@ connect, bring the schema up to date, name a new installation, choose the execut
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from muster.domain.boot import Boot, Mark
+from muster.domain.deadlines import Watch
+from muster.domain.diagnosis import Bundle
 from muster.domain.errors import InvalidRequest
 from muster.domain.events import Event
+from muster.domain.health import HealthChange, Vitals
 from muster.domain.ids import InstallationId, LaunchId, NodeId, OperationId
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
@@ -32,6 +36,7 @@ from muster.ports.store import (
 from muster.stores.announcing import AfterCommit
 from muster.stores.sql import (
     admission,
+    boots,
     claims,
     counters,
     events,
@@ -45,6 +50,7 @@ from muster.stores.sql import (
     schema,
     sqlite,
     templates,
+    vitals,
 )
 from muster.stores.sql.access import SqlAccess
 from muster.stores.sql.commands import SqlCommands
@@ -193,6 +199,59 @@ class SqlStore:
 
     async def last_seen(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:
         return await self._engine.read(lambda tx: liveness.last_seen(tx, node_ids))
+
+    async def vitals(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, Vitals]:
+        return await self._engine.read(lambda tx: vitals.get(tx, node_ids))
+
+    async def watch(self, *, now: float, gap: float) -> Watch:
+        return await self._engine.write(lambda tx: vitals.watch(tx, now=now, gap=gap))
+
+    async def suspects(
+        self, *, stale_before: float, settled_before: float, after: NodeId | None, limit: int
+    ) -> Sequence[Vitals]:
+        return await self._engine.read(
+            lambda tx: vitals.suspects(
+                tx, stale_before=stale_before, settled_before=settled_before, after=after, limit=limit
+            )
+        )
+
+    async def heard(self, judged: Sequence[Vitals]) -> None:
+        await self._engine.write(lambda tx: vitals.heard(tx, judged))
+
+    async def write_health(self, change: HealthChange) -> Vitals:
+        return await self._engine.write(lambda tx: vitals.write_health(tx, change))
+
+    async def record_probe(self, node_id: NodeId, *, passed: bool, now: float) -> None:
+        await self._engine.write(lambda tx: vitals.record_probe(tx, node_id, passed=passed, now=now))
+
+    async def offline(
+        self, *, states: Sequence[NodeState], since_before: float, limit: int
+    ) -> Sequence[Node]:
+        return await self._engine.read(
+            lambda tx: vitals.offline(tx, states=states, since_before=since_before, limit=limit)
+        )
+
+    async def stalled(self, *, now: float, stall_after: float, limit: int) -> Sequence[Node]:
+        return await self._engine.read(
+            lambda tx: vitals.stalled(tx, now=now, stall_after=stall_after, limit=limit)
+        )
+
+    # --- boots and failures -----------------------------------------------------------------------
+
+    async def marks(self, node_id: NodeId) -> Sequence[Mark]:
+        return await self._engine.read(lambda tx: boots.marks(tx, node_id))
+
+    async def boots(self, template: str, revision: int) -> Sequence[Boot]:
+        return await self._engine.read(lambda tx: boots.of_revision(tx, template, revision))
+
+    async def undiagnosed(self, *, limit: int) -> Sequence[Node]:
+        return await self._engine.read(lambda tx: boots.undiagnosed(tx, limit=limit))
+
+    async def file_bundle(self, bundle: Bundle) -> bool:
+        return await self._engine.write(lambda tx: boots.file_bundle(tx, bundle))
+
+    async def bundle(self, node_id: NodeId) -> Bundle | None:
+        return await self._engine.read(lambda tx: boots.bundle(tx, node_id))
 
     async def unseen(self, *, states: Sequence[NodeState], seen_before: float, limit: int) -> Sequence[Node]:
         return await self._engine.read(

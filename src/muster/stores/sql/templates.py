@@ -111,3 +111,11 @@ def _template(row: Row) -> Template:
 def _spec(text: str) -> TemplateSpec:
     """Templates are read for nearly every decision and seldom change; equal text is an equal value."""
     return plain.from_plain(TemplateSpec, from_json(text))
+
+
+def stall_after(tx: Tx, name: str, revision: int) -> float | None:
+    """How long a boot of this revision may stand still, if the revision says."""
+    try:
+        return get(tx, name, revision).spec.stall_after
+    except NotFound:
+        return None

@@ -1,0 +1,163 @@
+"""How nodes feel: the judged half of the liveness table, and since when the world is watched.
+
+Owns the guarded write of health with its event, and the look-ups by which each duty finds its few among many.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from muster.domain import events as drafts
+from muster.domain.deadlines import Watch
+from muster.domain.errors import Conflict
+from muster.domain.health import HealthChange, Vitals
+from muster.domain.ids import NodeId, OperationId
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.stores.sql import events, lists
+from muster.stores.sql.rows import NODE, VITALS
+from muster.stores.sql.tx import Tx
+
+# Each branch reads an index of its own; together they are the few whose health may have to change.
+SUSPECTS = f"""
+    SELECT {VITALS.select} FROM liveness WHERE node_id IN (
+        SELECT node_id FROM liveness WHERE news = 1 AND node_id > :after
+        UNION
+        SELECT node_id FROM liveness WHERE health = 'offline' AND node_id > :after
+        UNION
+        SELECT node_id FROM liveness
+        WHERE health = 'starting' AND joined_at < :settled_before AND node_id > :after
+        UNION
+        SELECT node_id FROM liveness
+        WHERE seen_at < :stale_before AND health <> 'offline' AND node_id > :after
+        UNION
+        SELECT node_id FROM liveness
+        WHERE seen_at IS NULL AND joined_at < :stale_before AND health <> 'offline' AND node_id > :after
+    ) ORDER BY node_id LIMIT :limit
+"""
+STALLED = f"""
+    SELECT {NODE.select} FROM (
+        SELECT {NODE.qualified("n")}, l.advanced_at AS since FROM liveness AS l CROSS JOIN nodes AS n
+        WHERE l.booting = 1 AND l.stall_after IS NULL AND l.advanced_at < :before AND n.id = l.node_id
+        UNION ALL
+        SELECT {NODE.qualified("n")}, l.advanced_at AS since FROM liveness AS l CROSS JOIN nodes AS n
+        WHERE l.booting = 1 AND l.stall_after IS NOT NULL AND l.advanced_at < :now - l.stall_after
+          AND n.id = l.node_id
+    ) AS still ORDER BY since, id LIMIT :limit
+"""
+
+
+def get(tx: Tx, node_ids: Sequence[NodeId]) -> Mapping[NodeId, Vitals]:
+    found: dict[NodeId, Vitals] = {}
+    for chunk in lists.in_chunks(tuple(dict.fromkeys(node_ids))):
+        sql = f"""
+            SELECT {VITALS.select} FROM liveness
+            WHERE node_id IN ({lists.marks("id", len(chunk))}) ORDER BY node_id
+        """
+        for row in tx.execute(sql, lists.bound("id", chunk)):
+            vitals = VITALS.decode(row)
+            found[vitals.node_id] = vitals
+    return found
+
+
+def watch(tx: Tx, *, now: float, gap: float) -> Watch:
+    rows = tx.execute("SELECT since, ticked_at, away_from FROM watch WHERE id = 1")
+    if not rows:
+        tx.change("INSERT INTO watch (id, since, ticked_at) VALUES (1, :now, :now)", {"now": now})
+        return Watch(since=now)
+    since, ticked_at, away_from = rows[0]
+    if now - ticked_at > gap:
+        since, away_from = now, ticked_at
+    tx.change(
+        "UPDATE watch SET since = :since, ticked_at = :ticked_at, away_from = :away_from WHERE id = 1",
+        {"since": since, "ticked_at": max(now, ticked_at), "away_from": away_from},
+    )
+    return Watch(since=since, away_from=away_from)
+
+
+def suspects(
+    tx: Tx, *, stale_before: float, settled_before: float, after: NodeId | None, limit: int
+) -> Sequence[Vitals]:
+    params = {
+        "stale_before": stale_before,
+        "settled_before": settled_before,
+        "after": after or "",
+        "limit": limit,
+    }
+    return [VITALS.decode(row) for row in tx.execute(SUSPECTS, params)]
+
+
+def write_health(tx: Tx, change: HealthChange) -> Vitals:
+    before, after = change.before, change.after
+    moved = tx.change(
+        """
+        UPDATE liveness SET health = :health, health_reason = :reason, health_source = :source,
+            health_since = :since, health_version = :version
+        WHERE node_id = :id AND health_version = :expected AND boot_id = :boot_id
+        """,
+        {
+            "id": before.node_id,
+            "boot_id": before.boot_id,
+            "expected": before.health_version,
+            "health": after.health.value,
+            "reason": after.health_reason,
+            "source": after.health_source.value,
+            "since": after.health_since,
+            "version": after.health_version,
+        },
+    )
+    if not moved:
+        raise Conflict(f"cannot write the health of node {before.node_id}: it has moved on; read it again")
+    rows = tx.execute("SELECT operation_id FROM nodes WHERE id = :id", {"id": before.node_id})
+    concerned = tuple(OperationId(row[0]) for row in rows if row[0] is not None)
+    events.append(tx, drafts.of_health(change), at=change.at, operations=concerned)
+    return after
+
+
+def heard(tx: Tx, vitals: Sequence[Vitals]) -> None:
+    """What these said has been judged. What they said since then is news again."""
+    for each in vitals:
+        tx.change(
+            "UPDATE liveness SET news = 0 WHERE node_id = :id AND said IS :said AND said_reason = :reason",
+            {
+                "id": each.node_id,
+                "said": None if each.said is None else each.said.value,
+                "reason": each.said_reason,
+            },
+        )
+
+
+def record_probe(tx: Tx, node_id: NodeId, *, passed: bool, now: float) -> None:
+    if passed:
+        sets = "probe_failures = 0, probe_passing_since = coalesce(probe_passing_since, :now)"
+    else:
+        sets = "probe_failures = probe_failures + 1, probe_passing_since = NULL"
+    tx.change(
+        f"""
+        UPDATE liveness SET {sets}, probed_at = :now, news = 1
+        WHERE node_id = :id AND (probed_at IS NULL OR probed_at < :now)
+        """,
+        {"id": node_id, "now": now},
+    )
+
+
+@cache
+def _offline(states: int) -> str:
+    return f"""
+        SELECT {NODE.qualified("n")} FROM liveness AS l CROSS JOIN nodes AS n
+        WHERE l.health = 'offline' AND l.health_since < :before AND n.id = l.node_id
+          AND n.state IN ({lists.marks("state", states)})
+        ORDER BY l.health_since, l.node_id LIMIT :limit
+    """
+
+
+def offline(tx: Tx, *, states: Sequence[NodeState], since_before: float, limit: int) -> Sequence[Node]:
+    wanted = tuple(dict.fromkeys(state.value for state in states))
+    if not wanted:
+        return []
+    params = {"before": since_before, "limit": limit, **lists.bound("state", wanted)}
+    return [NODE.decode(row) for row in tx.execute(_offline(len(wanted)), params)]
+
+
+def stalled(tx: Tx, *, now: float, stall_after: float, limit: int) -> Sequence[Node]:
+    params = {"now": now, "before": now - stall_after, "limit": limit}
+    return [NODE.decode(row) for row in tx.execute(STALLED, params)]
