@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from muster.client import AsyncClient, CannotReach, ServerProblem, SyncClient, calls
+from muster.client.breaks import Break, Breaks
 from muster.domain.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from muster.domain.requests import ProvisionRequest
 
@@ -218,3 +219,63 @@ def test_output_is_followed_across_breaks_without_a_byte_lost_or_doubled() -> No
 def test_ids_cannot_leave_their_place_in_the_path() -> None:
     assert calls.operation("../tokens").path == "/api/v1/operations/..%2Ftokens"
     assert calls.node("a?b#c").path == "/api/v1/nodes/a%3Fb%23c"
+
+
+@pytest.mark.parametrize("outage", [1, 5])
+def test_a_lost_server_is_told_once_and_again_when_it_is_back(outage: int) -> None:
+    told: list[Break] = []
+    asked = []
+
+    def serve(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        if 1 < len(asked) <= 1 + outage:
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200, stream=_Cut(_event(len(asked), place=f"c{len(asked)}")))
+
+    transport = httpx.MockTransport(serve)
+    with SyncClient(
+        "http://muster.test", transport=transport, sleep=lambda _: None, told=told.append
+    ) as client:
+        following = client.stream(calls.follow_events())
+        next(following)
+        assert told == []
+        next(following)
+        following.close()  # type: ignore[attr-defined]
+    assert [each.back for each in told] == [False, True]
+    assert told[0].url == "http://muster.test" and told[0].patience == 300.0
+
+
+def test_a_server_that_never_was_there_is_not_called_lost() -> None:
+    told: list[Break] = []
+
+    def nobody(_request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    transport = httpx.MockTransport(nobody)
+    with (
+        SyncClient(
+            "http://muster.test", transport=transport, sleep=lambda _: None, told=told.append
+        ) as client,
+        pytest.raises(CannotReach),
+    ):
+        next(client.stream(calls.follow_events()))
+    assert told == []
+
+
+def test_streams_that_break_together_are_one_break_and_patience_is_measured_in_time() -> None:
+    told: list[Break] = []
+    now = [0.0]
+    breaks = Breaks("http://muster.test", told.append, clock=lambda: now[0])
+    streams = [breaks.attempt(tries=4) for _ in range(3)]
+    for each in streams:
+        each.connected()
+    assert all(each.failed() for each in streams) and len(told) == 1
+    now[0] = 299.0
+    assert streams[0].failed()
+    now[0] = 300.0
+    assert not streams[0].failed()
+    streams[1].connected()
+    streams[2].connected()
+    assert [each.back for each in told] == [False, True]
+    now[0] = 1000.0
+    assert streams[1].failed() and streams[1].number == 1, "a quiet stream that held is as patient as before"

@@ -1,10 +1,12 @@
 import io
+import json
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from muster.cli import views
+from muster.cli import notices, printing, views
+from muster.client.breaks import Break
 from muster.client.results import Detail, Part, Progress
 from muster.domain.operation import Kind, Status
 from muster.domain.progress import Tone
@@ -42,7 +44,8 @@ PROGRESS = Progress(
 def drawn(progress: Progress, *, width: int) -> list[str]:
     console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
     with console.capture() as captured:
-        console.print(views.banner(progress, elapsed=12.4, percent=progress.percent, width=width))
+        percent, eta = progress.percent, progress.eta_seconds
+        console.print(views.banner(progress, elapsed=12.4, percent=percent, eta=eta, width=width))
     return captured.get().splitlines()
 
 
@@ -50,7 +53,7 @@ def test_the_banner_shows_step_label_time_message_bar_eta_and_a_chip_per_node() 
     heading, message, bar, *chips = drawn(PROGRESS, width=100)
     assert heading == "Step 3/5 · Booting and attaching · 0m 12s"
     assert message == "waiting for 2 nodes"
-    assert "42 % · about 8.0 s left" in bar
+    assert "42 % · about 8 s left" in bar
     assert "✔ node-1m7gfgqra1p8rw3mpx attached" in chips[0]
     assert "◐ node-1m7gfgqra3ez35j90a booting making a venv" in "\n".join(chips)
 
@@ -64,7 +67,10 @@ def test_nothing_of_the_banner_is_wider_than_the_terminal(width: int) -> None:
 
 def test_what_is_missing_is_left_out() -> None:
     bare = replace(PROGRESS, step=None, label=None, percent=None, parts=(), message="")
+    assert drawn(bare, width=80) == ["booting · 0m 12s · about 8 s left"]
+    bare = replace(bare, eta_seconds=None)
     assert drawn(bare, width=80) == ["booting · 0m 12s"]
+    assert drawn(replace(PROGRESS, eta_seconds=None), width=100)[2].endswith("42 %")
     assert views.where(replace(bare, phase="arm_create_or_update")) == "arm create or update"
     assert views.where(replace(bare, phase=None)) == "Running"
 
@@ -88,6 +94,45 @@ def test_plain_lines_say_each_change_once_without_control_codes() -> None:
         for progress in (PROGRESS, replace(PROGRESS, percent=50.0), replace(PROGRESS, message="")):
             view.show(progress)
     assert out.getvalue().splitlines() == [
-        "Step 3/5 · Booting and attaching · 0m 12s · waiting for 2 nodes",
-        "Step 3/5 · Booting and attaching · 0m 12s",
+        "Step 3/5 · Booting and attaching · 0m 12s · waiting for 2 nodes · about 8 s left",
+        "Step 3/5 · Booting and attaching · 0m 12s · about 8 s left",
     ]
+    out = io.StringIO()
+    views.Lines(out).show(replace(PROGRESS, eta_seconds=None))
+    assert out.getvalue() == "Step 3/5 · Booting and attaching · 0m 12s · waiting for 2 nodes\n"
+
+
+LOST = Break(url="http://there:1", patience=300.0)
+
+
+def test_a_lost_server_is_told_where_one_looks_and_so_is_its_return(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "100")):
+        monkeypatch.setenv(name, value)
+    notices.broke(LOST)
+    notices.broke(replace(LOST, back=True))
+    assert capsys.readouterr().err.splitlines() == [
+        "connection to http://there:1 lost, retrying for up to 5m 00s",
+        "connection to http://there:1 is back",
+    ]
+    out = io.StringIO()
+    with views.Live(file=out) as view:
+        view.show(PROGRESS)
+        notices.broke(LOST)
+        view.show(PROGRESS)
+        notices.broke(replace(LOST, back=True))
+        view.show(replace(PROGRESS, eta_seconds=3.0))
+    assert "▲ connection to http://there:1 lost, retrying for up to 5m 00s" in out.getvalue()
+    assert "✔ connection to http://there:1 is back" in out.getvalue()
+    assert capsys.readouterr().err == ""
+    notices.broke(LOST)
+    assert capsys.readouterr().err != ""
+
+
+def test_programs_are_told_in_json(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(printing.Chosen, "form", printing.Form.JSON)
+    notices.broke(LOST)
+    assert json.loads(capsys.readouterr().err)["notice"]["code"] == "connection_lost"

@@ -23,20 +23,39 @@ _LOOKED_AT = 20
 
 @contextmanager
 def connected() -> Iterator["SyncClient"]:
+    from muster.cli import notices
     from muster.cli.exits import UsageProblem
     from muster.client import SyncClient, Unauthenticated
     from muster.config import find_server
 
     found = find_server(os.environ)
-    if not re.fullmatch(r"https?://[^\s/]+.*", found.url):
-        raise UsageProblem(f"cannot use MUSTER_SERVER = {found.url!r}: write it like http://127.0.0.1:8420")
     if found.token is not None and not (found.token.isascii() and found.token.isprintable()):
         raise UsageProblem("cannot use MUSTER_TOKEN: a token has only printable ASCII characters")
-    with SyncClient(found.url, found.token) as client:
+    with SyncClient(found.url, found.token, told=notices.broke) as client:
         try:
             yield client
         except Unauthenticated as error:
             raise Unauthenticated(_who(str(error), found)) from error
+        except NotFound as error:
+            raise _nearly(client, error) or error from error.__cause__
+
+
+def _nearly(client: "SyncClient", error: NotFound) -> NotFound | None:
+    """A template's name with a typing error in it is told with the one that was meant."""
+    from difflib import get_close_matches
+
+    from muster.cli.exits import Misspelt
+    from muster.client import calls
+    from muster.domain.errors import MusterError
+
+    if error.what != "template":
+        return None
+    try:
+        names = [template.name for template in client.send(calls.templates())]
+    except MusterError:
+        return None
+    close = get_close_matches(error.name, names, n=1, cutoff=0.6)
+    return Misspelt(error.what, error.name, close[0]) if close else None
 
 
 def _who(said: str, found: "Connection") -> str:

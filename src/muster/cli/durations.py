@@ -39,6 +39,12 @@ def took(value: float) -> str:
     return f"{value:.1f} s" if value < _MINUTE else clock(value)
 
 
+def about(value: float) -> str:
+    """Of something that is only guessed: `12 s`, `2m 05s`. Never nothing: it isn't there yet."""
+    whole = max(1, round(value))
+    return f"{whole} s" if whole < _MINUTE else clock(whole)
+
+
 def rough(value: float) -> str:
     """In one unit, for tables: `12s`, `5m`, `3h`, `2d`."""
     whole = int(max(0.0, value))

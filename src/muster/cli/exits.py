@@ -32,11 +32,17 @@ class UsageProblem(MusterError):
 class OperationFailed(MusterError):
     """An operation ended, and not as it should."""
 
-    def __init__(self, progress: "Progress", *, shown: bool = False) -> None:
-        """`shown`: its record was printed as JSON already, and holds the error."""
+    def __init__(self, progress: "Progress") -> None:
         self.progress = progress
-        self.shown = shown
         super().__init__(_told(progress))
+
+
+class Misspelt(NotFound):
+    """There is no such name, but one that is nearly the same."""
+
+    def __init__(self, what: str, name: str, nearest: str) -> None:
+        super().__init__(what, name)
+        self.nearest = nearest
 
 
 class OutOfPatience(MusterError):
@@ -62,9 +68,9 @@ def code_of(error: MusterError) -> int:
 
 
 def _of_answer(error: MusterError) -> int:
-    from muster.client import ServerProblem, Unauthenticated
+    from muster.client import ServerProblem, Unauthenticated, UnusableAddress
 
-    if isinstance(error, Unauthenticated):
+    if isinstance(error, Unauthenticated | UnusableAddress):
         return USAGE
     if not isinstance(error, ServerProblem):
         return FAILED
@@ -96,8 +102,10 @@ def name_of(error: MusterError) -> str:
 
 
 def _server_name(error: MusterError) -> str:
-    from muster.client import CannotReach, ServerProblem, Unauthenticated
+    from muster.client import CannotReach, ServerProblem, Unauthenticated, UnusableAddress
 
+    if isinstance(error, UnusableAddress):
+        return "usage"
     if isinstance(error, CannotReach):
         return "unreachable"
     if isinstance(error, Unauthenticated):
@@ -123,6 +131,8 @@ _LISTS = {"template": "templates", "node": "nodes", "token": "tokens list"}
 
 def hint(error: MusterError) -> str:
     """Where to look up the right name."""
+    if isinstance(error, Misspelt):
+        return f"; did you mean {error.nearest}?"
     if not isinstance(error, NotFound):
         return ""
     return f"; see `muster {_LISTS.get(error.what, 'operations')}` for what there is"

@@ -1,7 +1,8 @@
 """What is printed: JSON for programs, tables and sentences for people.
 
 Owns the form of output. In a terminal a table is cut to fit; elsewhere nothing is cut, so that lines can be
-searched. JSON is one document, or one line per item where there is no end to wait for.
+searched. JSON is one document, or one line per item where there is no end to wait for. Stdout is for results;
+errors and notices go to stderr, in JSON one line each.
 """
 
 import json
@@ -9,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import Enum, StrEnum
@@ -208,20 +210,32 @@ def moment(at: str) -> float:
 
 
 def tell(error: "MusterError") -> int:
-    """Say what went wrong, in the form that was asked for; gives the exit code."""
+    """Say what went wrong; gives the exit code."""
     from muster.cli import exits
 
-    code = exits.code_of(error)
     left = isinstance(error, exits.Detached | exits.OutOfPatience)
-    if wants_json() and not (isinstance(error, exits.OperationFailed) and error.shown):
-        document(
-            {
-                "error": {
-                    "code": exits.name_of(error),
-                    "message": f"{error}{exits.hint(error)}",
-                    "exit_code": code,
-                }
-            }
-        )
-    say(str(error) if left else f"error: {error}{exits.hint(error)}", file=sys.stderr)
-    return code
+    return complain(
+        exits.name_of(error),
+        f"{error}{exits.hint(error)}",
+        exit_code=exits.code_of(error),
+        sign="" if left else "error: ",
+    )
+
+
+def complain(code: str, message: str, *, exit_code: int, sign: str = "error: ") -> int:
+    """An error, in the form that was asked for: a sentence, or a line of JSON. Gives the exit code."""
+    if wants_json():
+        error = {"code": code, "message": message, "exit_code": exit_code}
+        say(json.dumps({"error": error}, ensure_ascii=False), file=sys.stderr)
+    else:
+        say(f"{sign}{message}", file=sys.stderr)
+    return exit_code
+
+
+def remark(code: str, message: str) -> None:
+    """Something by the way, on stderr: it changes nothing about the result."""
+    if wants_json():
+        message = json.dumps({"notice": {"code": code, "message": message}}, ensure_ascii=False)
+    # From any thread, at any time: that nobody reads it is not its business.
+    with suppress(OSError, ValueError):
+        say(message, file=sys.stderr)

@@ -9,8 +9,8 @@ import time
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
-from muster.cli import printing
-from muster.cli.durations import clock, took
+from muster.cli import notices, printing
+from muster.cli.durations import about, clock
 from muster.domain.progress import Tone
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ LOOKS = {
 FULL_NAMES = 6
 """Up to so many chips show whole ids; more show their ends."""
 SHORT = 6
+GOOD_NEWS = 5.0
+"""Seconds for which it is shown that the server is back."""
 EASE = 6.0
 """Per second, the share of the missing way that the bar moves: smooth, and there within a second."""
 
@@ -75,7 +77,8 @@ class Lines(Quiet):
         said = (where(progress), progress.message)
         if said != self._last:
             self._last = said
-            printing.say(heading(progress, progress.elapsed_seconds, message=True), file=self._file)
+            words = heading(progress, progress.elapsed_seconds, message=True)
+            printing.say(words + left(progress.eta_seconds), file=self._file)
 
 
 class Live(Quiet):
@@ -87,6 +90,8 @@ class Live(Quiet):
         self._console = printing.console(file)
         self._anchor = time.monotonic() - elapsed
         self._shown: Progress | None = None
+        self._shown_at = 0.0
+        self._notice: tuple[notices.Notice, float] | None = None
         self._bar = Easing()
         self._live = RichLive(
             console=self._console, get_renderable=self._drawn, refresh_per_second=10, transient=True
@@ -94,26 +99,44 @@ class Live(Quiet):
 
     def __enter__(self) -> Self:
         self._live.__enter__()
+        notices.Place.view = self._noticed
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        notices.Place.view = None
         self._live.__exit__(kind, error, trace)
 
     def show(self, progress: "Progress") -> None:
-        self._shown = progress
+        self._shown, self._shown_at = progress, time.monotonic()
         self._live.refresh()
 
+    def _noticed(self, notice: notices.Notice) -> None:
+        self._notice = notice, time.monotonic()
+
     def _drawn(self) -> "RenderableType":
+        from rich.console import Group
         from rich.text import Text
 
-        if self._shown is None:
-            return Text("asking the server …", style="dim")
         now = time.monotonic()
+        if self._shown is None:
+            return Group(Text("asking the server …", style="dim"), *self._by_the_way(now))
         elapsed = self._shown.elapsed_seconds if self._shown.ended else now - self._anchor
         percent = None if self._shown.percent is None else self._bar.at(self._shown.percent, now)
-        return banner(self._shown, elapsed=elapsed, percent=percent, width=self._console.width)
+        eta = self._shown.eta_seconds
+        if eta is not None:
+            eta = max(0.0, eta - (now - self._shown_at))  # it goes on between two words of the server
+        drawn = banner(self._shown, elapsed=elapsed, percent=percent, eta=eta, width=self._console.width)
+        return Group(drawn, *self._by_the_way(now))
+
+    def _by_the_way(self, now: float) -> "list[Text]":
+        from rich.text import Text
+
+        if self._notice is None or (self._notice[0].good and now - self._notice[1] > GOOD_NEWS):
+            return []
+        sign, style = LOOKS[Tone.SUCCESS if self._notice[0].good else Tone.WARNING]
+        return [Text(f"{sign} {self._notice[0].words}", style=style, no_wrap=True, overflow="ellipsis")]
 
 
 class Easing:
@@ -172,25 +195,32 @@ def chip(part: "Part", *, full: bool) -> "Text":
     )
 
 
-def banner(progress: "Progress", *, elapsed: float, percent: float | None, width: int) -> "Group":
+def left(eta: float | None) -> str:
+    """` · about 12 s left`, or nothing: no guess is better than a made-up one."""
+    return f" · about {about(eta)} left" if eta is not None else ""
+
+
+def banner(
+    progress: "Progress", *, elapsed: float, percent: float | None, width: int, eta: float | None = None
+) -> "Group":
     from rich.console import Group
     from rich.text import Text
 
-    rows: list[Any] = [Text(heading(progress, elapsed), style="bold", no_wrap=True, overflow="ellipsis")]
+    where_and_when = heading(progress, elapsed) + (left(eta) if percent is None else "")
+    rows: list[Any] = [Text(where_and_when, style="bold", no_wrap=True, overflow="ellipsis")]
     if progress.message:
         rows.append(Text(progress.message, style="dim", no_wrap=True, overflow="ellipsis"))
     if percent is not None:
-        rows.append(_bar(percent, progress.eta_seconds, width))
+        rows.append(_bar(percent, left(eta), width))
     rows.extend(_chips(progress, width))
     return Group(*rows)
 
 
-def _bar(percent: float, eta: float | None, width: int) -> "RenderableType":
+def _bar(percent: float, left: str, width: int) -> "RenderableType":
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
-    left = f" · about {took(eta)} left" if eta is not None else ""
     grid = Table.grid(padding=(0, 1))
     grid.add_column()
     grid.add_column(no_wrap=True)

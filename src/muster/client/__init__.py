@@ -3,6 +3,7 @@
     calls    what can be asked, as values: a request and how to read its answer
     results  what comes back                problems  errors, as the classes that the server raised
     streams  server-sent events, and how to take them up again after a break
+    breaks   for how long that is tried, and who hears of it
     sync     performs calls, blocking       aio       performs the same calls, awaiting
 
 There is one description of each call and no second copy of it: `client.send(calls.provision(…))`, with or
@@ -11,7 +12,15 @@ without `await`.
 
 from muster.client import calls
 from muster.client.aio import AsyncClient
-from muster.client.problems import CannotReach, ServerProblem, Unauthenticated
+from muster.client.problems import CannotReach, ServerProblem, Unauthenticated, UnusableAddress
 from muster.client.sync import SyncClient
 
-__all__ = ["AsyncClient", "CannotReach", "ServerProblem", "SyncClient", "Unauthenticated", "calls"]
+__all__ = [
+    "AsyncClient",
+    "CannotReach",
+    "ServerProblem",
+    "SyncClient",
+    "Unauthenticated",
+    "UnusableAddress",
+    "calls",
+]

@@ -8,6 +8,7 @@ from typing import Self
 import httpx
 
 from muster.client import calls
+from muster.client.breaks import Attempt, Breaks, Told, untold
 from muster.client.calls import Call, T
 from muster.client.core import (
     STREAMING,
@@ -33,8 +34,11 @@ class AsyncClient:
         *,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        told: Told = untold,
     ) -> None:
+        """`told` hears, from any thread, when a stream lost the server, and when it is back."""
         self._target = Target(url=url.rstrip("/"), token=token)
+        self._breaks = Breaks(self._target.url, told)
         self._http = httpx.AsyncClient(**self._target.options(), transport=transport)
         self._sleep = sleep
 
@@ -73,20 +77,19 @@ class AsyncClient:
     async def stream(self, stream: Stream[T]) -> AsyncIterator[T]:
         """The items of a stream, across breaks, each once."""
         reading = Reading(stream)
-        attempt = 0
+        attempt = self._breaks.attempt(tries=self._target.tries)
         while not reading.over:
             try:
-                async for item in self._connected(reading):
-                    attempt = 0
+                async for item in self._connected(reading, attempt):
+                    attempt.came()
                     yield item
             except (CannotReach, StoreUnavailable):
-                attempt += 1
-                if attempt >= self._patience(begun=reading.begun):
+                if not attempt.failed():
                     raise
             if not reading.over:
-                await self._sleep(pause(attempt))
+                await self._sleep(pause(attempt.number))
 
-    async def _connected(self, reading: Reading[T]) -> AsyncIterator[T]:
+    async def _connected(self, reading: Reading[T], attempt: Attempt) -> AsyncIterator[T]:
         asked = reading.stream
         try:
             async with self._http.stream(
@@ -94,6 +97,7 @@ class AsyncClient:
             ) as response:
                 await self._check(response)
                 reading.connected()
+                attempt.connected()
                 async for line in response.aiter_lines():
                     for item in reading.line(line):
                         yield item
@@ -104,12 +108,12 @@ class AsyncClient:
 
     async def follow(self, command_id: str, *, offset: int = 0) -> AsyncIterator[bytes]:
         """A command's output from an offset to its end, across breaks, each byte once."""
-        attempt, begun = 0, False
+        attempt = self._breaks.attempt(tries=self._target.tries)
         while True:
             try:
-                async for piece in self._output(command_id, offset):
+                async for piece in self._output(command_id, offset, attempt):
                     offset += len(piece)
-                    attempt, begun = 0, True
+                    attempt.came()
                     yield piece
                 # An end may also be the server's: only a command that has ended, with nothing left, is done.
                 if (await self.send(calls.command(command_id))).ended:
@@ -117,20 +121,17 @@ class AsyncClient:
                         return
                     continue
             except (CannotReach, StoreUnavailable):
-                attempt += 1
-                if attempt >= self._patience(begun=begun):
+                if not attempt.failed():
                     raise
-            await self._sleep(pause(attempt))
+            await self._sleep(pause(attempt.number))
 
-    def _patience(self, *, begun: bool) -> int:
-        return self._target.tries_again if begun else self._target.tries
-
-    async def _output(self, command_id: str, offset: int) -> AsyncIterator[bytes]:
+    async def _output(self, command_id: str, offset: int, attempt: Attempt) -> AsyncIterator[bytes]:
         params = {"offset": str(offset), "follow": "true"}
         path = calls.output_path(command_id)
         try:
             async with self._http.stream("GET", path, params=params, timeout=STREAMING) as response:
                 await self._check(response)
+                attempt.connected()
                 async for piece in response.aiter_raw():
                     yield piece
         except httpx.ReadTimeout:

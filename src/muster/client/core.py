@@ -1,12 +1,14 @@
 """What both clients share: addresses, headers, patience, and the reading of answers. No I/O."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
 from muster.client.calls import Call, T
-from muster.client.problems import CannotReach, ServerProblem, rebuilt
+from muster.client.problems import CannotReach, ServerProblem, UnusableAddress, rebuilt
 from muster.domain.errors import Conflict, MusterError, NotYet, StoreUnavailable
 
 CONNECT_WITHIN = 5.0
@@ -22,8 +24,16 @@ class Target:
     token: str | None = field(default=None, repr=False)
     tries: int = 4
     """How often a repeatable call is made before giving up."""
-    tries_again: int = 60
-    """How often a stream that had begun is looked for: about five minutes, as long as a restart may take."""
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.url)
+            usable = httpx.URL(self.url).scheme in ("http", "https") and bool(parts.hostname)
+            usable = usable and parts.port != 0
+        except (httpx.InvalidURL, ValueError):
+            usable = False
+        if not usable or re.search(r"\s", self.url):
+            raise UnusableAddress(self.url)
 
     def options(self) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}

@@ -16,6 +16,13 @@ class CannotReach(MusterError):
         super().__init__(f"cannot reach the server at {url}: start it with `muster serve` ({why})")
 
 
+class UnusableAddress(MusterError):
+    """What was given as the server's address is none."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(f"cannot use {url!r} as the server's address: write it like http://127.0.0.1:8420")
+
+
 class Unauthenticated(MusterError):
     """The server doesn't know who is asking."""
 

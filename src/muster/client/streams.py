@@ -31,7 +31,6 @@ class Reading(Generic[T]):
         self.stream = stream
         self.last = stream.last
         self.over = False
-        self.begun = False
         self._data: list[str] = []
         self._id: str | None = None
         self._seen: dict[str, None] = {}
@@ -44,7 +43,6 @@ class Reading(Generic[T]):
     def connected(self) -> None:
         """What a broken connection left behind is half a message."""
         self._data, self._id = [], None
-        self.begun = True
 
     def line(self, line: str) -> Iterator[T]:
         """Take one line; give the item that it completes, if any, and if it is new."""

@@ -9,6 +9,7 @@ from typing import BinaryIO, Self
 import httpx
 
 from muster.client import calls
+from muster.client.breaks import Attempt, Breaks, Told, untold
 from muster.client.calls import Call, T
 from muster.client.core import (
     STREAMING,
@@ -36,8 +37,11 @@ class SyncClient:
         *,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        told: Told = untold,
     ) -> None:
+        """`told` hears, from any thread, when a stream lost the server, and when it is back."""
         self._target = Target(url=url.rstrip("/"), token=token)
+        self._breaks = Breaks(self._target.url, told)
         self._http = httpx.Client(**self._target.options(), transport=transport)
         self._sleep = sleep
 
@@ -76,20 +80,19 @@ class SyncClient:
     def stream(self, stream: Stream[T]) -> Iterator[T]:
         """The items of a stream, across breaks, each once."""
         reading = Reading(stream)
-        attempt = 0
+        attempt = self._breaks.attempt(tries=self._target.tries)
         while not reading.over:
             try:
-                for item in self._connected(reading):
-                    attempt = 0
+                for item in self._connected(reading, attempt):
+                    attempt.came()
                     yield item
             except (CannotReach, StoreUnavailable):
-                attempt += 1
-                if attempt >= self._patience(begun=reading.begun):
+                if not attempt.failed():
                     raise
             if not reading.over:
-                self._sleep(pause(attempt))
+                self._sleep(pause(attempt.number))
 
-    def _connected(self, reading: Reading[T]) -> Iterator[T]:
+    def _connected(self, reading: Reading[T], attempt: Attempt) -> Iterator[T]:
         asked = reading.stream
         try:
             with self._http.stream(
@@ -97,6 +100,7 @@ class SyncClient:
             ) as response:
                 self._check(response)
                 reading.connected()
+                attempt.connected()
                 for line in response.iter_lines():
                     yield from reading.line(line)
                     if reading.over:
@@ -106,12 +110,12 @@ class SyncClient:
 
     def follow(self, command_id: str, *, offset: int = 0) -> Iterator[bytes]:
         """A command's output from an offset to its end, across breaks, each byte once."""
-        attempt, begun = 0, False
+        attempt = self._breaks.attempt(tries=self._target.tries)
         while True:
             try:
-                for piece in self._output(command_id, offset):
+                for piece in self._output(command_id, offset, attempt):
                     offset += len(piece)
-                    attempt, begun = 0, True
+                    attempt.came()
                     yield piece
                 # An end may also be the server's: only a command that has ended, with nothing left, is done.
                 if self.send(calls.command(command_id)).ended:
@@ -119,20 +123,17 @@ class SyncClient:
                         return
                     continue
             except (CannotReach, StoreUnavailable):
-                attempt += 1
-                if attempt >= self._patience(begun=begun):
+                if not attempt.failed():
                     raise
-            self._sleep(pause(attempt))
+            self._sleep(pause(attempt.number))
 
-    def _patience(self, *, begun: bool) -> int:
-        return self._target.tries_again if begun else self._target.tries
-
-    def _output(self, command_id: str, offset: int) -> Iterator[bytes]:
+    def _output(self, command_id: str, offset: int, attempt: Attempt) -> Iterator[bytes]:
         params = {"offset": str(offset), "follow": "true"}
         path = calls.output_path(command_id)
         try:
             with self._http.stream("GET", path, params=params, timeout=STREAMING) as response:
                 self._check(response)
+                attempt.connected()
                 yield from response.iter_raw()
         except httpx.ReadTimeout:
             return  # silence proves nothing: look whether it has ended, and go on

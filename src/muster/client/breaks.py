@@ -1,0 +1,95 @@
+"""A connection that broke: for how long it is looked for again, and who hears of it.
+
+Several streams of one client break together and come back together: that is one break, told once.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+PATIENCE = 300.0
+"""Seconds for which a stream that had begun is looked for: as long as a restart may take."""
+TRIES = 60
+STEADY = 30.0
+"""A connection that held so long was a good one: its break is a new one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Break:
+    """What the owner of a client is told: the server is lost, or back."""
+
+    url: str
+    patience: float
+    back: bool = False
+
+
+Told = Callable[[Break], None]
+
+
+def untold(_break: Break) -> None:
+    """For when nobody listens."""
+
+
+class Breaks:
+    """All breaks of one client."""
+
+    def __init__(self, url: str, told: Told, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._url = url
+        self._told = told
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._lost = False
+
+    def attempt(self, *, tries: int) -> "Attempt":
+        return Attempt(self, tries=tries, clock=self._clock)
+
+    def lost(self) -> None:
+        self._tell(lost=True)
+
+    def mended(self) -> None:
+        if self._lost:
+            self._tell(lost=False)
+
+    def _tell(self, *, lost: bool) -> None:
+        with self._lock:
+            if lost is self._lost:
+                return
+            self._lost = lost
+            self._told(Break(url=self._url, patience=PATIENCE, back=not lost))
+
+
+class Attempt:
+    """One stream's way through breaks. Before it has begun, it is given up as soon as any call is."""
+
+    def __init__(self, breaks: Breaks, *, tries: int, clock: Callable[[], float]) -> None:
+        self._breaks = breaks
+        self._tries = tries
+        self._clock = clock
+        self._since: float | None = None
+        self._connected_at: float | None = None
+        self._begun = False
+        self.number = 0
+
+    def connected(self) -> None:
+        self._begun, self._since, self._connected_at = True, None, self._clock()
+        self._breaks.mended()
+
+    def came(self) -> None:
+        """Something came through: patience starts anew."""
+        self.number, self._since = 0, None
+
+    def failed(self) -> bool:
+        """False: it is not worth another try."""
+        self.number += 1
+        if not self._begun:
+            return self.number < self._tries
+        now = self._clock()
+        if self._connected_at is not None and now - self._connected_at >= STEADY:
+            self.number = 1
+        self._connected_at = None
+        self._since = now if self._since is None else self._since
+        if self.number >= TRIES or now - self._since >= PATIENCE:
+            return False
+        self._breaks.lost()
+        return True
