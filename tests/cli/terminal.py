@@ -33,6 +33,11 @@ class Said:
         return json.loads(self.out)
 
     @property
+    def error(self) -> Any:
+        """Its JSON, which must be all that was written to stderr."""
+        return json.loads(self.err)["error"]
+
+    @property
     def lines(self) -> list[Any]:
         return [json.loads(line) for line in self.out.splitlines()]
 

@@ -1,11 +1,12 @@
+import os
 import subprocess
 import sys
 import time
 
 import pytest
 
-from muster.cli.app import COMMANDS, loaded
-from tests.cli.terminal import Terminal
+from muster.cli.app import COMMANDS, asks_for_json, loaded
+from tests.cli.terminal import MUSTER, Terminal
 
 
 def test_help_lists_every_command_and_every_command_loads(alone: Terminal) -> None:
@@ -56,6 +57,51 @@ def test_a_typing_error_gets_a_suggestion_and_exit_code_2(
     assert (answer.code, answer.out) == (2, "")
     assert said in answer.err
     assert len(answer.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("provison", "-o", "json"),
+        ("provision", "--cuont", "3", "--output", "json"),
+        ("provision", "--output=json", "--count", "abc"),
+        ("provision", "-ojson", "--timeout", "soon"),
+        ("extend", "ci-42", "-o", "json"),
+        ("serve", "-o", "json", "--port", "x"),
+        ("run", "-o", "json"),
+        ("-o", "json"),
+    ],
+)
+def test_a_usage_error_is_json_too_if_json_was_asked_for(alone: Terminal, words: tuple[str, ...]) -> None:
+    answer = alone.muster(*words)
+    assert (answer.code, answer.out) == (2, "")
+    assert (answer.error["code"], answer.error["exit_code"]) == ("usage", 2)
+    assert "--help`" in answer.error["message"] and len(answer.err.splitlines()) == 1
+
+
+def test_what_belongs_to_the_command_on_the_node_asks_for_nothing_here(alone: Terminal) -> None:
+    assert alone.muster("run", "--cuont", "3", "--", "tool", "-o", "json").err.startswith(
+        "error: no such option"
+    )
+    assert not asks_for_json(["nodes", "-o", "text"])
+    assert not asks_for_json(["nodes", "-o"])
+
+
+@pytest.mark.parametrize("words", [("--help",), ("provision", "--help"), ("simulate", "--seed", "1")])
+def test_a_reader_that_has_seen_enough_is_no_failure(alone: Terminal, words: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        done = subprocess.run(
+            [*MUSTER, *words],
+            cwd=alone.directory,
+            env=alone.environment,
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_completion_knows_the_commands_and_their_options(alone: Terminal) -> None:

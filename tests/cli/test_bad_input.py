@@ -27,6 +27,9 @@ def refused(said: Said, words: str) -> None:
         ((*PROVISION, "--count", "9" * 6000), "is not a whole number"),
         ((*PROVISION, "--count", "abc"), "'abc' is not a whole number"),
         (("provision", "-t", "nope"), "cannot find template 'nope'; see `muster templates`"),
+        (("provision", "-t", "smal"), "cannot find template 'smal'; did you mean small?"),
+        (("templates", "show", "endles"), "did you mean endless?"),
+        (("pause", "brokn"), "did you mean broken?"),
         (("provision", "-t", "No Name"), "cannot accept template"),
         ((*PROVISION, "--class", "huge"), "must be one of small, large"),
         ((*PROVISION, "--types", "c??"), "must be a list of patterns like"),
@@ -76,8 +79,8 @@ def test_a_typing_error_in_a_file_is_named_with_its_line_and_the_nearest_name(te
 
 def test_errors_are_json_too(terminal: Terminal) -> None:
     said = terminal.muster("provision", "-t", "nope", "--output", "json")
-    assert said.code == 2
-    assert (said.json["error"]["code"], said.json["error"]["exit_code"]) == ("not_found", 2)
+    assert (said.code, said.out) == (2, "")
+    assert (said.error["code"], said.error["exit_code"]) == ("not_found", 2)
 
 
 def test_a_wrong_token_is_named_by_where_it_was_found(terminal: Terminal, site: Site) -> None:
@@ -102,7 +105,16 @@ def test_a_server_that_is_not_there_is_one_sentence_too(alone: Terminal) -> None
     assert said.code == 1
     assert said.err.startswith(f"error: cannot reach the server at {nobody}: start it with `muster serve`")
     assert len(said.err.splitlines()) == 1
-    refused(alone.muster("nodes", MUSTER_SERVER="nonsense"), "write it like http://127.0.0.1:8420")
+    for nonsense in (
+        "nonsense",
+        "http://[",
+        "http://",
+        "ftp://a",
+        "http://a b",
+        "http://a:99999999",
+        "http://a:x",
+    ):
+        refused(alone.muster("nodes", MUSTER_SERVER=nonsense), "write it like http://127.0.0.1:8420")
     sick = alone.muster("doctor", "-o", "json", MUSTER_SERVER=nobody)
     assert sick.code == 1 and not sick.json["ok"]
     assert "muster serve" in json.dumps(sick.json)

@@ -67,6 +67,7 @@ def test_text_of_everything_that_can_be_looked_at(terminal: Terminal) -> None:
         ("templates", "show", "small"),
         ("operations",),
         ("operations", "list", "--kind", "provision"),
+        ("commands",),
         ("events", "--last", "3"),
         ("tokens", "list"),
     ):
@@ -93,6 +94,86 @@ def test_run_exits_with_the_worst_code_and_gives_the_nodes_back(terminal: Termin
     assert done.json["operation"]["result"] == "exit 5"
     nodes = terminal.muster("nodes", "-o", "json").json["items"]
     assert not [node for node in nodes if node["run"] == "worst" and node["state"] == "running"]
+
+
+def test_what_is_missing_on_a_node_is_named_and_the_rest_comes_back(terminal: Terminal) -> None:
+    words = (
+        "run",
+        "-t",
+        "small",
+        "-n",
+        "2",
+        "--get",
+        "a",
+        "--get",
+        "b",
+        "--get",
+        "out/c",
+        "--results",
+        "partly",
+    )
+    done = terminal.muster(
+        *words, "--", "sh", "-c", "echo 1 > a; [ $MUSTER_INDEX = 0 ] || echo 2 > b; echo said"
+    )
+    assert done.code == 1
+    assert sorted(done.out.splitlines()) == ["[0] said", "[1] said"]
+    assert [line for line in done.err.splitlines() if "did not bring back" in line] == [
+        "[0] did not bring back b: there is no such path in its workspace",
+        "[0] did not bring back out/c: there is no such path in its workspace",
+        "[1] did not bring back out/c: there is no such path in its workspace",
+    ]
+    place = terminal.directory / "partly"
+    assert sorted(str(each.relative_to(place)) for each in place.rglob("*")) == [
+        "0",
+        "0/a",
+        "1",
+        "1/a",
+        "1/b",
+    ]
+
+    told = terminal.muster(
+        "run", "-t", "small", "--get", "b", "--results", "none", "-o", "json", "--", "true"
+    )
+    assert told.code == 1 == told.json["exit_code"]
+    assert told.json["missing"] == [{"ordinal": 0, "path": "b"}] and told.json["results"] == []
+    assert not (terminal.directory / "none").exists()
+
+
+def test_a_run_that_is_watched_ends_as_it_would_have_for_its_starter(terminal: Terminal) -> None:
+    left = terminal.muster(
+        "run", "-t", "small", "-n", "2", "-d", "--", "sh", "-c", "exit $((MUSTER_INDEX * 7))"
+    )
+    name = left.out.splitlines()[0]
+    watched = terminal.muster("operations", "watch", name)
+    assert watched.code == 7
+    assert watched.out.splitlines()[-1].startswith("✖ ") and watched.err.startswith("[1] exit 7 on node-")
+    assert terminal.muster("operations", "watch", name, "-o", "json").code == 7
+
+
+def test_one_command_is_cancelled_and_the_other_goes_on(terminal: Terminal) -> None:
+    assert terminal.muster("provision", "-t", "small", "-n", "2", "--run", "two").code == 0
+    made = terminal.muster("exec", "two", "-d", "-o", "json", "--", "sleep", "600").json
+    first, second = (each["id"] for each in made)
+    assert "is asked to stop" in terminal.muster("commands", "cancel", first).out
+    assert terminal.muster("logs", "-f", first).code == 0
+    ended = terminal.muster("commands", "show", first, "-o", "json").json
+    assert (ended["exit_status"], ended["cancel_requested_at"] is not None) == (143, True)
+    assert "had ended already (exited 143)" in terminal.muster("commands", "cancel", first).out
+    assert "ended by signal 15" in terminal.muster("commands", "show", first).out
+
+    rows = terminal.muster("commands", "--run", "two").out.splitlines()
+    assert len(rows) == 3 and rows[1].split()[1] in ("running", "exited")
+    assert [
+        each["id"] for each in terminal.muster("commands", "cancel", "two", "-o", "json").json["items"]
+    ] == [second]
+    assert terminal.muster("logs", "-f", second).code == 0
+    assert (
+        "nothing to stop: all 2 commands of two have ended"
+        in terminal.muster("commands", "cancel", "two").out
+    )
+    refused = terminal.muster("commands", "cancel", "nope")
+    assert refused.code == 2 and "cannot find commands of 'nope'" in refused.err
+    assert terminal.muster("release", "two").code == 0
 
 
 def test_a_detached_run_is_watched_and_read_later(terminal: Terminal) -> None:
@@ -143,10 +224,8 @@ def test_exit_codes_say_how_it_ended(terminal: Terminal) -> None:
     assert broken.code == 1 and "boot_script_failed" in broken.err
     full = terminal.muster("provision", "-t", "small", "--count", "500")
     assert full.code == 3 and "cap_reached" in full.err
-    assert (
-        terminal.muster("provision", "-t", "small", "-n", "500", "-o", "json").json["error"]["code"]
-        == "cap_reached"
-    )
+    told = terminal.muster("provision", "-t", "small", "-n", "500", "-o", "json")
+    assert told.json["error"]["code"] == told.error["code"] == "cap_reached"
 
 
 def test_the_same_key_is_the_same_operation(terminal: Terminal) -> None:

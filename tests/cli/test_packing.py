@@ -76,7 +76,7 @@ def test_results_never_leave_their_directory(tmp_path: Path) -> None:
         evil.addfile(link)
         evil.addfile(tarfile.TarInfo("report.xml"), io.BytesIO())
     place = tmp_path / "results" / "0"
-    assert packing.unpack(archive, place) == ["../escaped", "python"]
+    assert packing.unpack(archive, place).left_out == ("../escaped", "python")
     assert [each.name for each in place.iterdir()] == ["report.xml"]
     assert not (tmp_path / "results" / "escaped").exists()
 
@@ -86,3 +86,10 @@ def test_results_that_are_no_archive_are_refused(tmp_path: Path) -> None:
     archive.write_bytes(b"no archive")
     with pytest.raises(UsageProblem, match="cannot unpack"):
         packing.unpack(archive, tmp_path / "results")
+
+
+def test_what_was_asked_for_and_not_sent_is_known_however_it_was_written() -> None:
+    sent = packing.Unpacked(names=("./out", "./out/a", "log.txt"), left_out=("link",))
+    assert sent.missing(["out", "./out/a", "out/", "log.txt", "link", "."]) == []
+    assert sent.missing(["ou", "out/b", "log"]) == ["ou", "out/b", "log"]
+    assert packing.Unpacked(names=(), left_out=()).missing(["."]) == ["."]

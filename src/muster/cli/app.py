@@ -6,7 +6,7 @@ completion stay fast however many there are.
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NoReturn
@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Entry] = {
     "run": Entry(DAILY, "Provision, run a command on every node, give the nodes back."),
     "exec": Entry(DAILY, "Run a command on every node of a run."),
     "logs": Entry(DAILY, "Show what the commands of a run wrote."),
+    "commands": Entry(DAILY, "List the commands of runs; show or cancel one."),
     "extend": Entry(DAILY, "Give a run more time."),
     "release": Entry(DAILY, "Give the nodes of a run back."),
     "nodes": Entry(LOOKING, "List nodes; show or terminate one."),
@@ -117,30 +118,76 @@ def run() -> NoReturn:
         if reconfigure is not None:
             reconfigure(errors="replace")  # a terminal that can't show a sign shows a question mark
     try:
+        code = _ended()
+    except BrokenPipeError:
+        code = _unread()
+    except SystemExit as end:
+        # What reads the command line ends with 1 of its own accord if nobody reads what we write.
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        code = _unread()
+    sys.exit(code)
+
+
+def _ended() -> int:
+    if asks_for_json(sys.argv[1:]):
+        # Known before the options are read: what is wrong with them is told as JSON too.
+        from muster.cli.printing import Chosen, Form
+
+        Chosen.form = Form.JSON
+    try:
         code = app(prog_name="muster", standalone_mode=False)
     except typer.TyperException as problem:
-        sys.exit(_usage(problem))
+        return _usage(problem)
     except MusterError as error:
         from muster.cli.printing import tell
 
-        sys.exit(tell(error))
+        return tell(error)
     except (typer.Abort, KeyboardInterrupt):
-        sys.exit(130)
+        return 130
+    except BrokenPipeError:
+        raise
     except Exception as surprise:
         if os.environ.get("MUSTER_DEBUG"):
             raise
+        from muster.cli.printing import complain
+
         words = " ".join(str(surprise).split()) or type(surprise).__name__
-        typer.echo(f"error: cannot go on: {words} (MUSTER_DEBUG=1 shows where)", err=True)
-        sys.exit(1)
-    sys.exit(code if isinstance(code, int) else 0)
+        return complain("internal", f"cannot go on: {words} (MUSTER_DEBUG=1 shows where)", exit_code=1)
+    return code if isinstance(code, int) else 0
+
+
+def asks_for_json(words: Sequence[str]) -> bool:
+    """Whether `--output json` stands among the words of a command line, however it is written."""
+    asked = False
+    for number, word in enumerate(words):
+        if word == "--":
+            break
+        if word in ("--output", "-o"):
+            asked = words[number + 1 : number + 2] == ["json"]
+        elif word.startswith("--output=") or (word.startswith("-o") and word != "-o"):
+            asked = word in ("--output=json", "-ojson")
+    return asked
+
+
+def _unread() -> int:
+    """Whoever read our output has seen enough: `muster events | head -1` is no failure."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)  # what is still unwritten is written there at the end, without a word
+    os.close(null)
+    return 0
 
 
 def _usage(problem: typer.TyperException) -> int:
-    if type(problem).__name__ == "NoArgsIsHelpError":
+    from muster.cli.printing import complain, wants_json
+
+    if type(problem).__name__ == "NoArgsIsHelpError" and not wants_json():
         typer.echo(problem.format_message())
         return problem.exit_code
     message = problem.format_message().rstrip(".").replace("Value error, ", "")
+    if type(problem).__name__ == "NoArgsIsHelpError":
+        message = "a command is missing"
     where = getattr(getattr(problem, "ctx", None), "command_path", "muster")
     see = " See" if message.endswith("?") else "; see"
-    typer.echo(f"error: {message[:1].lower()}{message[1:]}{see} `{where} --help`", err=True)
-    return problem.exit_code
+    said = f"{message[:1].lower()}{message[1:]}{see} `{where} --help`"
+    return complain("usage", said, exit_code=problem.exit_code)

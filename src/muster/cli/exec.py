@@ -61,7 +61,7 @@ def execute(
 
 def _again(commands: Sequence["Command"]) -> str:
     target = commands[0].id if len(commands) == 1 else commands[0].operation_id
-    return f"see its output with `muster logs -f {target}`"
+    return f"see its output with `muster logs -f {target}`, or stop it with `muster commands cancel {target}`"
 
 
 def _watched(client: "SyncClient", commands: Sequence["Command"], wait: float | None) -> None:

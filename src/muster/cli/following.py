@@ -34,6 +34,6 @@ def followed(
     if printing.wants_json():
         printing.document(ended)
     if ended.status is not Status.SUCCEEDED:
-        raise OperationFailed(ended, shown=printing.wants_json())
+        raise OperationFailed(ended)
     if not printing.wants_json():
         done(ended)

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from muster.client import SyncClient
     from muster.client.results import Command
 
-_PAGE = 500
-
 
 def logs(
     target: Annotated[
@@ -44,29 +42,12 @@ def logs(
 
 def _batches(client: "SyncClient", target: str) -> "list[list[Command]]":
     """Commands that were started together, oldest first."""
-    from muster.cli.connecting import is_command
-    from muster.client import calls
+    from muster.cli.commands import of_target
     from muster.domain.errors import NotFound
 
-    if is_command(target):
-        return [[client.send(calls.command(target))]]
     batches: dict[str, list[Command]] = {}
-    for command in sorted(_found(client, target), key=lambda each: (each.created_at, each.ordinal)):
+    for command in of_target(client, target):
         batches.setdefault(command.id.rpartition(".")[0], []).append(command)
     if not batches:
         raise NotFound("commands of", target)
     return list(batches.values())
-
-
-def _found(client: "SyncClient", target: str) -> "tuple[Command, ...]":
-    from muster.cli.connecting import is_operation
-    from muster.client import calls
-    from muster.domain.operation import Kind
-
-    if not is_operation(target):
-        return client.send(calls.commands(run=target, limit=_PAGE)).items
-    operation = client.send(calls.operation(target))
-    if operation.kind is not Kind.RUN:
-        return client.send(calls.commands(operation_id=target)).items
-    found = client.send(calls.commands(run=operation.run, limit=_PAGE)).items
-    return tuple(command for command in found if command.id.startswith(f"{target}."))

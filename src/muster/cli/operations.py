@@ -110,7 +110,7 @@ def show(target: Target, *, _output: Output = None) -> None:
     from muster.cli import printing
     from muster.cli.connecting import connected, newest
     from muster.cli.durations import took
-    from muster.cli.views import LOOKS, chip_name, where
+    from muster.cli.views import LOOKS, chip_name, left, where
 
     with connected() as client:
         found = newest(client, target)
@@ -137,6 +137,7 @@ def show(target: Target, *, _output: Output = None) -> None:
             ("template", found.template or ""),
             ("started", f"{found.started_at} ({printing.since(found.started_at)} ago)"),
             ("took" if found.ended else "so far", took(found.elapsed_seconds)),
+            ("left", "" if found.ended else left(found.eta_seconds).removeprefix(" · ")),
             ("deadline", deadline),
             ("nodes", nodes or "\n".join(member.node_id for member in found.members)),
         )
@@ -145,24 +146,31 @@ def show(target: Target, *, _output: Output = None) -> None:
 
 @app.command()
 def watch(target: Target, *, wait: asking.Wait = None, _output: Output = None) -> None:
-    """Watch an operation to its end. Its history is shown first; the exit code is its outcome."""
+    """Watch an operation to its end. Its history is shown first; the exit code is its outcome.
+
+    For a run, it is the worst exit code of its commands, as with `muster run`.
+    """
     from muster.cli import printing, views
     from muster.cli.connecting import connected, newest
     from muster.cli.durations import took
     from muster.cli.exits import OperationFailed
+    from muster.cli.results import of_run, told, worst
     from muster.cli.watching import Patience
     from muster.cli.watching import watch as watched
-    from muster.domain.operation import Status
+    from muster.domain.operation import Kind, Status
 
     with connected() as client:
         found = newest(client, target)
         view = views.chosen(elapsed=found.elapsed_seconds, stream=True)
         ended = watched(client, found, view, Patience(wait))
+        commands = of_run(client, ended) if ended.kind is Kind.RUN else []
     if ended.status is not Status.SUCCEEDED:
-        raise OperationFailed(ended, shown=printing.wants_json())
+        raise OperationFailed(ended)
     if not printing.wants_json():
         said = f"{ended.label or 'done'}: {ended.message}" if ended.message else ended.label or "done"
-        printing.say(f"✔ {said} ({took(ended.elapsed_seconds)})")
+        printing.say(f"{'✖' if worst(commands) else '✔'} {said} ({took(ended.elapsed_seconds)})")
+    told(commands)
+    raise typer.Exit(worst(commands))
 
 
 @app.command()

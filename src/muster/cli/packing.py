@@ -1,10 +1,11 @@
 """Trees to send and results to unpack, as gzipped tar archives: bounded, never outside their directory."""
 
 import os
+import posixpath
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -104,18 +105,35 @@ def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def unpack(archive: Path, into: Path) -> list[str]:
-    """What a node sent, into a directory of its own; gives the names of what was left out."""
-    into.mkdir(parents=True, exist_ok=True)
-    left_out = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpacked:
+    names: tuple[str, ...]
+    left_out: tuple[str, ...]
+    """Links and other things that lead elsewhere."""
+
+    def missing(self, asked: Sequence[str]) -> list[str]:
+        """Which of the paths that were asked for are not among what was sent."""
+        sent = [posixpath.normpath(name) for name in (*self.names, *self.left_out)]
+        return [path for path in asked if not any(_is_in(name, posixpath.normpath(path)) for name in sent)]
+
+
+def _is_in(name: str, path: str) -> bool:
+    return path in (".", name) or name.startswith(path + "/")
+
+
+def unpack(archive: Path, into: Path) -> Unpacked:
+    """What a node sent, into a directory of its own."""
+    names, left_out = [], []
     try:
         with tarfile.open(archive, "r:gz") as packed:
             for member in packed.getmembers():
+                into.mkdir(parents=True, exist_ok=True)
                 try:
                     # Plain files in this directory: no links out, no devices, no special modes.
                     packed.extract(member, into, filter="data")
+                    names.append(member.name)
                 except tarfile.FilterError:
                     left_out.append(member.name)
     except (tarfile.TarError, OSError, EOFError) as error:
         raise UsageProblem(f"cannot unpack the results into {into}: {error}") from error
-    return left_out
+    return Unpacked(names=tuple(names), left_out=tuple(left_out))

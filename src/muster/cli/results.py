@@ -7,9 +7,24 @@ from typing import TYPE_CHECKING
 from muster.cli import printing
 
 if TYPE_CHECKING:
-    from muster.client.results import Command
+    from muster.client import SyncClient
+    from muster.client.results import Command, Operation
 
 FAILURES_SHOWN = 10
+
+
+def of_run(client: "SyncClient", operation: "Operation") -> "list[Command]":
+    """The commands that a `run` has started: one that failed on the way may have none, or some."""
+    from muster.client import calls
+    from muster.domain.errors import NotFound
+
+    found = []
+    for number in range(operation.detail.count or 0):
+        try:
+            found.append(client.send(calls.command(f"{operation.operation_id}.{number}")))
+        except NotFound:
+            continue
+    return found
 
 
 def worst(commands: Sequence["Command"]) -> int:
@@ -17,16 +32,16 @@ def worst(commands: Sequence["Command"]) -> int:
 
 
 def told(commands: Sequence["Command"]) -> None:
-    """The failed ones, on stderr; success needs no words."""
-    failed = [command for command in commands if command.exit_status]
+    """The failed ones, on stderr; success needs no words, and JSON has them all."""
+    failed = [command for command in commands if command.exit_status and not printing.wants_json()]
     for command in failed[:FAILURES_SHOWN]:
-        printing.say(f"[{command.ordinal}] {_how(command)} on {command.node_id}", file=sys.stderr)
+        printing.say(f"[{command.ordinal}] {how_it_ended(command)} on {command.node_id}", file=sys.stderr)
     if len(failed) > FAILURES_SHOWN:
         more = len(failed) - FAILURES_SHOWN
         printing.say(f"… and {more} more: see `muster logs {commands[0].operation_id}`", file=sys.stderr)
 
 
-def _how(command: "Command") -> str:
+def how_it_ended(command: "Command") -> str:
     if command.signal is not None:
         return f"ended by signal {command.signal}"
     if command.exit_code is not None:

@@ -91,7 +91,7 @@ def run(
         if detach:
             _left(operation)
         else:
-            _watched(client, operation, count=count, wait=wait, results=results if get else None)
+            _watched(client, operation, wait=wait, results=results if get else None)
 
 
 def _left(operation: "Operation") -> None:
@@ -123,11 +123,11 @@ def _sent(client: "SyncClient", directory: Path) -> str:
 
 
 def _watched(
-    client: "SyncClient", operation: "Operation", *, count: int, wait: float | None, results: Path | None
+    client: "SyncClient", operation: "Operation", *, wait: float | None, results: Path | None
 ) -> None:
     from muster.cli import printing, streaming, views
     from muster.cli.exits import OperationFailed
-    from muster.cli.results import told, worst
+    from muster.cli.results import of_run, told, worst
     from muster.cli.watching import Patience, detachable, progress_of
     from muster.client import calls
     from muster.domain.operation import Status
@@ -137,7 +137,7 @@ def _watched(
     with detachable(how):
         feed = progress_of(client, name, patience)
         _until_started(feed, operation)
-        commands = _commands(client, name, count)
+        commands = of_run(client, operation)
         if printing.wants_json():
             outputs = streaming.gathered(client, commands, patience, how=how)
         else:
@@ -146,19 +146,25 @@ def _watched(
             for progress in feed:
                 view.show(progress)
         ended = client.send(calls.operation(name))
-        commands = _commands(client, name, count)
-        fetched = _fetched(client, commands, results) if results is not None else []
+        commands = of_run(client, ended)
+        fetched = _Fetched(client, commands, results) if results is not None else None
+    short = fetched is not None and bool(fetched.missing)
     if outputs is not None:
         shown = [{**printing.plain(each), "output": outputs.get(each.ordinal, "")} for each in commands]
         printing.document(
-            {"exit_code": worst(commands), "operation": ended, "commands": shown, "results": fetched}
+            {
+                "exit_code": worst(commands) or int(short),
+                "operation": ended,
+                "commands": shown,
+                "results": fetched.places if fetched else [],
+                "missing": fetched.missing if fetched else [],
+            }
         )
     if ended.status is not Status.SUCCEEDED:
-        raise OperationFailed(ended, shown=printing.wants_json())
+        raise OperationFailed(ended)
     if outputs is None:
         told(commands)
         _summed_up(ended, commands)
-    short = results is not None and len(fetched) < len(commands)
     raise typer.Exit(worst(commands) or int(short))
 
 
@@ -173,42 +179,51 @@ def _until_started(feed: "Iterator[Progress]", operation: "Operation") -> None:
                 return
 
 
-def _commands(client: "SyncClient", name: str, count: int) -> "list[Command]":
-    """Those that were started: a run that failed on the way may have none, or some."""
-    from muster.client import calls
-    from muster.domain.errors import NotFound
+class _Fetched:
+    """What came back from each node, and what did not."""
 
-    found = []
-    for number in range(count):
-        try:
-            found.append(client.send(calls.command(f"{name}.{number}")))
-        except NotFound:
-            continue
-    return found
+    def __init__(self, client: "SyncClient", commands: "Sequence[Command]", results: Path) -> None:
+        from muster.cli import printing
 
+        self.places: list[str] = []
+        self.missing: list[dict[str, object]] = []
+        for command in commands:
+            self._fetch(client, command, results / str(command.ordinal))
+        if self.places and not printing.wants_json():
+            printing.say(f"results are in {results}", file=sys.stderr)
 
-def _fetched(client: "SyncClient", commands: "Sequence[Command]", results: Path) -> list[str]:
-    import tempfile
+    def _fetch(self, client: "SyncClient", command: "Command", place: Path) -> None:
+        import tempfile
 
-    from muster.cli import packing, printing
-    from muster.domain.errors import NotFound
+        from muster.cli import packing
+        from muster.domain.errors import NotFound
 
-    fetched = []
-    for command in commands:
         with tempfile.TemporaryDirectory(prefix="muster-get-") as scratch:
             archive = Path(scratch) / "results.tgz"
             try:
                 client.download(command.id, archive)
             except NotFound:
-                printing.say(f"[{command.ordinal}] brought nothing back", file=sys.stderr)
-                continue
-            place = results / str(command.ordinal)
-            for name in packing.unpack(archive, place):
-                printing.say(f"[{command.ordinal}] left out {name}: it leads elsewhere", file=sys.stderr)
-            fetched.append(str(place))
-    if fetched and not printing.wants_json():
-        printing.say(f"results are in {results}", file=sys.stderr)
-    return fetched
+                self._lacks(command, command.collect, "brought nothing back")
+                return
+            unpacked = packing.unpack(archive, place)
+        for name in unpacked.left_out:
+            _say(command, f"left out {name}: it leads elsewhere")
+        for path in unpacked.missing(command.collect):
+            self._lacks(
+                command, (path,), f"did not bring back {path}: there is no such path in its workspace"
+            )
+        if unpacked.names:
+            self.places.append(str(place))
+
+    def _lacks(self, command: "Command", paths: "Sequence[str]", words: str) -> None:
+        _say(command, words)
+        self.missing.extend({"ordinal": command.ordinal, "path": path} for path in paths)
+
+
+def _say(command: "Command", words: str) -> None:
+    from muster.cli import printing
+
+    printing.remark("results", f"[{command.ordinal}] {words}")
 
 
 def _summed_up(operation: "Operation", commands: "Sequence[Command]") -> None:

@@ -1,0 +1,168 @@
+"""`muster commands`: what runs on the nodes of a run: listed, shown, cancelled."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli.printing import Output
+
+if TYPE_CHECKING:
+    from muster.client import SyncClient
+    from muster.client.results import Command
+
+_PAGE = 500
+app = typer.Typer(
+    help="List the commands of runs; show or cancel one.", invoke_without_command=True, add_completion=False
+)
+OfRun = Annotated[
+    str | None, typer.Option("--run", metavar="RUN|OPERATION", help="Only of this run, or operation.")
+]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="How many, newest first.")]
+Target = Annotated[str, typer.Argument(metavar="COMMAND", help="A command's id, e.g. cmd-….0.")]
+
+
+@app.callback()
+def root(context: typer.Context, *, run: OfRun = None, limit: Limit = 20, _output: Output = None) -> None:
+    """List the commands of runs; show or cancel one. Without a word more, it lists them."""
+    if context.invoked_subcommand is None:
+        _list(run, limit)
+
+
+@app.command("list")
+def listed(*, run: OfRun = None, limit: Limit = 20, _output: Output = None) -> None:
+    """List commands, newest first."""
+    _list(run, limit)
+
+
+def _list(run: str | None, limit: int) -> None:
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.client import calls
+
+    with connected() as client:
+        if run is None:
+            found = client.send(calls.commands(limit=limit)).items
+        else:
+            found = tuple(reversed(of_target(client, run)))[:limit]
+    if printing.wants_json():
+        printing.document({"items": found})
+        return
+    columns = (
+        printing.Column("COMMAND"),
+        printing.Column("STATE", style=printing.state_style),
+        printing.Column("RUN", cut=True),
+        printing.Column("NODE"),
+        printing.Column("AGE", right=True),
+        printing.Column("ARGV", cut=True),
+    )
+    rows = [
+        (
+            each.id,
+            _state(each),
+            each.run,
+            each.node_id,
+            printing.since(each.created_at),
+            _typed(each),
+        )
+        for each in found
+    ]
+    printing.table(columns, rows, nothing="no commands yet")
+
+
+def of_target(client: "SyncClient", target: str) -> "list[Command]":
+    """One command, or all of a run or an operation: oldest first."""
+    from muster.cli.connecting import is_command, is_operation
+    from muster.client import calls
+    from muster.domain.operation import Kind
+
+    if is_command(target):
+        return [client.send(calls.command(target))]
+    found: tuple[Command, ...]
+    if not is_operation(target):
+        found = client.send(calls.commands(run=target, limit=_PAGE)).items
+    else:
+        operation = client.send(calls.operation(target))
+        if operation.kind is Kind.RUN:
+            found = client.send(calls.commands(run=operation.run, limit=_PAGE)).items
+            found = tuple(command for command in found if command.id.startswith(f"{target}."))
+        else:
+            found = client.send(calls.commands(operation_id=target)).items
+    return sorted(found, key=lambda each: (each.created_at, each.ordinal))
+
+
+def _state(command: "Command") -> str:
+    if command.ended:
+        return f"{command.state} {command.exit_status}"
+    return "cancelling" if command.cancel_requested_at is not None else str(command.state)
+
+
+def _typed(command: "Command") -> str:
+    import shlex
+
+    return " ".join(shlex.join(command.argv).split())
+
+
+@app.command()
+def show(target: Target, *, _output: Output = None) -> None:
+    """Show a command: what it is, how far, how it ended."""
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.cli.results import how_it_ended
+    from muster.client import calls
+
+    with connected() as client:
+        found = client.send(calls.command(target))
+    if printing.wants_json():
+        printing.document(found)
+        return
+    printing.facts(
+        (
+            ("command", found.id),
+            ("state", how_it_ended(found) if found.ended else _state(found)),
+            ("argv", _typed(found)),
+            ("run", found.run),
+            ("node", f"{found.node_id} (number {found.ordinal} of {found.count})"),
+            ("operation", found.operation_id),
+            ("created", f"{found.created_at} ({printing.since(found.created_at)} ago)"),
+            ("started", found.started_at or ""),
+            ("ended", found.ended_at or ""),
+        )
+    )
+
+
+@app.command()
+def cancel(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="COMMAND|RUN|OPERATION", help="One command's id; for a run, all of its that go on."
+        ),
+    ],
+    *,
+    _output: Output = None,
+) -> None:
+    """End commands: their whole trees of processes are killed. The nodes stay with their run."""
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.client import calls
+    from muster.domain.errors import NotFound
+
+    with connected() as client:
+        found = of_target(client, target)
+        if not found:
+            raise NotFound("commands of", target)
+        asked = [
+            each if each.ended else client.send(calls.cancel_command(each.id))
+            for each in found
+            if len(found) == 1 or not each.ended
+        ]
+    if printing.wants_json():
+        printing.document({"items": asked})
+        return
+    for each in asked:
+        if each.ended:
+            printing.say(f"✔ {each.id} had ended already ({_state(each)})")
+        else:
+            printing.say(f"✔ {each.id} is asked to stop; see its end with `muster logs -f {each.id}`")
+    if not asked:
+        printing.say(f"✔ nothing to stop: all {len(found)} commands of {target} have ended")
