@@ -230,7 +230,9 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
     site = Site(url_of(listener), api, store, cloud, ports)
     cloud.watch(site)
     for role in Role:
-        site.secrets[role] = (await mint(store.access, ids=ids, name=role, role=role, now=clock.now()))[1]
+        template = "web" if role is Role.ENROL else None
+        minted = await mint(store.access, ids=ids, name=role, role=role, now=clock.now(), template=template)
+        site.secrets[role] = minted[1]
     driving = asyncio.create_task(plane.run())
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     await server.listening()

@@ -100,6 +100,8 @@ nodes = st.builds(
     attached_at=st.none() | times,
     drain=st.booleans(),
     reason=st.none() | reasons,
+    address=texts,
+    left_at=st.none() | times,
 )
 launches = st.builds(
     Launch,
@@ -222,10 +224,13 @@ commands = st.builds(
     detail=texts,
 )
 tokens = st.builds(
-    ApiToken,
+    lambda role, template, **given: ApiToken(
+        role=role, template=template if role is Role.ENROL else None, **given
+    ),
     id=texts,
     name=texts,
     role=st.sampled_from(Role),
+    template=names,
     created_at=times,
     expires_at=st.none() | times,
     revoked_at=st.none() | times,

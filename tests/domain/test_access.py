@@ -15,18 +15,45 @@ from tests.domain.builders import NOW, SMALLEST, modest
 RANKS = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 
 
-def token(**given: float | None) -> ApiToken:
-    return ApiToken(id="tok-1", name="laptop", role=Role.VIEWER, created_at=NOW - 9, **given)
+def token(*, expires_at: float | None = None, revoked_at: float | None = None) -> ApiToken:
+    return ApiToken(
+        id="tok-1",
+        name="laptop",
+        role=Role.VIEWER,
+        created_at=NOW - 9,
+        expires_at=expires_at,
+        revoked_at=revoked_at,
+    )
 
 
-@pytest.mark.parametrize("held", Role)
-@pytest.mark.parametrize("needed", Role)
+@pytest.mark.parametrize("held", RANKS)
+@pytest.mark.parametrize("needed", RANKS)
 def test_a_role_may_do_what_lower_ones_may(held: Role, needed: Role) -> None:
     assert may(held, needed) is (RANKS.index(held) >= RANKS.index(needed))
 
 
-def test_every_role_has_a_rank() -> None:
-    assert set(RANKS) == set(Role)
+def test_every_role_has_a_rank_but_the_one_beside_them() -> None:
+    assert set(RANKS) == set(Role) - {Role.ENROL}
+
+
+@pytest.mark.parametrize("other", RANKS)
+def test_who_may_enrol_may_do_nothing_else_and_nobody_else_may_enrol(other: Role) -> None:
+    assert may(Role.ENROL, Role.ENROL)
+    assert not may(Role.ENROL, other)
+    assert not may(other, Role.ENROL)
+
+
+def test_an_enrolment_token_is_for_one_template() -> None:
+    def made(role: Role, template: str | None) -> ApiToken:
+        return ApiToken(id="tok-1", name="web", role=role, created_at=NOW, template=template)
+
+    assert made(Role.ENROL, "web").template == "web"
+    for template in (None, "", "No Name"):
+        with pytest.raises(InvalidRequest, match="template"):
+            made(Role.ENROL, template)
+    for role in RANKS:
+        with pytest.raises(InvalidRequest, match="template"):
+            made(role, "web")
 
 
 def test_a_token_without_an_end_is_good_for_ever() -> None:
@@ -58,6 +85,7 @@ def test_a_token_has_no_place_for_its_secret() -> None:
         "created_at",
         "expires_at",
         "revoked_at",
+        "template",
     }
 
 

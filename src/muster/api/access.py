@@ -68,10 +68,19 @@ def bearer(authorization: str | None) -> str:
 
 
 async def mint(
-    tokens: AccessStore, *, ids: Ids, name: str, role: Role, now: float, expires_at: float | None = None
+    tokens: AccessStore,
+    *,
+    ids: Ids,
+    name: str,
+    role: Role,
+    now: float,
+    expires_at: float | None = None,
+    template: str | None = None,
 ) -> tuple[ApiToken, str]:
     """A new token and its secret, which nobody can ask for again."""
     secret = SECRET_PREFIX + ids.secret()
-    token = ApiToken(id=ids.new("tok"), name=name, role=role, created_at=now, expires_at=expires_at)
+    token = ApiToken(
+        id=ids.new("tok"), name=name, role=role, created_at=now, expires_at=expires_at, template=template
+    )
     await tokens.add_token(token, secret_hash=hashed(secret))
     return token, secret

@@ -57,6 +57,10 @@ class Node:
     phase: str = ""
     """How far its boot is, and in which named step of it."""
     step: str = ""
+    address: str = ""
+    """Where a service can be probed: the URL that it named when it enrolled."""
+    left_at: float | None = None
+    """When a service said that it is no node any more."""
 
     @property
     def up(self) -> bool:
@@ -166,7 +170,7 @@ def rescue(
     change = _moved(
         node, Verb.RELEASE, NodeState.RELEASING, now=now, deadline_at=deadline_at, reason=node.reason
     )
-    after = replace(change.after, booted_at=now, phase=Phase.BOOTED, step="", assignment_id=assignment_id)
+    after = replace(change.after, booted_at=now, phase=Phase.BOOTED.value, step="", assignment_id=assignment_id)
     return replace(change, after=after, detail=detail, told_as="rescued")
 
 
@@ -193,7 +197,7 @@ def joined(node: Node, *, boot_id: str, now: float) -> NodeChange:
     """Joining again in the same boot keeps `joined_at`: grace is per boot."""
     again = node.boot_id == boot_id and node.joined_at is not None
     joined_at = node.joined_at if again else now
-    phase = node.phase if again else Phase.JOINED
+    phase = node.phase if again else Phase.JOINED.value
     after = replace(node, version=node.version + 1, boot_id=boot_id, joined_at=joined_at, phase=phase)
     return NodeChange(name=Fact.JOINED, before=node, after=after, at=now)
 
@@ -207,7 +211,7 @@ def booted(node: Node, *, now: float, deadline_at: float | None) -> NodeChange:
         booted_at=now,
         deadline_at=deadline_at,
         deadline_source="attach_timeout",
-        phase=Phase.BOOTED,
+        phase=Phase.BOOTED.value,
         step="",
     )
     return NodeChange(name=Fact.BOOTED, before=node, after=after, at=now)

@@ -17,7 +17,7 @@ _BY_HASH = f"SELECT {API_TOKEN.select} FROM api_tokens WHERE secret_hash = :secr
 _ALL = f"SELECT {API_TOKEN.select} FROM api_tokens ORDER BY created_at, id LIMIT 1000"
 _ADD = f"""
     INSERT INTO api_tokens ({API_TOKEN.select}, secret_hash)
-    VALUES (:id, :name, :role, :created_at, :expires_at, :revoked_at, :secret_hash)
+    VALUES (:id, :name, :role, :created_at, :expires_at, :revoked_at, :template, :secret_hash)
 """
 
 
@@ -55,7 +55,7 @@ def _add(tx: Tx, token: ApiToken, secret_hash: str) -> None:
         tx,
         token.id,
         "token_added",
-        changes={"name": token.name, "role": token.role.value},
+        changes={"name": token.name, "role": token.role.value, "template": token.template},
         now=token.created_at,
     )
 

@@ -294,10 +294,19 @@ _HEALTH = (
     """,
 )
 
+_SERVICES = (
+    # Apps that are nodes themselves: where they can be probed, and when they said goodbye.
+    "ALTER TABLE nodes ADD COLUMN address TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE nodes ADD COLUMN left_at REAL",
+    # The one template that an enrolment token is good for.
+    "ALTER TABLE api_tokens ADD COLUMN template TEXT",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
     Migration(version=3, name="health, boots and diagnosis", statements=_HEALTH),
+    Migration(version=4, name="services", statements=_SERVICES),
 )
 LATEST = MIGRATIONS[-1].version
 
