@@ -167,3 +167,17 @@ async def test_a_cursor_of_another_list_is_refused(site: Site) -> None:
     page = await client.send(calls.events(limit=1))
     with pytest.raises(InvalidRequest, match="cursor"):
         await client.send(calls.operations(cursor=page.next))
+
+
+async def test_the_last_events_are_had_without_the_ones_before(site: Site) -> None:
+    client = site.client()
+    operation = await site.provisioned(client)
+    whole = (await client.send(calls.events(limit=1000))).items
+    end = await client.send(calls.last_events(2))
+    assert len(whole) > 2 and end.items == whole[-2:]
+    of_it = await client.send(calls.last_events(1000, entity_id=operation.operation_id))
+    assert of_it.items == tuple(event for event in whole if event.entity_id == operation.operation_id)
+    http = site.http()
+    for query in ("last=0", "last=10001", f"last=5&cursor={end.next}"):
+        refused = await http.get(f"/api/v1/events?{query}")
+        assert (refused.status_code, refused.json()["field"]) == (422, "last"), query

@@ -150,6 +150,16 @@ def test_a_run_that_is_watched_ends_as_it_would_have_for_its_starter(terminal: T
     assert terminal.muster("operations", "watch", name, "-o", "json").code == 7
 
 
+def test_output_beyond_the_cap_is_marked_in_text_record_and_json(terminal: Terminal) -> None:
+    words = ("run", "-t", "small", "--run", "loud", "--", "sh", "-c", "yes '' | head -c 17000000")
+    assert "cut here: 16 MiB of output are kept per command" in terminal.muster(*words).out
+    told = terminal.muster("logs", "loud", "-o", "json").json
+    assert (told["truncated"], told["kept"], len(told["output"])) == (True, 16 * 2**20, 16 * 2**20)
+    assert "cut: 16 MiB of it are kept" in terminal.muster("commands", "show", told["id"]).out
+    quiet = terminal.muster("run", "-t", "small", "-o", "json", "--", "true").json["commands"][0]
+    assert (quiet["truncated"], quiet["kept"]) == (False, None)
+
+
 def test_one_command_is_cancelled_and_the_other_goes_on(terminal: Terminal) -> None:
     assert terminal.muster("provision", "-t", "small", "-n", "2", "--run", "two").code == 0
     made = terminal.muster("exec", "two", "-d", "-o", "json", "--", "sleep", "600").json

@@ -386,7 +386,7 @@ class CommandContract:
         size = OUTPUT_CAP + beyond
         data = b"0123456789abcdef" * (OUTPUT_CAP // 16 + 1)
         kept = await commands.append_output(command.id, offset=0, data=data[:size])
-        assert kept == Kept(size=min(size, OUTPUT_CAP), full=beyond >= 0)
+        assert kept == Kept(size=min(size, OUTPUT_CAP), full=beyond > 0)
         more = await commands.append_output(command.id, offset=kept.size, data=b"yz")
         assert more == Kept(size=OUTPUT_CAP, full=True)
         again = await commands.append_output(command.id, offset=kept.size, data=b"yz")

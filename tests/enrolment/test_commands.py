@@ -1,5 +1,7 @@
 """What a node may say about its commands, and what it is told of them."""
 
+from dataclasses import replace
+
 import pytest
 
 from muster.domain.command import OUTPUT_CAP, Command, CommandState, Execution
@@ -135,11 +137,16 @@ async def test_output_is_kept_by_offset_and_a_gap_is_sent_again(stage: Stage) ->
 
 
 @staged
-async def test_a_node_learns_that_nothing_more_is_kept(stage: Stage) -> None:
+async def test_output_that_was_dropped_is_marked_in_the_record_once(stage: Stage) -> None:
     post, (mine,) = await asked(stage)
-    assert await post.output(mine.node_id, mine.id, 0, bytes(OUTPUT_CAP + 5)) == Kept(
-        size=OUTPUT_CAP, full=True
-    )
+    full = Kept(size=OUTPUT_CAP, full=True)
+    # Exactly the cap is not too much: only what comes after it is dropped.
+    assert await post.output(mine.node_id, mine.id, 0, bytes(OUTPUT_CAP)) == replace(full, full=False)
+    assert (await stage.store.commands.command(mine.id)).truncated_at is None
+    for _ in range(2):
+        assert await post.output(mine.node_id, mine.id, OUTPUT_CAP, b"more") == full
+        marked = await stage.store.commands.command(mine.id)
+        assert (marked.truncated_at, marked.version) == (OUTPUT_CAP, mine.version + 1)
 
 
 @staged

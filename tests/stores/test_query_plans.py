@@ -25,6 +25,8 @@ HOT = {
     "unseen": liveness.silent(3),
     "events": events.FEED,
     "events of an entity": events.FEED_OF_ENTITY,
+    "the last events": events.TAIL,
+    "the last events of an entity": events.TAIL_OF_ENTITY,
     "nodes by state": nodes.listing(3, False),
     "nodes by template": nodes.listing(3, True),
     "operations": operations.listing(5, by_kind=True, by_run=False, paged=True),

@@ -126,6 +126,7 @@ def show(target: Target, *, _output: Output = None) -> None:
             ("created", f"{found.created_at} ({printing.since(found.created_at)} ago)"),
             ("started", found.started_at or ""),
             ("ended", found.ended_at or ""),
+            ("output", f"cut: {found.kept / 2**20:.3g} MiB of it are kept" if found.kept else ""),
         )
     )
 

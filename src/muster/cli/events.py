@@ -1,6 +1,5 @@
 """`muster events`: the audit trail, and the feed of what happens."""
 
-from collections import deque
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,16 +7,13 @@ import typer
 from muster.cli.printing import Output
 
 if TYPE_CHECKING:
-    from muster.client import SyncClient
     from muster.client.results import Event
-
-_PAGE = 1000
 
 
 def events(
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens.")] = False,
-    last: Annotated[int, typer.Option("--last", min=0, max=100_000, help="How many of the past.")] = 50,
+    last: Annotated[int, typer.Option("--last", min=0, max=10_000, help="How many of the past.")] = 50,
     of: Annotated[
         str | None, typer.Option("--of", metavar="ID", help="Only of this node, operation, launch …")
     ] = None,
@@ -28,27 +24,14 @@ def events(
     from muster.client import calls
 
     with connected() as client:
-        past, cursor = _past(client, last, of)
-        for event in past:
+        # None of the past is still asked for one: it says where the feed goes on.
+        past = client.send(calls.last_events(max(1, last), entity_id=of))
+        for event in past.items if last else ():
             _show(event)
         if not follow:
             return
-        for event in client.stream(calls.follow_events(last=cursor, entity_id=of)):
+        for event in client.stream(calls.follow_events(last=past.next, entity_id=of)):
             _show(event)
-
-
-def _past(client: "SyncClient", last: int, of: str | None) -> "tuple[deque[Event], str | None]":
-    """The feed has one direction: read to its end, remember its last events and its place."""
-    from muster.client import calls
-
-    kept: deque[Event] = deque(maxlen=last)
-    cursor: str | None = None
-    while True:
-        page = client.send(calls.events(cursor=cursor, limit=_PAGE, entity_id=of))
-        kept.extend(page.items)
-        cursor = page.next or cursor
-        if len(page.items) < _PAGE:
-            return kept, cursor
 
 
 def _show(event: "Event") -> None:

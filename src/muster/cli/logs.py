@@ -26,6 +26,7 @@ def logs(
     from muster.cli import printing, streaming
     from muster.cli.connecting import connected
     from muster.cli.watching import Patience, detachable
+    from muster.client import calls
 
     how = f"see the rest with `muster logs -f {target}`"
     with connected() as client:
@@ -34,7 +35,7 @@ def logs(
             with detachable(how):
                 if printing.wants_json():
                     outputs = streaming.gathered(client, batch, Patience(wait), how=how, follow=follow)
-                    for each in batch:
+                    for each in (client.send(calls.command(each.id)) for each in batch):
                         printing.line({**printing.plain(each), "output": outputs[each.ordinal]})
                 else:
                     streaming.stream(client, batch, Patience(wait), how=how, follow=follow)

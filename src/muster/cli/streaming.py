@@ -32,8 +32,12 @@ def pieces(
     *,
     how: str,
     follow: bool = True,
+    marked: bool = False,
 ) -> Iterator[tuple[int, bytes]]:
-    """(ordinal, output) as it comes, until all have ended. Raises OutOfPatience."""
+    """(ordinal, output) as it comes, until all have ended. Raises OutOfPatience.
+
+    `marked`: where the server stopped keeping output, that is said in it; the record says so too.
+    """
     items: queue.Queue[Item] = queue.Queue(_WAITING)
     todo: queue.SimpleQueue[Command] = queue.SimpleQueue()
     for command in commands:
@@ -46,7 +50,7 @@ def pieces(
             except queue.Empty:
                 return
             try:
-                for piece in _output(client, command, follow=follow):
+                for piece in _output(client, command, follow=follow, marked=marked):
                     items.put((command.ordinal, piece))
                 items.put((command.ordinal, None))
             except Exception as error:
@@ -67,16 +71,14 @@ def pieces(
         yield ordinal, item or b""
 
 
-def _output(client: "SyncClient", command: "Command", *, follow: bool) -> Iterator[bytes]:
-    """All that was kept. Where the server stopped keeping it, that is said."""
-    from muster.domain.command import OUTPUT_CAP
+def _output(client: "SyncClient", command: "Command", *, follow: bool, marked: bool) -> Iterator[bytes]:
+    from muster.client import calls
 
-    kept = 0
-    for piece in client.follow(command.id) if follow else _kept(client, command):
-        kept += len(piece)
-        yield piece
-    if kept >= OUTPUT_CAP:
-        yield f"\n… cut here: {OUTPUT_CAP // 2**20} MiB of output are kept per command\n".encode()
+    yield from client.follow(command.id) if follow else _kept(client, command)
+    if marked:
+        kept = client.send(calls.command(command.id)).kept
+        if kept is not None:
+            yield f"\n… cut here: {kept / 2**20:.3g} MiB of output are kept per command\n".encode()
 
 
 def _kept(client: "SyncClient", command: "Command") -> Iterator[bytes]:
@@ -99,7 +101,7 @@ def stream(
     """Print it, line by line."""
     printer = Prefixed(colour=printing.terminal())
     try:
-        for ordinal, piece in pieces(client, commands, patience, how=how, follow=follow):
+        for ordinal, piece in pieces(client, commands, patience, how=how, follow=follow, marked=True):
             printer.take(ordinal, piece)
     finally:
         printer.finish()

@@ -176,6 +176,11 @@ def events(
     return _get("/events", _page_of(results.Event), cursor=cursor, limit=limit, entity_id=entity_id)
 
 
+def last_events(last: int, *, entity_id: str | None = None) -> Call[results.Page[results.Event]]:
+    """The end of the feed; `next` is where to go on."""
+    return _get("/events", _page_of(results.Event), last=last, entity_id=entity_id)
+
+
 def follow_events(*, last: str | None = None, entity_id: str | None = None) -> Stream[results.Event]:
     """Every event from the oldest (or after `last`) on, without end."""
     return Stream(

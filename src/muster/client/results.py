@@ -213,6 +213,8 @@ class Command:
     signal: int | None = None
     exit_status: int | None = None
     detail: str = ""
+    truncated: bool = False
+    kept: int | None = None
 
     @property
     def ended(self) -> bool:

@@ -120,6 +120,8 @@ class Command:
     exit_code: int | None = None
     signal: int | None = None
     detail: str = ""
+    truncated_at: int | None = None
+    """How many bytes of output are kept, if more came: the rest was dropped."""
 
     @property
     def ended(self) -> bool:
@@ -172,6 +174,13 @@ def cancel_requested(command: Command, *, now: float) -> Command | None:
     if command.ended or command.cancel_requested_at is not None:
         return None
     return replace(command, version=command.version + 1, cancel_requested_at=now)
+
+
+def truncated(command: Command, *, kept: int) -> Command | None:
+    """None: it is known."""
+    if command.truncated_at is not None:
+        return None
+    return replace(command, version=command.version + 1, truncated_at=kept)
 
 
 LOST_EXIT = 125

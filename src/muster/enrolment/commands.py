@@ -28,8 +28,25 @@ class CommandPost:
         """Raises Conflict for a gap: the node sends again from where the kept output ends."""
         if offset < 0:
             raise InvalidRequest("offset", offset, "must not be negative")
-        await self._own(node_id, command_id)
-        return await self._commands.append_output(command_id, offset=offset, data=data)
+        command = await self._own(node_id, command_id)
+        kept = await self._commands.append_output(command_id, offset=offset, data=data)
+        if kept.full and command.truncated_at is None:
+            await self._mark(command_id, kept.size)
+        return kept
+
+    async def _mark(self, command_id: CommandId, kept: int) -> None:
+        """That output was dropped, in the record: whoever reads the rest must know that it is not all."""
+        for _ in range(TRIES):
+            command = await self._commands.command(command_id)
+            after = commands.truncated(command, kept=kept)
+            if after is None:
+                return
+            try:
+                await self._commands.write(command, after)
+            except Conflict:
+                continue
+            return
+        raise Conflict(f"cannot write {command_id}: it keeps changing; say it again")
 
     async def state(
         self,

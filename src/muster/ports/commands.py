@@ -16,7 +16,7 @@ from muster.ports.store import Cursor, Page
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """How much of a command's output is kept. `full`: the cap is reached, nothing more is taken."""
+    """How much of a command's output is kept. `full`: some of this was beyond the cap, and was dropped."""
 
     size: int
     full: bool

@@ -392,6 +392,10 @@ class Store(Protocol):
         that was pruned past goes on with the oldest that is left."""
         ...
 
+    async def last_events(self, *, limit: int, entity_id: str | None = None) -> Page[Event]:
+        """The end of the feed, oldest first; `next` is where it goes on."""
+        ...
+
     async def prune(self, *, before: float, limit: int) -> Pruned:
         """Forget terminated nodes, closed launches, ended operations and events older than `before`.
         What a live record still refers to stays."""

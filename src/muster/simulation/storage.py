@@ -19,7 +19,7 @@ READS = (
     "installation", "template", "templates", "node", "node_by_machine", "recorded", "nodes", "nodes_due",
     "count_nodes", "count_claimable", "admitted_key", "node_for_token", "last_seen", "unseen", "launch",
     "launch_by_token", "forsaken_launches", "operation", "operation_by_key", "view", "operations",
-    "pool", "usage", "events",
+    "pool", "usage", "events", "last_events",
 )  # fmt: skip
 """Verbs that change nothing. What could happen around one happens before the next write as well, so a read
 takes a step only where the store is slow."""

@@ -57,6 +57,23 @@ class FeedContract:
             versions = [event.version for event in seen if event.entity_id == node.id]
             assert versions == list(range(1, 12))
 
+    async def test_the_end_of_the_feed_can_be_had_without_the_rest_and_says_where_it_goes_on(
+        self, store: Store
+    ) -> None:
+        assert (await store.last_events(limit=3, entity_id="nobody")).items == ()
+        scene = Scene(store)
+        first, second = await scene.created(await scene.leased(), 2)
+        whole = await whole_feed(store)
+        end = await store.last_events(limit=3)
+        assert list(end.items) == whole[-3:]
+        assert list((await store.last_events(limit=1000)).items) == whole
+        of_first = await store.last_events(limit=1, entity_id=first.id)
+        assert of_first.items == tuple(event for event in whole if event.entity_id == first.id)[-1:]
+        assert (await store.events(after=end.next, limit=10)).items == ()
+        await store.apply(lifecycle.joined(second, boot_id="b", now=2.0))
+        fresh = (await store.events(after=end.next, limit=10)).items
+        assert [event.entity_id for event in fresh] == [second.id]
+
     async def test_an_empty_feed_still_says_where_to_go_on(self, store: Store) -> None:
         page = await store.events(after=None, limit=10)
         assert page.items == () and page.next is not None

@@ -31,6 +31,8 @@ COMMAND_EXAMPLE = {
     "signal": None,
     "exit_status": 0,
     "detail": "",
+    "truncated": False,
+    "kept": None,
 }
 
 
@@ -61,6 +63,10 @@ class CommandOut(Out):
     exit_status: int | None
     """As a shell would say it, once it has ended."""
     detail: str
+    truncated: bool
+    """Whether output beyond the cap was dropped."""
+    kept: int | None
+    """How many bytes of it were kept then."""
 
     @classmethod
     def of(cls, command: Command) -> Self:
@@ -87,6 +93,8 @@ class CommandOut(Out):
             signal=command.signal,
             exit_status=exit_status(command) if command.ended else None,
             detail=command.detail,
+            truncated=command.truncated_at is not None,
+            kept=command.truncated_at,
         )
 
 

@@ -10,6 +10,7 @@ from muster.api.models.operations import without_environment
 from muster.domain.events import Entity, Event
 
 FEED_MOST = 1000
+TAIL_MOST = 10_000
 
 
 class EventOut(Out):
@@ -53,6 +54,8 @@ class EventsAsked(Asked):
     cursor: str | None = None
     limit: int = Field(default=100, ge=1, le=FEED_MOST)
     entity_id: str | None = None
+    last: int | None = Field(default=None, ge=1, le=TAIL_MOST)
+    """The last so many, instead of a page from `cursor` on; `next` is the end of the feed."""
 
 
 def _shown(changes: dict[str, Any]) -> dict[str, Any]:

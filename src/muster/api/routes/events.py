@@ -12,6 +12,7 @@ from muster.api.models.base import PageOut
 from muster.api.models.events import EventOut, EventsAsked
 from muster.api.routes.operations import LastEventId
 from muster.api.routing import Raw, Route, Table
+from muster.domain.errors import InvalidRequest
 from muster.ports.store import Cursor
 
 
@@ -24,10 +25,14 @@ async def feed(
 ) -> Response:
     """Read the event feed: complete, at least once, in order per entity.
 
-    JSON pages by default; with `Accept: text/event-stream` a stream that goes on. A stream starts after
-    Last-Event-ID, else after `cursor`, else with the oldest event there is.
+    JSON pages by default, or the `last` so many; with `Accept: text/event-stream` a stream that goes on. It
+    starts after Last-Event-ID, else after `cursor`, else with the oldest event there is.
     """
     place = asked.cursor
+    if asked.last is not None and place is not None:
+        raise InvalidRequest(
+            "last", asked.last, "must not come with a cursor: one of both says where to begin"
+        )
     streamed = streams.MEDIA_TYPE in request.headers.get("accept", "")
     if streamed and last_event_id:
         place = last_event_id
@@ -37,7 +42,10 @@ async def feed(
         await ctx.ports.store.events(after=after, limit=1, entity_id=asked.entity_id)
         body = streams.feed(ctx, after=after, entity_id=asked.entity_id)
         return StreamingResponse(body, media_type=streams.MEDIA_TYPE, headers=streams.HEADERS)
-    page = await ctx.ports.store.events(after=after, limit=asked.limit, entity_id=asked.entity_id)
+    if asked.last is not None:
+        page = await ctx.ports.store.last_events(limit=asked.last, entity_id=asked.entity_id)
+    else:
+        page = await ctx.ports.store.events(after=after, limit=asked.limit, entity_id=asked.entity_id)
     shown = EventPage(items=[EventOut.of(event) for event in page.items], next=page.next)
     return JSONResponse(shown.model_dump(mode="json"))
 

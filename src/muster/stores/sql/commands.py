@@ -127,7 +127,7 @@ def _append(tx: Tx, command_id: CommandId, offset: int, data: bytes) -> Kept:
     if fresh:
         tx.change(_KEEP, {"id": command_id, "start": size, "data": fresh})
         size += len(fresh)
-    return Kept(size=size, full=size >= OUTPUT_CAP)
+    return Kept(size=size, full=offset + len(data) > OUTPUT_CAP)
 
 
 def _output(tx: Tx, command_id: CommandId, offset: int, limit: int) -> bytes:

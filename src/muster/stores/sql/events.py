@@ -27,6 +27,10 @@ FEED = f"SELECT {_COLUMNS} FROM events WHERE seq > :seq ORDER BY seq LIMIT :limi
 FEED_OF_ENTITY = f"""
     SELECT {_COLUMNS} FROM events WHERE entity_id = :entity_id AND seq > :seq ORDER BY seq LIMIT :limit
 """
+TAIL = f"SELECT {_COLUMNS} FROM events WHERE seq > 0 ORDER BY seq DESC LIMIT :limit"
+TAIL_OF_ENTITY = f"""
+    SELECT {_COLUMNS} FROM events WHERE entity_id = :entity_id ORDER BY seq DESC LIMIT :limit
+"""
 
 
 def append(tx: Tx, draft: Draft, *, at: float, operations: Sequence[OperationId] = ()) -> None:
@@ -68,6 +72,15 @@ def feed(tx: Tx, *, after: Cursor | None, limit: int, entity_id: str | None) -> 
         rows = tx.execute(FEED_OF_ENTITY, {"seq": seq, "limit": limit, "entity_id": entity_id})
     last = rows[-1][0] if rows else seq
     return Page(items=tuple(_event(row) for row in rows), next=cursors.encode("events", last))
+
+
+def tail(tx: Tx, *, limit: int, entity_id: str | None) -> Page[Event]:
+    if entity_id is None:
+        rows = tx.execute(TAIL, {"limit": limit})
+    else:
+        rows = tx.execute(TAIL_OF_ENTITY, {"limit": limit, "entity_id": entity_id})
+    last = rows[0][0] if rows else 0
+    return Page(items=tuple(_event(row) for row in reversed(rows)), next=cursors.encode("events", last))
 
 
 def _event(row: Row) -> Event:

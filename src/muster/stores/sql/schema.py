@@ -301,12 +301,14 @@ _SERVICES = (
     # The one template that an enrolment token is good for.
     "ALTER TABLE api_tokens ADD COLUMN template TEXT",
 )
+_TRUNCATED = ("ALTER TABLE commands ADD COLUMN truncated_at INTEGER",)
 
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
     Migration(version=3, name="health, boots and diagnosis", statements=_HEALTH),
     Migration(version=4, name="services", statements=_SERVICES),
+    Migration(version=5, name="truncated output", statements=_TRUNCATED),
 )
 LATEST = MIGRATIONS[-1].version
 

@@ -355,5 +355,8 @@ class SqlStore:
             lambda tx: events.feed(tx, after=after, limit=limit, entity_id=entity_id)
         )
 
+    async def last_events(self, *, limit: int, entity_id: str | None = None) -> Page[Event]:
+        return await self._engine.read(lambda tx: events.tail(tx, limit=limit, entity_id=entity_id))
+
     async def prune(self, *, before: float, limit: int) -> Pruned:
         return await self._engine.write(lambda tx: pruning.prune(tx, before=before, limit=limit))
