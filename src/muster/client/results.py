@@ -171,6 +171,8 @@ class Template:
     replacements: int
     provision_timeout: float | None = None
     max_provision_timeout: float | None = None
+    stall_after: float | None = None
+    learn: bool = True
     attach_timeout: float | None = None
     max_runtime: float
     idle_timeout: float

@@ -21,6 +21,8 @@ SPEC_EXAMPLE: dict[str, Any] = {
     "replacements": 0,
     "provision_timeout": None,
     "max_provision_timeout": None,
+    "stall_after": None,
+    "learn": True,
     "attach_timeout": None,
     "max_runtime": 1800.0,
     "idle_timeout": 360.0,
@@ -45,6 +47,8 @@ class SpecIn(In):
     replacements: int = 0
     provision_timeout: float | None = None
     max_provision_timeout: float | None = None
+    stall_after: float | None = None
+    learn: bool = True
     attach_timeout: float | None = None
     max_runtime: float = 1800.0
     idle_timeout: float = 360.0
@@ -65,6 +69,8 @@ class SpecIn(In):
             replacements=self.replacements,
             provision_timeout=self.provision_timeout,
             max_provision_timeout=self.max_provision_timeout,
+            stall_after=self.stall_after,
+            learn=self.learn,
             attach_timeout=self.attach_timeout,
             max_runtime=self.max_runtime,
             idle_timeout=self.idle_timeout,
@@ -99,6 +105,8 @@ class TemplateOut(Out):
     replacements: int
     provision_timeout: float | None
     max_provision_timeout: float | None
+    stall_after: float | None
+    learn: bool
     attach_timeout: float | None
     max_runtime: float
     idle_timeout: float
@@ -124,6 +132,8 @@ class TemplateOut(Out):
             replacements=spec.replacements,
             provision_timeout=spec.provision_timeout,
             max_provision_timeout=spec.max_provision_timeout,
+            stall_after=spec.stall_after,
+            learn=spec.learn,
             attach_timeout=spec.attach_timeout,
             max_runtime=spec.max_runtime,
             idle_timeout=spec.idle_timeout,
