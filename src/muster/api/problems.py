@@ -81,6 +81,8 @@ TABLE: tuple[tuple[type[MusterError], int, str, str], ...] = (
     (errors.Conflict, 409, "conflict", "The world moved meanwhile"),
     (errors.StoreUnavailable, 503, "store_unavailable", "The store does not answer"),
     (errors.NotYet, 503, "not_yet", "Too early; ask again"),
+    (errors.Lost, 410, "lost", "It was given up; it may enrol anew"),
+    (errors.Removed, 410, "removed", "It was taken out"),
     (errors.Gone, 410, "gone", "Its time here is over"),
     (errors.Throttled, 503, "throttled", "The provider asks us to slow down"),
     (errors.ProviderError, 502, "provider_error", "The provider failed"),

@@ -79,6 +79,8 @@ _BY_CODE: Mapping[str, Callable[[Fields], MusterError]] = {
     "conflict": _plain(errors.Conflict),
     "store_unavailable": _plain(errors.StoreUnavailable),
     "gone": _plain(errors.Gone),
+    "lost": _plain(errors.Lost),
+    "removed": _plain(errors.Removed),
 }
 
 

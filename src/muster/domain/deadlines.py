@@ -40,6 +40,8 @@ class Limits:
     """A boot that still advances at its deadline is given this much more at a time."""
     stale_after: float = 20.0
     """A heartbeat older than this is not fresh: four beats of five seconds."""
+    service_stale_after: float = 60.0
+    """The same for apps, which share their time with the heartbeats: never less than three of their own."""
     dead_after: float = 60.0
     """Stale for this much longer, an idle or attached node is called dead."""
     lost_after: float = 300.0

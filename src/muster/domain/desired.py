@@ -18,6 +18,8 @@ class Directive(StrEnum):
     ATTACH = "attach"
     DETACH = "detach"
     STOP = "stop"
+    LEAVE = "leave"
+    """For an app: it is no node any more. It says that it left, and goes on with its work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,4 +54,4 @@ def _directive(node: Node) -> Directive:
         case NodeState.IDLE | NodeState.FAILED:
             return Directive.STAY
         case NodeState.TERMINATING | NodeState.TERMINATED:
-            return Directive.STOP
+            return Directive.LEAVE if node.enrolled else Directive.STOP

@@ -115,6 +115,14 @@ class Gone(MusterError):
     """The node's time here is over: it stops (and powers off, if it is a machine of ours)."""
 
 
+class Lost(Gone):
+    """The app was given up although nobody wanted that: it enrols anew."""
+
+
+class Removed(Gone):
+    """Somebody took the app out: it stays out."""
+
+
 # --- what a provider says ------------------------------------------------------------------------
 
 

@@ -42,6 +42,7 @@ class Fact(StrEnum):
     ATTACHED = "attached"
     DRAINED = "drained"
     COMMANDED = "commanded"
+    LEFT = "left"
 
 
 LIVE = (
@@ -83,7 +84,7 @@ def _edges() -> tuple[Edge, ...]:
 
     s = NodeState
     launchers = "operations, launches, enrolment"
-    condemners = "rollback, sweep, pool, vanished, operator, reuse rules"
+    condemners = "rollback, sweep, pool, vanished, operator, reuse rules, enrolment"
     return (
         edge(Verb.ADOPT, None, s.CREATED, launchers, "the provider answered in full"),
         edge(
@@ -101,7 +102,13 @@ def _edges() -> tuple[Edge, ...]:
             "provision",
             "matches, current, unexpired, fresh heartbeat, no drain",
         ),
-        edge(Verb.HAND_OVER, s.CREATED, s.RUNNING, "provision", "after the commit"),
+        edge(
+            Verb.HAND_OVER,
+            s.CREATED,
+            s.RUNNING,
+            "provision, enrolment",
+            "after the commit; a service: its server accepts connections",
+        ),
         edge(Verb.HAND_OVER, s.CLAIMED, s.RUNNING, "provision", "after the commit"),
         edge(Verb.RELEASE, s.RUNNING, s.RELEASING, "release", "the run ended"),
         edge(
@@ -119,7 +126,13 @@ def _edges() -> tuple[Edge, ...]:
         ),
         *(edge(Verb.EXTEND, x, x, "sweep, pool, operator", "a later deadline") for x in LIVE),
         *(edge(Verb.CONDEMN, x, s.TERMINATING, condemners, "with a reason") for x in LIVE),
-        edge(Verb.CONFIRM_GONE, s.TERMINATING, s.TERMINATED, "reaper", "the provider says gone"),
+        edge(
+            Verb.CONFIRM_GONE,
+            s.TERMINATING,
+            s.TERMINATED,
+            "reaper",
+            "the provider says gone; a service left or fell silent",
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from muster.domain.errors import IllegalTransition
 from muster.domain.ids import AssignmentId, LaunchId, NodeId, OperationId
 from muster.domain.lifecycle import Fact, NodeState, Verb, allowed
 from muster.domain.reasons import Reason
-from muster.domain.template import UsageClass
+from muster.domain.template import EXTERNAL, UsageClass
 
 DETAIL_MAX = 300
 """Of the line that a record keeps; the whole detail is in the event."""
@@ -69,6 +69,11 @@ class Node:
     @property
     def attached(self) -> bool:
         return self.attached_at is not None
+
+    @property
+    def enrolled(self) -> bool:
+        """Whether it is an app that enrolled itself: it serves under an assignment of its own."""
+        return self.provider == EXTERNAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,9 +133,12 @@ def pool_in(node: Node, *, now: float, deadline_at: float) -> NodeChange:
 
 
 def hand_over(node: Node, *, now: float, deadline_at: float | None) -> NodeChange:
-    if not node.attached or node.operation_id is None:
+    """After its operation's commit, checked in the same write. Only an app that enrolled itself has none."""
+    if not node.attached or (node.operation_id is None and not node.enrolled):
         raise IllegalTransition(f"cannot hand over node {node.id}: it is not attached")
     change = _moved(node, Verb.HAND_OVER, NodeState.RUNNING, now=now, deadline_at=deadline_at)
+    if node.operation_id is None:
+        return change
     return replace(change, guard=OperationGuard(operation_id=node.operation_id, committed=True))
 
 
@@ -170,7 +178,9 @@ def rescue(
     change = _moved(
         node, Verb.RELEASE, NodeState.RELEASING, now=now, deadline_at=deadline_at, reason=node.reason
     )
-    after = replace(change.after, booted_at=now, phase=Phase.BOOTED.value, step="", assignment_id=assignment_id)
+    after = replace(
+        change.after, booted_at=now, phase=Phase.BOOTED.value, step="", assignment_id=assignment_id
+    )
     return replace(change, after=after, detail=detail, told_as="rescued")
 
 
@@ -178,6 +188,27 @@ def condemn(node: Node, *, now: float, reason: Reason, detail: str = "") -> Node
     return _moved(
         node, Verb.CONDEMN, NodeState.TERMINATING, now=now, deadline_at=None, reason=reason, detail=detail
     )
+
+
+def leave(node: Node, *, now: float) -> NodeChange:
+    """An app says goodbye by itself."""
+    _check_enrolled(node)
+    change = condemn(node, now=now, reason=Reason.LEFT, detail="it said goodbye")
+    return replace(change, after=replace(change.after, left_at=now))
+
+
+def left(node: Node, *, now: float) -> NodeChange:
+    """An app that was condemned says that it heard it."""
+    _check_enrolled(node)
+    if node.state is not NodeState.TERMINATING or node.left_at is not None:
+        raise IllegalTransition(f"cannot mark node {node.id} as left: it is {node.state}")
+    after = replace(node, version=node.version + 1, left_at=now)
+    return NodeChange(name=Fact.LEFT, before=node, after=after, at=now)
+
+
+def _check_enrolled(node: Node) -> None:
+    if not node.enrolled:
+        raise IllegalTransition(f"cannot let node {node.id} leave: its provider {node.provider} ends it")
 
 
 def confirm_gone(node: Node, *, now: float) -> NodeChange:
@@ -283,7 +314,7 @@ def _moved(
         version=node.version + 1,
         entered_at=now,
         deadline_at=deadline_at,
-        deadline_source=_SOURCES.get(verb, ""),
+        deadline_source=_SOURCES.get(verb, "") if deadline_at is not None else "",
         reason=reason,
         detail=_in_one_line(detail) if reason is not node.reason else node.detail,
     )

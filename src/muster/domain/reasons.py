@@ -24,6 +24,7 @@ class Reason(StrEnum):
     REUSE = "reuse"
     DUPLICATE_JOIN = "duplicate_join"
     ORPHAN = "orphan"
+    LEFT = "left"
     OPERATOR = "operator"
     CANCELLED = "cancelled"
     INTERRUPTED = "interrupted"
@@ -51,6 +52,7 @@ ADVICE: dict[Reason, str] = {
     Reason.REUSE: "the template's reuse rule doesn't allow this node to serve again",
     Reason.DUPLICATE_JOIN: "two machines claimed to be one node; look for a copied image or leaked identity",
     Reason.ORPHAN: "a machine without a record was found and given back",
+    Reason.LEFT: "the app ended by itself; start it again if it is needed",
     Reason.OPERATOR: "somebody asked for it",
     Reason.CANCELLED: "somebody cancelled it",
     Reason.INTERRUPTED: "the provider took the machine back",

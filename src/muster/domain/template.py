@@ -53,6 +53,10 @@ class Runtime(StrEnum):
     SERVICE = "service"
 
 
+EXTERNAL = "external"
+"""The provider of apps that enrol themselves. It makes no machines."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateSpec:
     """What an operator writes. Two equal specs are the same revision."""
@@ -96,6 +100,9 @@ class TemplateSpec:
         self._check_times()
         if self.min_idle > self.max_nodes:
             raise InvalidRequest("min_idle", self.min_idle, f"must not exceed max_nodes ({self.max_nodes})")
+        if self.enrols and self.runtime is not Runtime.SERVICE:
+            rule = f"must be {Runtime.SERVICE} for the provider {EXTERNAL}: its nodes are apps"
+            raise InvalidRequest("runtime", self.runtime, rule)
         if self.min_idle and self.runtime is Runtime.SERVICE:
             raise InvalidRequest("min_idle", self.min_idle, "must be 0 for services: they are never idle")
 
@@ -115,7 +122,12 @@ class TemplateSpec:
     @property
     def pools(self) -> bool:
         """Whether a node of this template may serve again after a run."""
-        return self.reuse is not Reuse.NEVER
+        return self.reuse is not Reuse.NEVER and not self.enrols
+
+    @property
+    def enrols(self) -> bool:
+        """Whether its nodes are apps that enrol themselves: nobody makes them, and nobody is given them."""
+        return self.provider == EXTERNAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

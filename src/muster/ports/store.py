@@ -205,6 +205,22 @@ class Store(Protocol):
         replaces the token. Raises Conflict if another key was admitted before."""
         ...
 
+    async def enrol(
+        self,
+        node: Node,
+        *,
+        boot_id: str,
+        key_hash: str,
+        token_hash: str,
+        stale_after: float,
+        now: float,
+    ) -> Node:
+        """Adopt an app that enrols itself, as joined: its room under both caps as they are stored now, its
+        record, credentials and vitals, together. Raises CapReached (nothing written).
+        If its machine has a record already, that one is returned, whatever `node` says: with the token
+        replaced if it is live, untouched if its time is over."""
+        ...
+
     async def admitted_key(self, node_id: NodeId) -> str | None: ...
 
     async def node_for_token(self, token_hash: str) -> NodeId | None: ...

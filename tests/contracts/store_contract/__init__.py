@@ -12,6 +12,7 @@ import pytest
 from muster.ports.store import Store
 from tests.contracts.store_contract.bookkeeping import assert_books_balance
 from tests.contracts.store_contract.claims import ClaimContract
+from tests.contracts.store_contract.enrolling import EnrolContract
 from tests.contracts.store_contract.feed import FeedContract
 from tests.contracts.store_contract.launches import LaunchContract
 from tests.contracts.store_contract.leases import LeaseContract
@@ -23,6 +24,7 @@ from tests.contracts.store_contract.upkeep import UpkeepContract
 class StoreContract(
     NodeContract,
     ClaimContract,
+    EnrolContract,
     LaunchContract,
     OperationContract,
     LeaseContract,

@@ -1,9 +1,11 @@
 """Credentials of nodes: hashes alone, one key per node for ever, one token at a time."""
 
+from muster.domain import node as lifecycle
 from muster.domain.errors import Conflict
 from muster.domain.ids import NodeId
-from muster.domain.node import NodeChange
-from muster.stores.sql import nodes
+from muster.domain.lifecycle import LIVE
+from muster.domain.node import Node, NodeChange
+from muster.stores.sql import counters, liveness, nodes, templates
 from muster.stores.sql.tx import Tx
 
 
@@ -22,6 +24,26 @@ def admit(tx: Tx, change: NodeChange | None, node_id: NodeId, *, key_hash: str, 
         """,
         {"node_id": node_id, "key_hash": key_hash, "token_hash": token_hash},
     )
+
+
+def enrol(
+    tx: Tx, node: Node, *, boot_id: str, key_hash: str, token_hash: str, stale_after: float, now: float
+) -> Node:
+    known = nodes.by_machine(tx, node.provider, node.machine_id)
+    if known is not None:
+        if known.state in LIVE:
+            admit(tx, None, known.id, key_hash=key_hash, token_hash=token_hash)
+            liveness.beats_slowly(tx, known.id, stale_after=stale_after)
+        return known
+    stored = templates.caps(tx, node.template)
+    if stored.template is None:
+        raise Conflict(f"cannot enrol {node.machine_id}: there is no template {node.template}")
+    counters.take(tx, node.template, 1, cap=stored.template, total_cap=stored.total)
+    nodes.adopt(tx, node, now=now)
+    joined = lifecycle.joined(node, boot_id=boot_id, now=now)
+    admit(tx, joined, node.id, key_hash=key_hash, token_hash=token_hash)
+    liveness.beats_slowly(tx, node.id, stale_after=stale_after)
+    return joined.after
 
 
 def admitted_key(tx: Tx, node_id: NodeId) -> str | None:

@@ -86,6 +86,14 @@ def joined(tx: Tx, node: Node, *, stall_after: float | None) -> None:
     )
 
 
+def beats_slowly(tx: Tx, node_id: NodeId, *, stale_after: float) -> None:
+    """The node told at its join how often it beats."""
+    tx.change(
+        "UPDATE liveness SET stale_after = :stale_after WHERE node_id = :id",
+        {"id": node_id, "stale_after": stale_after},
+    )
+
+
 def advanced(tx: Tx, node_id: NodeId, *, at: float) -> None:
     tx.change(
         """

@@ -186,6 +186,28 @@ class SqlStore:
             lambda tx: admission.admit(tx, change, node_id, key_hash=key_hash, token_hash=token_hash)
         )
 
+    async def enrol(
+        self,
+        node: Node,
+        *,
+        boot_id: str,
+        key_hash: str,
+        token_hash: str,
+        stale_after: float,
+        now: float,
+    ) -> Node:
+        return await self._engine.write(
+            lambda tx: admission.enrol(
+                tx,
+                node,
+                boot_id=boot_id,
+                key_hash=key_hash,
+                token_hash=token_hash,
+                stale_after=stale_after,
+                now=now,
+            )
+        )
+
     async def admitted_key(self, node_id: NodeId) -> str | None:
         return await self._engine.read(lambda tx: admission.admitted_key(tx, node_id))
 

@@ -1,0 +1,99 @@
+"""Apps that are nodes themselves: what they may say of themselves, and why they are turned away.
+
+An app enrols, serves under an assignment of its own, and is alive by its heartbeats: it is never idle, has no
+operation and no latest time. Nobody makes it and nobody ends it; it is only told that it is no node any more.
+"""
+
+from dataclasses import dataclass
+
+from muster.domain import checks
+from muster.domain.boot import Phase
+from muster.domain.deadlines import Deadline, Limits
+from muster.domain.errors import Gone, InvalidRequest, Lost, Removed
+from muster.domain.ids import AssignmentId, NodeId
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.reasons import Reason
+from muster.domain.template import Template
+
+BEAT_LEAST = 2.0
+BEAT_MOST = 30.0
+"""Seconds between two heartbeats: the app chooses, within these."""
+BEATS_MISSED = 3
+"""So many in a row may be lost before its silence counts."""
+KEY_LEAST = 16
+"""A key that others could guess, or choose by chance, would be their join as well."""
+INSTANCE_TYPE = "app"
+REMOVALS = (Reason.OPERATOR, Reason.CANCELLED, Reason.RETIRED)
+"""Somebody meant it. After anything else the app is welcome again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """What an app says when it enrols."""
+
+    key: str
+    """Made when it started: the same key is the same join."""
+    boot_id: str
+    name: str
+    """What people call this instance of it. Not unique."""
+    address: str = ""
+    """Where it can be probed; empty: nowhere."""
+    beat_seconds: float
+
+    def __post_init__(self) -> None:
+        checks.text("key", self.key)
+        if len(self.key) < KEY_LEAST:
+            raise InvalidRequest("key", "…", f"must have at least {KEY_LEAST} characters, drawn at random")
+        checks.text("boot_id", self.boot_id)
+        checks.text("name", self.name)
+        checks.seconds("beat_seconds", self.beat_seconds)
+        if not BEAT_LEAST <= self.beat_seconds <= BEAT_MOST:
+            rule = f"must be from {BEAT_LEAST:g} to {BEAT_MOST:g}"
+            raise InvalidRequest("beat_seconds", self.beat_seconds, rule)
+
+
+def stale_after(app: App, *, flush_every: float, limits: Limits) -> float:
+    """For how long its last heartbeat proves that it lives. Counted in its own beats, if it beats slowly."""
+    return max(limits.service_stale_after, flush_every + BEATS_MISSED * app.beat_seconds)
+
+
+def enrolled(
+    app: App,
+    template: Template,
+    *,
+    node_id: NodeId,
+    machine_id: str,
+    assignment_id: AssignmentId,
+    deadline: Deadline,
+    now: float,
+) -> Node:
+    """The record of an app that joins now. It has until its deadline to accept connections."""
+    return Node(
+        id=node_id,
+        template=template.name,
+        revision=template.revision,
+        provider=template.spec.provider,
+        resource_class=template.spec.resource_class,
+        usage_class=template.spec.usage[0],
+        instance_type=INSTANCE_TYPE,
+        machine_id=machine_id,
+        launch_id=None,
+        state=NodeState.CREATED,
+        created_at=now,
+        entered_at=now,
+        deadline_at=now + deadline.seconds,
+        deadline_source=deadline.source,
+        assignment_id=assignment_id,
+        run=app.name,
+        phase=Phase.JOINED.value,
+        address=app.address,
+    )
+
+
+def turned_away(node: Node) -> Gone:
+    """What an app hears whose node is on its way out, or gone."""
+    why = f"{node.reason or 'its time is over'}{f': {node.detail}' if node.detail else ''}"
+    if node.reason in REMOVALS:
+        return Removed(f"node {node.id} was removed ({why}); it is not to come back by itself")
+    return Lost(f"node {node.id} was given up ({why}); enrol anew, with a new key")
