@@ -1,14 +1,16 @@
 """The composition root: the only place where a server's parts are named and put together.
 
-Owns the order of things. Starting: the data directory's lock, the store, earlier leases expired, the address,
-the control plane, the API. Stopping: no new requests, the present ones finish, nothing is driven any more,
-the store is closed. What must survive a kill is in the store; nothing here is needed for correctness.
+Owns the order of things. Starting: the address, so that a start that can't succeed leaves nothing behind; the
+data directory's lock, the store, earlier leases expired, the control plane, the API. Stopping: no new
+requests, the present ones finish, nothing is driven any more, the store is closed. What must survive a kill
+is in the store; nothing here is needed for correctness.
 """
 
 import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,7 +20,7 @@ from urllib.parse import urlsplit
 from muster.api import ApiSettings, create_app
 from muster.api.access import mint
 from muster.api.app import Api
-from muster.api.listening import Listening, bind, url_of
+from muster.api.listening import CannotListen, Listening, bind, url_of
 from muster.api.logs import configure
 from muster.api.metrics import Metrics, timed
 from muster.config import Config, DataDirectory, default_data_directory, load
@@ -70,12 +72,25 @@ def run(config: Config, *, ready: Ready = lambda _serving: None) -> int:
 
 async def serve(config: Config, *, ready: Ready = lambda _serving: None, signals: bool = False) -> None:
     data = DataDirectory(config.server.data_dir or default_data_directory(os.environ))
-    with data.held():
+    with _bound(config, data) as listener, data.held():
         parts = await _Parts.put_together(config, data)
         try:
-            await parts.serve(ready, signals=signals)
+            await parts.serve(listener, ready, signals=signals)
         finally:
             await parts.close()
+
+
+def _bound(config: Config, data: DataDirectory) -> socket.socket:
+    """Raises CannotListen, or DirectoryInUse if it is our own other server that has the port."""
+    try:
+        earlier = urlsplit(data.earlier_url() or "").port
+    except ValueError:
+        earlier = None
+    try:
+        return bind(config.server.host, config.server.port, earlier=earlier)
+    except CannotListen:
+        data.check_free()
+        raise
 
 
 class _Parts:
@@ -88,6 +103,7 @@ class _Parts:
         self._metrics = Metrics(started_at=self._clock.now())
         self._announce = announcing(self._wakeups)
         self._driven: asyncio.Task[None] | None = None
+        data.keep_private()
         self.store: SqlStore = open_sqlite(data.database, ids=self._ids, after_commit=self._committed)
         self._api: Api | None = None
 
@@ -149,28 +165,25 @@ class _Parts:
 
     # --- serving ----------------------------------------------------------------------------------
 
-    async def serve(self, ready: Ready, *, signals: bool) -> None:
-        server_config = self._config.server
-        earlier = urlsplit(self._data.url() or "").port
-        listener = bind(server_config.host, server_config.port, earlier=earlier)
-        with listener:
-            url = url_of(listener)
-            plane, api = await self._compose(server_config.public_url or url)
-            server = Listening(api)
-            with ExitStack() as stack:
-                if signals:
-                    stack.enter_context(self._signals(server))
-                self._driven = asyncio.create_task(plane.run())
-                self._driven.add_done_callback(lambda _done: server.stop())
-                serving = asyncio.create_task(server.serve(sockets=[listener]))
-                try:
-                    await server.listening()
-                    self._data.announce(url)
-                    self._say_where(url)
-                    ready(Serving(url=url, data=self._data, stop=server.stop))
-                    await serving
-                finally:
-                    await self._stop_driving(plane)
+    async def serve(self, listener: socket.socket, ready: Ready, *, signals: bool) -> None:
+        url = url_of(listener)
+        plane, api = await self._compose(self._config.server.public_url or url)
+        server = Listening(api)
+        with ExitStack() as stack:
+            if signals:
+                stack.enter_context(self._signals(server))
+            self._driven = asyncio.create_task(plane.run())
+            self._driven.add_done_callback(lambda _done: server.stop())
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            try:
+                await server.listening()
+                self._data.announce(url)
+                self._say_where(url)
+                ready(Serving(url=url, data=self._data, stop=server.stop))
+                await serving
+            finally:
+                self._data.withdraw()
+                await self._stop_driving(plane)
 
     def _say_where(self, url: str) -> None:
         if not self._config.server.loopback:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import stat
@@ -112,6 +113,41 @@ async def test_a_second_server_on_the_same_data_directory_is_refused(tmp_path: P
             await serve(_config(tmp_path))
 
 
+async def test_a_second_server_that_finds_its_port_taken_by_the_first_names_it(tmp_path: Path) -> None:
+    async with _served(_config(tmp_path)) as server:
+        port = int(server.url.rpartition(":")[2])
+        with pytest.raises(DirectoryInUse, match=server.url):
+            await serve(_config(tmp_path, port=port))
+
+
+@pytest.mark.parametrize("flags", [{}, {"host": "203.0.113.7"}, {"host": "no.such.host.invalid"}])
+async def test_a_start_that_cannot_succeed_leaves_nothing_behind(
+    tmp_path: Path, flags: dict[str, Any]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = _config(tmp_path / "data", **{"port": taken.getsockname()[1], **flags})
+        with pytest.raises(CannotListen):
+            await serve(config)
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 — the other way is refused in async tests
+
+
+async def test_a_port_is_taken_before_the_server_is_up(tmp_path: Path) -> None:
+    with bind("127.0.0.1", 0) as listener, pytest.raises(CannotListen, match="the port is in use"):
+        bind("127.0.0.1", listener.getsockname()[1])
+
+
+async def test_only_the_owner_may_read_the_store_whatever_the_umask(tmp_path: Path) -> None:
+    (tmp_path / "muster.db").touch(mode=0o644)  # of an earlier version
+    before = os.umask(0o000)
+    try:
+        async with _served(_config(tmp_path)):
+            names = ("muster.db", "muster.db-wal", "muster.db-shm")
+            modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in names]
+    finally:
+        os.umask(before)
+    assert modes == [0o600, 0o600, 0o600]
+
+
 async def test_templates_of_the_file_are_there_and_what_was_applied_stays(tmp_path: Path) -> None:
     path = tmp_path / "muster.toml"
     path.write_text("[installation]\nmax_nodes = 7\n[templates.ci]\nmax_nodes = 3\n")
@@ -187,6 +223,7 @@ def test_a_signal_drains_and_ends_with_0_also_while_streams_are_open(tmp_path: P
             for _ in pieces:
                 pass
         assert process.wait(15) == 0
+        assert not (tmp_path / "server.json").exists()
         assert process.stderr is not None
         rest = process.stderr.read()
         assert json.loads(rest.splitlines()[-1])["message"] == "stopped"

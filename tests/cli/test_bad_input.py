@@ -126,6 +126,10 @@ def test_a_port_in_use_and_a_directory_in_use_are_refused(
     port = site.url.rpartition(":")[2]
     said = terminal.typed("serve", "--port", port, "--data-dir", str(tmp_path / "other"))
     assert said.code == 2 and "the port is in use" in said.err and TRACE not in said.err
+    (tmp_path / "typo.toml").write_text("[server]\nprot = 1\n")
+    said = terminal.typed("serve", "-f", str(tmp_path / "typo.toml"), "--data-dir", str(tmp_path / "other"))
+    assert said.code == 2 and "did you mean port?" in said.err
+    assert not (tmp_path / "other").exists()
     said = terminal.typed("serve", "--port", "0", "--data-dir", str(site.directory))
     assert said.code == 2 and "another server holds it" in said.err and TRACE not in said.err
     refused(terminal.muster("serve", "--port", "99999"), "from 0 to 65535")

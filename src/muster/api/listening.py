@@ -12,6 +12,7 @@ import uvicorn
 from muster.api.app import Api
 from muster.domain.errors import MusterError
 
+BACKLOG = 2048
 DRAIN_SECONDS = 10
 KEEP_ALIVE_SECONDS = 75
 """Longer than any pause between two requests of an agent, so that its connection is still there."""
@@ -22,7 +23,8 @@ class CannotListen(MusterError):
 
 
 def bind(host: str, port: int, *, earlier: int | None = None) -> socket.socket:
-    """A listening socket. For port 0 the `earlier` one is tried first: nodes remember where we were."""
+    """A socket that listens: who connects waits until the server is up. For port 0 the `earlier` one is tried
+    first: nodes remember where we were."""
     if port == 0 and earlier:
         try:
             return _bound(host, earlier)
@@ -41,6 +43,8 @@ def _bound(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
+        # At once: until somebody listens, another could bind to the same port.
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise CannotListen(f"cannot listen on {host}:{port}: {_why(error)}") from error

@@ -1,7 +1,8 @@
 """The data directory: who holds it, and the few files in it that others look for.
 
-muster.db      the store                 server.json   where the server is, for the CLI on this machine
+muster.db      the store                 server.json   where the server is while it runs, for the CLI here
 muster.lock    held while a server runs  admin.token   the first admin token; only its owner may read it
+               (it says where the last one listened)
 """
 
 import fcntl
@@ -69,6 +70,17 @@ class DataDirectory:
     def nodes(self) -> Path:
         return self.path / "nodes"
 
+    def keep_private(self) -> None:
+        """The store holds what runs were asked to do: only its owner may read it, whatever the umask says."""
+        try:
+            os.close(os.open(self.database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY))
+            for name in ("muster.db", "muster.db-wal", "muster.db-shm"):
+                with suppress(FileNotFoundError):
+                    (self.path / name).chmod(OWNER_ONLY)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise DirectoryUnusable(f"cannot use the store in {self.path}: {why}") from error
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold it alone, until the end of the block or of this process. Raises DirectoryInUse."""
@@ -83,6 +95,15 @@ class DataDirectory:
             yield
         finally:
             os.close(lock)
+
+    def check_free(self) -> None:
+        """Raises DirectoryInUse. Makes nothing."""
+        with suppress(OSError):
+            lock = os.open(self.path / "muster.lock", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                self._lock(lock)
+            finally:
+                os.close(lock)
 
     def _lock(self, lock: int) -> None:
         try:
@@ -105,12 +126,27 @@ class DataDirectory:
         return self._write("admin.token", secret + "\n")
 
     def url(self) -> str | None:
+        return self._said("server.json")
+
+    def earlier_url(self) -> str | None:
+        """Where the last server listened, running or not."""
+        return self._said("muster.lock") or self.url()
+
+    def _said(self, name: str) -> str | None:
         with suppress(OSError, ValueError, KeyError, TypeError):
-            return str(json.loads((self.path / "server.json").read_text(encoding="utf-8"))["url"])
+            return str(json.loads((self.path / name).read_text(encoding="utf-8"))["url"])
         return None
 
     def announce(self, url: str) -> Path:
-        return self._write("server.json", json.dumps({"url": url, "pid": os.getpid()}) + "\n")
+        """For whoever holds it."""
+        words = json.dumps({"url": url, "pid": os.getpid()}) + "\n"
+        (self.path / "muster.lock").write_text(words, encoding="utf-8")
+        return self._write("server.json", words)
+
+    def withdraw(self) -> None:
+        """The server is no more. What is not there, or can't be removed, misleads nobody for long."""
+        with suppress(OSError):
+            (self.path / "server.json").unlink()
 
     def _write(self, name: str, text: str) -> Path:
         """Whole or not at all, and never readable by others, not even for a moment."""
