@@ -30,6 +30,7 @@ from muster.domain.settings import Settings
 from muster.domain.template import TemplateSpec
 from muster.enrolment.enroller import hashed
 from muster.plane import ControlPlane, Ports
+from muster.providers.external import ExternalProvider
 from muster.providers.process import Isolation, ProcessProvider, ProcessVerifier
 from muster.stores.announcing import Written, announcing
 from muster.stores.sql import SqlStore, open_sqlite
@@ -221,14 +222,21 @@ class _Parts:
         def took(verb: str, seconds: float, error: Exception | None) -> None:
             self._metrics.took(verb, seconds, error, now=self._clock.now())
 
+        store = timed(self.store, took)
+        apps = ExternalProvider(
+            store,
+            self._clock,
+            installation_id=installation.id,
+            lost_after=self._config.limits.lost_after,
+        )
         ports = Ports(
-            store=timed(self.store, took),
+            store=store,
             commands=timed(self.store.commands, took),
             access=timed(self.store.access, took),
             clock=self._clock,
             ids=self._ids,
             wakeups=self._wakeups,
-            providers={provider.name: provider},
+            providers={provider.name: provider, apps.name: apps},
             verifier=ProcessVerifier(self._data.nodes, installation_id=installation.id),
         )
         settings = Settings(limits=self._config.limits)

@@ -25,6 +25,7 @@ class Access(StrEnum):
 
     PUBLIC = "public"
     NODE = "node"
+    ENROL = "enrol"
     VIEWER = "viewer"
     OPERATOR = "operator"
     ADMIN = "admin"

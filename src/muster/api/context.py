@@ -12,6 +12,7 @@ from muster.api.beats import Beats
 from muster.api.closing import Closing
 from muster.api.files import Shelf
 from muster.api.metrics import Metrics
+from muster.domain.access import ApiToken
 from muster.domain.ids import NodeId
 from muster.domain.settings import Settings
 from muster.plane import ControlPlane, Ports
@@ -70,9 +71,17 @@ async def _node(request: Request) -> NodeId:
     return NodeId(request.state.node_id)
 
 
+async def _caller(request: Request) -> ApiToken:
+    found = request.state.token
+    assert isinstance(found, ApiToken)  # noqa: S101 — the route's guard put it there
+    return found
+
+
 Here = Annotated[Context, Depends(_here)]
 Node = Annotated[NodeId, Depends(_node)]
 """The node that speaks, as its token proved."""
+Enroller = Annotated[ApiToken, Depends(_caller)]
+"""The enrolment token that was shown."""
 Key = Annotated[
     str | None,
     Header(

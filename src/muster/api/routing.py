@@ -92,7 +92,7 @@ async def _admit(request: Request, access: Access) -> None:
     gate = context(request).gate
     shown = request.headers.get("authorization")
     if access.role is not None:
-        await gate.caller(shown, access.role)
+        request.state.token = await gate.caller(shown, access.role)
     elif access is Access.NODE:
         request.state.node_id = await gate.node(shown)
 

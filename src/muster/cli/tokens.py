@@ -27,11 +27,17 @@ def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what will use it.")],
     *,
     role: Annotated[
-        str, typer.Option("--role", metavar="ROLE", help="viewer, operator or admin.")
+        str, typer.Option("--role", metavar="ROLE", help="viewer, operator, admin, or enrol (for apps).")
     ] = "operator",
     expires_in: Annotated[
         float | None,
-        typer.Option("--expires-in", parser=seconds, metavar="DURATION", help="e.g. 12h. (default: never)"),
+        typer.Option(
+            "--expires-in", "--ttl", parser=seconds, metavar="DURATION", help="e.g. 12h. (default: never)"
+        ),
+    ] = None,
+    template: Annotated[
+        str | None,
+        typer.Option("--template", metavar="NAME", help="With --role enrol: whose apps may enrol with it."),
     ] = None,
     _output: Output = None,
 ) -> None:
@@ -44,7 +50,7 @@ def create(
 
     checks.known("role", role, tuple(Role))
     with connected() as client:
-        made = client.send(calls.make_token(name, role, expires_in=expires_in))
+        made = client.send(calls.make_token(name, role, expires_in=expires_in, template=template))
     if printing.wants_json():
         printing.document(made)
         return
@@ -52,11 +58,12 @@ def create(
         (
             ("token", made.secret or ""),
             ("id", made.id),
-            ("role", str(made.role)),
+            ("role", str(made.role) if made.template is None else f"{made.role} ({made.template})"),
             ("expires", f"in {printing.until(made.expires_at)}" if made.expires_at else "never"),
         )
     )
-    printing.say("keep it now: it is not shown again. Use it as MUSTER_TOKEN.")
+    variable = "MUSTER_TOKEN" if made.template is None else "MUSTER_ENROL_TOKEN"
+    printing.say(f"keep it now: it is not shown again. Use it as {variable}.")
 
 
 @app.command("list")

@@ -297,8 +297,10 @@ read_blob = _into(results.Blob)
 # --- tokens --------------------------------------------------------------------------------------
 
 
-def make_token(name: str, role: str, *, expires_in: float | None = None) -> Call[results.Token]:
-    body = {"name": name, "role": role, "expires_in": expires_in}
+def make_token(
+    name: str, role: str, *, expires_in: float | None = None, template: str | None = None
+) -> Call[results.Token]:
+    body = {"name": name, "role": role, "expires_in": expires_in, "template": template}
     return _post("/tokens", _into(results.Token), body)
 
 

@@ -250,5 +250,7 @@ class Token:
     created_at: str
     expires_at: str | None = None
     revoked_at: str | None = None
+    template: str | None = None
+    """What an enrolment token is good for."""
     secret: str | None = None
     """Only in the answer to its making."""

@@ -42,9 +42,10 @@ class App:
     beat_seconds: float
 
     def __post_init__(self) -> None:
-        checks.text("key", self.key)
-        if len(self.key) < KEY_LEAST:
-            raise InvalidRequest("key", "…", f"must have at least {KEY_LEAST} characters, drawn at random")
+        # Never shown: with an enrolment token, who knows the key is the node.
+        if not KEY_LEAST <= len(self.key) <= checks.RUN_MAX:
+            rule = f"must have {KEY_LEAST} to {checks.RUN_MAX} characters, drawn at random"
+            raise InvalidRequest("key", "…", rule)
         checks.text("boot_id", self.boot_id)
         checks.text("name", self.name)
         checks.seconds("beat_seconds", self.beat_seconds)
@@ -89,6 +90,12 @@ def enrolled(
         phase=Phase.JOINED.value,
         address=app.address,
     )
+
+
+def is_gone(node: Node, *, seen_at: float | None, now: float, lost_after: float) -> bool:
+    """Whether nothing more is to be expected of a condemned app: it left, or nobody hears it any more."""
+    heard_at = max(seen_at or 0.0, node.joined_at or 0.0)
+    return node.left_at is not None or now - heard_at >= lost_after
 
 
 def turned_away(node: Node) -> Gone:

@@ -8,7 +8,7 @@ state, so that a node which is out of step learns what it should do instead.
 import hashlib
 from dataclasses import dataclass
 
-from muster.domain import checks, deadlines
+from muster.domain import checks, deadlines, serving
 from muster.domain import node as nodes
 from muster.domain.boot import MARKS_MOST
 from muster.domain.desired import Desired, desired
@@ -24,6 +24,7 @@ from muster.domain.releasing import after_detach
 from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
 from muster.domain.template import TemplateSpec
+from muster.enrolment.apps import Apps
 from muster.enrolment.commands import CommandPost
 from muster.enrolment.heartbeats import Heartbeats
 from muster.ports.bundle import Ports
@@ -64,6 +65,8 @@ class Report:
     """How far its boot is."""
     step: str | None = None
     """What the boot script says it is at, inside the phase."""
+    left: bool = False
+    """An app's goodbye: it is no node any more."""
 
     def __post_init__(self) -> None:
         if self.phase is not None:
@@ -80,6 +83,7 @@ class Enrolment:
         self._specs: dict[tuple[str, int], TemplateSpec] = {}
         self.commands = CommandPost(ports)
         self.heartbeats = Heartbeats(ports.store, ports.clock, flush_every=settings.flush_every)
+        self.apps = Apps(ports, settings, self.heartbeats)
 
     # --- joining ----------------------------------------------------------------------------------
 
@@ -141,8 +145,7 @@ class Enrolment:
         Raises NotFound for an unknown node and Gone for one whose time is over.
         """
         node = await self._store.node(node_id)
-        if node.state is NodeState.TERMINATED:
-            raise Gone(f"node {node_id} is terminated")
+        _refuse_the_gone(node)
         self.heartbeats.beat(node_id, activity=activity, said=said, reason=reason)
         return node
 
@@ -181,8 +184,8 @@ class Enrolment:
     async def report(self, node_id: NodeId, report: Report) -> Desired:
         node = await self._store.node(node_id)
         for _ in range(TRIES):
-            if node.state is NodeState.TERMINATED:
-                raise Gone(f"node {node_id} is terminated")
+            if not report.left:
+                _refuse_the_gone(node)
             change = await self._change(node, report)
             if change is None:
                 return await self._desired(node)
@@ -207,13 +210,15 @@ class Enrolment:
     async def _change(self, node: Node, report: Report) -> NodeChange | None:
         """The first thing in the report that is news; None when nothing is."""
         now = self._ports.clock.now()
+        if node.enrolled and (report.left or _serves(node, report)):
+            return _app_news(node, report, now)
         if node.state is NodeState.CREATED and not node.up:
             return await self._boot_news(node, report, now)
         if report.attached is not None and self._awaits(node, report.attached):
             operation = await self._operation(node)
             until = (operation.deadline_at if operation else now) + self._limits.after_operation
             return nodes.attached(node, now=now, deadline_at=until)
-        if report.detached is not None and report.detached == node.assignment_id:
+        if report.detached is not None and report.detached == node.assignment_id and not node.enrolled:
             return await self._detach_news(node, now)
         if report.failed is not None and self._awaits(node, report.failed_assignment):
             detail = _bounded(report.failed)
@@ -298,6 +303,29 @@ class Enrolment:
             return await self._store.operation(node.operation_id)
         except NotFound:
             return None
+
+
+def _refuse_the_gone(node: Node) -> None:
+    """An app hears that it is condemned from this; a machine is told what to do instead, until it is gone."""
+    if node.enrolled and node.state in _OVER:
+        raise serving.turned_away(node)
+    if node.state is NodeState.TERMINATED:
+        raise Gone(f"node {node.id} is terminated")
+
+
+def _serves(node: Node, report: Report) -> bool:
+    """An app whose server accepts connections: nobody else has to agree."""
+    return node.state is NodeState.CREATED and node.attached and report.attached == node.assignment_id
+
+
+def _app_news(node: Node, report: Report, now: float) -> NodeChange | None:
+    if not report.left:
+        return nodes.hand_over(node, now=now, deadline_at=None)
+    if node.state not in _OVER:
+        return nodes.leave(node, now=now)
+    if node.state is NodeState.TERMINATING and node.left_at is None:
+        return nodes.left(node, now=now)
+    return None
 
 
 def _bounded(said: str) -> str:

@@ -60,6 +60,9 @@ class FrontDesk:
 
     async def _known_template(self, request: ProvisionRequest) -> Template:
         template = await self._store.template(request.template)
+        if template.spec.enrols:
+            rule = "its nodes are apps that enrol themselves: start one with an enrolment token instead"
+            raise InvalidRequest("template", template.name, rule)
         if template.spec.provider not in self._ports.providers:
             rule = f"its provider {template.spec.provider} is not configured on this server"
             raise InvalidRequest("template", template.name, rule)

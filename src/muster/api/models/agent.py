@@ -10,6 +10,7 @@ from muster.domain.command import Command, CommandState
 from muster.domain.desired import Desired, Directive
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId
+from muster.domain.serving import App
 from muster.enrolment.enroller import Report
 
 POLL_MOST = 30.0
@@ -76,6 +77,8 @@ class ReportIn(Said):
     failed_assignment: str | None = None
     phase: str | None = None
     step: str | None = None
+    left: bool = False
+    """An app's goodbye: it is no node any more."""
 
     def report(self) -> Report:
         return Report(
@@ -86,6 +89,7 @@ class ReportIn(Said):
             failed_assignment=_assignment(self.failed_assignment),
             phase=self.phase,
             step=self.step or None,
+            left=self.left,
         )
 
 
@@ -159,6 +163,49 @@ class JoinOut(Out):
     token: str
     beat_seconds: float
     boot: BootOut
+    desired: DesiredOut
+
+
+class EnrolIn(Said):
+    model_config = example(
+        {
+            "key": "drawn-at-random-when-the-app-started",
+            "boot_id": "boot-1",
+            "name": "web-1",
+            "address": "http://10.0.0.5:8000/health",
+            "beat_seconds": 5.0,
+        }
+    )
+
+    key: str
+    """The same key is the same join. Another one is another node."""
+    boot_id: str
+    name: str
+    address: str | None = None
+    """Where it can be probed."""
+    beat_seconds: float = 5.0
+
+    def app(self) -> App:
+        return App(
+            key=self.key,
+            boot_id=self.boot_id,
+            name=self.name,
+            address=self.address or "",
+            beat_seconds=self.beat_seconds,
+        )
+
+
+class EnrolOut(Out):
+    model_config = example(
+        {
+            "node_id": "node-1hx2k9q0c7m3t8v5e2",
+            "token": "speaks-for-this-node-only",
+            "desired": {**DESIRED_EXAMPLE, "commands": []},
+        }
+    )
+
+    node_id: str
+    token: str
     desired: DesiredOut
 
 

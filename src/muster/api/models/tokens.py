@@ -15,6 +15,7 @@ TOKEN_EXAMPLE: dict[str, Any] = {
     "created_at": EXAMPLE_TIME,
     "expires_at": None,
     "revoked_at": None,
+    "template": None,
 }
 
 
@@ -25,6 +26,8 @@ class TokenIn(In):
     role: Annotated[Role, Field(strict=False)]
     expires_in: float | None = None
     """Seconds from now; null: it does not expire."""
+    template: str | None = None
+    """For the role enrol: the one template whose apps it admits."""
 
 
 class TokenOut(Out):
@@ -36,6 +39,7 @@ class TokenOut(Out):
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    template: str | None
 
     @classmethod
     def of(cls, token: ApiToken) -> Self:
@@ -62,4 +66,5 @@ def token_fields(token: ApiToken) -> dict[str, Any]:
         "created_at": at(token.created_at),
         "expires_at": maybe_at(token.expires_at),
         "revoked_at": maybe_at(token.revoked_at),
+        "template": token.template,
     }

@@ -6,13 +6,15 @@ from fastapi import Query, Request
 from starlette.responses import FileResponse, Response
 
 from muster.api.access import Access
-from muster.api.context import Context, Here, Node
+from muster.api.context import Context, Enroller, Here, Node
 from muster.api.models.agent import (
     BeatIn,
     BeatOut,
     BootOut,
     DesiredAsked,
     DesiredOut,
+    EnrolIn,
+    EnrolOut,
     JoinIn,
     JoinOut,
     KeptOut,
@@ -44,6 +46,16 @@ async def join(ctx: Here, body: JoinIn) -> JoinOut:
         boot=BootOut(script=template.spec.boot_script, env={}),
         desired=await _desired(ctx, admission.node_id, admission.desired),
     )
+
+
+async def enrol(ctx: Here, token: Enroller, body: EnrolIn) -> EnrolOut:
+    """Admit an app as a node of the token's template. The same key is the same join; the older token dies."""
+    assert token.template is not None  # noqa: S101 — an enrolment token has one
+    enrolment = ctx.plane.enrolment
+    admitted = await enrolment.apps.enrol(body.app(), template=token.template)
+    ctx.beats.forget(admitted.node.id)
+    desired = await enrolment.desired(admitted.node.id)
+    return EnrolOut(node_id=admitted.node.id, token=admitted.token, desired=DesiredOut.of(desired, ()))
 
 
 async def beat(ctx: Here, node_id: Node, body: BeatIn) -> BeatOut:  # noqa: ARG001 — only documented
@@ -127,6 +139,7 @@ TABLE = Table(
     "agent",
     (
         Route("POST", "/agent/join", Access.PUBLIC, join),
+        Route("POST", "/agent/enrol", Access.ENROL, enrol),
         Route("POST", "/agent/beat", Access.NODE, beat),
         Route("POST", "/agent/report", Access.NODE, report),
         Route("GET", "/agent/desired", Access.NODE, desired),

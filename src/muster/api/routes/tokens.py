@@ -11,6 +11,8 @@ async def create(ctx: Here, body: TokenIn) -> MintedOut:
     """Make a token. Its secret is in this answer and nowhere else."""
     now = ctx.now()
     seconds = None if body.expires_in is None else checks.seconds("expires_in", body.expires_in)
+    if body.template is not None:
+        await ctx.ports.store.template(body.template)
     token, secret = await mint(
         ctx.ports.access,
         ids=ctx.ports.ids,
@@ -18,6 +20,7 @@ async def create(ctx: Here, body: TokenIn) -> MintedOut:
         role=body.role,
         now=now,
         expires_at=None if seconds is None else now + seconds,
+        template=body.template,
     )
     return MintedOut(**token_fields(token), secret=secret)
 

@@ -5,7 +5,7 @@ from typing import Any
 from muster.domain.events import Event
 from muster.domain.lifecycle import Fact, NodeState, Verb, allowed
 from muster.domain.matching import reuse_allows
-from muster.domain.template import Reuse
+from muster.domain.template import EXTERNAL, Reuse
 from muster.simulation.invariants.broken import Broken
 from muster.simulation.invariants.context import Context
 from muster.simulation.invariants.folding import OPEN, Record
@@ -25,7 +25,8 @@ class NodeRules:
         self._assignment(event, before, after)
         if before is None:
             self._adopted(after)
-        if after["state"] in _HELD and (before is None or before["state"] not in _HELD):
+        enrolled = after["provider"] == EXTERNAL
+        if after["state"] in _HELD and (before is None or before["state"] not in _HELD) and not enrolled:
             self._taken(after)
         if after["state"] == "idle":
             self._idle(after)
@@ -36,7 +37,7 @@ class NodeRules:
                 self._claimed(after)
             case "attached":
                 self._attached(after)
-            case "hand_over":
+            case "hand_over" if not enrolled:
                 self._handed_over(after)
             case "fail" | "condemn" | "release" if before is not None and before["state"] in _HELD:
                 self._uncommitted(event, before)

@@ -1,0 +1,98 @@
+"""Apps become nodes here: an enrolment token proves that they may, a key says which of them it is.
+
+The same key is the same join: a lost reply is harmless, the fresh token replaces the old one. Another key is
+another node, never a duplicate. Nothing is made and nothing is ended here: an app comes and goes by itself.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from muster.domain import checks, deadlines, serving
+from muster.domain.deadlines import Limits
+from muster.domain.errors import InvalidRequest
+from muster.domain.health import Health
+from muster.domain.ids import AssignmentId, NodeId
+from muster.domain.lifecycle import LIVE
+from muster.domain.node import Node
+from muster.domain.serving import App
+from muster.domain.settings import Settings
+from muster.domain.template import EXTERNAL, Template
+from muster.enrolment.heartbeats import Heartbeats
+from muster.ports.bundle import Ports
+
+ADDRESS_MAX = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enrolled:
+    node: Node
+    token: str
+    """Speaks for this node only."""
+
+
+class Apps:
+    def __init__(self, ports: Ports, settings: Settings, heartbeats: Heartbeats) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._limits: Limits = settings.limits
+        self._flush_every = settings.flush_every
+        self._heartbeats = heartbeats
+
+    async def enrol(self, app: App, *, template: str) -> Enrolled:
+        """Admit an app under a template. Raises CapReached, Lost or Removed (its key was given up before, by
+        nobody's wish or by somebody's), InvalidRequest, and NotFound for a template that is gone."""
+        check_address(app.address)
+        found = await self._store.template(template)
+        if not found.spec.enrols:
+            rule = f"must have the provider {EXTERNAL}: nodes of {found.spec.provider} are made, not enrolled"
+            raise InvalidRequest("template", template, rule)
+        token = self._ports.ids.secret()
+        node = await self._store.enrol(
+            self._record(app, found),
+            boot_id=app.boot_id,
+            key_hash=_hashed(app.key),
+            token_hash=_hashed(token),
+            stale_after=serving.stale_after(app, flush_every=self._flush_every, limits=self._limits),
+            now=self._ports.clock.now(),
+        )
+        if node.state not in LIVE:
+            raise serving.turned_away(node)
+        self._heartbeats.beat(node.id, said=None if node.up else Health.STARTING)
+        await self._heartbeats.flush()
+        return Enrolled(node=node, token=token)
+
+    def _record(self, app: App, template: Template) -> Node:
+        ids = self._ports.ids
+        return serving.enrolled(
+            app,
+            template,
+            node_id=NodeId(ids.new("node")),
+            machine_id=machine_id(template.name, app.key),
+            assignment_id=AssignmentId(ids.new("as")),
+            deadline=deadlines.resolve_boot(timeout=None, template=template.spec, limits=self._limits),
+            now=self._ports.clock.now(),
+        )
+
+
+def machine_id(template: str, key: str) -> str:
+    """The same key for the same template is the same machine. The key can't be told from it."""
+    return f"app-{_hashed(f'{template}/{key}')[:32]}"
+
+
+def check_address(address: str) -> None:
+    """Where it says that it can be probed. Whether anybody may look there is not decided here."""
+    if not address:
+        return
+    rule = "must be a URL like http://10.0.0.5:8000/health, without a user or a fragment"
+    try:
+        parts = urlsplit(checks.text("address", address, longest=ADDRESS_MAX))
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        raise InvalidRequest("address", address, rule) from None
+    if not usable or parts.username is not None or parts.password is not None or parts.fragment:
+        raise InvalidRequest("address", "…" if "@" in address else address, rule)
+
+
+def _hashed(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
