@@ -55,6 +55,9 @@ class _Listing:
     async def describe(self, machine_ids: Sequence[str]) -> Mapping[str, Machine]:
         return {machine_id: self._machines[machine_id] for machine_id in machine_ids}
 
+    async def console(self, machine_id: str, *, lines: int) -> str | None:
+        return None
+
     async def terminate(self, machine_ids: Sequence[str]) -> None:
         raise NotImplementedError(str(machine_ids))
 

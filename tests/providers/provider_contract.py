@@ -1,6 +1,7 @@
 """The contract of `muster.ports.provider`, as sentences. Each adapter runs it with a scene of its own."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -47,6 +48,8 @@ class Scene:
 
     provider: NodeProvider
     neighbour: NodeProvider
+    write: Callable[[str, str], object]
+    """Let a machine write to its console: its id, and the text."""
 
 
 async def listed(provider: NodeProvider) -> list[Machine]:
@@ -146,6 +149,31 @@ class ProviderContract:
         await until_gone(scene.provider, ids(answer))
         await scene.provider.terminate(ids(answer))
         await scene.provider.terminate([])
+
+    async def test_the_console_is_the_end_of_what_a_machine_wrote(self, scene: Scene) -> None:
+        answer = await scene.provider.launch(asking("t1", 2))
+        first, second = ids(answer)
+        scene.write(first, "".join(f"line {number}\n" for number in range(1000)))
+        scene.write(second, "mine\n")
+        shown = await scene.provider.console(first, lines=3)
+        assert shown is not None and len(shown.split("\n")) == 3
+        assert "line 999" in (await scene.provider.console(first, lines=5) or "")
+        assert "mine" not in (await scene.provider.console(first, lines=5000) or "")
+        assert "mine" in (await scene.provider.console(second, lines=5000) or "")
+
+    async def test_the_console_outlives_its_machine(self, scene: Scene) -> None:
+        answer = await scene.provider.launch(asking("t1", 1))
+        scene.write(ids(answer)[0], "last words\n")
+        await scene.provider.terminate(ids(answer))
+        await until_gone(scene.provider, ids(answer))
+        assert "last words" in (await scene.provider.console(ids(answer)[0], lines=200) or "")
+
+    async def test_of_what_is_unknown_and_of_no_lines_there_is_no_console(self, scene: Scene) -> None:
+        answer = await scene.provider.launch(asking("t1", 1))
+        scene.write(ids(answer)[0], "words\n")
+        assert await scene.provider.console(ids(answer)[0], lines=0) is None
+        for unknown in ("no-such-machine", "../../etc", ""):
+            assert await scene.provider.console(unknown, lines=10) is None
 
     async def test_patterns_that_no_type_matches_are_refused(self, scene: Scene) -> None:
         with pytest.raises(Refused) as caught:

@@ -21,4 +21,5 @@ class TestSimulatedProvider(ProviderContract):
         return Scene(
             provider=SimulatedProvider(cloud, clock=clock, installation_id=INSTALLATION, page=2),
             neighbour=SimulatedProvider(cloud, clock=clock, installation_id=OTHER_INSTALLATION),
+            write=cloud.write,
         )

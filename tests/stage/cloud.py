@@ -104,6 +104,11 @@ class Cloud:
         self.stop_seconds = 0.0
         self.trouble: ProviderError | None = None
         """Raised by find, list, describe and terminate while it is set."""
+        self.consoles: dict[str, str] = {}
+        self.slow_consoles: dict[str, float] = {}
+        """Seconds until the console of a machine is answered."""
+        self.heard: list[tuple[float, str]] = []
+        """Whose console was asked for, and when."""
         self.on_made: Callable[[Box], None] | None = None
         self._clock = clock
         self._answers: dict[str, tuple[LaunchRequest, LaunchAnswer]] = {}
@@ -198,6 +203,13 @@ class Cloud:
                 box.gone_at = min(box.gone_at or now + self.stop_seconds, now + self.stop_seconds)
         self.struck()
 
+    async def console(self, machine_id: str, lines: int) -> str | None:
+        self.heard.append((self._clock.now(), machine_id))
+        await asyncio.sleep(self.slow_consoles.get(machine_id, 0.0))
+        self.struck()
+        text = self.consoles.get(machine_id)
+        return None if text is None else "\n".join(text.split("\n")[-lines:])
+
     def struck(self) -> None:
         if self.trouble is not None:
             raise self.trouble
@@ -227,6 +239,9 @@ class StageProvider:
 
     async def describe(self, machine_ids: Sequence[str]) -> Mapping[str, Machine]:
         return self._cloud.describe(machine_ids)
+
+    async def console(self, machine_id: str, *, lines: int) -> str | None:
+        return await self._cloud.console(machine_id, lines)
 
     async def terminate(self, machine_ids: Sequence[str]) -> None:
         self._cloud.terminate(machine_ids)

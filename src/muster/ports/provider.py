@@ -86,6 +86,13 @@ class NodeProvider(Protocol):
         was seen before or its launch is older than the window. Raises Throttled or Uncertain."""
         ...
 
+    async def console(self, machine_id: str, *, lines: int) -> str | None:
+        """The last lines, at most so many, of what the machine wrote to its console: as it is, so whoever
+        keeps it redacts it first. None: this provider has no consoles, or has nothing of this machine, or
+        not yet. May be minutes old. Also of a machine that is gone, for as long as the provider keeps it.
+        Raises Throttled or Uncertain."""
+        ...
+
     async def terminate(self, machine_ids: Sequence[str]) -> None:
         """Ask for their end. Accepting is not being gone. Unknown ids are no error. Idempotent.
         Raises Throttled or Uncertain; some may have been accepted."""

@@ -12,6 +12,7 @@ class TestProcessProvider(ProviderContract):
         return Scene(
             provider=yard.provider(capacity=CAPACITY),
             neighbour=yard.provider(installation_id=OTHER_INSTALLATION),
+            write=yard.write,
         )
 
 
@@ -22,4 +23,5 @@ class TestProcessProviderInASandbox(ProviderContract):
         return Scene(
             provider=yard.provider(capacity=CAPACITY, isolation=Isolation.SANDBOX),
             neighbour=yard.provider(installation_id=OTHER_INSTALLATION, isolation=Isolation.SANDBOX),
+            write=yard.write,
         )

@@ -97,6 +97,10 @@ class Yard:
         trees = (self.tree, Tree(self.root, OTHER_INSTALLATION))
         return [slot for tree in trees for slot in tree.all_slots()]
 
+    def write(self, machine_id: str, text: str) -> None:
+        with self.slot(machine_id).console.open("a") as console:
+            console.write(text)
+
     def slot(self, machine_id: str) -> Slot:
         found = self.tree.slot(machine_id)
         assert found is not None

@@ -5,6 +5,7 @@
     keeper     the program that holds one slot's lock     sandbox    bubblewrap, if it works here
     limits     rlimits and cgroups                        identity   who a joining agent is
     pruning    what is left of the gone                   reporting  what is in force, in words
+    hearing    what a machine has said
 
 The truth is on disk and in the kernel: a slot's lock is held exactly as long as its keeper lives, and a
 keeper lives as long as anything of its node. So a server that died at any moment finds out what exists by

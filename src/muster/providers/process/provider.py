@@ -17,10 +17,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
-from muster.domain.errors import NotFound, Refused, Uncertain
+from muster.domain.errors import Refused, Uncertain
 from muster.domain.reasons import Reason
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
 from muster.providers.process import killing
+from muster.providers.process.hearing import said
 from muster.providers.process.launching import Launcher
 from muster.providers.process.limits import NO_CGROUPS, Cgroups, find_cgroups
 from muster.providers.process.looking import look
@@ -98,6 +99,9 @@ class ProcessProvider:
         asked = tuple(machine_ids)
         return await self._do(lambda: {machine.id: machine for machine in self._look(self._slots(asked))})
 
+    async def console(self, machine_id: str, *, lines: int) -> str | None:
+        return await self._do(lambda: self._console(machine_id, lines))
+
     async def terminate(self, machine_ids: Sequence[str]) -> None:
         asked = tuple(machine_ids)
         await self._do(lambda: self._terminate(asked))
@@ -107,10 +111,6 @@ class ProcessProvider:
     async def report(self) -> Report:
         """What isolation and limits are in force; its `notice` belongs into the log at start."""
         return await asyncio.to_thread(self._report)
-
-    async def console(self, machine_id: str, lines: int) -> str:
-        """The last lines that a node's processes wrote; also of a machine that is gone, for a while."""
-        return await self._do(lambda: self._console(machine_id, lines))
 
     # --- in a thread ------------------------------------------------------------------------------
 
@@ -149,17 +149,9 @@ class ProcessProvider:
                 killing.ask(slot, now=self._now())
         self._look(slots)
 
-    def _console(self, machine_id: str, lines: int) -> str:
+    def _console(self, machine_id: str, lines: int) -> str | None:
         slot = self._tree.slot(machine_id)
-        if slot is None or not slot.started:
-            raise NotFound("machine", machine_id)
-        said = b""
-        for path in (slot.console.with_name("console.1.log"), slot.console):
-            with suppress(FileNotFoundError):
-                said += path.read_bytes()
-        return (
-            "".join(said.decode("utf-8", "replace").splitlines(keepends=True)[-lines:]) if lines > 0 else ""
-        )
+        return None if slot is None else said(slot, lines)
 
     def _look(self, slots: Sequence[Slot]) -> Sequence[Machine]:
         return [machine for _, machine in look(slots, grace=self._grace, now=self._now())]

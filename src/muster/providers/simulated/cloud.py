@@ -60,6 +60,7 @@ class SimulatedCloud:
         self._launched: dict[str, tuple[LaunchRequest, tuple[Entry, ...], Reason | None]] = {}
         self._refusals: dict[tuple[str, float], Refused] = {}
         self._made = 0
+        self._consoles: dict[str, list[str]] = {}
 
     def watch(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)
@@ -202,6 +203,10 @@ class SimulatedCloud:
         known = [entry for entry in map(self.ledger.get, machine_ids) if entry is not None]
         return {item.machine_id: item.shown(now) for item in known if item.visible_at <= now}
 
+    def console(self, machine_id: str, *, lines: int) -> str | None:
+        written = self._consoles.get(machine_id)
+        return "\n".join(written[-lines:]) if written and lines > 0 else None
+
     def terminate(self, machine_ids: Sequence[str]) -> None:
         now = self._clock.now()
         for machine_id in machine_ids:
@@ -219,6 +224,10 @@ class SimulatedCloud:
             self.later(self._between(self.faults.stop), self.end, machine_id, "terminated")
 
     # --- what happens without a call --------------------------------------------------------------
+
+    def write(self, machine_id: str, text: str) -> None:
+        """The machine writes to its console."""
+        self._consoles.setdefault(machine_id, []).extend(text.removesuffix("\n").split("\n"))
 
     def end(self, machine_id: str, cause: str) -> None:
         """The machine is gone: terminated, powered off by itself, died, interrupted."""

@@ -62,6 +62,9 @@ class SimulatedProvider:
         asked = tuple(machine_ids)
         return await self._call(lambda: self._cloud.describe(asked))
 
+    async def console(self, machine_id: str, *, lines: int) -> str | None:
+        return await self._call(lambda: self._cloud.console(machine_id, lines=lines))
+
     async def terminate(self, machine_ids: Sequence[str]) -> None:
         asked = tuple(machine_ids)
         self._on_call("terminate", asked)
