@@ -1,8 +1,13 @@
-"""What runs on a node: one stdlib file. The package itself only hands out its text."""
+"""What runs on a node. One stdlib file, so that it can be sent anywhere; nothing here is imported by it."""
 
 from importlib import resources
 
+from muster.agent.shipping import bare
+
 
 def source() -> str:
-    """The agent as a program: `python3 agent.py run …` on any Python from 3.8 on."""
-    return resources.files(__name__).joinpath("agent.py").read_text(encoding="utf-8")
+    """The agent as a program: `python3 agent.py run …` on any Python from 3.8 on.
+
+    Without what only readers need; each line keeps its number, so that a trace fits the file.
+    """
+    return bare(resources.files(__name__).joinpath("agent.py").read_text(encoding="utf-8"))
