@@ -379,6 +379,36 @@ def test_attached_is_reported_until_acknowledged_and_then_no_more() -> None:
     assert "report" not in drive.open
 
 
+def test_while_it_attaches_it_leaves_the_next_poll_to_the_answer_of_its_report() -> None:
+    drive = joined()
+    drive.answer("report", 200, ANSWER)
+    drive.answer("poll", 200, want(2, "attach"))
+    assert drive.of(a.Attach) and "poll" not in drive.open
+    drive.feed(a.Moved("as-1"))
+    assert drive.open["report"].body == {"attached": "as-1"} and "poll" not in drive.open
+    drive.answer("report", 200, want(3, "attach"))
+    assert drive.open["poll"].body["known"] == 3
+
+
+def test_a_report_that_gets_no_answer_holds_up_no_poll() -> None:
+    drive = joined()
+    drive.answer("report", 200, ANSWER)
+    drive.answer("poll", 200, want(2, "attach"))
+    drive.feed(a.Moved("as-1"))
+    drive.answer("report", 503)
+    assert drive.open["poll"].body["known"] == 2
+
+
+def test_an_attempt_to_attach_that_hangs_is_not_deaf() -> None:
+    drive = joined()
+    drive.answer("report", 200, ANSWER)
+    drive.answer("poll", 200, want(2, "attach"))
+    drive.pass_time(5.0)
+    drive.answer("beat", 200, {"version": 3})
+    drive.answer("report", 200, want(3, "stop"))
+    assert drive.over() == "told to stop"
+
+
 def test_a_workspace_that_cant_be_made_is_a_failure() -> None:
     drive = joined(desired=want(1, "attach"))
     drive.answer("report", 200, want(1, "attach"))

@@ -1,18 +1,30 @@
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 
 from muster.domain import launch as launches
 from muster.domain import node as lifecycle
 from muster.domain import operation as operations
+from muster.domain.desired import desired
 from muster.domain.errors import Conflict
-from muster.domain.operation import Status
+from muster.domain.lifecycle import NodeState
+from muster.domain.operation import Member, Status
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
-from muster.ports.wakeups import EVENTS, OPERATIONS, ROOM, Listener, node_topic, operation_topic
-from muster.stores.announcing import announcing
+from muster.ports.wakeups import (
+    EVENTS,
+    OPERATIONS,
+    ROOM,
+    Listener,
+    node_topic,
+    operation_topic,
+    progress_topic,
+)
+from muster.stores.announcing import NOTHING_NEW, announcing
 from muster.stores.sql import SqlStore, open_sqlite
 from tests.contracts.store_contract.scene import Scene
+from tests.domain import builders
 from tests.stores.ids import CountingIds
 
 _STEP = Progress(step=1, total_steps=5, phase="selecting", label="selecting")
@@ -49,7 +61,9 @@ async def store(heard: Heard) -> AsyncIterator[SqlStore]:
 
 async def test_a_submission_wakes_the_drivers(store: SqlStore, heard: Heard) -> None:
     operation = await Scene(store).submitted()
-    assert heard.since() == sorted([OPERATIONS, EVENTS, operation_topic(operation.id)])
+    assert heard.since() == sorted(
+        [OPERATIONS, EVENTS, operation_topic(operation.id), progress_topic(operation.id)]
+    )
 
 
 async def test_a_fact_about_a_node_wakes_its_operation(store: SqlStore, heard: Heard) -> None:
@@ -61,7 +75,7 @@ async def test_a_fact_about_a_node_wakes_its_operation(store: SqlStore, heard: H
     topics = sorted([EVENTS, node_topic(node.id), operation_topic(operation.id)])
     assert heard.since() == topics
     bound = await store.apply(lifecycle.attached(up, now=3.0, deadline_at=500.0))
-    assert heard.since() == topics
+    assert heard.since() == sorted([EVENTS, operation_topic(operation.id)]), "the node said so itself"
     given = await store.apply(lifecycle.release(bound, now=3.0, deadline_at=500.0))
     assert heard.since() == topics
     await store.apply(lifecycle.clean(given, now=4.0, deadline_at=500.0))
@@ -100,9 +114,36 @@ async def test_an_operation_that_leaves_the_queue_or_ends_makes_room(store: SqlS
     queued = await store.write_operation(operations.queued(operation, _STEP, now=2.0))
     heard.since()
     left = await store.write_operation(operations.progressed(queued, _STEP, now=3.0))
-    assert heard.since() == sorted([EVENTS, ROOM, operation_topic(operation.id)])
+    own = [EVENTS, ROOM, operation_topic(operation.id), progress_topic(operation.id)]
+    assert heard.since() == sorted(own)
     await store.write_operation(operations.ended(left, Status.FAILED, now=4.0, progress=None))
-    assert heard.since() == sorted([EVENTS, ROOM, OPERATIONS, operation_topic(operation.id)])
+    assert heard.since() == sorted([*own, OPERATIONS])
+
+
+async def test_handing_over_wakes_no_node(store: SqlStore, heard: Heard) -> None:
+    scene = Scene(store)
+    await scene.idle(1)
+    operation = await scene.leased()
+    (claimed,) = await scene.claim(operation, 1)
+    bound = await store.apply(lifecycle.attached(claimed, now=3.0, deadline_at=500.0))
+    assert bound.assignment_id is not None
+    member = Member(node_id=bound.id, assignment_id=bound.assignment_id)
+    await store.write_operation(operations.committed(operation, (member,), _STEP, now=4.0))
+    heard.since()
+    running = await store.apply(lifecycle.hand_over(bound, now=4.0, deadline_at=900.0))
+    assert heard.since() == sorted([EVENTS, operation_topic(operation.id)])
+    await store.apply(lifecycle.commanded(running, now=5.0))
+    assert node_topic(running.id) in heard.since(), "now there is something to do"
+
+
+@pytest.mark.parametrize("state", [NodeState.CREATED, NodeState.CLAIMED])
+def test_a_change_that_wakes_no_node_leaves_it_with_the_same_to_do(state: NodeState) -> None:
+    up = builders.node(state, booted_at=1.0)
+    bound = lifecycle.attached(up, now=3.0, deadline_at=500.0)
+    running = lifecycle.hand_over(bound.after, now=4.0, deadline_at=900.0)
+    assert {bound.name, running.name} == set(NOTHING_NEW), "each of them is looked at here"
+    todo = [desired(node, dead_man=60.0) for node in (up, bound.after, running.after)]
+    assert [replace(each, version=0) for each in todo] == [replace(todo[0], version=0)] * 3
 
 
 async def test_a_refused_write_and_a_beat_wake_nobody(store: SqlStore, heard: Heard) -> None:

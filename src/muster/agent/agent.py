@@ -258,10 +258,11 @@ def wants(s: State) -> list[tuple[str, str, dict[str, Any]]]:
     if not s.joined:
         return [("join", "join", {"key": s.key, "boot_id": s.boot_id})]
     known, fact = {"known": s.desired.version}, news(s)
-    found: list[tuple[str, str, dict[str, Any]]] = [
-        ("beat", "beat", {}),
-        ("poll", "desired", {**known, "timeout": POLL}),
-    ]
+    found: list[tuple[str, str, dict[str, Any]]] = [("beat", "beat", {})]
+    # What it is about to say is answered with what to do; asking as well would be answered twice.
+    saying = s.desired.directive == "attach" and (s.moving or fact) and s.boot == "done"
+    if not saying or s.lines.get("report", Line()).tries:
+        found.append(("poll", "desired", {**known, "timeout": POLL}))
     if fact:
         found.append(("report", "report", fact))
     elif s.behind > s.desired.version:  # the poll may hang

@@ -19,7 +19,7 @@ from muster.domain.ids import OperationId
 from muster.domain.operation import Operation
 from muster.domain.plain import Plain
 from muster.ports.store import Cursor
-from muster.ports.wakeups import EVENTS, operation_topic
+from muster.ports.wakeups import EVENTS, progress_topic
 
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -53,7 +53,7 @@ async def feed(ctx: Context, *, after: Cursor | None, entity_id: str | None) -> 
 
 async def progress(ctx: Context, operation_id: OperationId, *, seen: int) -> AsyncIterator[bytes]:
     """What an operation showed since version `seen`, and what it shows from now on, to its end."""
-    listener = ctx.ports.wakeups.listen((operation_topic(operation_id), TOPIC))
+    listener = ctx.ports.wakeups.listen((progress_topic(operation_id), TOPIC))
     history = _History(ctx, operation_id)
     try:
         yield _HELLO

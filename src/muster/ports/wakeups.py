@@ -31,7 +31,13 @@ EVENTS = "events"
 
 
 def operation_topic(operation_id: str) -> str:
+    """The operation, or anything that it holds, changed."""
     return f"operation/{operation_id}"
+
+
+def progress_topic(operation_id: str) -> str:
+    """The operation's own record changed: there is something new to show."""
+    return f"progress/{operation_id}"
 
 
 def command_topic(command_id: str) -> str:
@@ -39,4 +45,5 @@ def command_topic(command_id: str) -> str:
 
 
 def node_topic(node_id: str) -> str:
+    """The node may have something else to do."""
     return f"node/{node_id}"

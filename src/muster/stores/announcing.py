@@ -10,13 +10,24 @@ from dataclasses import dataclass
 from muster.domain.events import Draft, Entity
 from muster.domain.ids import OperationId
 from muster.domain.launch import OPEN
-from muster.domain.lifecycle import NodeState
+from muster.domain.lifecycle import Fact, NodeState, Verb
 from muster.domain.operation import ENDED, Status
-from muster.ports.wakeups import EVENTS, OPERATIONS, ROOM, Wakeups, command_topic, node_topic, operation_topic
+from muster.ports.wakeups import (
+    EVENTS,
+    OPERATIONS,
+    ROOM,
+    Wakeups,
+    command_topic,
+    node_topic,
+    operation_topic,
+    progress_topic,
+)
 
 _ROOMY = (NodeState.IDLE.value, NodeState.TERMINATED.value)
 _OPEN = tuple(state.value for state in OPEN)
 _ENDED = tuple(status.value for status in ENDED)
+NOTHING_NEW = (Fact.ATTACHED.value, Verb.HAND_OVER.value)
+"""Changes after which a node is told what it was told before. It learns of the new version when it beats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +56,8 @@ def topics(written: Written) -> tuple[str, ...]:
     draft = written.draft
     match draft.entity:
         case Entity.NODE:
-            found.append(node_topic(draft.entity_id))
+            if draft.name not in NOTHING_NEW:
+                found.append(node_topic(draft.entity_id))
             if draft.changes.get("state") in _ROOMY:
                 found.append(ROOM)
         case Entity.LAUNCH:
@@ -53,7 +65,7 @@ def topics(written: Written) -> tuple[str, ...]:
             if state is not None and state not in _OPEN:
                 found.append(ROOM)
         case Entity.OPERATION:
-            found.append(operation_topic(draft.entity_id))
+            found += (operation_topic(draft.entity_id), progress_topic(draft.entity_id))
             found.extend(_of_operation(draft))
         case Entity.HEALTH | Entity.DIAGNOSIS:
             pass  # whoever follows the feed is told; nobody waits for it
