@@ -156,7 +156,8 @@ def test_output_beyond_the_cap_is_marked_in_text_record_and_json(terminal: Termi
     told = terminal.muster("logs", "loud", "-o", "json").json
     assert (told["truncated"], told["kept"], len(told["output"])) == (True, 16 * 2**20, 16 * 2**20)
     assert "cut: 16 MiB of it are kept" in terminal.muster("commands", "show", told["id"]).out
-    quiet = terminal.muster("run", "-t", "small", "-o", "json", "--", "true").json["commands"][0]
+    done = terminal.muster("run", "-t", "small", "-o", "json", "--", "true").json
+    quiet = done["commands"][0]
     assert (quiet["truncated"], quiet["kept"]) == (False, None)
 
 
@@ -178,7 +179,7 @@ def test_one_command_is_cancelled_and_the_other_goes_on(terminal: Terminal) -> N
     ] == [second]
     assert terminal.muster("logs", "-f", second).code == 0
     assert (
-        "nothing to stop: all 2 commands of two have ended"
+        "nothing to stop: 2 commands of two, none still running"
         in terminal.muster("commands", "cancel", "two").out
     )
     refused = terminal.muster("commands", "cancel", "nope")

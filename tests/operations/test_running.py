@@ -112,7 +112,7 @@ async def test_steps_and_percent_of_a_run_never_go_back(stage: Stage) -> None:
     assert {step for step, _ in at} >= {3, 5, 6, 7}
     assert at[-1] == (7, 100.0)
     messages = [each["message"] for each in shown if isinstance(each, dict)]
-    assert "1 of 3 commands have ended" in messages
+    assert "1 of 3 commands ended" in messages
 
 
 @staged

@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from muster.api.wording import rule_of
 from muster.domain import errors
 from muster.domain.errors import MusterError
 
@@ -147,16 +148,8 @@ _PLACES = ("body", "query", "path", "header")
 def _finding(error: Mapping[str, Any]) -> dict[str, Any]:
     loc = [str(each) for each in error.get("loc", ())]
     named = loc[1:] if loc and loc[0] in _PLACES else loc
-    rule = str(error.get("msg", "is not valid")).removeprefix("Value error, ")
-    kind = error.get("type")
-    if kind == "missing":
-        rule = "it is missing"
-    elif kind == "extra_forbidden":
-        rule = "there is no such field; check its spelling"
-    else:
-        rule = rule[:1].lower() + rule[1:]
-    found: dict[str, Any] = {"field": ".".join(named) or "body", "rule": rule}
-    if kind != "missing" and not isinstance(error.get("input"), dict | list):
+    found: dict[str, Any] = {"field": ".".join(named) or "body", "rule": rule_of(error)}
+    if error.get("type") != "missing" and not isinstance(error.get("input"), dict | list):
         found["value"] = shown(error.get("input"))
     return found
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.printing import Output
+from muster.domain.counting import counted
 
 if TYPE_CHECKING:
     from muster.client.results import Template
@@ -38,7 +39,7 @@ def apply(
         printing.document({"items": applied, "changed": changed, "max_nodes": wanted.max_nodes})
         return
     if wanted.max_nodes is not None:
-        printing.say(f"✔ at most {wanted.max_nodes} nodes in all")
+        printing.say(f"✔ at most {counted(wanted.max_nodes, 'node')} in all")
     for each in applied:
         printing.say(f"✔ {each.name}: {_how(each, before.get(each.name))}")
     if not applied and wanted.max_nodes is None:

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 def whole(text: str | int) -> int:
     """A number that the domain then checks; digits beyond reason are refused here. Defaults come too."""
     given = str(text).strip()
-    if given.removeprefix("-").isdecimal() and len(given) <= _DIGITS:
+    number = given.removeprefix("-").isdecimal()
+    if number and len(given) <= _DIGITS:
         return int(given)
     shown = given if len(given) <= _DIGITS else given[:_DIGITS] + "…"
-    raise typer.BadParameter(f"{shown!r} is not a whole number")
+    raise typer.BadParameter(f"{shown!r} is {'too large a number' if number else 'not a whole number'}")
 
 
 Count = Annotated[int, typer.Option("--count", "-n", parser=whole, metavar="NUMBER", help="How many nodes.")]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.printing import Output
+from muster.domain.counting import counted
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
@@ -166,4 +167,4 @@ def cancel(
         else:
             printing.say(f"✔ {each.id} is asked to stop; see its end with `muster logs -f {each.id}`")
     if not asked:
-        printing.say(f"✔ nothing to stop: all {len(found)} commands of {target} have ended")
+        printing.say(f"✔ nothing to stop: {counted(len(found), 'command')} of {target}, none still running")

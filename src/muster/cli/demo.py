@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from muster.cli.printing import Output
+from muster.domain.counting import counted
 
 if TYPE_CHECKING:
     from muster.cli.demo_site import Site
@@ -52,7 +53,8 @@ class Figures:
 
     def line(self, end: str) -> str:
         cold, warm = f"cold {self.cold_seconds:.1f} s", f"warm {self.warm_seconds:.2f} s"
-        return f"demo: {cold} · {warm} ({self.speedup:.0f}x) · {self.nodes_reused} nodes reused · {end}"
+        reused = f"{counted(self.nodes_reused, 'node')} reused"
+        return f"demo: {cold} · {warm} ({self.speedup:.0f}x) · {reused} · {end}"
 
 
 def demo(
@@ -104,7 +106,7 @@ def _perform(*, keep: bool) -> None:
     else:
         printing.say(figures.line(f"{leaked} leaked"))
     if leaked:
-        raise DemoFailed(f"{leaked} nodes had to be ended by force: please report this")
+        raise DemoFailed(f"{counted(leaked, 'node')} had to be ended by force: please report this")
 
 
 def _isolation(site: "Site") -> str:
@@ -146,7 +148,7 @@ def _provisioned(client: "SyncClient", run: str) -> "tuple[float, Operation]":
     operation = client.send(calls.provision(request))
     ended = _followed(client, operation)
     seconds = time.perf_counter() - started
-    _told(f"✔ {len(ended.members)} nodes ready for {run} in {took(seconds)}")
+    _told(f"✔ {counted(len(ended.members), 'node')} ready for {run} in {took(seconds)}")
     return seconds, ended
 
 

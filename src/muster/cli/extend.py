@@ -6,6 +6,7 @@ import typer
 
 from muster.cli.durations import seconds
 from muster.cli.printing import Output
+from muster.domain.counting import counted
 
 
 def extend(
@@ -26,4 +27,4 @@ def extend(
         printing.document({"items": nodes})
         return
     left = min((printing.until(node.deadline_at) for node in nodes), default="-")
-    printing.say(f"✔ {len(nodes)} node{'s' * (len(nodes) != 1)} of {target}: {clock(by)} more, {left} left")
+    printing.say(f"✔ {counted(len(nodes), 'node')} of {target}: {clock(by)} more, {left} left")

@@ -1,6 +1,7 @@
 """`muster pools`: each template's nodes against what it may have and should keep warm."""
 
 from muster.cli.printing import Output
+from muster.domain.counting import counted
 
 
 def pools(*, _output: Output = None) -> None:
@@ -39,4 +40,4 @@ def pools(*, _output: Output = None) -> None:
     ]
     printing.table(columns, rows, nothing="no templates: apply some with `muster apply`")
     paused = " · everything is paused: `muster resume`" if found.paused else ""
-    printing.say(f"{found.used} of {found.max_nodes} nodes in all{paused}")
+    printing.say(f"{found.used} of {counted(found.max_nodes, 'node')} in all{paused}")

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from muster.cli import asking
 from muster.cli.printing import Output
+from muster.domain.counting import counted
 
 if TYPE_CHECKING:
     from muster.client.results import Operation
@@ -60,7 +61,7 @@ def _ready(operation: "Operation") -> None:
     from muster.cli.printing import say
 
     run, nodes = operation.run or "", len(operation.members)
-    say(f"✔ {nodes} node{'s' * (nodes != 1)} ready for {run} in {took(operation.elapsed_seconds)}")
+    say(f"✔ {counted(nodes, 'node')} ready for {run} in {took(operation.elapsed_seconds)}")
     for member in operation.members:
         say(f"  {member.node_id}")
     typeable = len(run) <= LONGEST_SHOWN and run.replace("-", "").replace("_", "").isalnum()

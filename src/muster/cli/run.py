@@ -12,6 +12,7 @@ import typer
 
 from muster.cli import asking
 from muster.cli.printing import Output
+from muster.domain.counting import counted
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
@@ -115,7 +116,7 @@ def _sent(client: "SyncClient", directory: Path) -> str:
         packed = packing.pack(directory, file)
         blob = client.upload(file)
     if not printing.wants_json():
-        what = f"{packed.files} files, {blob.size / 1024:.0f} KiB compressed"
+        what = f"{counted(packed.files, 'file')}, {blob.size / 1024:.0f} KiB compressed"
         printing.say(f"sent {directory} ({what})", file=sys.stderr)
         for name in packed.left_out[:5]:
             printing.say(f"  without {name}: it links to something outside of it", file=sys.stderr)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from muster.domain.boot import Boot
+from muster.domain.counting import counted
 from muster.domain.deadlines import Limits, prolonged
 from muster.domain.ids import NodeId
 from muster.domain.launch import Launch, LaunchState
@@ -264,19 +265,15 @@ def _waiting_for(at: Situation) -> str:
         return f"waiting for room under the caps, {at.ahead} ahead in the queue"
     pending = [launch for launch in at.launches if launch.pending]
     if pending:
-        return f"waiting for {pending[0].provider} to answer for {_counted(pending[0].count)}"
+        return f"waiting for {pending[0].provider} to answer for {counted(pending[0].count, 'node')}"
     held = at.held
     if len(held) < at.request.count:
-        return f"waiting for {at.request.count - len(held)} of {_counted(at.request.count)}"
+        return f"waiting for {at.request.count - len(held)} of {counted(at.request.count, 'node')}"
     booting = sum(1 for node in held if not node.up)
     attaching = sum(1 for node in held if node.up and not node.attached)
     steps = [
-        f"{_counted(number)} to {verb}"
+        f"{counted(number, 'node')} to {verb}"
         for number, verb in ((booting, "boot"), (attaching, "attach"))
         if number
     ]
     return f"waiting for {' and '.join(steps) if steps else 'fresh heartbeats of all nodes'}"
-
-
-def _counted(nodes: int) -> str:
-    return "1 node" if nodes == 1 else f"{nodes} nodes"

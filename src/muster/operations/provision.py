@@ -10,6 +10,7 @@ from muster.domain import deadlines, showing
 from muster.domain import launch as launches
 from muster.domain import node as nodes
 from muster.domain import operation as operations
+from muster.domain.counting import counted
 from muster.domain.deadlines import Deadline
 from muster.domain.errors import CapReached, IllegalTransition
 from muster.domain.ids import AssignmentId
@@ -192,7 +193,10 @@ class Provision:
         largest = min(at.template.spec.max_nodes, (await self._store.installation()).max_nodes)
         if at.request.count > largest:
             # It would hold up everybody behind it for nothing.
-            patient, message = False, f"{at.request.count} nodes never fit under a cap of {largest}"
+            patient, message = (
+                False,
+                f"{counted(at.request.count, 'node')} never fit under a cap of {largest}",
+            )
         if not patient or any(node.state is NodeState.CREATED for node in held):
             verdict = Verdict(reason=Reason.CAP_REACHED, message=message)
             await self._write(operations.failing(at.operation, verdict, now=at.now), tenure)
@@ -252,7 +256,7 @@ class Provision:
         progress: Progress | None = None
         result = ""
         if end.status is Status.SUCCEEDED:
-            result = f"{len(operation.members)} nodes for {at.request.run}"
+            result = f"{counted(len(operation.members), 'node')} for {at.request.run}"
             progress = showing.completed(showing.PROVISION_STEPS, result, at.nodes)
         change = operations.ended(
             operation, end.status, now=at.now, progress=progress, verdict=end.verdict, result=result

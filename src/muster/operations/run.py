@@ -2,6 +2,7 @@
 
 from muster.domain import operation as operations
 from muster.domain import running, showing
+from muster.domain.counting import counted
 from muster.domain.deadlines import EXTENSION
 from muster.domain.errors import Gone, IllegalTransition, InvalidRequest, NotCancellable, NotFound
 from muster.domain.ids import CommandId
@@ -192,7 +193,7 @@ def _progress(at: Situation) -> Progress:
     if provision is not None and provision.status is Status.SUCCEEDED:
         done = sum(1 for command in at.commands if command.ended)
         total = max(1, len(provision.members))
-        message = f"{done} of {total} commands have ended"
+        message = f"{done} of {counted(total, 'command')} ended"
         return showing.at_step(showing.RUN_STEPS, 5, fraction=done / total, message=message)
     shown = provision.progress if provision is not None else None
     if shown is None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from muster.domain.counting import counted
 from muster.domain.errors import Refused, Throttled, TokenSpent, Uncertain
 from muster.domain.matching import type_matches
 from muster.domain.plain import to_plain
@@ -113,9 +114,11 @@ class Launcher:
         started = [slot for slot in self.tree.slots(directory, fresh) if slot.started]
         room = self._room(spawner)
         if grant is None and room == 0:
-            raise Refused(f"cannot launch: all {self.capacity} places are taken", Reason.CAPACITY)
+            raise Refused(
+                f"cannot launch: none of {counted(self.capacity, 'place')} is free", Reason.CAPACITY
+            )
         if len(started) + room < fresh.granted:
-            message = f"{room} of {self.capacity} places were free"
+            message = f"{room} of {counted(self.capacity, 'place')} free"
             fresh = replace(fresh, granted=len(started) + room, reason=Reason.CAPACITY, message=message)
         if fresh != grant:
             self._write(fresh)

@@ -4,6 +4,7 @@ doctor`."""
 import os
 from dataclasses import dataclass
 
+from muster.domain.counting import counted
 from muster.providers.process.limits import CONTROLLERS, Cgroups
 from muster.providers.process.processes import LINUX
 from muster.providers.process.sandbox import Isolation, Sandbox
@@ -28,7 +29,9 @@ class Report:
 def report(wanted: Isolation, sandbox: Sandbox | str, cgroups: Cgroups, *, capacity: int) -> Report:
     works = isinstance(sandbox, Sandbox) and wanted is not Isolation.NONE
     facts = [
-        Fact(subject="capacity", fine=True, words=f"up to {capacity} nodes at once on this machine"),
+        Fact(
+            subject="capacity", fine=True, words=f"up to {counted(capacity, 'node')} at once on this machine"
+        ),
         _isolation(wanted, sandbox),
         _tree(works, cgroups),
         Fact(

@@ -1,0 +1,61 @@
+"""What is wrong with a request is told in our words, whatever the model layer calls it."""
+
+from typing import Any, get_args
+
+import pytest
+from pydantic_core.core_schema import ErrorType
+
+from muster.api.wording import rule_of
+from tests.api.site import Site
+
+ASKED = {"template": "ci", "count": 1, "run": "run-1"}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in get_args(ErrorType) if kind != "value_error"])
+def test_no_wording_of_the_model_layer_gets_out(kind: str) -> None:
+    rule = rule_of({"type": kind, "msg": "Input should be something else"})
+    assert rule and "nput" not in rule
+
+
+def test_what_our_own_models_say_does() -> None:
+    said = {"type": "value_error", "msg": "Value error, Name one, not both"}
+    assert rule_of(said) == "name one, not both"
+
+
+@pytest.mark.parametrize(
+    ("change", "detail"),
+    [
+        ({"count": "3"}, 'cannot accept count = "3": must be a whole number, not text or a fraction'),
+        ({"count": 1.5}, "cannot accept count = 1.5: must be a whole number, not text or a fraction"),
+        ({"count": 10**30}, f"cannot accept count = {10**30}: must be a whole number from 1 to 1000"),
+        (
+            {"timeout": 10**30},
+            "cannot accept timeout = 1e+30: must be a number of seconds above 0, at most 2592000",
+        ),
+        ({"timeout": [1]}, "cannot accept timeout: must be a number"),
+        ({"run": None}, "cannot accept run = null: must be text"),
+        ({"usage": ["maybe"]}, 'cannot accept usage.0 = "maybe": must be one of on-demand, spot'),
+        ({"usage": "spot"}, 'cannot accept usage = "spot": must be a list'),
+        ({"cuont": 1}, "cannot accept cuont = 1: there is no such field; check its spelling"),
+    ],
+)
+async def test_a_field_is_named_with_its_value_and_what_it_must_be(
+    site: Site, change: dict[str, Any], detail: str
+) -> None:
+    answer = await site.http().post("/api/v1/provisions", json={**ASKED, **change})
+    assert (answer.status_code, answer.json()["detail"]) == (422, detail)
+
+
+@pytest.mark.parametrize(
+    ("query", "rule"),
+    [
+        (f"limit={10**30}", "must be at most 500"),
+        ("limit=0", "must be at least 1"),
+        ("limit=" + "9" * 5000, "must be a whole number with fewer digits"),
+        ("limit=x", "must be a whole number, not text or a fraction"),
+        ("state=sleepy", "must be one of created, idle"),
+    ],
+)
+async def test_so_it_is_with_what_stands_in_an_address(site: Site, query: str, rule: str) -> None:
+    answer = await site.http().get(f"/api/v1/nodes?{query}")
+    assert answer.status_code == 422 and answer.json()["rule"].startswith(rule)
