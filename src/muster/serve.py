@@ -35,7 +35,7 @@ from muster.providers.process import Isolation, ProcessProvider, ProcessVerifier
 from muster.stores.announcing import Written, announcing
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.stores.wakeups import LocalWakeups
-from muster.system import SystemClock, SystemIds
+from muster.system import SystemClock, SystemIds, new_loop
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,8 @@ def run(config: Config, *, ready: Ready = lambda _serving: None) -> int:
     """Serve until SIGTERM or SIGINT. Says in one sentence what went wrong, and gives the exit code."""
     configure(form=config.server.log_format, level=config.server.log_level)
     try:
-        asyncio.run(serve(config, ready=ready, signals=True))
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(serve(config, ready=ready, signals=True))
     except MusterError as error:
         sys.stderr.write(f"error: {error}\n")
         return FAILED
