@@ -88,6 +88,7 @@ async def test_a_running_node_whose_machine_vanished_is_condemned_and_reaped(sta
     replica = await stage.replica()
     operation = await stage.succeeded(await replica.provision(1))
     (node,) = await stage.of(operation.id)
+    await stage.pass_time(stage.provider.visibility_window)  # so that it is missed before it is lost
     stage.agents.of(node.id).die()
     stage.cloud.end(node.machine_id, forgotten=True)
 

@@ -44,6 +44,8 @@ BAD_TEMPLATES: Values = {
     "replacements": [*NOT_WHOLE, checks.COUNT_MAX + 1],
     "provision_timeout": NOT_SECONDS,
     "max_provision_timeout": NOT_SECONDS,
+    "stall_after": NOT_SECONDS,
+    "learn": [None, 0, 1, "true"],
     "attach_timeout": NOT_SECONDS,
     "max_runtime": [*NOT_SECONDS, None],
     "idle_timeout": [*NOT_SECONDS, None],

@@ -185,6 +185,173 @@ def test_a_running_node_is_judged_although_its_operation_is_committed() -> None:
     assert verdict == Overdue(reason=Reason.MAX_RUNTIME, fails=False)
 
 
+# --- slow is not stuck ----------------------------------------------------------------------------
+
+SLOW = replace(ODD, stall_after=301.0, extension=61.0, return_grace=59.0)
+MADE = NOW - 711.0
+PULLING: dict[str, Any] = {"phase": "boot_script", "step": "pull", "joined_at": MADE + 5, "entered_at": MADE}
+
+
+def booting(**fields: Any) -> Node:
+    """At its deadline to the moment, and in the middle of something."""
+    return node(NodeState.CREATED, **(PULLING | {"deadline_at": NOW, "deadline_source": "default"} | fields))
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_boot_that_stands_still_is_failed_early(side: float) -> None:
+    still = NOW - SLOW.stall_after - side
+    verdict = judged_by(booting(deadline_at=NOW + 9000), None, advanced_at=still, limits=SLOW)
+    stalled = Overdue(reason=Reason.BOOT_STALLED, fails=True, still_since=still)
+    assert verdict == (stalled if side > 0 else None)
+
+
+def test_a_stall_says_where_it_hangs() -> None:
+    verdict = judged_by(booting(), None, advanced_at=NOW - 400, limits=SLOW)
+    assert verdict is not None
+    assert "400 s" in verdict.detail and "boot_script (pull)" in verdict.detail
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_template_has_its_own_patience_with_a_boot_that_stands_still(side: float) -> None:
+    still = NOW - 31.0 - side
+    given: dict[str, Any] = {"advanced_at": still, "limits": SLOW, "template": spec(stall_after=31.0)}
+    verdict = judged_by(booting(deadline_at=NOW + 9000), None, **given)
+    assert (verdict is not None) == (side > 0)
+
+
+def test_a_machine_that_never_joined_does_not_stall_but_is_late() -> None:
+    unheard = booting(phase="", step="", joined_at=None)
+    assert judged_by(replace(unheard, deadline_at=NOW + 1), None, limits=SLOW) is None
+    assert judged_by(unheard, None, limits=SLOW) == Overdue(reason=Reason.BOOT_TIMEOUT, fails=True)
+
+
+def test_nobody_stalls_for_time_in_which_nobody_watched() -> None:
+    watch = Watch(since=NOW - SLOW.stall_after, away_from=NOW - 5000)
+    given: dict[str, Any] = {"advanced_at": NOW - 4000, "limits": SLOW}
+    assert judged_by(booting(deadline_at=NOW + 1), None, watch=watch, **given) is None
+    longer = replace(watch, since=watch.since - SMALLEST)
+    verdict = judged_by(booting(deadline_at=NOW + 1), None, watch=longer, **given)
+    assert isinstance(verdict, Overdue) and verdict.reason is Reason.BOOT_STALLED
+
+
+def test_a_boot_that_advances_at_its_deadline_is_given_more_time_in_steps() -> None:
+    verdict = judged_by(booting(), None, advanced_at=NOW - 107, limits=SLOW)
+    assert verdict == Extended(deadline_at=NOW + SLOW.extension, source="extension")
+    assert "boot_script (pull)" in verdict.detail
+    assert judged_by(booting(deadline_at=NOW + SMALLEST), None, advanced_at=NOW - 1, limits=SLOW) is None
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_no_extension_passes_the_ceiling(side: float) -> None:
+    ceiling = deadlines.max_boot(spec(), SLOW)
+    late = booting(entered_at=NOW - ceiling - side, deadline_at=NOW - side, deadline_source="extension")
+    verdict = judged_by(late, None, advanced_at=NOW - 1, limits=SLOW)
+    if side < 0:
+        assert verdict is None
+        soon = judged_by(late, None, advanced_at=NOW, limits=SLOW, now=NOW - side)
+        assert soon == Overdue(reason=Reason.BOOT_TIMEOUT, fails=True)
+    else:
+        assert verdict == Overdue(reason=Reason.BOOT_TIMEOUT, fails=True)
+
+
+def test_the_last_extension_ends_exactly_at_the_ceiling() -> None:
+    ceiling = deadlines.max_boot(spec(), SLOW)
+    late = booting(entered_at=NOW - ceiling + 10, deadline_at=NOW)
+    verdict = judged_by(late, None, advanced_at=NOW - 1, limits=SLOW)
+    assert verdict == Extended(deadline_at=NOW + 10, source="extension")
+
+
+def test_a_limit_that_the_caller_named_is_not_extended() -> None:
+    hard = booting(deadline_source=deadlines.HARD)
+    verdict = judged_by(hard, None, advanced_at=NOW - 1, limits=SLOW)
+    assert verdict == Overdue(reason=Reason.BOOT_TIMEOUT, fails=True)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_who_did_not_move_in_the_second_half_of_a_short_boot_is_not_advancing(side: float) -> None:
+    short = booting(entered_at=NOW - 40, deadline_at=NOW)
+    verdict = judged_by(short, None, advanced_at=NOW - 20 - side, limits=SLOW)
+    assert isinstance(verdict, Overdue if side > 0 else Extended)
+
+
+def test_a_booted_node_neither_stalls_nor_is_extended() -> None:
+    up = booting(**UP, phase="booted")
+    verdict = judged_by(up, operation(), advanced_at=NOW - 1, limits=SLOW)
+    assert verdict == Overdue(reason=Reason.ATTACH_FAILED, fails=False)
+
+
+# --- after time in which nobody watched -----------------------------------------------------------
+
+AWAY = Watch(since=NOW - 10, away_from=NOW - 500)
+
+
+@pytest.mark.parametrize(
+    ("deadline_at", "due"),
+    [
+        (NOW - 501, NOW - 501),  # it was late before: nothing excuses it
+        (NOW - 500, NOW - 500),
+        (NOW - 500 + SMALLEST, NOW - 10 + SLOW.return_grace),
+        (NOW - 5, NOW - 10 + SLOW.return_grace),
+        (NOW - 10 + SLOW.return_grace, NOW - 10 + SLOW.return_grace),
+        (NOW + 4000, NOW + 4000),
+    ],
+)
+def test_a_deadline_that_passed_unwatched_gets_a_bounded_grace(deadline_at: float, due: float) -> None:
+    assert AWAY.due(deadline_at, SLOW) == due
+    assert replace(AWAY, away_from=None).due(deadline_at, SLOW) == deadline_at
+
+
+@pytest.mark.parametrize(("judged", "overdue"), REASONS)
+def test_the_grace_holds_for_every_state_and_ends(judged: Node, overdue: Overdue) -> None:
+    timed = replace(judged, deadline_at=NOW - 100)
+    assert judged_by(timed, operation(), watch=AWAY, limits=SLOW) is None
+    later = AWAY.since + SLOW.return_grace
+    assert judged_by(timed, operation(), watch=AWAY, limits=SLOW, now=later) == overdue
+    before = judged_by(timed, operation(), watch=AWAY, limits=SLOW, now=later - SMALLEST)
+    assert before is None
+
+
+# --- what a failed node is kept for ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [0.0, deadlines.COLLECTING, deadlines.COLLECTING + 1])
+@pytest.mark.parametrize("reason", [*deadlines.RESCUABLE, Reason.BOOT_SCRIPT_FAILED, Reason.MACHINE_GONE])
+def test_a_failed_node_is_kept_for_its_rescue_and_for_what_it_can_tell(reason: Reason, window: float) -> None:
+    until = deadlines.failed_until(reason, spec(rescue_window=window), now=NOW)
+    rescue = window if reason in (Reason.BOOT_TIMEOUT, Reason.BOOT_STALLED) else 0.0
+    assert until == NOW + max(rescue, deadlines.COLLECTING)
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("reason", [Reason.BOOT_TIMEOUT, Reason.BOOT_STALLED, Reason.BOOT_SCRIPT_FAILED])
+def test_the_overdue_and_the_stalled_are_rescued_inside_the_window(reason: Reason, side: float) -> None:
+    failed = node(NodeState.FAILED, reason=reason, entered_at=NOW - 77.0 - side)
+    late = deadlines.rescued_late(failed, spec(rescue_window=77.0), now=NOW)
+    rescued = reason in deadlines.RESCUABLE and side <= 0
+    assert late == (77.0 + side if rescued else None)
+
+
+def test_only_a_failed_node_is_rescued() -> None:
+    for state in NodeState:
+        given = node(state, reason=Reason.BOOT_TIMEOUT, entered_at=NOW)
+        late = deadlines.rescued_late(given, spec(), now=NOW)
+        assert (late is not None) == (state is NodeState.FAILED)
+
+
+# --- an operation moves with its nodes ------------------------------------------------------------
+
+
+def test_an_operation_is_given_the_time_that_its_booting_nodes_were_given() -> None:
+    extended = booting(deadline_at=NOW + 500, deadline_source="extension")
+    other = booting(deadline_at=NOW + 9000)
+    op = operation(deadline_at=NOW + 500)
+    until = NOW + 500 + deadlines.attach_timeout(spec())
+    assert deadlines.prolonged(op, [extended, other], spec()) == until
+    assert deadlines.prolonged(replace(op, deadline_at=until), [extended], spec()) is None
+    assert deadlines.prolonged(op, [replace(extended, booted_at=NOW)], spec()) is None
+    assert deadlines.prolonged(replace(op, deadline_source=deadlines.HARD), [extended], spec()) is None
+
+
 # --- the dead man ---------------------------------------------------------------------------------
 
 

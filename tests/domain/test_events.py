@@ -66,6 +66,7 @@ def test_a_nodes_event_names_its_write_and_holds_what_changed() -> None:
             "deadline_at": None,
             "deadline_source": "",
             "reason": "operator",
+            "detail": "by hand",
         },
         detail="by hand",
     )

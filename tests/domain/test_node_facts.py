@@ -5,9 +5,11 @@ import pytest
 
 from muster.domain import node as nodes
 from muster.domain.errors import IllegalTransition
+from muster.domain.ids import AssignmentId
 from muster.domain.lifecycle import Fact, NodeState
 from muster.domain.node import NodeChange
-from tests.domain.builders import NOW, node
+from muster.domain.reasons import Reason
+from tests.domain.builders import NOW, OPERATION, node
 
 LATER = NOW + 5000
 
@@ -15,14 +17,15 @@ LATER = NOW + 5000
 def test_a_fact_leaves_the_state_and_the_time_it_was_entered() -> None:
     changes = [
         nodes.joined(node(), boot_id="b", now=NOW),
+        nodes.advanced(node(), phase="boot_script", step="", now=NOW),
         nodes.booted(node(), now=NOW, deadline_at=LATER),
         nodes.attached(node(NodeState.CLAIMED), now=NOW, deadline_at=LATER),
         nodes.drained(node(NodeState.IDLE), now=NOW),
         nodes.commanded(node(NodeState.RUNNING), now=NOW),
     ]
-    assert [change.name for change in changes] == list(Fact)
+    assert [change.name for change in changes if change is not None] == list(Fact)
     for change in changes:
-        assert change.before is not None
+        assert change is not None and change.before is not None
         assert change.after.state is change.before.state
         assert change.after.entered_at == change.before.entered_at
         assert change.after.version == change.before.version + 1
@@ -47,7 +50,9 @@ def test_a_fact_can_never_move_a_node(fact: Fact, state: NodeState) -> None:
 def test_joining_records_the_boot_and_its_time() -> None:
     before = node()
     after = nodes.joined(before, boot_id="boot-9", now=NOW).after
-    assert after == replace(before, version=before.version + 1, boot_id="boot-9", joined_at=NOW)
+    assert after == replace(
+        before, version=before.version + 1, boot_id="boot-9", joined_at=NOW, phase="joined"
+    )
 
 
 def test_joining_again_in_the_same_boot_keeps_the_time() -> None:
@@ -74,8 +79,41 @@ def test_booting_starts_the_time_to_attach() -> None:
         booted_at=NOW,
         deadline_at=LATER,
         deadline_source="attach_timeout",
+        phase="booted",
     )
     assert after.up and not before.up
+
+
+def test_a_boot_advances_by_phase_and_step_and_says_nothing_twice() -> None:
+    before = node(phase="joined")
+    change = nodes.advanced(before, phase="boot_script", step="pull", now=NOW)
+    assert change is not None
+    assert change.after == replace(before, version=before.version + 1, phase="boot_script", step="pull")
+    assert nodes.advanced(change.after, phase="boot_script", step="pull", now=LATER) is None
+    for over in (
+        node(booted_at=NOW),
+        *(node(state) for state in NodeState if state is not NodeState.CREATED),
+    ):
+        with pytest.raises(IllegalTransition):
+            nodes.advanced(over, phase="boot_script", step="pull", now=NOW)
+
+
+def test_a_rescue_gives_the_node_back_under_an_assignment_and_says_so() -> None:
+    failed = node(NodeState.FAILED, reason=Reason.BOOT_STALLED, operation_id=OPERATION, assignment_id=None)
+    change = nodes.rescue(
+        failed, now=NOW, assignment_id=AssignmentId("as-9"), deadline_at=LATER, detail="9 s late"
+    )
+    assert (change.told_as, change.detail) == ("rescued", "9 s late")
+    assert (change.after.state, change.after.assignment_id) == (NodeState.RELEASING, "as-9")
+    assert (change.after.booted_at, change.after.operation_id) == (NOW, OPERATION)
+    with pytest.raises(IllegalTransition):
+        nodes.rescue(
+            replace(failed, booted_at=NOW),
+            now=NOW,
+            assignment_id=AssignmentId("as-9"),
+            deadline_at=LATER,
+            detail="",
+        )
 
 
 @pytest.mark.parametrize("state", NodeState)

@@ -155,7 +155,7 @@ async def test_a_release_that_comes_after_the_commit_goes_on_from_there(stage: S
     provision = await stage.succeeded(await replica.provision(1))
     await stage.succeeded(asked[0])
 
-    names = [event.name for event in await stage.events(provision.members[0].node_id)]
+    names = await stage.history(provision.members[0].node_id)
     assert names[-4:] == ["attached", "hand_over", "release", "clean"]
     assert await stage.events(provision.id, "cancel_requested") == []
 
@@ -219,7 +219,7 @@ async def test_a_node_whose_work_ended_by_itself_gives_itself_back(stage: Stage)
 
     node = await stage.node(member.node_id)
     assert node.state is NodeState.IDLE
-    assert [event.name for event in await stage.events(node.id)][-2:] == ["release", "clean"]
+    assert (await stage.history(node.id))[-2:] == ["release", "clean"]
     assert await stage.of_kind(Kind.RELEASE) == []
 
 

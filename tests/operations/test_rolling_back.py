@@ -36,7 +36,7 @@ async def test_a_rollback_returns_warm_nodes_and_cold_ones_that_are_up_to_the_po
     assert operation.members == ()
     await stage.nothing_is_left(idle=3)
     for node in warm:
-        names = [event.name for event in await stage.events(node.id)]
+        names = await stage.history(node.id)
         assert names[-4:] == ["claim", "attached", "release", "clean"]
         assert (await stage.node(node.id)).last_owner == "default"
 

@@ -29,6 +29,10 @@ class Manner:
     detach: float | None = 0.0
     fails: str | None = None
     """The boot ends with this instead of `booted`."""
+    busy: tuple[tuple[float, float], ...] = ()
+    """Spans of its boot in which it visibly works: activity grows from beat to beat."""
+    steps: tuple[tuple[float, str], ...] = ()
+    """What its boot script names, and when."""
     beats: bool = True
     silent_after_attach: bool = False
     works: float | None = 0.0
@@ -97,7 +101,7 @@ class Agent:
         self._spawn(self._beat(node_id))
         if manner.boot is None:
             return
-        await asyncio.sleep(manner.boot)
+        await self._boot(node_id, manner.boot)
         if manner.fails is not None:
             await self._enrolment.report(node_id, Report(failed=manner.fails))
             return
@@ -107,6 +111,18 @@ class Agent:
             desired = await self._enrolment.poll(node_id, known=desired.version, timeout=20.0)
         if manner.obeys:
             self.power_off()
+
+    async def _boot(self, node_id: NodeId, seconds: float) -> None:
+        passed = 0.0
+        for at, step in self.manner.steps:
+            await asyncio.sleep(at - passed)
+            await self._enrolment.report(node_id, Report(phase="boot_script", step=step or None))
+            passed = at
+        await asyncio.sleep(seconds - passed)
+
+    def _activity(self, since: float) -> int:
+        age = asyncio.get_running_loop().time() - since
+        return int(sum(max(0.0, min(age, end) - start) for start, end in self.manner.busy) * 100)
 
     async def _join(self) -> NodeId:
         while True:
@@ -119,10 +135,11 @@ class Agent:
             return admission.node_id
 
     async def _beat(self, node_id: NodeId) -> None:
+        began = asyncio.get_running_loop().time()
         while not self.stopped and self.box.gone_at is None:
             if self.manner.beats:
                 try:
-                    await self._enrolment.beat(node_id)
+                    await self._enrolment.beat(node_id, activity=self._activity(began))
                 except Gone:
                     return
             await asyncio.sleep(BEAT_EVERY)

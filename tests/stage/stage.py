@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from muster.domain.command import Command, Execution
-from muster.domain.events import Event
+from muster.domain.events import Entity, Event
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import LIVE, NodeState
@@ -188,6 +188,10 @@ class Stage:
             cursor = page.next
             if len(page.items) < 1000:
                 return found
+
+    async def history(self, node_id: NodeId) -> list[str]:
+        """What happened to a node's record, by name."""
+        return [event.name for event in await self.events(node_id) if event.entity is Entity.NODE]
 
     async def commands(self, run: str | None = None) -> list[Command]:
         """By their place in their run."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from muster.domain.template import Reuse
-from muster.stores.sql import claims, events, launches, leases, liveness, nodes, open_sqlite, operations
+from muster.stores.sql import boots, claims, events, launches, leases, nodes, open_sqlite, operations, vitals
 from tests.stores.ids import CountingIds
 
 TABLES = ("nodes", "n", "operations", "o", "launches", "l", "liveness", "events")
@@ -22,7 +22,10 @@ HOT = {
     "place in the queue": operations.AHEAD,
     "lease": leases.LEASE,
     "renew": leases.renewal(20),
-    "unseen": liveness.silent(3),
+    "suspects": vitals.SUSPECTS,
+    "stalled": vitals.STALLED,
+    "offline": vitals.offline_in(2),
+    "undiagnosed": boots.UNDIAGNOSED,
     "events": events.FEED,
     "events of an entity": events.FEED_OF_ENTITY,
     "the last events": events.TAIL,

@@ -108,7 +108,7 @@ class Metrics:
         waiting = await _all(store, Status.QUEUED)
         queued = [operation for operation in waiting if operation.queued_since is not None]
         oldest = min((operation.created_at for operation in queued), default=now)
-        stale = await store.unseen(states=_BEATING, seen_before=now - limits.stale_after, limit=SCANNED_MOST)
+        stale = await store.offline(states=_BEATING, since_before=now, limit=SCANNED_MOST)
         open_now = [*waiting, *await _all(store, Status.RUNNING)]
         installation = await store.installation()
         lines: Iterator[str] = chain(

@@ -1,4 +1,4 @@
-"""The pool controller: keeps the warm minimum, retires old revisions, buries idle nodes that died.
+"""The pool controller: keeps the warm minimum and retires old revisions.
 
 It makes nothing itself: missing nodes are asked for as refill operations, one at a time per template,
 guarded by the pool row's version.
@@ -30,22 +30,13 @@ class PoolKeeper:
     def __init__(self, ports: Ports, settings: Settings, desk: FrontDesk) -> None:
         self._ports = ports
         self._store = ports.store
-        self._limits = settings.limits
         self._desk = desk
         self._room = Room(ports, settings)
 
     async def reconcile(self) -> None:
-        await self._bury()
         for template in await self._store.templates():
             if template.spec.provider in self._ports.providers:
                 await self._keep(template)
-
-    async def _bury(self) -> None:
-        """Idle nodes that no longer beat are dead: nobody must be offered them."""
-        now = self._ports.clock.now()
-        silent = now - self._limits.stale_after - self._limits.dead_after
-        for node in await self._store.unseen(states=(NodeState.IDLE,), seen_before=silent, limit=BATCH):
-            await self._try(nodes.condemn(node, now=now, reason=Reason.HEARTBEAT_LOST))
 
     async def _keep(self, template: Template) -> None:
         now = self._ports.clock.now()

@@ -58,6 +58,8 @@ class Vitals:
     probe_passing_since: float | None = None
     """The first of the passed probes in a row; None after a failed one."""
     probed_at: float | None = None
+    news: bool = False
+    """It, or a probe of it, said something that was not judged yet."""
     health: Health = Health.STARTING
     health_reason: str = ""
     health_source: HealthSource = HealthSource.RECONCILE

@@ -34,6 +34,8 @@ class Situation:
     ahead: int
     now: float
     limits: Limits
+    watched_since: float = 0.0
+    """Nobody is called dead for time before this, in which nobody watched."""
     grace_until: float = 0.0
     """Its deadline doesn't count as passed before this: nobody watched for a while."""
     boots: Sequence[Boot] = ()
@@ -228,7 +230,7 @@ def _gather(at: Situation) -> Action:
     if len(held) < at.request.count:
         usage = next_usage(at)
         return Acquire(count=at.request.count - len(held), usage_class=usage) if usage else Wait()
-    dead = tuple(node for node in held if node.attached and _silent_for(at, node) > _patience(at.limits))
+    dead = tuple(node for node in held if node.attached and _dead(at, node))
     if dead:
         return Bury(nodes=dead)
     if all(node.attached and _silent_for(at, node) <= at.limits.stale_after for node in held):
@@ -236,8 +238,9 @@ def _gather(at: Situation) -> Action:
     return Wait()
 
 
-def _patience(limits: Limits) -> float:
-    return limits.stale_after + limits.dead_after
+def _dead(at: Situation, node: Node) -> bool:
+    watched = at.now - at.watched_since
+    return min(_silent_for(at, node), watched) > at.limits.stale_after + at.limits.dead_after
 
 
 def _silent_for(at: Situation, node: Node) -> float:

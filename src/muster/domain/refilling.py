@@ -25,6 +25,10 @@ class Situation:
     grace_until: float = 0.0
     """Its deadline doesn't count as passed before this: nobody watched for a while."""
 
+    @property
+    def due_at(self) -> float:
+        return max(self.operation.deadline_at, self.grace_until)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launching:
@@ -99,7 +103,7 @@ def _stopped(at: Situation) -> Verdict | None:
         return Verdict(reason=Reason.CANCELLED, message="the refill was cancelled")
     if at.request.revision < at.template.revision:
         return Verdict(reason=Reason.RETIRED, message="the template changed while the refill ran")
-    if at.now >= max(operation.deadline_at, at.grace_until):
+    if at.now >= at.due_at:
         return Verdict(reason=Reason.DEADLINE_EXCEEDED, message="some nodes did not boot in time")
     return None
 

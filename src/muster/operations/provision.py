@@ -133,6 +133,7 @@ class Provision:
             ahead=view.ahead,
             now=self._ports.clock.now(),
             limits=self._limits,
+            watched_since=(await self._watching.look()).since,
             grace_until=await self._watching.due(view.operation),
             boots=await self.learning.boots(template) if booting else (),
             paused=wants and await self._ports.access.paused(request.template),

@@ -11,6 +11,8 @@ from muster.domain.settings import Settings
 from muster.operations.tenure import Tenure
 from muster.ports.store import Store
 
+NEVER = float("inf")
+
 
 class Publisher:
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -31,14 +33,14 @@ class Publisher:
         leaving_queue = operation.queued_since is not None and not keep_place
         running = operation.status is Status.RUNNING
         if running and not leaving_queue and not _news(progress, operation.progress):
-            return operation.deadline_at
+            return NEVER
         due = tenure.published_at + self._every
         if now < due and not leaving_queue and not at_once:
             return due
         tenure.published_at = now
         change = operations.progressed(operation, progress, now=now, keep_place=keep_place)
         await self._store.write_operation(change, fence=tenure.fence)
-        return operation.deadline_at
+        return NEVER
 
 
 def _news(wanted: Progress, shown: Progress | None) -> bool:

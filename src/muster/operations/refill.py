@@ -60,7 +60,7 @@ class Refill:
             case Call(launch=launch):
                 await self._publish(at, 1, f"waiting for {launch.provider} to answer", tenure)
                 await self._launcher.call(launch, tenure, await self._berth(at, launch.count))
-                return Next(at=min(tenure.retry_at, operation.deadline_at))
+                return Next(at=min(tenure.retry_at, at.due_at))
             case Prolong(until=until):
                 change = operations.extended(
                     operation, deadline_at=until, source=deadlines.EXTENSION, now=at.now
@@ -75,14 +75,14 @@ class Refill:
                 return None
             case Wait():
                 await self._publish(at, 2, "waiting for nodes to boot", tenure)
-                return Next(at=min(at.now + self._settings.poll_every, operation.deadline_at))
+                return Next(at=min(at.now + self._settings.poll_every, at.due_at))
         return Next(at=at.now)
 
     async def _launch(self, at: Situation, count: int, tenure: Tenure) -> Next:
         """As many as there is room for. A refill never makes room at the cost of others."""
         if await self._ports.access.paused(at.template.name):
             await self._publish(at, 1, "paused by an operator", tenure)
-            return Next(at=min(at.now + self._settings.poll_every, at.operation.deadline_at), also=ROOM)
+            return Next(at=min(at.now + self._settings.poll_every, at.due_at), also=ROOM)
         room = await self._room.left(at.template)
         installation = await self._store.installation()
         spec = at.template.spec

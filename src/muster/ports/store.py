@@ -264,7 +264,7 @@ class Store(Protocol):
     async def offline(
         self, *, states: Sequence[NodeState], since_before: float, limit: int
     ) -> Sequence[Node]:
-        """Nodes in the states that have been offline since before, longest first."""
+        """Nodes in the states whose health has been offline since before, longest first."""
         ...
 
     async def stalled(self, *, now: float, stall_after: float, limit: int) -> Sequence[Node]:
@@ -292,10 +292,6 @@ class Store(Protocol):
         ...
 
     async def bundle(self, node_id: NodeId) -> Bundle | None: ...
-
-    async def unseen(self, *, states: Sequence[NodeState], seen_before: float, limit: int) -> Sequence[Node]:
-        """Booted nodes in the states whose last beat (or, without one, entry into the state) is older."""
-        ...
 
     # --- launches ---------------------------------------------------------------------------------
 

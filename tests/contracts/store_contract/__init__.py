@@ -19,6 +19,7 @@ from tests.contracts.store_contract.leases import LeaseContract
 from tests.contracts.store_contract.nodes import NodeContract
 from tests.contracts.store_contract.operations import OperationContract
 from tests.contracts.store_contract.upkeep import UpkeepContract
+from tests.contracts.store_contract.vitals import VitalsContract
 
 
 class StoreContract(
@@ -30,6 +31,7 @@ class StoreContract(
     LeaseContract,
     FeedContract,
     UpkeepContract,
+    VitalsContract,
 ):
     @pytest.fixture
     async def store(self, fresh: Store) -> AsyncIterator[Store]:

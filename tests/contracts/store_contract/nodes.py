@@ -201,19 +201,6 @@ class NodeContract:
         assert await store.node(node.id) == node
         await store.record_beats([])
 
-    async def test_the_silent_are_found_by_their_last_beat_or_their_entry(self, store: Store) -> None:
-        scene = Scene(store)
-        silent = await scene.idle(1, seen_at=None, entered_at=40.0)
-        old = await scene.idle(1, seen_at=49.9)
-        await scene.idle(1, seen_at=50.0)
-        await scene.idle(1, seen_at=None, entered_at=50.0)
-        await scene.created(await scene.leased(), 1)
-        found = await store.unseen(states=[NodeState.IDLE, NodeState.CREATED], seen_before=50.0, limit=10)
-        assert list(found) == [*silent, *old]
-        assert list(await store.unseen(states=[NodeState.RUNNING], seen_before=50.0, limit=10)) == []
-        first = await store.unseen(states=[NodeState.IDLE], seen_before=50.0, limit=1)
-        assert list(first) == silent
-
     async def test_a_garbled_cursor_is_refused(self, store: Store) -> None:
         scene = Scene(store)
         await scene.created(await scene.leased(), 2)

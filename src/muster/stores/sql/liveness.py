@@ -10,11 +10,9 @@ from functools import cache
 
 from muster.domain.errors import Conflict
 from muster.domain.ids import NodeId
-from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.ports.store import Beat
 from muster.stores.sql import lists
-from muster.stores.sql.rows import NODE
 from muster.stores.sql.tx import Tx, Value
 
 AT_ONCE = 200
@@ -168,34 +166,3 @@ def last_seen(tx: Tx, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:
         """
         seen.update((NodeId(node_id), at) for node_id, at in tx.execute(sql, lists.bound("id", chunk)))
     return seen
-
-
-@cache
-def silent(states: int) -> str:
-    kind = f"n.state IN ({lists.marks('state', states)}) AND n.booted_at IS NOT NULL"
-    columns = NODE.qualified("n")
-    # One branch reads the oldest beats in their order, the other the few nodes that never beat. The plain
-    # CROSS JOIN keeps liveness on the outside: there are few silent nodes and many nodes.
-    return f"""
-        SELECT {NODE.select} FROM (
-            SELECT * FROM (
-                SELECT {columns}, l.seen_at AS since FROM liveness AS l CROSS JOIN nodes AS n
-                WHERE n.id = l.node_id AND l.seen_at < :before AND {kind}
-                ORDER BY l.seen_at, l.node_id LIMIT :limit
-            ) AS beaten
-            UNION ALL
-            SELECT * FROM (
-                SELECT {columns}, n.entered_at AS since FROM liveness AS l CROSS JOIN nodes AS n
-                WHERE n.id = l.node_id AND l.seen_at IS NULL AND n.entered_at < :before AND {kind}
-                ORDER BY n.entered_at, n.id LIMIT :limit
-            ) AS unbeaten
-        ) AS silent ORDER BY since, id LIMIT :limit
-    """
-
-
-def unseen(tx: Tx, *, states: Sequence[NodeState], seen_before: float, limit: int) -> Sequence[Node]:
-    wanted = tuple(dict.fromkeys(state.value for state in states))
-    if not wanted:
-        return []
-    params = {"before": seen_before, "limit": limit, **lists.bound("state", wanted)}
-    return [NODE.decode(row) for row in tx.execute(silent(len(wanted)), params)]

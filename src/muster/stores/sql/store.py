@@ -275,11 +275,6 @@ class SqlStore:
     async def bundle(self, node_id: NodeId) -> Bundle | None:
         return await self._engine.read(lambda tx: boots.bundle(tx, node_id))
 
-    async def unseen(self, *, states: Sequence[NodeState], seen_before: float, limit: int) -> Sequence[Node]:
-        return await self._engine.read(
-            lambda tx: liveness.unseen(tx, states=states, seen_before=seen_before, limit=limit)
-        )
-
     # --- launches ---------------------------------------------------------------------------------
 
     async def reserve(self, launch: Launch, *, cap: int, total_cap: int, fence: Fence) -> Launch:

@@ -22,7 +22,9 @@ SUSPECTS = f"""
     SELECT {VITALS.select} FROM liveness WHERE node_id IN (
         SELECT node_id FROM liveness WHERE news = 1 AND node_id > :after
         UNION
-        SELECT node_id FROM liveness WHERE health = 'offline' AND node_id > :after
+        SELECT node_id FROM liveness
+        WHERE health = 'offline' AND (seen_at >= :stale_before OR probe_passing_since IS NOT NULL)
+          AND node_id > :after
         UNION
         SELECT node_id FROM liveness
         WHERE health = 'starting' AND joined_at < :settled_before AND node_id > :after
@@ -40,7 +42,8 @@ STALLED = f"""
         WHERE l.booting = 1 AND l.stall_after IS NULL AND l.advanced_at < :before AND n.id = l.node_id
         UNION ALL
         SELECT {NODE.qualified("n")}, l.advanced_at AS since FROM liveness AS l CROSS JOIN nodes AS n
-        WHERE l.booting = 1 AND l.stall_after IS NOT NULL AND l.advanced_at < :now - l.stall_after
+        WHERE l.booting = 1 AND l.stall_after IS NOT NULL AND l.advanced_at < :now
+          AND l.advanced_at < :now - l.stall_after
           AND n.id = l.node_id
     ) AS still ORDER BY since, id LIMIT :limit
 """
@@ -117,9 +120,15 @@ def heard(tx: Tx, vitals: Sequence[Vitals]) -> None:
     """What these said has been judged. What they said since then is news again."""
     for each in vitals:
         tx.change(
-            "UPDATE liveness SET news = 0 WHERE node_id = :id AND said IS :said AND said_reason = :reason",
+            """
+            UPDATE liveness SET news = 0
+            WHERE node_id = :id AND said IS NOT DISTINCT FROM :said AND said_reason = :reason
+              AND probed_at IS NOT DISTINCT FROM :probed_at AND boot_id = :boot_id
+            """,
             {
                 "id": each.node_id,
+                "boot_id": each.boot_id,
+                "probed_at": each.probed_at,
                 "said": None if each.said is None else each.said.value,
                 "reason": each.said_reason,
             },
@@ -141,7 +150,7 @@ def record_probe(tx: Tx, node_id: NodeId, *, passed: bool, now: float) -> None:
 
 
 @cache
-def _offline(states: int) -> str:
+def offline_in(states: int) -> str:
     return f"""
         SELECT {NODE.qualified("n")} FROM liveness AS l CROSS JOIN nodes AS n
         WHERE l.health = 'offline' AND l.health_since < :before AND n.id = l.node_id
@@ -155,7 +164,7 @@ def offline(tx: Tx, *, states: Sequence[NodeState], since_before: float, limit: 
     if not wanted:
         return []
     params = {"before": since_before, "limit": limit, **lists.bound("state", wanted)}
-    return [NODE.decode(row) for row in tx.execute(_offline(len(wanted)), params)]
+    return [NODE.decode(row) for row in tx.execute(offline_in(len(wanted)), params)]
 
 
 def stalled(tx: Tx, *, now: float, stall_after: float, limit: int) -> Sequence[Node]:

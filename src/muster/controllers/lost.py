@@ -1,0 +1,40 @@
+"""Lost: what follows from being offline for too long. An idle node is buried soon, a running one later.
+
+Nobody is given up for time in which nobody watched.
+"""
+
+from muster.domain import node as nodes
+from muster.domain.errors import Conflict
+from muster.domain.lifecycle import NodeState
+from muster.domain.reasons import Reason
+from muster.domain.settings import Settings
+from muster.operations.watching import Watching
+from muster.ports.bundle import Ports
+
+BATCH = 500
+
+
+class Lost:
+    def __init__(self, ports: Ports, settings: Settings, watching: Watching) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._limits = settings.limits
+        self._watching = watching
+
+    async def reconcile(self) -> None:
+        # Nobody must be offered an idle node that is dead; a run may survive a partition.
+        await self._condemn(NodeState.IDLE, self._limits.dead_after)
+        await self._condemn(NodeState.RUNNING, self._limits.lost_after)
+
+    async def _condemn(self, state: NodeState, patience: float) -> None:
+        watch = await self._watching.look()
+        now = self._ports.clock.now()
+        if now - watch.since < patience and watch.away_from is not None:
+            return
+        for node in await self._store.offline(states=(state,), since_before=now - patience, limit=BATCH):
+            detail = f"offline for more than {patience:.0f} s"
+            try:
+                change = nodes.condemn(node, now=now, reason=Reason.HEARTBEAT_LOST, detail=detail)
+                await self._store.apply(change)
+            except Conflict:
+                continue  # it moved: the next look decides

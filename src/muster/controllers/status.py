@@ -1,0 +1,56 @@
+"""Status: the one judge of how nodes feel. Looks only at those whose health may not be right any more.
+
+It writes health, never a state: what follows from bad health is for others to do (`lost`).
+"""
+
+from collections.abc import Sequence
+
+from muster.domain import health
+from muster.domain.deadlines import Watch
+from muster.domain.errors import Conflict
+from muster.domain.health import Vitals
+from muster.domain.ids import NodeId
+from muster.domain.settings import Settings
+from muster.operations.watching import Watching
+from muster.ports.bundle import Ports
+
+BATCH = 500
+
+
+class StatusKeeper:
+    def __init__(self, ports: Ports, settings: Settings, watching: Watching) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._limits = settings.limits
+        self._watching = watching
+
+    async def reconcile(self) -> None:
+        watch = await self._watching.look()
+        after: NodeId | None = None
+        while True:
+            now = self._ports.clock.now()
+            some = await self._store.suspects(
+                stale_before=now - self._limits.stale_after,
+                settled_before=now - self._limits.max_transition,
+                after=after,
+                limit=BATCH,
+            )
+            await self._judge(some, watch)
+            if len(some) < BATCH:
+                return
+            after = some[-1].node_id
+
+    async def _judge(self, suspects: Sequence[Vitals], watch: Watch) -> None:
+        judged: list[Vitals] = []
+        for vitals in suspects:
+            now = self._ports.clock.now()
+            change = health.judge(vitals, now=now, observing_since=watch.since, limits=self._limits)
+            try:
+                if change is not None:
+                    await self._store.write_health(change)
+            except Conflict:
+                continue  # it joined anew, or is gone: what it said then is still news
+            if vitals.news:
+                judged.append(vitals)
+        if judged:
+            await self._store.heard(judged)
