@@ -1,10 +1,13 @@
 """One replica of the control plane, composed from its ports. Names no adapter."""
 
 import asyncio
+from collections.abc import Sequence
 
 from muster.controllers.auditor import Auditor
+from muster.controllers.boot_watch import BootWatch
 from muster.controllers.commands import ForsakenCommands
 from muster.controllers.deadlines import Sweep
+from muster.controllers.diagnosis import Collector
 from muster.controllers.duties import Duties, Duty
 from muster.controllers.launches import ForsakenLaunches
 from muster.controllers.orphans import Orphans
@@ -32,9 +35,12 @@ __all__ = ["ControlPlane", "Ports"]
 
 
 class ControlPlane:
-    """`owner` names this replica in leases: unique among replicas, and new after every start."""
+    """`owner` names this replica in leases: unique among replicas, and new after every start. `hosts` are the
+    names by which machines reach it."""
 
-    def __init__(self, ports: Ports, *, owner: str, settings: Settings | None = None) -> None:
+    def __init__(
+        self, ports: Ports, *, owner: str, settings: Settings | None = None, hosts: Sequence[str] = ()
+    ) -> None:
         settings = settings or Settings()
         launcher = Launcher(ports)
         watching = Watching(ports.store, ports.clock, settings.limits)
@@ -59,6 +65,8 @@ class ControlPlane:
         self.enrolment = Enrolment(ports, settings)
         self.duties = (
             Duty(name="deadlines", every=10.0, work=Sweep(ports, settings, watching)),
+            Duty(name="boot_watch", every=10.0, work=BootWatch(ports, settings, watching, hosts)),
+            Duty(name="diagnosis", every=5.0, work=Collector(ports)),
             Duty(name="reaper", every=5.0, work=Reaper(ports, settings)),
             Duty(name="launches", every=10.0, work=ForsakenLaunches(ports)),
             Duty(name="commands", every=5.0, work=ForsakenCommands(ports)),

@@ -241,7 +241,12 @@ class _Parts:
             verifier=ProcessVerifier(self._data.nodes, installation_id=installation.id),
         )
         settings = Settings(limits=self._config.limits)
-        plane = ControlPlane(ports, owner=self._ids.new("replica"), settings=settings)
+        plane = ControlPlane(
+            ports,
+            owner=self._ids.new("replica"),
+            settings=settings,
+            hosts=[host] if (host := urlsplit(url).hostname) else [],
+        )
         api = create_app(
             plane,
             ports,

@@ -6,6 +6,7 @@ state, so that a node which is out of step learns what it should do instead.
 """
 
 import hashlib
+import logging
 from dataclasses import dataclass
 
 from muster.domain import checks, deadlines, serving
@@ -20,6 +21,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
+from muster.domain.redaction import redact
 from muster.domain.releasing import after_detach
 from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
@@ -31,9 +33,13 @@ from muster.ports.bundle import Ports
 from muster.ports.identity import Identity
 from muster.ports.wakeups import node_topic
 
+logger = logging.getLogger(__name__)
+
 JOIN_RETRY = 2.0
 """Seconds after which a machine whose record doesn't exist yet asks again."""
 TRIES = 10
+SAID_MOST = 65_536
+"""Of a node's words: what is longer isn't even read."""
 DETAIL_MAX = 4096
 """Of what a node says about its failure: its exit code, then the end of its output."""
 STEP_MAX = 200
@@ -329,11 +335,25 @@ def _app_news(node: Node, report: Report, now: float) -> NodeChange | None:
 
 
 def _bounded(said: str) -> str:
-    """How it ended comes first, and the last of its output tells most: what is too long loses its middle."""
+    """How it ended comes first, and the last of its output tells most: what is too long loses its middle.
+    It goes into an event, so it is redacted: before it is cut, because half a secret isn't recognised."""
+    said = _redacted(said)
     if len(said) <= DETAIL_MAX:
         return said
     head, _, tail = said.partition("\n")
     return f"{head[: DETAIL_MAX // 4]}\n{tail[-DETAIL_MAX // 2 :]}"
+
+
+def _redacted(said: str) -> str:
+    head, line_end, tail = said.partition("\n")
+    if len(tail) > SAID_MOST:
+        tail = tail[-SAID_MOST:].partition("\n")[2]
+    try:
+        return redact(f"{head[:SAID_MOST]}{line_end}{tail}")
+    except Exception:
+        # Nobody must see the text, so not the exception either: it may quote it.
+        logger.error("a node's words were withheld: they could not be redacted")  # noqa: TRY400
+        return "it failed; what it said is withheld, because it could not be redacted"
 
 
 def _without_record(identity: Identity, launch: Launch | None) -> NotYet | Gone:

@@ -1,0 +1,185 @@
+"""The boot watcher: reports early what can't succeed, from the provider's own word and the machine's console.
+
+It fails a node only by the guarded write: the same version, still created, not booted. Whoever moved on
+meanwhile is spared. A call that hangs costs its own machines one look, nobody else's. It knows no time limits
+of its own: how long a boot may take is for the sweep.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from muster.controllers.working import work_off
+from muster.domain import deadlines
+from muster.domain import node as nodes
+from muster.domain.deadlines import Watch
+from muster.domain.diagnosing import fatal_sign, reason_of
+from muster.domain.errors import Conflict, ProviderError
+from muster.domain.ids import NodeId
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.reasons import Reason
+from muster.domain.redaction import redact
+from muster.domain.settings import Settings
+from muster.operations.watching import Watching
+from muster.ports.bundle import Ports
+from muster.ports.provider import Machine, MachineState, NodeProvider
+
+logger = logging.getLogger(__name__)
+
+BATCH = 500
+DESCRIBED = 100
+AT_ONCE = 16
+STARTING = 10.0
+PATIENCE = 15.0
+"""Seconds for one call; a look isn't worth more."""
+AGAIN = 30.0
+"""Seconds between two looks at one console: clouds renew it every minute or so, and count the calls."""
+FIRST = 20.0
+"""Seconds after which a machine whose agent is silent is worth a look."""
+LINES = 400
+_ENDED = (MachineState.GONE, MachineState.STOPPING)
+
+
+class BootWatch:
+    def __init__(
+        self, ports: Ports, settings: Settings, watching: Watching, hosts: Sequence[str] = ()
+    ) -> None:
+        """`hosts`: the names by which machines reach this control plane."""
+        self._ports = ports
+        self._store = ports.store
+        self._limits = settings.limits
+        self._watching = watching
+        self._hosts = tuple(hosts)
+        self._looked: dict[NodeId, float] = {}
+        """When each booting node's console was last read."""
+
+    async def reconcile(self) -> None:
+        booting = await self._booting()
+        watch = await self._watching.look()
+        seen = await self._store.last_seen([node.id for node in booting])
+        now = self._ports.clock.now()
+        alive = frozenset(node_id for node_id, at in seen.items() if now - at <= self._limits.stale_after)
+        self._looked = {node.id: self._looked[node.id] for node in booting if node.id in self._looked}
+        silent: list[Node] = []
+
+        async def look(batch: _Batch) -> None:
+            there = await self._describe(batch, alive, watch)
+            silent.extend(node for node in there if node.id not in alive)
+
+        batches = _batches(booting, self._ports.providers)
+        await work_off(batches, look, self._ports.clock, at_once=AT_ONCE, starting=STARTING)
+        await self._listen(silent, watch)
+
+    async def _booting(self) -> list[Node]:
+        found: list[Node] = []
+        cursor = None
+        while True:
+            page = await self._store.nodes(
+                states=(NodeState.CREATED,), template=None, after=cursor, limit=BATCH
+            )
+            found += [node for node in page.items if not node.up]
+            cursor = page.next
+            if cursor is None:
+                return found
+
+    # --- the provider's word ----------------------------------------------------------------------
+
+    async def _describe(self, batch: "_Batch", alive: frozenset[NodeId], watch: Watch) -> Sequence[Node]:
+        """Fails those whose machine is gone; returns the others. Who can't be described isn't judged."""
+        try:
+            async with asyncio.timeout(min(PATIENCE, batch.provider.call_timeout)):
+                known = await batch.provider.describe([node.machine_id for node in batch.nodes])
+        except (ProviderError, TimeoutError) as error:
+            logger.info("cannot look now", extra={"provider": batch.provider.name, "error": repr(error)})
+            return batch.nodes
+        there: list[Node] = []
+        for node in batch.nodes:
+            machine = known.get(node.machine_id)
+            how = self._gone(batch.provider, node, machine, alive=node.id in alive, watch=watch)
+            if how:
+                detail = f"{node.provider}: machine {node.machine_id} {how}"
+                await self._fail(node, Reason.MACHINE_GONE, detail)
+            else:
+                there.append(node)
+        return there
+
+    def _gone(
+        self, provider: NodeProvider, node: Node, machine: Machine | None, *, alive: bool, watch: Watch
+    ) -> str:
+        """In which way its machine is gone; nothing if it isn't, or may not be."""
+        if machine is not None:
+            return f"is {machine.state}" if machine.state in _ENDED else ""
+        now = self._ports.clock.now()
+        settled = now >= node.created_at + provider.visibility_window
+        # A beat may be on its way to a server that was just away.
+        watched = now - watch.since > self._limits.stale_after
+        return "is not there any more" if settled and watched and not alive else ""
+
+    # --- the machine's own words ------------------------------------------------------------------
+
+    async def _listen(self, silent: Sequence[Node], watch: Watch) -> None:
+        now = self._ports.clock.now()
+        due = [
+            node
+            for node in silent
+            if now >= node.created_at + FIRST and now >= self._looked.get(node.id, -AGAIN) + AGAIN
+        ]
+        due.sort(key=lambda node: self._looked.get(node.id, 0.0))
+
+        async def hear(node: Node) -> None:
+            await self._hear(node, watch)
+
+        await work_off(due, hear, self._ports.clock, at_once=AT_ONCE, starting=STARTING)
+
+    async def _hear(self, node: Node, watch: Watch) -> None:
+        provider = self._ports.providers[node.provider]
+        self._looked[node.id] = self._ports.clock.now()
+        try:
+            async with asyncio.timeout(min(PATIENCE, provider.call_timeout)):
+                console = await provider.console(node.machine_id, lines=LINES)
+        except (ProviderError, TimeoutError) as error:
+            logger.info("cannot read a console now", extra={"node_id": node.id, "error": repr(error)})
+            return
+        if not console:
+            return
+        sign = fatal_sign(
+            redact(console),  # before anything else: what is said here ends up in an event
+            joined=node.joined_at is not None,
+            watched=self._ports.clock.now() - max(watch.since, node.created_at),
+            control_plane=self._hosts,
+        )
+        if sign is not None:
+            line = f": {sign.evidence.text}" if sign.evidence is not None else ""
+            await self._fail(node, reason_of(sign), f"{sign.summary.rstrip('.')}{line}")
+
+    async def _fail(self, node: Node, reason: Reason, detail: str) -> None:
+        template = await self._store.template(node.template, node.revision)
+        now = self._ports.clock.now()
+        until = deadlines.failed_until(reason, template.spec, now=now)
+        try:
+            await self._store.apply(
+                nodes.fail(node, now=now, reason=reason, deadline_at=until, detail=detail)
+            )
+        except Conflict:
+            return  # it moved on: it booted, or somebody else judged it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batch:
+    provider: NodeProvider
+    nodes: Sequence[Node]
+
+
+def _batches(booting: Sequence[Node], providers: Mapping[str, NodeProvider]) -> list[_Batch]:
+    """Of one provider each, as many as it is asked about at once. Nodes without a provider are left out."""
+    ordered = sorted(booting, key=lambda node: node.provider)
+    grouped = [(name, list(some)) for name, some in groupby(ordered, key=lambda node: node.provider)]
+    return [
+        _Batch(provider=providers[name], nodes=some[start : start + DESCRIBED])
+        for name, some in grouped
+        if name in providers
+        for start in range(0, len(some), DESCRIBED)
+    ]
