@@ -60,6 +60,24 @@ async def test_only_the_latest_launches_words_are_kept(yard: Yard) -> None:
     assert (yard.tree.directory("t2") / "0").exists()
 
 
+async def test_only_so_many_spent_tokens_are_remembered_the_latest(yard: Yard) -> None:
+    clock = Clock()
+    keeping = Keeping(seconds=10.0, launches=0, tokens_most=2)
+    provider = yard.provider(now=clock, keeping=keeping)
+    tokens = ("t1", "t2", "t3", "t4")
+    for token in tokens:
+        answer = await provider.launch(asking(token))
+        await provider.terminate(ids(answer))
+        await until_gone(provider, ids(answer))
+        clock.at += 1.0
+    for _ in range(2):
+        await listed(provider)
+    assert all(yard.tree.directory(token).exists() for token in tokens), "a repeat may still come"
+    clock.at += 10.0
+    await listed(provider)
+    assert [yard.tree.directory(token).exists() for token in tokens] == [False, False, True, True]
+
+
 async def test_a_launch_that_never_started_anything_is_forgotten_in_the_end(yard: Yard) -> None:
     clock = Clock()
     provider = yard.provider(now=clock, python="/no/such/python")

@@ -26,14 +26,18 @@ class Keeping:
     """At most this many launches' consoles, the latest: a failing boot script may end thousands an hour."""
     tokens: float = 7 * 86400.0
     """Far longer than any server sleeps before it repeats a launch."""
+    tokens_most: int = 2000
+    """Of those older than `seconds` at most so many, the latest: every launch looks at all of them. A server
+    that slept before it repeats one has made no newer ones."""
 
 
 def prune(tree: Tree, keeping: Keeping, *, now: float) -> None:
     """The caller holds the launching lock, so no slot is being started."""
     over: list[tuple[float, Path]] = []
+    closed: list[tuple[float, Path]] = []
     for directory, grant in tree.directories():
         if (directory / "closed").exists():
-            _forget(directory, grant, keeping, now)
+            closed.append((grant.at, directory))
             continue
         slots = tree.slots(directory, grant)
         for slot in slots:
@@ -42,6 +46,7 @@ def prune(tree: Tree, keeping: Keeping, *, now: float) -> None:
         ended = _ended_at(slots, grant, keeping)
         if ended is not None:
             over.append((ended, directory))
+    _forget(closed, keeping, now)
     over.sort(reverse=True)
     for place, (ended, directory) in enumerate(over):
         if place >= keeping.launches or now - ended > keeping.seconds:
@@ -64,11 +69,14 @@ def _close(directory: Path, now: float) -> None:
             _remove(entry)
 
 
-def _forget(directory: Path, grant: Grant, keeping: Keeping, now: float) -> None:
-    if now - grant.at > keeping.tokens:
-        _remove(directory)
-        with suppress(FileNotFoundError):
-            sync(directory.parent)
+def _forget(closed: list[tuple[float, Path]], keeping: Keeping, now: float) -> None:
+    closed.sort(reverse=True)
+    for place, (at, directory) in enumerate(closed):
+        spare = place >= keeping.tokens_most and now - at > keeping.seconds
+        if spare or now - at > keeping.tokens:
+            _remove(directory)
+            with suppress(FileNotFoundError):
+                sync(directory.parent)
 
 
 def _empty(slot: Slot) -> None:
