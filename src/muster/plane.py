@@ -10,10 +10,13 @@ from muster.controllers.deadlines import Sweep
 from muster.controllers.diagnosis import Collector
 from muster.controllers.duties import Duties, Duty
 from muster.controllers.launches import ForsakenLaunches
+from muster.controllers.lost import Lost
 from muster.controllers.orphans import Orphans
 from muster.controllers.pool import PoolKeeper
+from muster.controllers.probing import Probing
 from muster.controllers.pruner import Pruner
 from muster.controllers.reaper import Reaper
+from muster.controllers.status import StatusKeeper
 from muster.controllers.vanished import Vanished
 from muster.domain.operation import Kind
 from muster.domain.settings import Settings
@@ -64,6 +67,9 @@ class ControlPlane:
         runs.desk = self.desk
         self.enrolment = Enrolment(ports, settings)
         self.duties = (
+            Duty(name="status", every=10.0, work=StatusKeeper(ports, settings, watching)),
+            Duty(name="probing", every=settings.limits.probe_every, work=Probing(ports)),
+            Duty(name="lost", every=10.0, work=Lost(ports, settings, watching)),
             Duty(name="deadlines", every=10.0, work=Sweep(ports, settings, watching)),
             Duty(name="boot_watch", every=10.0, work=BootWatch(ports, settings, watching, hosts)),
             Duty(name="diagnosis", every=5.0, work=Collector(ports)),

@@ -30,6 +30,7 @@ from muster.domain.settings import Settings
 from muster.domain.template import TemplateSpec
 from muster.enrolment.enroller import hashed
 from muster.plane import ControlPlane, Ports
+from muster.probes.http import HttpProber
 from muster.providers.external import ExternalProvider
 from muster.providers.process import Isolation, ProcessProvider, ProcessVerifier
 from muster.stores.announcing import Written, announcing
@@ -239,6 +240,7 @@ class _Parts:
             wakeups=self._wakeups,
             providers={provider.name: provider, apps.name: apps},
             verifier=ProcessVerifier(self._data.nodes, installation_id=installation.id),
+            prober=HttpProber(allowed=self._config.probes.allowed, timeout=self._config.limits.probe_timeout),
         )
         settings = Settings(limits=self._config.limits)
         plane = ControlPlane(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +15,8 @@ from muster.domain.template import Reuse, Runtime, TemplateSpec, UsageClass
 Check = Callable[[str, object], object]
 """Gives the value to use, or raises InvalidRequest naming the field."""
 PORT = 8420
+DEFAULT_ALLOWED = ("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+"""This machine and private networks. Not link-local: that is where clouds keep their instance metadata."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -47,6 +50,12 @@ class ProcessConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProbesConfig:
+    allowed: tuple[str, ...] = DEFAULT_ALLOWED
+    """Where services may ask to be probed: their addresses come from themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     path: Path | None = None
     max_nodes: int | None = None
@@ -54,6 +63,7 @@ class Config:
     server: ServerConfig = field(default_factory=ServerConfig)
     limits: Limits = field(default_factory=Limits)
     process: ProcessConfig = field(default_factory=ProcessConfig)
+    probes: ProbesConfig = field(default_factory=ProbesConfig)
     templates: tuple[TemplateSpec, ...] = ()
 
 
@@ -107,6 +117,16 @@ def _patterns(name: str, value: object) -> object:
     return checks.patterns(name, tuple(value) if isinstance(value, list) else (value,))
 
 
+def _networks(name: str, value: object) -> object:
+    rule = "must be a list of networks like '10.0.0.0/8'"
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise InvalidRequest(name, value, rule)
+    try:
+        return tuple(str(ip_network(each)) for each in value)
+    except ValueError as error:
+        raise InvalidRequest(name, value, f"{rule} ({error})") from error
+
+
 def _script(name: str, value: object) -> object:
     return checks.script(name, value)
 
@@ -127,6 +147,7 @@ SECTIONS: Mapping[str, Mapping[str, Check]] = {
         "log_level": _known("debug", "info", "warning", "error"),
     },
     "limits": {each.name: _seconds for each in fields(Limits)},
+    "probes": {"allowed": _networks},
     "process": {"capacity": _whole(1, 10_000), "isolation": _known("auto", "sandbox", "none")},
 }
 TEMPLATES = "templates"

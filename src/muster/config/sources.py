@@ -6,7 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from muster.config.reading import ConfigError, Found, Key, nearest, read
-from muster.config.schema import SECTIONS, TEMPLATE, TEMPLATES, Check, Config, ProcessConfig, ServerConfig
+from muster.config.schema import (
+    SECTIONS,
+    TEMPLATE,
+    TEMPLATES,
+    Check,
+    Config,
+    ProbesConfig,
+    ProcessConfig,
+    ServerConfig,
+)
 from muster.domain.deadlines import Limits
 from muster.domain.errors import InvalidRequest
 from muster.domain.settings import Settings
@@ -68,6 +77,7 @@ def _built(found: Mapping[Key, Found]) -> Config:
         server=ServerConfig(**sections["server"]),
         limits=limits,
         process=ProcessConfig(**sections["process"]),
+        probes=ProbesConfig(**sections["probes"]),
         templates=tuple(_template(name, content, found) for name, content in templates.items()),
     )
 

@@ -8,6 +8,7 @@ from muster.ports.clock import Clock
 from muster.ports.commands import CommandStore
 from muster.ports.identity import IdentityVerifier
 from muster.ports.ids import Ids
+from muster.ports.probe import Prober
 from muster.ports.provider import NodeProvider
 from muster.ports.store import Store
 from muster.ports.wakeups import Wakeups
@@ -23,3 +24,5 @@ class Ports:
     wakeups: Wakeups
     providers: Mapping[str, NodeProvider]
     verifier: IdentityVerifier
+    prober: Prober | None = None
+    """None: services are known by their heartbeats alone."""
