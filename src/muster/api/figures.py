@@ -1,5 +1,6 @@
 """Counters, gauges and histograms in Prometheus's text format. Small, because that is all that is needed."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
 Labels = Mapping[str, str]
@@ -35,8 +36,7 @@ class Histogram:
         if key not in self._seen:
             self._seen[key] = ([0] * (len(self._buckets) + 1), [0.0])
         counts, total = self._seen[key]
-        place = next((i for i, edge in enumerate(self._buckets) if value <= edge), len(self._buckets))
-        counts[place] += 1
+        counts[bisect_left(self._buckets, value)] += 1
         total[0] += value
 
     def lines(self) -> Iterator[str]:
