@@ -26,7 +26,6 @@ from muster import serve
 from muster.config import load
 from muster.controllers.duties import Duties
 from muster.domain.events import Draft, Entity
-from muster.domain.settings import Settings
 from muster.plane import ControlPlane, Ports
 from muster.providers.process import ProcessProvider
 from muster.stores.announcing import AfterCommit, Written
@@ -71,8 +70,8 @@ def main(argv: Sequence[str]) -> int:
     executioner = Executioner(Path(fate))
 
     class Brisk(ControlPlane):
-        def __init__(self, ports: Ports, *, owner: str, settings: Settings | None = None) -> None:
-            super().__init__(ports, owner=owner, settings=settings)
+        def __init__(self, ports: Ports, *, owner: str, **more: Any) -> None:
+            super().__init__(ports, owner=owner, **more)
             brisk = [replace(duty, every=duty.every * options["pace"]) for duty in self.duties]
             self._duties = Duties(ports, owner, brisk)
 
