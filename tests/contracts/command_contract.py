@@ -62,7 +62,9 @@ async def handed_over(
         Member(node_id=node.id, assignment_id=node.assignment_id) for node in attached if node.assignment_id
     )
     present = await store.operation(operation.id)
-    committed = await store.write_operation(operations.committed(present, members, STEP, now=4.0))
+    await store.record_beats([Beat(node_id=node.id, seen_at=4.0) for node in attached])
+    commit = operations.committed(present, members, STEP, now=4.0, fresh_for=20.0)
+    committed = await store.write_operation(commit, clock=lambda: 4.0)
     running = [await store.apply(nodes.hand_over(node, now=LONG_AGO, deadline_at=900.0)) for node in attached]
     end = operations.ended(committed, Status.SUCCEEDED, now=LONG_AGO, progress=None)
     return await store.write_operation(end), running

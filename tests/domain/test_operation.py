@@ -36,7 +36,7 @@ WRITES: dict[Step, Write] = {
     Step.QUEUED: lambda op: operations.queued(op, progress(2), now=NOW),
     Step.RESUMED: lambda op: operations.resumed(op, now=NOW),
     Step.FAILING: lambda op: operations.failing(op, VERDICT, now=NOW),
-    Step.COMMITTED: lambda op: operations.committed(op, MEMBERS, progress(4), now=NOW),
+    Step.COMMITTED: lambda op: operations.committed(op, MEMBERS, progress(4), now=NOW, fresh_for=20.0),
     Step.ENDED: lambda op: operations.ended(op, Status.FAILED, now=NOW, progress=None),
     Step.CANCEL_REQUESTED: lambda op: operations.cancel_requested(op, now=NOW),
 }
@@ -171,7 +171,7 @@ def test_a_second_cancel_changes_nothing(status: Status) -> None:
 
 
 def test_the_commit_records_its_members_and_its_time() -> None:
-    after = operations.committed(operation(), MEMBERS, progress(4, 60.0), now=NOW).after
+    after = operations.committed(operation(), MEMBERS, progress(4, 60.0), now=NOW, fresh_for=20.0).after
     assert (after.committed_at, after.members, after.status) == (NOW, MEMBERS, Status.RUNNING)
     assert after.committed and after.progress == progress(4, 60.0)
 
@@ -181,7 +181,7 @@ def test_the_commit_records_its_members_and_its_time() -> None:
 )
 def test_nothing_commits_after_a_commit_a_verdict_or_a_cancel(lost: dict[str, Any]) -> None:
     with pytest.raises(IllegalTransition, match="cannot commit operation op-1"):
-        operations.committed(operation(**lost), MEMBERS, progress(4), now=NOW)
+        operations.committed(operation(**lost), MEMBERS, progress(4), now=NOW, fresh_for=20.0)
 
 
 def test_a_committed_operation_cannot_fail() -> None:

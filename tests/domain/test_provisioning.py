@@ -111,11 +111,9 @@ def test_a_silent_node_is_waited_for_and_then_buried(silence: float, action: typ
         assert decided.nodes == (silent,)
 
 
-def test_attaching_is_a_sign_of_life() -> None:
-    fresh = [attached(n, attached_at=NOW - LIMITS.stale_after) for n in (1, 2, 3)]
-    assert isinstance(decide(situation(fresh, [SETTLED], seen={"node-9": NOW})), Commit)
-    stale = [attached(n, attached_at=NOW - LIMITS.stale_after - SMALLEST) for n in (1, 2, 3)]
-    assert decide(situation(stale, [SETTLED], seen={"node-9": NOW})) == Wait()
+def test_attaching_spares_a_node_that_has_not_beaten_yet_and_does_not_commit_it() -> None:
+    fresh = [attached(n, attached_at=NOW) for n in (1, 2, 3)]
+    assert decide(situation(fresh, [SETTLED], seen={"node-9": NOW})) == Wait()
 
 
 def test_only_attached_nodes_are_buried_for_their_silence() -> None:

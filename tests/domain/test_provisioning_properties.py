@@ -104,7 +104,7 @@ def _assignment(kind: Node, n: int) -> AssignmentId | None:
 
 
 def _fresh(at: Situation, each: Node) -> bool:
-    return NOW - max(at.seen.get(each.id, 0.0), each.attached_at or 0.0) <= LIMITS.stale_after
+    return NOW - at.seen.get(each.id, 0.0) <= LIMITS.stale_after
 
 
 def _is_safe(at: Situation, decided: Action) -> None:

@@ -14,7 +14,6 @@ from muster.domain.events import Entity, Event
 from muster.domain.template import UsageClass
 from muster.providers.simulated import Ledger
 from muster.providers.simulated.ledger import Entry
-from muster.simulation.invariants.broken import Broken
 from muster.simulation.invariants.context import Context
 from muster.simulation.invariants.final_rules import check_books
 from muster.simulation.invariants.folding import Record
@@ -65,21 +64,11 @@ def _replay(context: Context, events: Sequence[Event], total_cap: int) -> None:
             case Entity.LAUNCH:
                 launches.check(event, before, after)
             case Entity.OPERATION:
-                _check_operation(operations, event, before, after)
+                operations.check(event, before, after)
             case Entity.TEMPLATE:
                 launches.template(after)
             case _:
                 pass
-
-
-def _check_operation(rules: OperationRules, event: Event, before: Record | None, after: Record) -> None:
-    """Between its look at the queue and its write, an older request may enter the queue. Then it has gone on
-    too early, for one try: whoever takes nodes looks again."""
-    try:
-        rules.check(event, before, after)
-    except Broken as broken:
-        if broken.name != "the_queue_is_fair":
-            raise
 
 
 def _physically(context: Context, before: Record | None, after: Record) -> None:

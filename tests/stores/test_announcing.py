@@ -128,7 +128,8 @@ async def test_handing_over_wakes_no_node(store: SqlStore, heard: Heard) -> None
     bound = await store.apply(lifecycle.attached(claimed, now=3.0, deadline_at=500.0))
     assert bound.assignment_id is not None
     member = Member(node_id=bound.id, assignment_id=bound.assignment_id)
-    await store.write_operation(operations.committed(operation, (member,), _STEP, now=4.0))
+    commit = operations.committed(operation, (member,), _STEP, now=4.0, fresh_for=20.0)
+    await store.write_operation(commit, clock=lambda: 4.0)
     heard.since()
     running = await store.apply(lifecycle.hand_over(bound, now=4.0, deadline_at=900.0))
     assert heard.since() == sorted([EVENTS, operation_topic(operation.id)])

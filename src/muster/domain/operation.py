@@ -119,6 +119,11 @@ class OperationChange:
     name: Step
     before: Operation
     after: Operation
+    first_in_line: bool = False
+    """Refused with Conflict while an older operation stands in its template's queue."""
+    fresh_for: float | None = None
+    """Judged by the time of the write itself: refused with Conflict unless every member was seen within so
+    many seconds, and with LeaseLost once the lease has run out."""
 
     def __post_init__(self) -> None:
         if self.before.ended:
@@ -147,7 +152,8 @@ def queued(operation: Operation, progress: Progress, *, now: float) -> Operation
 
 def resumed(operation: Operation, *, now: float) -> OperationChange:
     """Head of the queue, and there is room: try again. Its place is kept until it holds what it needs."""
-    return _changed(operation, Step.RESUMED, now=now, status=Status.RUNNING, progress=operation.progress)
+    change = _changed(operation, Step.RESUMED, now=now, status=Status.RUNNING, progress=operation.progress)
+    return replace(change, first_in_line=True)
 
 
 def extended(operation: Operation, *, deadline_at: float, source: str, now: float) -> OperationChange:
@@ -181,14 +187,15 @@ def failing(operation: Operation, verdict: Verdict, *, now: float) -> OperationC
 
 
 def committed(
-    operation: Operation, members: tuple[Member, ...], progress: Progress, *, now: float
+    operation: Operation, members: tuple[Member, ...], progress: Progress, *, now: float, fresh_for: float
 ) -> OperationChange:
-    """The commit. The cancel and every loss of a node move the version, so this write can't outrun them."""
+    """The commit. The cancel and every loss of a node move the version, so this write can't outrun them; a
+    node that falls silent writes nothing, so its silence is judged once more by the write."""
     if operation.committed or operation.verdict or operation.cancel_requested_at is not None:
         raise IllegalTransition(f"cannot commit operation {operation.id}")
     change = _changed(operation, Step.COMMITTED, now=now, status=Status.RUNNING, progress=progress)
     after = replace(change.after, committed_at=now, members=members, queued_since=None)
-    return replace(change, after=after)
+    return replace(change, after=after, fresh_for=fresh_for)
 
 
 def ended(

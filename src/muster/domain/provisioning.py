@@ -233,7 +233,7 @@ def _gather(at: Situation) -> Action:
     dead = tuple(node for node in held if node.attached and _dead(at, node))
     if dead:
         return Bury(nodes=dead)
-    if all(node.attached and _silent_for(at, node) <= at.limits.stale_after for node in held):
+    if all(node.attached and _fresh(at, node) for node in held):
         return Commit(members=_members(held))
     return Wait()
 
@@ -243,8 +243,13 @@ def _dead(at: Situation, node: Node) -> bool:
     return min(_silent_for(at, node), watched) > at.limits.stale_after + at.limits.dead_after
 
 
+def _fresh(at: Situation, node: Node) -> bool:
+    """By its heartbeats alone: when it said that it attached isn't known, only when somebody listened."""
+    return at.now - at.seen.get(node.id, 0.0) <= at.limits.stale_after
+
+
 def _silent_for(at: Situation, node: Node) -> float:
-    """Seconds without a sign of life. Attaching was one."""
+    """Seconds without a sign of life. Attaching was one, or a node whose beats are yet to come is buried."""
     return at.now - max(at.seen.get(node.id, 0.0), node.attached_at or 0.0)
 
 

@@ -150,9 +150,10 @@ class Enrolment:
 
         Raises NotFound for an unknown node and Gone for one whose time is over.
         """
+        came_at = self.heartbeats.vouched
         node = await self._store.node(node_id)
         _refuse_the_gone(node)
-        self.heartbeats.beat(node_id, activity=activity, said=said, reason=reason)
+        self.heartbeats.beat(node_id, activity=activity, said=said, reason=reason, came_at=came_at)
         return node
 
     async def desired(self, node_id: NodeId) -> Desired:

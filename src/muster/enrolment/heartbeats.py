@@ -1,5 +1,12 @@
-"""Heartbeats: gathered for a moment, written together. They move a node's vitals, never its record."""
+"""Heartbeats: gathered for a moment, written together. They move a node's vitals, never its record.
 
+A word that is worked on now may have lain before us: a replica that stood still finds on waking all that came
+meanwhile, also from machines that are gone. So it is dated by a pulse. Between two pulses everything that has
+come in is worked on; what is at hand now came after the pulse before the last, and no later time is vouched
+for. Standing still also stops the pulse, so a beat never gets younger by waiting.
+"""
+
+import asyncio
 import logging
 
 from muster.domain.errors import StoreUnavailable
@@ -17,15 +24,45 @@ class Heartbeats:
         self._clock = clock
         self._flush_every = flush_every
         self._pending: dict[NodeId, Beat] = {}
+        self._pulses: tuple[float, float] | None = None
+
+    @property
+    def vouched(self) -> float:
+        """The latest time at which what is worked on now has come in for sure."""
+        now = self._clock.now()
+        return now if self._pulses is None else min(now, self._pulses[0])
 
     def beat(
-        self, node_id: NodeId, *, activity: int | None = None, said: Health | None = None, reason: str = ""
+        self,
+        node_id: NodeId,
+        *,
+        activity: int | None = None,
+        said: Health | None = None,
+        reason: str = "",
+        came_at: float | None = None,
     ) -> None:
-        self._pending[node_id] = Beat(
-            node_id=node_id, seen_at=self._clock.now(), activity=activity, said=said, reason=reason
-        )
+        """`came_at`: what was vouched for when it came in, if that was a while ago."""
+        at = self.vouched if came_at is None else came_at
+        before = self._pending.get(node_id)
+        if before is None or before.seen_at <= at:
+            self._pending[node_id] = Beat(
+                node_id=node_id, seen_at=at, activity=activity, said=said, reason=reason
+            )
 
     async def run(self) -> None:
+        # Apart from the writing: a slow store makes no beat older.
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._pulse_for_ever())
+            group.create_task(self._flush_for_ever())
+
+    async def _pulse_for_ever(self) -> None:
+        last = self._clock.now()
+        while True:
+            self._pulses = (last, self._clock.now())
+            last = self._pulses[1]
+            await self._clock.sleep(self._flush_every)
+
+    async def _flush_for_ever(self) -> None:
         while True:
             await self._clock.sleep(self._flush_every)
             try:
@@ -41,5 +78,8 @@ class Heartbeats:
         try:
             await self._store.record_beats(tuple(taken.values()))
         except StoreUnavailable:
-            self._pending = {**taken, **self._pending}
+            for node_id, beat in taken.items():
+                newer = self._pending.get(node_id)
+                if newer is None or newer.seen_at < beat.seen_at:
+                    self._pending[node_id] = beat
             raise

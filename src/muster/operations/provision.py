@@ -99,7 +99,9 @@ class Provision:
                 return replace(at, operation=await self._write(change, tenure))
             case Commit(members=members):
                 progress = showing.at_step(showing.PROVISION_STEPS, 4, parts=showing.chips(at.held))
-                change = operations.committed(at.operation, members, progress, now=at.now)
+                change = operations.committed(
+                    at.operation, members, progress, now=at.now, fresh_for=self._limits.stale_after
+                )
                 return replace(at, operation=await self._write(change, tenure))
             case HandOver(nodes=ready):
                 return replace(at, nodes=await self._hand_over(ready, at, tenure))
@@ -314,4 +316,4 @@ class Provision:
         await self._write(operations.queued(at.operation, progress, now=at.now), tenure)
 
     async def _write(self, change: OperationChange, tenure: Tenure) -> Operation:
-        return await self._store.write_operation(change, fence=tenure.fence)
+        return await self._store.write_operation(change, fence=tenure.fence, clock=self._ports.clock.now)

@@ -2,7 +2,8 @@
 
 Contract of every verb:
 
-- Time is a parameter; the store has no clock.
+- Time is a parameter; the store has no clock. Where only the time of the write itself will do, the parameter
+  is the caller's clock.
 - A write is one transaction together with its events. It happens whole or not at all; when the call
   returns it is durable. `StoreUnavailable` means that it may or may not have happened.
 - A write of a record that moved since it was read raises `Conflict` and writes nothing. A write for an
@@ -13,7 +14,7 @@ Contract of every verb:
 How each verb maps to SQLite, PostgreSQL and DynamoDB is in docs/adr/0003.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NewType, Protocol, TypeVar
 
@@ -371,8 +372,18 @@ class Store(Protocol):
         that no other replica lives."""
         ...
 
-    async def write_operation(self, change: OperationChange, *, fence: Fence | None = None) -> Operation:
-        """The guarded operation write: version, and epoch if a fence is given."""
+    async def write_operation(
+        self,
+        change: OperationChange,
+        *,
+        fence: Fence | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> Operation:
+        """The guarded operation write: version, and epoch if a fence is given. A change that says
+        `first_in_line` or `fresh_for` is refused unless that is so at the write.
+
+        `fresh_for` needs `clock`: the caller's own, asked inside the transaction, so that a caller who stood
+        still on the way is judged by when he arrives."""
         ...
 
     # --- pools and caps ---------------------------------------------------------------------------

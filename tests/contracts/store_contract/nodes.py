@@ -62,9 +62,9 @@ class NodeContract:
         (node,) = await scene.created(operation, 1)
         seen = (await store.view(operation.id)).operation
         await store.apply(lifecycle.condemn(node, now=6.0, reason=Reason.OPERATOR))
-        commit = operations.committed(seen, (), _DONE, now=7.0)
+        commit = operations.committed(seen, (), _DONE, now=7.0, fresh_for=20.0)
         with pytest.raises(Conflict):
-            await store.write_operation(commit, fence=operation.fence)
+            await store.write_operation(commit, fence=operation.fence, clock=lambda: 7.0)
         assert not (await store.operation(operation.id)).committed
 
     async def test_after_the_commit_a_node_is_not_judged_before_it_runs(self, store: Store) -> None:
@@ -77,8 +77,9 @@ class NodeContract:
             await store.apply(lifecycle.hand_over(bound, now=5.0, deadline_at=900.0))
         assert bound.assignment_id is not None
         member = Member(node_id=bound.id, assignment_id=bound.assignment_id)
-        commit = operations.committed(operation, (member,), _DONE, now=6.0)
-        committed = await store.write_operation(commit, fence=operation.fence)
+        await store.record_beats([Beat(node_id=bound.id, seen_at=5.0)])
+        commit = operations.committed(operation, (member,), _DONE, now=6.0, fresh_for=20.0)
+        committed = await store.write_operation(commit, fence=operation.fence, clock=lambda: 6.0)
         with pytest.raises(Conflict):
             await store.apply(lifecycle.condemn(bound, now=7.0, reason=Reason.OPERATOR))
         running = await store.apply(lifecycle.hand_over(bound, now=7.0, deadline_at=900.0))

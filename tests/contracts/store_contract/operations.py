@@ -5,9 +5,9 @@ import pytest
 
 from muster.domain import node as nodes
 from muster.domain import operation as lifecycle
-from muster.domain.errors import Conflict, IdempotencyMismatch, LeaseLost, NotFound
+from muster.domain.errors import Conflict, IdempotencyMismatch, IllegalTransition, LeaseLost, NotFound
 from muster.domain.ids import OperationId
-from muster.domain.operation import Kind, Operation, Status, Verdict
+from muster.domain.operation import Kind, Member, Operation, Status, Verdict
 from muster.domain.progress import Part, Progress, Tone
 from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest, RefillRequest
@@ -114,9 +114,9 @@ class OperationContract:
         operation = await scene.leased()
         cancel = lifecycle.cancel_requested(operation, now=5.0)
         assert cancel is not None
-        commit = lifecycle.committed(operation, (), _BOOTING, now=5.0)
+        commit = lifecycle.committed(operation, (), _BOOTING, now=5.0, fresh_for=20.0)
         ends = await asyncio.gather(
-            store.write_operation(commit, fence=operation.fence),
+            store.write_operation(commit, fence=operation.fence, clock=lambda: 5.0),
             store.write_operation(cancel),
             return_exceptions=True,
         )
@@ -165,6 +165,62 @@ class OperationContract:
         assert (await store.view(late.id)).ahead == 3
         await store.write_operation(lifecycle.progressed(waiting[1], replace(_BOOTING, step=2), now=11.0))
         assert [(await store.view(each.id)).ahead for each in waiting] == [1, 0, 0]
+
+    async def test_nobody_leaves_the_queue_while_an_older_one_stands_in_it(self, store: Store) -> None:
+        scene = Scene(store)
+        younger = await scene.submitted(now=2.0)
+        waiting = lifecycle.queued(younger, replace(_BOOTING, step=1), now=3.0)
+        younger = await store.write_operation(waiting)
+        resumed = lifecycle.resumed(younger, now=5.0)
+        older = await scene.submitted(now=1.0)
+        older = await store.write_operation(lifecycle.queued(older, replace(_BOOTING, step=1), now=4.0))
+        with pytest.raises(Conflict):
+            await store.write_operation(resumed)
+        assert await store.operation(younger.id) == younger
+        tries = await store.write_operation(lifecycle.resumed(older, now=5.0))
+        with pytest.raises(Conflict):
+            await store.write_operation(resumed)  # one that tries again still has its place
+        await store.write_operation(lifecycle.progressed(tries, replace(_BOOTING, step=2), now=6.0))
+        assert await store.write_operation(resumed) == resumed.after
+
+    async def test_the_queue_of_another_template_holds_nobody_up(self, store: Store) -> None:
+        scene = Scene(store)
+        draft = replace(scene.draft(now=1.0), template="db")
+        other, _ = await store.submit(draft)
+        await store.write_operation(lifecycle.queued(other, replace(_BOOTING, step=1), now=2.0))
+        operation = await scene.submitted(now=3.0)
+        operation = await store.write_operation(
+            lifecycle.queued(operation, replace(_BOOTING, step=1), now=4.0)
+        )
+        resumed = lifecycle.resumed(operation, now=5.0)
+        assert await store.write_operation(resumed) == resumed.after
+
+    async def test_a_commit_is_judged_by_the_time_at_which_it_is_written(self, store: Store) -> None:
+        scene = Scene(store)
+        operation = await scene.leased(until=160.0)
+        made = await scene.created(operation, 2)
+        members = tuple(
+            Member(node_id=node.id, assignment_id=node.assignment_id) for node in made if node.assignment_id
+        )
+        commit = lifecycle.committed(operation, members, _BOOTING, now=101.0, fresh_for=20.0)
+
+        async def written(at: float) -> Operation:
+            return await store.write_operation(commit, fence=operation.fence, clock=lambda: at)
+
+        await store.record_beats([Beat(node_id=made[0].id, seen_at=100.0)])
+        with pytest.raises(Conflict):
+            await written(101.0)  # the other one never beat
+        await store.record_beats([Beat(node_id=made[1].id, seen_at=95.0)])
+        with pytest.raises(Conflict):
+            await written(115.1)  # whoever wrote it stood still meanwhile
+        await store.record_beats([Beat(node_id=node.id, seen_at=159.0) for node in made])
+        with pytest.raises(LeaseLost):
+            await written(160.0)
+        assert await store.operation(operation.id) == operation
+        await store.renew("replica-a", [operation.fence], until=220.0)
+        assert (await written(160.0)).committed
+        with pytest.raises(IllegalTransition):
+            await store.write_operation(commit, fence=operation.fence)  # and nobody says when
 
     async def test_operations_are_listed_newest_first_in_pages(self, store: Store) -> None:
         scene = Scene(store)

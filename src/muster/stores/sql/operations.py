@@ -4,12 +4,12 @@ Owns their statements except those of the lease. A submission is idempotent by i
 the columns that it means to, so it never undoes a lease that was renewed meanwhile.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
 from muster.domain import events as drafts
-from muster.domain.errors import Conflict, IdempotencyMismatch, NotFound
+from muster.domain.errors import Conflict, IdempotencyMismatch, IllegalTransition, LeaseLost, NotFound
 from muster.domain.ids import OperationId
 from muster.domain.operation import Fence, Kind, Operation, OperationChange, Status
 from muster.ports.store import Cursor, OperationView, Page, Pool
@@ -124,10 +124,38 @@ def by_key(tx: Tx, key: str | None) -> Operation | None:
     return OPERATION.decode(rows[0]) if rows else None
 
 
-def write(tx: Tx, change: OperationChange, *, fence: Fence | None) -> Operation:
+def write(
+    tx: Tx, change: OperationChange, *, fence: Fence | None, clock: Callable[[], float] | None
+) -> Operation:
     guards.hold(tx, fence)
+    hold_place(tx, change)
+    hold_freshness(tx, change, clock)
     guards.update(tx, OPERATION, change.before, change.after)
     events.append(tx, drafts.of_operation(change), at=change.after.updated_at)
     # The lease is not guarded by the version: what is stored may be newer than what the caller read.
     owner, until, epoch = tx.execute(_LEASE, {"id": change.after.id})[0]
     return replace(change.after, lease_owner=owner, lease_until=until, epoch=epoch)
+
+
+def hold_place(tx: Tx, change: OperationChange) -> None:
+    ahead = _ahead(tx, change.before) if change.first_in_line else 0
+    if ahead:
+        raise Conflict(f"cannot take {change.before.id} out of the queue: {ahead} older ones stand in it")
+
+
+def hold_freshness(tx: Tx, change: OperationChange, clock: Callable[[], float] | None) -> None:
+    if change.fresh_for is None:
+        return
+    if clock is None:
+        raise IllegalTransition(f"cannot commit {change.before.id}: nobody says what time it is")
+    now = clock()
+    _, until, _ = (tx.execute(_LEASE, {"id": change.before.id}) or [(None, 0.0, 0)])[0]
+    if until <= now:
+        raise LeaseLost(
+            f"cannot commit {change.before.id}: its lease ran out {now - until:.1f} s ago; stop driving it"
+        )
+    seen = liveness.last_seen(tx, [member.node_id for member in change.after.members])
+    for member in change.after.members:
+        silent = now - seen.get(member.node_id, 0.0)
+        if silent > change.fresh_for:
+            raise Conflict(f"cannot commit {change.before.id}: {member.node_id} is silent for {silent:.1f} s")

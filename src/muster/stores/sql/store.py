@@ -4,7 +4,7 @@ Owns the delegation, so that a verb's meaning is found in one place, the module 
 connect, bring the schema up to date, name a new installation, choose the executor.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from muster.domain.boot import Boot, Mark
@@ -339,8 +339,14 @@ class SqlStore:
     async def expire_leases(self) -> int:
         return await self._engine.write(leases.expire)
 
-    async def write_operation(self, change: OperationChange, *, fence: Fence | None = None) -> Operation:
-        return await self._engine.write(lambda tx: operations.write(tx, change, fence=fence))
+    async def write_operation(
+        self,
+        change: OperationChange,
+        *,
+        fence: Fence | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> Operation:
+        return await self._engine.write(lambda tx: operations.write(tx, change, fence=fence, clock=clock))
 
     # --- pools and caps ---------------------------------------------------------------------------
 
