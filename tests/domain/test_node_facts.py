@@ -9,6 +9,7 @@ from muster.domain.ids import AssignmentId
 from muster.domain.lifecycle import Fact, NodeState
 from muster.domain.node import NodeChange
 from muster.domain.reasons import Reason
+from muster.domain.template import EXTERNAL
 from tests.domain.builders import NOW, OPERATION, node
 
 LATER = NOW + 5000
@@ -22,6 +23,8 @@ def test_a_fact_leaves_the_state_and_the_time_it_was_entered() -> None:
         nodes.attached(node(NodeState.CLAIMED), now=NOW, deadline_at=LATER),
         nodes.drained(node(NodeState.IDLE), now=NOW),
         nodes.commanded(node(NodeState.RUNNING), now=NOW),
+        nodes.displaced(node(NodeState.RUNNING, provider=EXTERNAL), now=NOW),
+        nodes.left(node(NodeState.TERMINATING, provider=EXTERNAL), now=NOW),
     ]
     assert [change.name for change in changes if change is not None] == list(Fact)
     for change in changes:

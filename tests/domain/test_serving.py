@@ -120,9 +120,9 @@ def test_a_condemned_app_says_once_that_it_heard_it() -> None:
 
 
 def test_a_machine_does_not_leave() -> None:
-    with pytest.raises(IllegalTransition, match="leave"):
+    with pytest.raises(IllegalTransition, match="as an app"):
         nodes.leave(node(NodeState.RUNNING), now=NOW)
-    with pytest.raises(IllegalTransition, match="leave"):
+    with pytest.raises(IllegalTransition, match="as an app"):
         nodes.left(node(NodeState.TERMINATING), now=NOW)
 
 
@@ -142,3 +142,11 @@ def test_a_template_of_apps_is_a_service_that_never_pools() -> None:
     assert SPEC.enrols and SPEC.reuse is Reuse.SAME_OWNER and not SPEC.pools
     with pytest.raises(InvalidRequest, match="runtime"):
         TemplateSpec(name="web", provider=EXTERNAL)
+
+
+def test_whoever_answers_at_an_address_now_displaces_the_one_before() -> None:
+    before = service(address="http://10.0.0.5:8000/health")
+    change = nodes.displaced(before, now=NOW)
+    assert change.after == replace(before, version=before.version + 1, address="")
+    with pytest.raises(IllegalTransition, match="as an app"):
+        nodes.displaced(node(NodeState.RUNNING), now=NOW)

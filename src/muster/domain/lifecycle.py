@@ -42,6 +42,7 @@ class Fact(StrEnum):
     ATTACHED = "attached"
     DRAINED = "drained"
     COMMANDED = "commanded"
+    DISPLACED = "displaced"
     LEFT = "left"
 
 

@@ -206,9 +206,16 @@ def left(node: Node, *, now: float) -> NodeChange:
     return NodeChange(name=Fact.LEFT, before=node, after=after, at=now)
 
 
+def displaced(node: Node, *, now: float) -> NodeChange:
+    """Another app answers at its address now: what is heard there says nothing of this one any more."""
+    _check_enrolled(node)
+    after = replace(node, version=node.version + 1, address="")
+    return NodeChange(name=Fact.DISPLACED, before=node, after=after, at=now)
+
+
 def _check_enrolled(node: Node) -> None:
     if not node.enrolled:
-        raise IllegalTransition(f"cannot let node {node.id} leave: its provider {node.provider} ends it")
+        raise IllegalTransition(f"cannot treat node {node.id} as an app: it is a machine of {node.provider}")
 
 
 def confirm_gone(node: Node, *, now: float) -> NodeChange:

@@ -217,7 +217,8 @@ class Store(Protocol):
         now: float,
     ) -> Node:
         """Adopt an app that enrols itself, as joined: its room under both caps as they are stored now, its
-        record, credentials and vitals, together. Raises CapReached (nothing written).
+        record, credentials and vitals, together. Raises CapReached (nothing written). Live nodes of the
+        template at the same address are displaced: whoever answers there is the newest.
         If its machine has a record already, that one is returned, whatever `node` says: with the token
         replaced if it is live, untouched if its time is over."""
         ...

@@ -145,6 +145,24 @@ class EnrolContract:
         assert await store.node(made.id) == running
         assert list(await store.nodes_due(now=1e9, limit=10)) == []
 
+    async def test_an_address_is_its_newest_nodes(self, store: Store) -> None:
+        """An app that was killed and started again answers where its earlier self did."""
+        await _template(store)
+        first = await _enrol(store, _app(1))
+        elsewhere = await _enrol(store, replace(_app(2), address="http://10.0.0.6:8000/health"))
+        silent = await _enrol(store, replace(_app(3), address=""))
+        await store.record_probe(first.id, passed=True, now=3.0)
+        newest = await _enrol(store, _app(4), now=4.0)
+        displaced = await store.node(first.id)
+        assert displaced == replace(first, version=first.version + 1, address="")
+        vitals = (await store.vitals([first.id]))[first.id]
+        assert (vitals.probed_at, vitals.probe_passing_since, vitals.probe_failures) == (None, None, 0)
+        assert await store.node(elsewhere.id) == elsewhere
+        assert await store.node(silent.id) == silent
+        assert newest.address == first.address
+        await _enrol(store, replace(_app(5), address=""))
+        assert await store.node(newest.id) == newest
+
     async def test_a_template_that_is_not_there_enrols_nobody(self, store: Store) -> None:
         with pytest.raises(Conflict):
             await _enrol(store, _app())

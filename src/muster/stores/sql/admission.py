@@ -39,6 +39,10 @@ def enrol(
     if stored.template is None:
         raise Conflict(f"cannot enrol {node.machine_id}: there is no template {node.template}")
     counters.take(tx, node.template, 1, cap=stored.template, total_cap=stored.total)
+    if node.address:
+        for other in nodes.at_address(tx, node.template, node.address):
+            nodes.apply(tx, lifecycle.displaced(other, now=now), fence=None)
+            liveness.unprobed(tx, other.id)
     nodes.adopt(tx, node, now=now)
     joined = lifecycle.joined(node, boot_id=boot_id, now=now)
     admit(tx, joined, node.id, key_hash=key_hash, token_hash=token_hash)

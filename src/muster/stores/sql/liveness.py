@@ -84,6 +84,17 @@ def joined(tx: Tx, node: Node, *, stall_after: float | None) -> None:
     )
 
 
+def unprobed(tx: Tx, node_id: NodeId) -> None:
+    """What probes found there counts no more."""
+    tx.change(
+        """
+        UPDATE liveness SET probe_failures = 0, probe_passing_since = NULL, probed_at = NULL
+        WHERE node_id = :id
+        """,
+        {"id": node_id},
+    )
+
+
 def beats_slowly(tx: Tx, node_id: NodeId, *, stale_after: float) -> None:
     """The node told at its join how often it beats."""
     tx.change(

@@ -11,7 +11,7 @@ from muster.domain import events as drafts
 from muster.domain import node as lifecycle
 from muster.domain.errors import Conflict, IllegalTransition, NotFound
 from muster.domain.ids import NodeId
-from muster.domain.lifecycle import Fact, NodeState, Verb
+from muster.domain.lifecycle import LIVE, Fact, NodeState, Verb
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Fence
 from muster.ports.store import Cursor, Page
@@ -79,6 +79,16 @@ def page(
     items = tuple(NODE.decode(row) for row in rows[:limit])
     more = len(rows) > limit
     return Page(items=items, next=cursors.encode("nodes", items[-1].id) if more else None)
+
+
+def at_address(tx: Tx, template: str, address: str) -> Sequence[Node]:
+    sql = f"""
+        SELECT {NODE.select} FROM nodes
+        WHERE template = :template AND state IN ({lists.marks("state", len(LIVE))}) AND address = :address
+        ORDER BY id LIMIT 1000
+    """
+    params = {"template": template, "address": address, **lists.bound("state", [each.value for each in LIVE])}
+    return [NODE.decode(row) for row in tx.execute(sql, params)]
 
 
 def due(tx: Tx, *, now: float, limit: int) -> Sequence[Node]:
