@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from muster.controllers.orphans import Orphans
 from muster.controllers.reaper import Reaper
 from muster.domain import launch, node, operation, provisioning
 from muster.domain.errors import StoreUnavailable
@@ -19,12 +20,14 @@ from muster.domain.node import Node, OperationGuard
 from muster.domain.provisioning import Acquire, Action, Commit, Finish, RollBack, Situation
 from muster.domain.reasons import Reason
 from muster.enrolment.enroller import Enrolment
+from muster.enrolment.heartbeats import Heartbeats
 from muster.operations.desk import FrontDesk
 from muster.operations.launching import Launcher
 from muster.operations.provision import Provision
+from muster.operations.room import Room
 from muster.ports.provider import LaunchRequest, Machine
 from muster.providers.simulated.cloud import SimulatedCloud
-from muster.stores.sql import claims, counters, guards, leases
+from muster.stores.sql import claims, counters, guards, leases, operations
 from muster.stores.sql.tx import Tx
 
 Patch = pytest.MonkeyPatch
@@ -237,3 +240,32 @@ def a_lost_answer_is_acknowledged(patch: Patch) -> None:
             )
 
     patch.setattr(FrontDesk, "_submit", submit)
+
+
+def the_head_of_the_queue_is_never_resumed(patch: Patch) -> None:
+    async def suffices(_self: Room, *_args: Any, **_rest: Any) -> bool:
+        return False
+
+    patch.setattr(Room, "suffices", suffices)
+
+
+def orphans_are_left_alone(patch: Patch) -> None:
+    async def reconcile(_self: Orphans) -> None:
+        return None
+
+    patch.setattr(Orphans, "reconcile", reconcile)
+
+
+def the_commit_ignores_heartbeats(patch: Patch) -> None:
+    patch.setattr(provisioning, "_fresh", lambda _at, _node: True)
+    patch.setattr(operations, "hold_freshness", lambda _tx, _change, _clock: None)
+
+
+def a_beat_counts_from_when_it_is_read(patch: Patch) -> None:
+    def silent_for(at: Situation, each: Node) -> bool:
+        seen = max(at.seen.get(each.id, 0.0), each.attached_at or 0.0)
+        return at.now - seen <= at.limits.stale_after
+
+    patch.setattr(provisioning, "_fresh", silent_for)
+    patch.setattr(operations, "hold_freshness", lambda _tx, _change, _clock: None)
+    patch.setattr(Heartbeats, "vouched", property(lambda self: self._clock.now()))

@@ -42,6 +42,10 @@ PLANTED = (
     Planted(defect=defects.a_loss_does_not_move_the_operation, faults=Level.MEDDLERS, within=20),
     Planted(defect=defects.a_cancel_beats_the_commit, faults=Level.MEDDLERS, within=20),
     Planted(defect=defects.a_lost_answer_is_acknowledged, faults=Level.HEAVY),
+    Planted(defect=defects.the_head_of_the_queue_is_never_resumed, faults=Level.CROWD),
+    Planted(defect=defects.orphans_are_left_alone, faults=Level.STRAYS),
+    Planted(defect=defects.the_commit_ignores_heartbeats, faults=Level.DEATHS, within=20),
+    Planted(defect=defects.a_beat_counts_from_when_it_is_read, faults=Level.DEATHS, within=20),
 )
 
 

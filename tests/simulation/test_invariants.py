@@ -20,6 +20,8 @@ from muster.simulation.invariants import Broken, Judge
 from muster.simulation.invariants.context import Context
 from muster.simulation.invariants.final_rules import remains
 from muster.simulation.invariants.machine_rules import TOLD_TO_GO
+from muster.simulation.invariants.operation_rules import SILENCE
+from muster.simulation.invariants.queue_rules import STARVED
 from muster.simulation.trace import Trace
 
 UNBOUND = dict.fromkeys(("operation_id", "assignment_id", "run", "owner", "attached_at"))
@@ -364,6 +366,36 @@ def in_line(court: Court, *operation_ids: str) -> None:
     assert court.broken is None
 
 
+def _pass(court: Court, seconds: float, *, calm: bool = True) -> None:
+    for _ in range(int(seconds / 30.0)):
+        court.now += 30.0
+        court.judge.tick(30.0, calm=calm)
+
+
+def test_a_head_of_the_queue_that_stays_although_it_fits() -> None:
+    court = Court()
+    court.judge.queues.total_cap = 3
+    in_line(court, "op-1", "op-2")
+    _pass(court, 600.0, calm=False)
+    assert court.broken is None
+    _pass(court, STARVED)
+    assert court.broken is None
+    _pass(court, 60.0)
+    assert court.broken == "the_head_of_the_queue_goes_on"
+
+
+def test_a_head_of_the_queue_waits_while_there_is_no_room_or_while_it_tries() -> None:
+    court = Court()
+    court.judge.queues.total_cap = 0
+    in_line(court, "op-1", "op-2")
+    _pass(court, 300.0)
+    assert court.broken is None
+    court.judge.queues.total_cap = 3
+    court.operation("resumed", status="running")
+    _pass(court, 300.0)
+    assert court.broken is None
+
+
 def test_one_that_goes_on_before_an_older_one() -> None:
     court = Court()
     in_line(court, "op-1", "op-2")
@@ -456,7 +488,7 @@ def test_a_commit_of_a_machine_that_is_long_gone(court: Court) -> None:
     attach(court)
     court.ledger.close(court.ledger.live()[0], now=court.now, cause="died")
     del court.agents["i-1"]
-    court.now += 3600.0
+    court.now += SILENCE + 0.1
     court.operation(
         "committed", committed_at=court.now, members=[{"node_id": "node-1", "assignment_id": "as-1"}]
     )

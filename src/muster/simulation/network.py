@@ -29,7 +29,8 @@ class NetworkFaults:
     lost: float = 0.0
     """Of each way."""
     duplicate: float = 0.0
-    """A message arrives again, up to `stale` seconds later."""
+    """A message arrives again, up to `stale` seconds later: whoever sends until he is heard sends copies. A
+    heartbeat is sent once."""
     stale: float = 60.0
     lost_beat: float = 0.0
 
@@ -65,14 +66,14 @@ class Network:
         self._open: dict[str, dict[int, asyncio.Future[Any]]] = {}
         self._count = 0
 
-    async def call(self, message: Message[T], *, timeout: float) -> T:
+    async def call(self, message: Message[T], *, timeout: float, repeatable: bool = True) -> T:
         """Send and wait for the answer. Raises what the replica raised, or Unreachable."""
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[T] = loop.create_future()
         expiry = outside(loop.call_later, timeout, _fail, reply, "no answer in time")
         if not self._strikes(self.faults.lost, "lost"):
             outside(loop.call_later, self._latency(), self._arrive, message, reply)
-        if self._strikes(self.faults.duplicate, "repeated"):
+        if repeatable and self._strikes(self.faults.duplicate, "repeated"):
             again = self._random.random() * self.faults.stale
             outside(loop.call_later, again, self._arrive, message, None)
         try:

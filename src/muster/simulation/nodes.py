@@ -160,7 +160,10 @@ class Nodes:
         if node_id is None or not agent.life.alive:
             return
         try:
-            await self._network.call(lambda plane: plane.enrolment.beat(node_id), timeout=BEAT)
+            # Nobody says a beat again: the next one says more.
+            await self._network.call(
+                lambda plane: plane.enrolment.beat(node_id), timeout=BEAT, repeatable=False
+            )
         except (NotFound, Gone):
             self._power_off(agent, "told to leave")
         except (MusterError, Unreachable):

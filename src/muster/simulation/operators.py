@@ -127,6 +127,7 @@ class Operator:
         self._cap = cap
         # Raised for the judge before it is raised for the store, and never lowered: see LaunchRules.
         self._judge.launches.total_cap = max(cap, self._judge.launches.total_cap)
+        self._judge.queues.total_cap = cap
         await self._store.limit_installation(cap, now=self._clock.now())
 
     async def close_down(self) -> None:

@@ -33,9 +33,13 @@ class Level(StrEnum):
     """Far more is asked for than there is room for, and many are willing to wait."""
     MEDDLERS = "meddlers"
     """People end nodes and cancel provisions just then, while the store is slow."""
+    DEATHS = "deaths"
+    """Machines die at any time, and replicas stand still while their last words lie before them."""
+    STRAYS = "strays"
+    """Machines of ours run that no record tells of, and many that are made never say a word."""
 
 
-STORMS = (Level.PAUSES, Level.ANSWERS, Level.ECHOES, Level.CROWD, Level.MEDDLERS)
+STORMS = (Level.PAUSES, Level.ANSWERS, Level.ECHOES, Level.CROWD, Level.MEDDLERS, Level.DEATHS, Level.STRAYS)
 
 _SHARE = {Level.NONE: 0.0, Level.LIGHT: 0.35, Level.HEAVY: 0.65}
 """How likely each fault is part of a plan; a storm's other faults are light ones."""
@@ -58,6 +62,8 @@ class FaultPlan:
     foreign: int
     """Machines of another installation in the same account."""
     retention: float
+    strays: int = 0
+    """Machines of this installation that its store doesn't know, as after it was restored from a copy."""
 
     @classmethod
     def draw(cls, seed: int, level: Level) -> "FaultPlan":
@@ -146,6 +152,15 @@ def _stormy(plan: FaultPlan) -> FaultPlan:
             slow = replace(plan.store, slow=0.8, slowness=2.0)
             site = replace(plan.site, meddling=0.5)
             return replace(plan, store=slow, site=site, load=replace(load, every=15.0))
+        case Level.DEATHS:
+            often = ReplicaFaults(pauses=60.0, pause=(25.0, 150.0))
+            deadly = replace(plan.cloud, deaths=40.0)
+            gangs = replace(load, every=20.0, largest=max(3, load.largest), hold=(1.0, 10.0))
+            return replace(plan, cloud=deadly, replicas=often, load=gangs)
+        case Level.STRAYS:
+            # Nobody crashes: that a machine was seen before is remembered by the one who saw it.
+            silent = replace(plan.nodes, mute=0.3)
+            return replace(plan, strays=4, nodes=silent, replicas=ReplicaFaults())
         case Level.NONE | Level.LIGHT | Level.HEAVY:
             return plan
 

@@ -77,6 +77,7 @@ class World:
         self._build()
         await self._operator.set_up()
         self._add_foreigners()
+        self._add_strays()
         for index in range(self._replica_count):
             self._replicas.start(index)
         self._start_everything()
@@ -172,22 +173,30 @@ class World:
         return ControlPlane(ports, owner=owner, settings=self._settings)
 
     def _add_foreigners(self) -> None:
-        now = self.clock.now()
         for number in range(self.plan.foreign):
-            self.cloud.ledger.add(
-                Entry(
-                    machine_id=f"i-other-{number}",
-                    installation_id="another",
-                    token=f"another/op-1.{number}",
-                    template=self.plan.site.templates[0].name,
-                    instance_type="m7.large",
-                    usage_class=UsageClass.ON_DEMAND,
-                    sent_at=now,
-                    created_at=now,
-                    running_at=now,
-                    visible_at=now,
-                )
-            )
+            self.cloud.ledger.add(self._relic(f"i-other-{number}", "another"))
+
+    def _add_strays(self) -> None:
+        for number in range(self.plan.strays):
+            entry = self._relic(f"i-stray-{number}", self._installation_id)
+            self.judge.launches.found(entry)
+            self.cloud.ledger.add(entry)
+
+    def _relic(self, machine_id: str, installation_id: str) -> Entry:
+        """A machine that ran before this world began, without an agent."""
+        now = self.clock.now()
+        return Entry(
+            machine_id=machine_id,
+            installation_id=installation_id,
+            token=f"{installation_id}/{machine_id}",
+            template=self.plan.site.templates[0].name,
+            instance_type="m7.large",
+            usage_class=UsageClass.ON_DEMAND,
+            sent_at=now,
+            created_at=now,
+            running_at=now,
+            visible_at=now,
+        )
 
     def _start_everything(self) -> None:
         self._spawn(self._nodes.beat_for_ever())

@@ -29,6 +29,8 @@ class Folded:
         """Nodes by the operation that they are bound to."""
         self.unfinished: dict[str, None] = {}
         """Operations that have not ended."""
+        self.waiting: dict[str, dict[str, None]] = {}
+        """Operations that stand in the queue of a template."""
         self.live: dict[str, None] = {}
         """Nodes that are not terminated."""
         self.open: dict[str, None] = {}
@@ -109,6 +111,10 @@ class Folded:
             self.unfinished[event.entity_id] = None
         else:
             self.unfinished.pop(event.entity_id, None)
+        if after["queued_since"] is not None and after["ended_at"] is None:
+            self.waiting.setdefault(after["template"], {})[event.entity_id] = None
+        elif before is not None and before["queued_since"] is not None:
+            self.waiting[after["template"]].pop(event.entity_id, None)
         return before, after
 
     def _template(self, event: Event) -> tuple[Record | None, Record]:

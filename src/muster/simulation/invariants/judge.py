@@ -15,6 +15,7 @@ from muster.simulation.invariants.launch_rules import LaunchRules
 from muster.simulation.invariants.machine_rules import MachineRules
 from muster.simulation.invariants.node_rules import NodeRules
 from muster.simulation.invariants.operation_rules import OperationRules
+from muster.simulation.invariants.queue_rules import QueueRules
 from muster.simulation.invariants.time_rules import TimeRules
 from muster.simulation.trace import Trace
 
@@ -26,6 +27,7 @@ class Judge:
         self.machines = MachineRules(context)
         self.nodes = NodeRules(context)
         self.operations = OperationRules(context)
+        self.queues = QueueRules(context)
         self.times = TimeRules(context)
         self.broken: Broken | None = None
         self._trace = trace
@@ -68,6 +70,7 @@ class Judge:
                 self.launches.template(after)
             case Entity.INSTALLATION | Entity.COMMAND | Entity.HEALTH | Entity.DIAGNOSIS:
                 pass
+        self.queues.saw()
 
     def called(self, verb: str, subjects: Sequence[str]) -> None:
         """A replica calls the provider."""
@@ -94,6 +97,7 @@ class Judge:
     def tick(self, seconds: float, *, calm: bool) -> None:
         self._guarded(lambda: self.machines.tick(seconds, calm=calm))
         self._guarded(lambda: self.times.tick(seconds, calm=calm))
+        self._guarded(lambda: self.queues.tick(seconds, calm=calm))
 
     def failed(self, error: BaseException) -> None:
         """Code of the control plane raised what it never should."""

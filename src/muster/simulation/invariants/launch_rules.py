@@ -77,6 +77,10 @@ class LaunchRules:
                 "caps_hold", f"{entry.machine_id} makes {total} machines in all, cap {self.total_cap}"
             )
 
+    def found(self, entry: Entry) -> None:
+        """A machine of ours that was there before, and that no launch tells of."""
+        self._late[entry.machine_id] = None
+
     def gone(self, entry: Entry) -> None:
         if entry.machine_id in self._late:
             del self._late[entry.machine_id]

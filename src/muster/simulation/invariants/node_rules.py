@@ -12,6 +12,8 @@ from muster.simulation.invariants.folding import OPEN, Record
 
 _FACTS = tuple(str(fact) for fact in Fact)
 _HELD = ("created", "claimed")
+_TOLD_AS = {"rescued": Verb.RELEASE}
+"""Verbs whose events have a name that says more."""
 
 
 class NodeRules:
@@ -48,7 +50,8 @@ class NodeRules:
         source = None if before is None else NodeState(before["state"])
         target = NodeState(after["state"])
         stays = source is target
-        legal = stays if event.name in _FACTS else allowed(Verb(event.name), source, target)
+        verb = None if event.name in _FACTS else _TOLD_AS.get(event.name) or Verb(event.name)
+        legal = stays if verb is None else allowed(verb, source, target)
         if not legal:
             raise Broken("only_edges_of_the_table", f"{_name(after)}: {event.name} {source} → {target}")
 
