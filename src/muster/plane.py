@@ -33,6 +33,7 @@ from muster.operations.release import Releasing
 from muster.operations.run import Running
 from muster.operations.watching import Watching
 from muster.ports.bundle import Ports
+from muster.ports.wakeups import HEALTH
 
 __all__ = ["ControlPlane", "Ports"]
 
@@ -67,7 +68,7 @@ class ControlPlane:
         runs.desk = self.desk
         self.enrolment = Enrolment(ports, settings)
         self.duties = (
-            Duty(name="status", every=10.0, work=StatusKeeper(ports, settings, watching)),
+            Duty(name="status", every=10.0, work=StatusKeeper(ports, settings, watching), woken_by=HEALTH),
             Duty(name="probing", every=settings.limits.probe_every, work=Probing(ports)),
             Duty(name="lost", every=10.0, work=Lost(ports, settings, watching)),
             Duty(name="deadlines", every=10.0, work=Sweep(ports, settings, watching)),

@@ -135,3 +135,21 @@ def test_a_second_server_on_the_same_data_directory_says_who_has_it_and_harms_no
     assert "stop it first, or choose another with --data-dir" in said
     assert {node.state for node in site.members(held)} == {"running"}
     assert site.release(held).status == "succeeded"
+
+
+def test_an_absence_longer_than_every_limit_calls_nobody_offline_and_fails_no_boot(site: Site) -> None:
+    """The boot ends after its deadline and all fall stale, while nobody is there to hear or to judge."""
+    held = site.succeeded(site.provision(2, run="held"))
+    site.template("slow", boot_script="sleep 19\n", provision_timeout=18.0)
+    booting = site.ask(calls.provision(site.request(1, run="late", template="slow")))
+    (node,) = until(lambda: site.nodes("created", template="slow"), "a node that boots")
+    body = site.body(node)
+    until(lambda: body.jobs, "its boot script")
+    site.kill()
+    until(lambda: not body.jobs, "its boot to end without a server")
+    site.start()
+    site.succeeded(booting)
+    assert {each.state for each in site.members(held)} == {"running"}
+    said = [(event.entity, event.name) for event in site.feed()]
+    assert not {("health", "offline"), ("node", "fail"), ("node", "condemn")} & set(said)
+    assert site.release(held).status == "succeeded"

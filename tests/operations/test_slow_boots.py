@@ -1,15 +1,21 @@
 """Slow is not stuck: boots that take long, stand still, come late, or are late because nobody was there."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from muster.domain import deadlines
+from muster.domain import node as nodes
+from muster.domain.boot import LEAST_BOOTS, MARGIN
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
-from muster.domain.operation import Operation, Status
+from muster.domain.operation import Kind, Operation, Status
+from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
-from muster.domain.template import Reuse
+from muster.domain.template import Reuse, Runtime
 from muster.enrolment.enroller import Report
+from muster.operations.learning import REMEMBER_FEW
 from tests.stage import NEVER_BOOTS, Manner, Replica, Stage, staged
 
 SWEEP = 10.0
@@ -237,3 +243,157 @@ async def test_idle_and_running_nodes_survive_an_absence_longer_than_their_time(
     assert (await stage.node(running.id)).state is NodeState.RUNNING
     await replica.release(operation.id)
     await stage.count(2, NodeState.IDLE)
+
+
+# --- what a person sees ---------------------------------------------------------------------------
+
+
+async def progress_of(stage: Stage, operation: Operation) -> Progress:
+    shown = (await stage.operation(operation.id)).progress
+    assert shown is not None
+    return shown
+
+
+@staged
+async def test_what_earlier_boots_took_says_when_this_one_should_be_over(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(*[Manner(boot=100.0)] * 4)
+    replica = await stage.replica()
+    first = await replica.provision(3)
+    await stage.pass_time(50.0)
+    assert (await progress_of(stage, first)).expected_at is None  # rather none than a made-up one
+    await stage.succeeded(first)
+    await stage.pass_time(REMEMBER_FEW)
+
+    began = stage.now
+    operation = await replica.provision(1)
+    shares = []
+    for _ in range(9):
+        await stage.pass_time(10.0)
+        shown = await progress_of(stage, operation)
+        shares.append(shown.percent)
+        assert shown.expected_at == pytest.approx(began + 100.0, abs=2.0)
+    assert shares == sorted(shares)
+    assert shares[-1] - shares[0] >= 5.0  # the bar moves although nothing else does
+    await stage.succeeded(operation)
+
+
+@staged
+async def test_a_boot_that_takes_longer_than_they_do_has_no_expected_end(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(*[Manner(boot=20.0)] * 3, Manner(boot=100.0))
+    replica = await stage.replica()
+    await stage.succeeded(await replica.provision(3))
+    await stage.pass_time(REMEMBER_FEW)
+    operation = await replica.provision(1)
+    await stage.pass_time(60.0)
+    assert (await progress_of(stage, operation)).expected_at is None
+    await stage.succeeded(operation)
+
+
+@staged
+async def test_an_extension_is_told_with_what_the_boot_is_at(stage: Stage) -> None:
+    slow = Manner(boot=700.0, steps=((5.0, "pull the image"),), busy=((0.0, 700.0),))
+    _, operation, node = await asked(stage, slow, provision_timeout=400.0)
+    await stage.pass_time(430.0)
+    shown = await progress_of(stage, operation)
+    assert f"{node.id} is still at pull the image, deadline extended to" in shown.message
+    assert [part.detail for part in shown.parts] == ["pull the image"]
+    await stage.succeeded(operation)
+
+
+@staged
+async def test_what_the_boots_teach_lengthens_the_deadline_of_the_next(stage: Stage) -> None:
+    limits = stage.settings.limits
+    await stage.template(max_nodes=100, stall_after=3000.0)
+    stage.agents.script(*[Manner(boot=600.0)] * LEAST_BOOTS)
+    replica = await stage.replica()
+    first = await stage.succeeded(await replica.provision(LEAST_BOOTS))
+    assert first.deadline_source == "default"
+    await stage.pass_time(60.0)
+    second = await replica.provision(1)
+    assert second.deadline_source == f"learned (p99 of {LEAST_BOOTS} boots)"
+    (node,) = await stage.count(1, NodeState.CREATED)
+    assert node.deadline_source == second.deadline_source
+    assert node.deadline_at is not None
+    assert node.deadline_at - node.entered_at == pytest.approx(600.0 * MARGIN, abs=10.0)
+    assert node.deadline_at - node.entered_at > limits.boot
+    hard = await replica.provision(1, timeout=50.0)
+    assert (hard.deadline_at - hard.created_at, hard.deadline_source) == (50.0, "request")
+
+
+# --- one source -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("boot", [250.0, 720.0, 900.0])
+@staged
+async def test_everything_that_waits_or_judges_moves_with_the_one_source(stage: Stage, boot: float) -> None:
+    limits = replace(stage.settings.limits, boot=boot)
+    stage.settings = replace(stage.settings, limits=limits)
+    template = await stage.template(stall_after=5000.0, rescue_window=0.0)
+    stage.agents.script(NEVER_BOOTS)
+    replica = await stage.replica()
+    operation = await replica.provision(1)
+    attach = deadlines.attach_timeout(template.spec)
+    assert operation.deadline_at - operation.created_at == limits.launching + boot + attach
+    (node,) = await stage.count(1, NodeState.CREATED)
+    assert node.deadline_at == node.entered_at + boot
+    refill = deadlines.for_operation(Kind.REFILL, template=template.spec, limits=limits)
+    assert refill.seconds == limits.launching + boot
+    assert deadlines.max_boot(template.spec, limits) == 2 * boot
+    ended = await stage.ended(operation)
+    assert ended.verdict is not None and ended.verdict.reason is Reason.BOOT_TIMEOUT
+    (failed,) = [event for event in await stage.events(node.id) if event.name == "fail"]
+    assert boot <= failed.at - node.entered_at <= boot + SWEEP + 1.0
+
+
+RUNTIMES = [(Runtime.EXEC, "boot_exec"), (Runtime.GITHUB, "boot_github")]
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(("runtime", "key"), RUNTIMES)
+@staged
+async def test_a_runtime_with_longer_boots_is_spared_until_its_own_limit(
+    stage: Stage, runtime: Runtime, key: str, late: bool
+) -> None:
+    limits = replace(stage.settings.limits, boot=100.0, **{key: 1800.0})
+    stage.settings = replace(stage.settings, limits=limits)
+    boot = 1800.0 + 2 * SWEEP if late else 1800.0 - SWEEP
+    await stage.template(runtime=runtime, stall_after=5000.0, rescue_window=0.0)
+    await stage.template("other", provision_timeout=200.0, stall_after=5000.0, rescue_window=0.0)
+    stage.agents.script(Manner(boot=boot))
+    replica = await stage.replica()
+    operation = await stage.ended(await replica.provision(1))
+    assert operation.deadline_source == "runtime"
+    assert (operation.status is Status.SUCCEEDED) == (not late)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("limit", [60.0, 3000.0])
+@staged
+async def test_a_template_is_spared_or_failed_by_its_own_limit(
+    stage: Stage, limit: float, late: bool
+) -> None:
+    boot = limit + 2 * SWEEP if late else limit - SWEEP
+    await stage.template(provision_timeout=limit, stall_after=5000.0, rescue_window=0.0)
+    stage.agents.script(Manner(boot=boot))
+    replica = await stage.replica()
+    operation = await stage.ended(await replica.provision(1))
+    assert operation.deadline_source == "template"
+    assert (operation.status is Status.SUCCEEDED) == (not late)
+
+
+@staged
+async def test_no_edit_extends_the_time_of_a_node(stage: Stage) -> None:
+    replica, operation, node = await asked(stage, NEVER_BOOTS, provision_timeout=300.0)
+    await stage.pass_time(200.0)
+    await stage.template(provision_timeout=9000.0, stall_after=9000.0)
+    (present,) = await stage.nodes(NodeState.CREATED)
+    await stage.store.apply(nodes.drained(present, now=stage.now))
+    await stage.enrolment.join(node.machine_id, key=stage.agents.of(node.id).key, boot_id="boot-1")
+    assert (await stage.node(node.id)).deadline_at == node.deadline_at
+    assert (await stage.node(node.id)).entered_at == node.entered_at
+    ended = await stage.ended(operation)
+    assert stage.now - node.entered_at <= 300.0 + 2 * SWEEP
+    assert ended.status is Status.FAILED
+    assert replica.life.alive

@@ -62,19 +62,18 @@ def _list() -> None:
 
 @app.command()
 def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: Output = None) -> None:
-    """Show a template."""
-    from muster.cli import printing
+    """Show a template, and how long its boots take."""
+    from muster.cli import charts, printing
     from muster.cli.connecting import connected
     from muster.cli.durations import rough
     from muster.client import calls
 
     with connected() as client:
         found = client.send(calls.template(name))
+        boots = client.send(calls.boots(name))
     if printing.wants_json():
-        printing.document(found)
+        printing.document({**printing.plain(found), "boots": printing.plain(boots)})
         return
-    times = (found.provision_timeout, found.max_provision_timeout, found.attach_timeout)
-    boot, ceiling, attach = ("" if each is None else rough(each) for each in times)
     printing.facts(
         (
             ("template", f"{found.name}, revision {found.revision}{', paused' if found.paused else ''}"),
@@ -87,10 +86,14 @@ def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: O
             ("reuse", str(found.reuse)),
             ("nodes", f"{found.min_idle} kept warm, at most {found.max_nodes}"),
             ("replacements", str(found.replacements or "")),
-            ("boot within", f"{boot}{f', at most {ceiling}' if ceiling else ''}" if boot else ceiling),
-            ("attach within", attach),
+            ("boot within", f"{rough(boots.deadline.seconds)} ({boots.deadline.source})"),
+            ("if it advances", f"extended to {rough(boots.ceiling_seconds)} at most"),
+            ("stalls after", "" if found.stall_after is None else rough(found.stall_after)),
+            ("learns", "" if found.learn else "no: its deadline is never lengthened by past boots"),
+            ("attach within", "" if found.attach_timeout is None else rough(found.attach_timeout)),
             ("max runtime", rough(found.max_runtime)),
             ("idle timeout", rough(found.idle_timeout)),
+            ("boots", "\n".join(line for kind in boots.kinds for line in charts.boots(kind))),
             ("boot script", found.boot_script.rstrip()),
         )
     )

@@ -17,6 +17,7 @@ from muster.ports.bundle import Ports
 logger = logging.getLogger(__name__)
 
 LEASE_LEAST = 60.0
+GATHER = 1.0
 LEASE_TICKS = 3
 """A duty's lease outlasts this many of its intervals: a slow tick doesn't lose it."""
 
@@ -32,6 +33,8 @@ class Duty:
     name: str
     every: float
     work: Reconciler
+    woken_by: str | None = None
+    """A topic after whose notice it looks sooner. A hint: without it, it is only later."""
 
 
 class Duties:
@@ -48,9 +51,15 @@ class Duties:
     async def _perform_for_ever(self, duty: Duty) -> None:
         # Spread the first ticks, or every duty of every replica starts at once.
         await self._ports.clock.sleep(duty.every * self._ports.ids.jitter())
-        while True:
-            await self._perform(duty)
-            await self._ports.clock.sleep(duty.every)
+        listener = self._ports.wakeups.listen(() if duty.woken_by is None else (duty.woken_by,))
+        try:
+            while True:
+                await self._perform(duty)
+                await listener.wait(duty.every - GATHER)
+                # Notices come in crowds: a moment after the first, one look answers them all.
+                await self._ports.clock.sleep(GATHER)
+        finally:
+            listener.close()
 
     async def _perform(self, duty: Duty) -> None:
         now = self._ports.clock.now()

@@ -121,6 +121,17 @@ def expected(boots: Sequence[Boot]) -> float | None:
     return median(boot.seconds for boot in boots)
 
 
+def typical(boots: Sequence[Boot]) -> tuple[Span, ...]:
+    """The middle of each phase, named and ordered as in the first of the boots."""
+    if not boots:
+        return ()
+    found = {
+        span.name: [each.seconds for boot in boots for each in boot.phases if each.name == span.name]
+        for span in boots[0].phases
+    }
+    return tuple(Span(name=name, seconds=median(seconds)) for name, seconds in found.items())
+
+
 def by_type(boots: Sequence[Boot]) -> Mapping[str, tuple[Boot, ...]]:
     grouped: dict[str, list[Boot]] = {}
     for boot in boots:

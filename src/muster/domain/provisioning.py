@@ -6,10 +6,11 @@ the only memory, so a replica that takes over decides as the one before it would
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from muster.domain.boot import Boot
 from muster.domain.counting import counted
-from muster.domain.deadlines import Limits, prolonged
+from muster.domain.deadlines import EXTENSION, Limits, prolonged
 from muster.domain.ids import NodeId
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
@@ -284,4 +285,16 @@ def _waiting_for(at: Situation) -> str:
         for number, verb in ((booting, "boot"), (attaching, "attach"))
         if number
     ]
-    return f"waiting for {' and '.join(steps) if steps else 'fresh heartbeats of all nodes'}"
+    waits = f"waiting for {' and '.join(steps) if steps else 'fresh heartbeats of all nodes'}"
+    return waits + _slowest(held)
+
+
+def _slowest(held: Sequence[Node]) -> str:
+    """What is said of a boot that was given more time than it should have needed."""
+    extended = [node for node in held if not node.up and node.deadline_source == EXTENSION]
+    if not extended:
+        return ""
+    node = max(extended, key=lambda each: (each.deadline_at or 0.0, each.id))
+    until = datetime.fromtimestamp(node.deadline_at or 0.0, UTC)
+    doing = node.step or node.phase.replace("_", " ")
+    return f"; {node.id} is still at {doing}, deadline extended to {until:%H:%M:%S} UTC"

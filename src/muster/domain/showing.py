@@ -1,12 +1,13 @@
 """How the state of an operation is shown: steps, labels, chips, and why it waits."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from muster.domain.boot import by_type, expected
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation, Status
-from muster.domain.progress import GROUP_ABOVE, Part, Progress, Tone, percent
+from muster.domain.progress import GROUP_ABOVE, Part, Progress, Tone, guessed, percent
 from muster.domain.provisioning import Situation, waiting_for
 
 PROVISION_STEPS = (
@@ -73,8 +74,24 @@ def of_provision(at: Situation) -> Progress:
         return at_step(PROVISION_STEPS, 2, message=message, parts=parts)
     if len(held) < at.request.count:
         return at_step(PROVISION_STEPS, 1, message=message, parts=parts)
-    ready = sum(_readiness(node) for node in held) / len(held)
-    return at_step(PROVISION_STEPS, 3, fraction=ready, message=message, parts=parts)
+    usual = {kind: expected(some) for kind, some in by_type(at.boots).items()}
+    ready = sum(_readiness(node, usual.get(node.instance_type), at.now) for node in held) / len(held)
+    shown = at_step(PROVISION_STEPS, 3, fraction=ready, message=message, parts=parts)
+    return replace(shown, expected_at=_expected_at(held, usual, at.now))
+
+
+def _expected_at(held: Sequence[Node], usual: Mapping[str, float | None], now: float) -> float | None:
+    """When the last boot should be over; None if nothing is known of one of them, or if it takes longer than
+    they usually do: then nobody knows."""
+    latest = 0.0
+    for node in held:
+        if node.up:
+            continue
+        seconds = usual.get(node.instance_type)
+        if seconds is None or node.created_at + seconds <= now:
+            return None
+        latest = max(latest, node.created_at + seconds)
+    return latest or None
 
 
 def why_provision(at: Situation) -> Why:
@@ -109,7 +126,14 @@ def chips(nodes: Sequence[Node]) -> tuple[Part, ...]:
     """One chip per node; above a readable number, one per stage."""
     if len(nodes) <= GROUP_ABOVE:
         return tuple(
-            Part(id=node.id, name=node.id, state=_stage(node), tone=_tone(node), since=node.entered_at)
+            Part(
+                id=node.id,
+                name=node.id,
+                state=_stage(node),
+                tone=_tone(node),
+                detail=_boot_detail(node),
+                since=node.entered_at,
+            )
             for node in nodes
         )
     grouped: dict[str, Part] = {}
@@ -130,8 +154,23 @@ def _stage(node: Node) -> str:
     return str(node.state)
 
 
-def _readiness(node: Node) -> float:
-    return {"starting": 0.1, "booting": 0.3, "attaching": 0.8, "attached": 1.0}.get(_stage(node), 0.0)
+def _boot_detail(node: Node) -> str:
+    """What its boot is at: the step that its script names, else the phase."""
+    if node.up or node.state is not NodeState.CREATED:
+        return ""
+    return node.step or node.phase.replace("_", " ")
+
+
+_READY = {"starting": 0.1, "booting": 0.3, "attaching": 0.9, "attached": 1.0}
+
+
+def _readiness(node: Node, usual: float | None, now: float) -> float:
+    """How far it is on its way to being attached. While it boots, time tells, if one knows what is usual."""
+    least = _READY.get(_stage(node), 0.0)
+    if node.up or usual is None:
+        return least
+    share = guessed(elapsed=now - node.created_at, expected=usual)
+    return max(least, share * _READY["attaching"])
 
 
 def _tone(node: Node) -> Tone:

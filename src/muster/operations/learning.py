@@ -11,6 +11,8 @@ from muster.ports.clock import Clock
 from muster.ports.store import Store
 
 REMEMBER = 30.0
+REMEMBER_FEW = 5.0
+"""The first few change the picture with each that comes."""
 REMEMBERED_MOST = 256
 
 
@@ -30,7 +32,8 @@ class Learning:
         found = await self._store.boots(*key)
         if len(self._known) >= REMEMBERED_MOST:
             del self._known[next(iter(self._known))]
-        self._known[key] = (now + REMEMBER, found)
+        few = len(found) < boots.LEAST_BOOTS
+        self._known[key] = (now + (REMEMBER_FEW if few else REMEMBER), found)
         return found
 
     async def learned(self, template: Template) -> Learned | None:

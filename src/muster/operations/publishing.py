@@ -12,6 +12,9 @@ from muster.operations.tenure import Tenure
 from muster.ports.store import Store
 
 NEVER = float("inf")
+PERCENT_STEP = 1.0
+EXPECTED_STEP = 2.0
+"""Smaller moves of the bar or of the expected end aren't worth a write."""
 
 
 class Publisher:
@@ -49,4 +52,13 @@ def _news(wanted: Progress, shown: Progress | None) -> bool:
     if shown is None:
         return True
     new = advanced(shown, wanted)
-    return (new.step, new.message, new.parts) != (shown.step, shown.message, shown.parts)
+    if (new.step, new.message, new.parts) != (shown.step, shown.message, shown.parts):
+        return True
+    return new.percent - shown.percent >= PERCENT_STEP or _moved(new.expected_at, shown.expected_at)
+
+
+def _moved(new: float | None, shown: float | None) -> bool:
+    """A better guess of the end is news; a guess that became none too."""
+    if new is None or shown is None:
+        return new is not shown
+    return abs(new - shown) > EXPECTED_STEP

@@ -26,6 +26,8 @@ OPERATIONS = "operations"
 """An operation was submitted or freed: somebody may lease it."""
 ROOM = "room"
 """Room under a cap or an idle node may have appeared."""
+HEALTH = "health"
+"""A node's health may have changed."""
 EVENTS = "events"
 """The event feed grew."""
 

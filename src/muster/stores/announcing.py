@@ -14,6 +14,7 @@ from muster.domain.lifecycle import Fact, NodeState, Verb
 from muster.domain.operation import ENDED, Status
 from muster.ports.wakeups import (
     EVENTS,
+    HEALTH,
     OPERATIONS,
     ROOM,
     Wakeups,
@@ -60,6 +61,8 @@ def topics(written: Written) -> tuple[str, ...]:
                 found.append(node_topic(draft.entity_id))
             if draft.changes.get("state") in _ROOMY:
                 found.append(ROOM)
+            if draft.changes.get("booted_at") is not None:
+                found.append(HEALTH)
         case Entity.LAUNCH:
             state = draft.changes.get("state")
             if state is not None and state not in _OPEN:

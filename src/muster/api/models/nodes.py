@@ -7,6 +7,7 @@ from pydantic import Field
 
 from muster.api.models.base import EXAMPLE_TIME, Asked, Out, at, example, maybe_at
 from muster.api.models.operations import PAGE_MOST
+from muster.domain.health import Health, HealthSource, Vitals
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
@@ -42,6 +43,14 @@ class NodeOut(Out):
             "last_seen_at": EXAMPLE_TIME,
             "drain": False,
             "reason": None,
+            "detail": "",
+            "phase": "booted",
+            "step": "",
+            "address": "",
+            "health": "ready",
+            "health_reason": "",
+            "health_source": "heartbeat",
+            "health_since": EXAMPLE_TIME,
         }
     )
 
@@ -71,9 +80,20 @@ class NodeOut(Out):
     last_seen_at: datetime | None
     drain: bool
     reason: Reason | None
+    detail: str
+    """The reason in words."""
+    phase: str
+    """How far its boot is, and in which named step of it."""
+    step: str
+    address: str
+    health: Health | None
+    """How it feels; None before it joined and after it ended."""
+    health_reason: str
+    health_source: HealthSource | None
+    health_since: datetime | None
 
     @classmethod
-    def of(cls, node: Node, *, seen_at: float | None) -> Self:
+    def of(cls, node: Node, vitals: Vitals | None) -> Self:
         return cls(
             id=node.id,
             template=node.template,
@@ -98,9 +118,17 @@ class NodeOut(Out):
             joined_at=maybe_at(node.joined_at),
             booted_at=maybe_at(node.booted_at),
             attached_at=maybe_at(node.attached_at),
-            last_seen_at=maybe_at(seen_at),
+            last_seen_at=maybe_at(vitals.seen_at if vitals else None),
             drain=node.drain,
             reason=node.reason,
+            detail=node.detail,
+            phase=node.phase,
+            step=node.step,
+            address=node.address,
+            health=vitals.health if vitals else None,
+            health_reason=vitals.health_reason if vitals else "",
+            health_source=vitals.health_source if vitals else None,
+            health_since=maybe_at((vitals.health_since or None) if vitals else None),
         )
 
 

@@ -3,6 +3,7 @@
 import muster
 from muster.api.access import Access
 from muster.api.context import Context, Here
+from muster.api.models.boots import BootsOut, KindOut
 from muster.api.models.templates import (
     InstallationOut,
     LimitsIn,
@@ -12,7 +13,9 @@ from muster.api.models.templates import (
     TemplatesOut,
 )
 from muster.api.routing import Route, Table
-from muster.domain import checks
+from muster.domain import checks, deadlines
+from muster.domain.boot import by_type
+from muster.domain.deadlines import Deadline
 from muster.ports.store import Installation
 
 
@@ -27,6 +30,21 @@ async def show(ctx: Here, name: str) -> TemplateOut:
     """Show a template."""
     template = await ctx.ports.store.template(name)
     return TemplateOut.of(template, paused=name in await ctx.ports.access.pauses())
+
+
+async def boots(ctx: Here, name: str) -> BootsOut:
+    """Show how long the boots of a template take, and what they are given."""
+    template = await ctx.ports.store.template(name)
+    limits, learning = ctx.settings.settings.limits, ctx.plane.learning
+    learned = await learning.by_type(template) if template.spec.learn else {}
+
+    def resolved(kind: str | None) -> Deadline:
+        known = learned.get(kind) if kind is not None else None
+        return deadlines.resolve_boot(timeout=None, template=template.spec, limits=limits, learned=known)
+
+    found = by_type(await ctx.ports.store.boots(template.name, template.revision))
+    kinds = [KindOut.of(some, learned.get(kind), resolved(kind)) for kind, some in found.items()]
+    return BootsOut.of(template, resolved(None), deadlines.max_boot(template.spec, limits), kinds)
 
 
 async def apply(ctx: Here, name: str, body: SpecIn) -> TemplateOut:
@@ -84,6 +102,7 @@ TABLE = Table(
     (
         Route("GET", "/templates", Access.VIEWER, listed),
         Route("GET", "/templates/{name}", Access.VIEWER, show),
+        Route("GET", "/templates/{name}/boots", Access.VIEWER, boots),
         Route("PUT", "/templates/{name}", Access.ADMIN, apply),
         Route("POST", "/templates/{name}/pause", Access.OPERATOR, pause),
         Route("POST", "/templates/{name}/resume", Access.OPERATOR, resume),

@@ -1,0 +1,78 @@
+"""Small charts in plain characters: where the time of a boot went, and how long boots take."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from muster.cli.durations import took
+
+if TYPE_CHECKING:
+    from muster.client.results import BootKind, Span, Timeline
+
+WIDTH = 30
+"""Of the longest bar."""
+NAME_MOST = 40
+BLOCKS = " ▏▎▍▌▋▊▉█"
+MARKS = "▁▂▃▄▅▆▇█"
+
+
+def timeline(found: "Timeline") -> list[str]:
+    """One line per phase: its name, how long it took, a bar that starts where the phase did."""
+    if not found.spans:
+        return []
+    total = max(sum(span.seconds for span in found.spans), 0.001)
+    width = max(len(_short(span.name)) for span in found.spans)
+    lines, passed = [], 0.0
+    for span in found.spans:
+        indent = round(WIDTH * passed / total)
+        bar = " " * indent + _bar(span.seconds / total)
+        lines.append(f"{_short(span.name).ljust(width)}  {took(span.seconds):>8}  {bar}".rstrip())
+        passed += span.seconds
+    usual = found.usual
+    if usual is not None:
+        lines.append(
+            f"{'in all'.ljust(width)}  {took(found.seconds):>8}  usually {took(usual.p50)}, "
+            f"p99 {took(usual.p99)} (of {usual.count})"
+        )
+    else:
+        lines.append(f"{'in all'.ljust(width)}  {took(found.seconds):>8}")
+    return lines
+
+
+def boots(kind: "BootKind") -> list[str]:
+    total = kind.total
+    spread = (
+        f"{kind.instance_type}: p50 {took(total.p50)} · p95 {took(total.p95)} · p99 {took(total.p99)} "
+        f"· longest {took(total.longest)} ({total.count} boots)"
+    )
+    lines = [
+        spread,
+        f"last {len(kind.last)}: {spark([each.seconds for each in reversed(kind.last)])}",
+        f"deadline {took(kind.deadline.seconds)} ({kind.deadline.source})",
+    ]
+    if kind.learned is not None:
+        lines.append(f"learned {took(kind.learned.seconds)} ({kind.learned.basis})")
+    return [*lines, *(f"  {each}" for each in phases(kind.phases))]
+
+
+def phases(spans: "Sequence[Span]") -> list[str]:
+    longest = max((span.seconds for span in spans), default=0.0) or 1.0
+    width = max((len(_short(span.name)) for span in spans), default=0)
+    return [
+        f"{_short(span.name).ljust(width)}  {took(span.seconds):>8}  {_bar(span.seconds / longest)}".rstrip()
+        for span in spans
+    ]
+
+
+def spark(seconds: Sequence[float]) -> str:
+    """Oldest first, each beside the longest."""
+    longest = max(seconds, default=0.0) or 1.0
+    return "".join(MARKS[min(len(MARKS) - 1, int(each / longest * len(MARKS)))] for each in seconds)
+
+
+def _bar(share: float) -> str:
+    eighths = max(1, round(min(share, 1.0) * WIDTH * 8)) if share > 0 else 0
+    return BLOCKS[-1] * (eighths // 8) + BLOCKS[eighths % 8].strip()
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= NAME_MOST else f"{name[: NAME_MOST - 1]}…"

@@ -1,0 +1,60 @@
+"""Boots, their distributions and how nodes feel, over HTTP."""
+
+import pytest
+
+from muster.client import calls
+from muster.domain.access import Role
+from muster.domain.deadlines import Limits
+from muster.domain.errors import NotFound
+from muster.domain.health import Health
+from tests.api.site import Site
+
+
+async def test_a_node_is_shown_with_how_it_feels_and_how_far_its_boot_is(site: Site) -> None:
+    await site.template()
+    client = site.client(Role.VIEWER)
+    operation = await site.provisioned(site.client())
+    node_id = operation.members[0].node_id
+
+    async def ready() -> bool:
+        return (await client.send(calls.node(node_id))).health is Health.READY
+
+    await site.until(ready)
+    node = await client.send(calls.node(node_id))
+    assert (node.phase, node.step) == ("booted", "")
+    assert node.health_since is not None and node.health_source is not None
+    assert [each.health for each in (await client.send(calls.nodes())).items] == [Health.READY]
+
+
+async def test_a_boots_timeline_adds_up(site: Site) -> None:
+    await site.template()
+    client = site.client(Role.VIEWER)
+    operation = await site.provisioned(site.client(), count=2)
+    found = await client.send(calls.boot(operation.members[0].node_id))
+    assert found.booted_at is not None
+    assert found.spans[0].name == "launch"
+    assert sum(span.seconds for span in found.spans) == pytest.approx(found.seconds, abs=0.01)
+    assert found.usual is not None and found.usual.count == 2
+    with pytest.raises(NotFound):
+        await client.send(calls.boot("no-such-node"))
+
+
+async def test_a_templates_boots_are_shown_with_what_they_are_given(site: Site) -> None:
+    await site.template(provision_timeout=100.0, max_provision_timeout=150.0)
+    client = site.client(Role.VIEWER)
+    before = await client.send(calls.boots("ci"))
+    assert (before.kinds, before.ceiling_seconds) == ((), 150.0)
+    assert (before.deadline.seconds, before.deadline.source) == (100.0, "template")
+    await site.provisioned(site.client(), count=2)
+    (kind,) = (await client.send(calls.boots("ci"))).kinds
+    assert (kind.total.count, len(kind.last), kind.learned) == (2, 2, None)
+    assert (kind.deadline.seconds, kind.deadline.source) == (100.0, "template")
+    assert kind.phases[0].name == "launch"
+    with pytest.raises(NotFound):
+        await client.send(calls.boots("nobody"))
+
+
+async def test_without_a_word_of_its_own_a_template_is_given_the_default(site: Site) -> None:
+    await site.template()
+    found = await site.client().send(calls.boots("ci"))
+    assert (found.deadline.seconds, found.deadline.source) == (Limits().boot, "default")
