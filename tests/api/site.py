@@ -20,6 +20,7 @@ from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
 from muster.plane import ControlPlane, Ports
 from muster.ports.wakeups import EVENTS
+from muster.providers.external import ExternalProvider
 from muster.providers.simulated import Entry, SimulatedCloud, SimulatedProvider, SimulatedVerifier
 from muster.providers.simulated.identity import proof_of
 from muster.stores.announcing import Written, announcing
@@ -208,6 +209,7 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
     cloud = SimulatedCloud(clock=clock, random=Random(1))
     installation = await store.installation()
     provider = SimulatedProvider(cloud, clock=clock, installation_id=installation.id)
+    apps = ExternalProvider(store, clock, installation_id=installation.id, lost_after=300.0)
 
     def took(verb: str, seconds: float, error: Exception | None) -> None:
         metrics.took(verb, seconds, error, now=clock.now())
@@ -219,7 +221,7 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
         clock=clock,
         ids=ids,
         wakeups=wakeups,
-        providers={"simulated": provider},
+        providers={"simulated": provider, apps.name: apps},
         verifier=SimulatedVerifier(cloud),
     )
     plane = ControlPlane(ports, owner=ids.new("replica"))

@@ -42,7 +42,7 @@ class Apps:
     async def enrol(self, app: App, *, template: str) -> Enrolled:
         """Admit an app under a template. Raises CapReached, Lost or Removed (its key was given up before, by
         nobody's wish or by somebody's), InvalidRequest, and NotFound for a template that is gone."""
-        check_address(app.address)
+        await self._check_address(app.address)
         if app.address and self._ports.prober is not None:
             await self._ports.prober.check(app.address)
         found = await self._store.template(template)
@@ -64,6 +64,14 @@ class Apps:
         await self._heartbeats.flush()
         return Enrolled(node=node, token=token)
 
+    async def _check_address(self, address: str) -> None:
+        """It comes from the app: it must be one, and one where somebody may look."""
+        if not address:
+            return
+        check_address(address)
+        if self._ports.prober is not None:
+            await self._ports.prober.check(address)
+
     def _record(self, app: App, template: Template) -> Node:
         ids = self._ports.ids
         return serving.enrolled(
@@ -83,9 +91,6 @@ def machine_id(template: str, key: str) -> str:
 
 
 def check_address(address: str) -> None:
-    """Where it says that it can be probed. Whether anybody may look there is not decided here."""
-    if not address:
-        return
     rule = "must be a URL like http://10.0.0.5:8000/health, without a user or a fragment"
     try:
         parts = urlsplit(checks.text("address", address, longest=ADDRESS_MAX))

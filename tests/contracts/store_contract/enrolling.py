@@ -6,12 +6,13 @@ import pytest
 
 from muster.domain import node as lifecycle
 from muster.domain.errors import CapReached, Conflict
+from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.domain.template import EXTERNAL, Runtime, TemplateSpec, UsageClass
-from muster.ports.store import Store
+from muster.ports.store import Beat, Store
 from tests.contracts.store_contract.bookkeeping import whole_feed
 
 
@@ -162,6 +163,15 @@ class EnrolContract:
         assert newest.address == first.address
         await _enrol(store, replace(_app(5), address=""))
         assert await store.node(newest.id) == newest
+
+    async def test_a_word_in_the_moment_of_the_last_beat_counts(self, store: Store) -> None:
+        await _template(store)
+        made = await _enrol(store, _app())
+        await store.record_beats([Beat(node_id=made.id, seen_at=5.0, said=Health.READY)])
+        await store.record_beats([Beat(node_id=made.id, seen_at=5.0, said=Health.OFFLINE, reason="bye")])
+        await store.record_beats([Beat(node_id=made.id, seen_at=4.0, said=Health.READY)])
+        vitals = (await store.vitals([made.id]))[made.id]
+        assert (vitals.said, vitals.said_reason, vitals.seen_at) == (Health.OFFLINE, "bye", 5.0)
 
     async def test_a_template_that_is_not_there_enrols_nobody(self, store: Store) -> None:
         with pytest.raises(Conflict):

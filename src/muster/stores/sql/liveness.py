@@ -37,7 +37,8 @@ def _beat(count: int) -> str:
 
 @cache
 def _telling_beat(count: int) -> str:
-    """Beats that say more than that the node lives."""
+    """Beats that say more than that the node lives. What is said in the moment of the last beat counts too:
+    times come in steps, and a last word is said once."""
     given = ", ".join(
         f"(:node{number}, :seen{number}, :activity{number}, :said{number}, :reason{number})"
         for number in range(count)
@@ -59,7 +60,7 @@ def _telling_beat(count: int) -> str:
             said_reason = CASE WHEN excluded.said IS NULL
                 THEN liveness.said_reason ELSE excluded.said_reason END,
             said = coalesce(excluded.said, liveness.said)
-        WHERE liveness.seen_at IS NULL OR excluded.seen_at > liveness.seen_at
+        WHERE liveness.seen_at IS NULL OR excluded.seen_at >= liveness.seen_at
     """
 
 

@@ -1,0 +1,243 @@
+"""Apps among the duties: nobody takes them for orphans, vanished or dead; they end by their own rules."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from muster.controllers.orphans import Orphans
+from muster.controllers.pool import PoolKeeper
+from muster.controllers.reaper import Reaper
+from muster.controllers.vanished import Vanished
+from muster.domain.errors import Forbidden, Lost, Refused, Removed
+from muster.domain.ids import LaunchId, NodeId
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.reasons import Reason
+from muster.domain.serving import App
+from muster.domain.template import EXTERNAL, RESOURCE_CLASSES, Runtime, TemplateSpec, UsageClass
+from muster.enrolment.enroller import Enrolment, Report
+from muster.operations.operating import OperatorDesk
+from muster.plane import ControlPlane, Ports
+from muster.ports.provider import LaunchRequest
+from muster.providers.external import ExternalProvider
+from muster.simulation.life import Life
+from tests.stage import Stage, staged
+
+HOURS = 3600.0
+BEAT = 5.0
+
+
+class Apps:
+    """A stage with a template of apps, and a control plane that drives its duties."""
+
+    def __init__(self, stage: Stage, ports: Ports) -> None:
+        self.stage = stage
+        self.ports = ports
+        self.enrolment = Enrolment(ports, stage.settings)
+        self._life = Life("plane")
+
+    @classmethod
+    async def on(cls, stage: Stage, **fields: Any) -> "Apps":
+        spec = TemplateSpec(name="web", provider=EXTERNAL, runtime=Runtime.SERVICE, **fields)
+        await stage.store.apply_template(spec, now=stage.now)
+        installation = await stage.store.installation()
+        provider = ExternalProvider(
+            stage.store,
+            stage.clock,
+            installation_id=installation.id,
+            lost_after=stage.settings.limits.lost_after,
+        )
+        providers = {**stage.ports.providers, provider.name: provider}
+        return cls(stage, replace(stage.ports, providers=providers))
+
+    def drive(self) -> None:
+        plane = ControlPlane(self.ports, owner="plane", settings=self.stage.settings)
+        self.enrolment = plane.enrolment
+        self._running = self._life.spawn(plane.run())
+
+    def stop(self) -> None:
+        self._life.kill()
+
+    async def enrol(self, number: int = 1) -> NodeId:
+        app = App(key=f"drawn-at-random-{number}", boot_id="boot", name=f"web-{number}", beat_seconds=BEAT)
+        return (await self.enrolment.apps.enrol(app, template="web")).node.id
+
+    async def serving(self, number: int = 1) -> Node:
+        node_id = await self.enrol(number)
+        node = await self.stage.node(node_id)
+        await self.enrolment.report(node_id, Report(booted=True, attached=node.assignment_id))
+        node = await self.stage.node(node_id)
+        assert node.state is NodeState.RUNNING
+        return node
+
+    async def beats_for(self, seconds: float, *node_ids: NodeId) -> None:
+        for _ in range(int(seconds / BEAT)):
+            for node_id in node_ids:
+                await self.enrolment.beat(node_id)
+            await self.stage.pass_time(BEAT)
+
+    async def terminate(self, node_id: NodeId) -> None:
+        await OperatorDesk(self.ports).terminate(node_id)
+
+
+@staged
+async def test_an_app_that_beats_is_left_alone_for_as_long_as_it_beats(stage: Stage) -> None:
+    apps = await Apps.on(stage)
+    apps.drive()
+    node = await apps.serving()
+    await apps.beats_for(3 * HOURS, node.id)
+    assert await stage.node(node.id) == node
+    apps.stop()
+
+
+@staged
+async def test_no_duty_takes_an_app_for_a_machine(stage: Stage) -> None:
+    """Silent and old: what it takes for a machine to be condemned or called an orphan."""
+    apps = await Apps.on(stage)
+    node = await apps.serving()
+    desk = ControlPlane(apps.ports, owner="desk", settings=stage.settings).desk
+    duties: list[Callable[[], Awaitable[None]]] = [
+        Orphans(apps.ports, stage.settings).reconcile,
+        Vanished(apps.ports, stage.settings).reconcile,
+        PoolKeeper(apps.ports, stage.settings, desk).reconcile,
+        Reaper(apps.ports, stage.settings).reconcile,
+    ]
+    for _ in range(4):
+        await stage.pass_time(600.0)
+        for duty in duties:
+            await duty()
+    assert await stage.node(node.id) == node
+
+
+@staged
+async def test_an_app_that_never_accepts_fails_at_the_boot_deadline_and_may_come_again(stage: Stage) -> None:
+    apps = await Apps.on(stage, provision_timeout=100.0, max_provision_timeout=100.0, rescue_window=0.0)
+    apps.drive()
+    node_id = await apps.enrol()
+    await apps.beats_for(120.0, node_id)
+    assert (await stage.node(node_id)).reason is Reason.BOOT_TIMEOUT
+    with pytest.raises(Lost, match="boot_timeout"):
+        await apps.beats_for(120.0, node_id)
+    assert (await apps.serving(2)).id != node_id
+    apps.stop()
+
+
+@staged
+async def test_an_app_that_accepts_after_it_was_given_up_is_not_pooled_but_may_come_again(
+    stage: Stage,
+) -> None:
+    apps = await Apps.on(stage, provision_timeout=100.0, max_provision_timeout=100.0, rescue_window=500.0)
+    apps.drive()
+    node_id = await apps.enrol()
+    await apps.beats_for(120.0, node_id)
+    failed = await stage.node(node_id)
+    assert failed.state is NodeState.FAILED
+    with pytest.raises(Lost):
+        await apps.enrolment.report(node_id, Report(booted=True, attached=failed.assignment_id))
+    assert (await stage.node(node_id)).state is NodeState.TERMINATING
+    assert (await apps.serving(2)).state is NodeState.RUNNING
+    apps.stop()
+
+
+@staged
+async def test_a_condemned_app_is_gone_when_it_says_that_it_left(stage: Stage) -> None:
+    apps = await Apps.on(stage)
+    node = await apps.serving()
+    reaper = Reaper(apps.ports, stage.settings)
+    await apps.enrolment.beat(node.id)
+    await apps.terminate(node.id)
+    await reaper.reconcile()
+    assert (await stage.node(node.id)).state is NodeState.TERMINATING
+    with pytest.raises(Removed):
+        await apps.enrolment.beat(node.id)
+    await apps.enrolment.report(node.id, Report(left=True))
+    await reaper.reconcile()
+    gone = await stage.node(node.id)
+    assert (gone.state, gone.reason) == (NodeState.TERMINATED, Reason.OPERATOR)
+    assert (await stage.store.usage("web")).template == 0
+
+
+@staged
+async def test_a_condemned_app_that_says_nothing_is_gone_after_lost_after_and_not_before(
+    stage: Stage,
+) -> None:
+    apps = await Apps.on(stage)
+    node = await apps.serving()
+    lost_after = stage.settings.limits.lost_after
+    await apps.terminate(node.id)
+    reaper = Reaper(apps.ports, stage.settings)
+    await stage.pass_time(lost_after - 1.0)
+    await reaper.reconcile()
+    assert (await stage.node(node.id)).state is NodeState.TERMINATING
+    await stage.pass_time(1.0)
+    await reaper.reconcile()
+    assert (await stage.node(node.id)).state is NodeState.TERMINATED
+
+
+@staged
+async def test_a_silent_app_is_given_up_and_hears_that_it_may_come_again(stage: Stage) -> None:
+    apps = await Apps.on(stage)
+    apps.drive()
+    node = await apps.serving()
+    limits = stage.settings.limits
+    await stage.pass_time(limits.service_stale_after + limits.lost_after + 60.0)
+    gone = await stage.node(node.id)
+    assert (gone.state, gone.reason) == (NodeState.TERMINATED, Reason.HEARTBEAT_LOST)
+    with pytest.raises(Lost, match="enrol anew"):
+        await apps.enrolment.beat(node.id)
+    with pytest.raises(Lost):
+        await apps.enrol(1)
+    assert (await apps.serving(2)).state is NodeState.RUNNING
+    apps.stop()
+
+
+@staged
+async def test_leaving_ends_an_app_in_whatever_state(stage: Stage) -> None:
+    apps = await Apps.on(stage)
+    starting, running = await apps.enrol(1), (await apps.serving(2)).id
+    reaper = Reaper(apps.ports, stage.settings)
+    for node_id in (starting, running):
+        for _ in range(2):
+            await apps.enrolment.report(node_id, Report(left=True))
+        await reaper.reconcile()
+        gone = await stage.node(node_id)
+        assert (gone.state, gone.reason) == (NodeState.TERMINATED, Reason.LEFT)
+
+
+@staged
+async def test_the_provider_of_apps_makes_nothing(stage: Stage) -> None:
+    apps = await Apps.on(stage)
+    provider = apps.ports.providers[EXTERNAL]
+    template = await stage.store.template("web")
+    request = LaunchRequest(
+        token="t",
+        launch_id=LaunchId("l"),
+        installation_id="i",
+        template=template.spec,
+        revision=1,
+        resource_class=RESOURCE_CLASSES["large"],
+        usage_class=UsageClass.ON_DEMAND,
+        instance_types=("*",),
+        count=1,
+    )
+    with pytest.raises(Refused, match="enrol themselves"):
+        await provider.launch(request)
+    assert await provider.find("t") == ()
+    assert await provider.describe(["app-none"]) == {}
+    assert await provider.console("app-none", lines=10) is None
+    node = await apps.serving()
+    assert [machine.id async for machine in provider.list()] == [node.machine_id]
+
+
+@staged
+async def test_a_token_of_an_app_speaks_for_it_and_dies_with_the_next(stage: Stage) -> None:
+    apps = await Apps.on(stage)
+    app = App(key="drawn-at-random-1", boot_id="boot", name="web-1", beat_seconds=BEAT)
+    first = await apps.enrolment.apps.enrol(app, template="web")
+    assert await apps.enrolment.identify(first.token) == first.node.id
+    second = await apps.enrolment.apps.enrol(app, template="web")
+    assert second.node.id == first.node.id
+    with pytest.raises(Forbidden):
+        await apps.enrolment.identify(first.token)
