@@ -74,6 +74,7 @@ TABLE: tuple[tuple[type[MusterError], int, str, str], ...] = (
     (errors.IdempotencyMismatch, 409, "idempotency_mismatch", "The idempotency key was used before"),
     (errors.InvalidRequest, 422, "invalid_request", "The request can't work as asked"),
     (errors.NotFound, 404, "not_found", "There is no such thing"),
+    (errors.NoDiagnosis, 404, "no_diagnosis", "Nothing was collected"),
     (Unauthenticated, 401, "unauthenticated", "A valid token is needed"),
     (errors.Forbidden, 403, "forbidden", "This is not allowed"),
     (errors.Ambiguous, 409, "ambiguous", "Several provisions are meant"),

@@ -18,6 +18,7 @@ from muster.domain.events import Event
 from muster.domain.ids import OperationId
 from muster.domain.operation import Operation
 from muster.domain.plain import Plain
+from muster.operations.failures import diagnosed
 from muster.ports.store import Cursor
 from muster.ports.wakeups import EVENTS, progress_topic
 
@@ -60,7 +61,8 @@ async def progress(ctx: Context, operation_id: OperationId, *, seen: int) -> Asy
         while not ctx.closing.begun:
             async for operation, at in history.news():
                 if operation.version > seen:
-                    shown = ProgressOut.of(operation, now=at).model_dump_json()
+                    told = await diagnosed(ctx.ports.store, operation, now=at) if operation.ended else None
+                    shown = ProgressOut.of(operation, now=at, diagnosis=told).model_dump_json()
                     yield written(shown, event="progress", place=str(operation.version))
                     seen = operation.version
                 if operation.ended:

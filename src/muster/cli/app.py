@@ -35,7 +35,7 @@ COMMANDS: Mapping[str, Entry] = {
     "commands": Entry(DAILY, "List the commands of runs; show or cancel one."),
     "extend": Entry(DAILY, "Give a run more time."),
     "release": Entry(DAILY, "Give the nodes of a run back."),
-    "nodes": Entry(LOOKING, "List nodes; show or terminate one."),
+    "nodes": Entry(LOOKING, "List nodes; show, diagnose or terminate one."),
     "pools": Entry(LOOKING, "Show each template's nodes against its bounds."),
     "operations": Entry(LOOKING, "List operations; show, watch, cancel one, or ask why it waits."),
     "events": Entry(LOOKING, "Show what happened; follow what happens."),

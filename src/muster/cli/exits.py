@@ -11,6 +11,7 @@ from muster.domain.errors import (
     Forbidden,
     InvalidRequest,
     MusterError,
+    NoDiagnosis,
     NotCancellable,
     NotFound,
 )
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 OK, FAILED, USAGE, NO_CAPACITY, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 124, 130
 _NO_ROOM = (Reason.CAPACITY, Reason.QUOTA, Reason.CAP_REACHED)
-_CALLERS = (InvalidRequest, NotFound, Forbidden, Ambiguous, NotCancellable)
+_CALLERS = (InvalidRequest, NotFound, NoDiagnosis, Forbidden, Ambiguous, NotCancellable)
 _CALLER_STATUS = range(400, 500)
 
 
@@ -119,6 +120,7 @@ _NAMES: tuple[tuple[type[MusterError], str], ...] = (
     (UsageProblem, "usage"),
     (InvalidRequest, "invalid_request"),
     (NotFound, "not_found"),
+    (NoDiagnosis, "no_diagnosis"),
     (Forbidden, "forbidden"),
     (Ambiguous, "ambiguous"),
     (NotCancellable, "not_cancellable"),
@@ -143,5 +145,19 @@ def _told(progress: "Progress") -> str:
     found = progress.error
     if found is None:
         return f"{what} {progress.status}"
-    advice = f"; {found.advice}" if found.advice and found.advice not in found.message else ""
+    told = found.diagnosis is not None or found.advice in found.message
+    advice = "" if told else f"; {found.advice}"
     return f"{what} {progress.status} ({found.code}): {found.message}{advice}"
+
+
+def diagnosis(error: MusterError) -> list[str]:
+    """What is known of the node that failed an operation: the cause, the line that proves it, what to do."""
+    found = error.progress.error if isinstance(error, OperationFailed) else None
+    if found is None or found.node_id is None:
+        return []
+    more = f"more: `muster nodes diagnosis {found.node_id}`"
+    if found.diagnosis is None:
+        return [more]
+    told, proof = found.diagnosis, found.diagnosis.evidence
+    shown = [f"{proof.section} line {proof.line}: {proof.text}"] if proof is not None else []
+    return [f"cause: {told.cause}: {told.summary}", *shown, f"advice: {told.advice}", more]

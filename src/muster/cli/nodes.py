@@ -1,4 +1,4 @@
-"""`muster nodes`: what nodes there are; one in detail; one ended by hand."""
+"""`muster nodes`: what nodes there are; one in detail; why one failed; one ended by hand."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from muster.client.results import Node
 
 app = typer.Typer(
-    help="List nodes; show or terminate one.", invoke_without_command=True, add_completion=False
+    help="List nodes; show, diagnose or terminate one.", invoke_without_command=True, add_completion=False
 )
 _PAGE = 500
 State = Annotated[
@@ -28,7 +28,7 @@ NodeId = Annotated[str, typer.Argument(metavar="NODE", help="The node's id.")]
 def root(
     context: typer.Context, *, state: State = None, template: TemplateName = None, _output: Output = None
 ) -> None:
-    """List nodes; show or terminate one. Without a word more, it lists them."""
+    """List nodes; show, diagnose or terminate one. Without a word more, it lists them."""
     if context.invoked_subcommand is None:
         _list(state, template)
 
@@ -128,6 +128,35 @@ def show(node: NodeId, *, _output: Output = None) -> None:
             ("last seen", f"{printing.since(found.last_seen_at)} ago" if found.last_seen_at else "never"),
         )
     )
+
+
+@app.command()
+def diagnosis(node: NodeId, *, _output: Output = None) -> None:
+    """Say why a node failed: the cause, the line that proves it, and all that was collected."""
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.client import calls
+
+    with connected() as client:
+        found = client.send(calls.diagnosis(node))
+    if printing.wants_json():
+        printing.document(found)
+        return
+    proof = found.evidence
+    printing.facts(
+        (
+            ("node", found.node_id),
+            ("cause", found.cause),
+            ("why", found.summary),
+            ("evidence", f"{proof.section} line {proof.line}: {proof.text}" if proof else ""),
+            ("advice", found.advice),
+            ("reason", f"{found.reason}: {found.detail}" if found.detail else str(found.reason or "")),
+            ("collected", f"{printing.since(found.collected_at)} ago"),
+        )
+    )
+    for section in found.sections:
+        printing.say(f"\n--- {section.name} ---")
+        printing.say(section.text or f"({section.missing})")
 
 
 @app.command()

@@ -214,12 +214,16 @@ def tell(error: "MusterError") -> int:
     from muster.cli import exits
 
     left = isinstance(error, exits.Detached | exits.OutOfPatience)
-    return complain(
+    code = complain(
         exits.name_of(error),
         f"{error}{exits.hint(error)}",
         exit_code=exits.code_of(error),
         sign="" if left else "error: ",
     )
+    if not wants_json():  # the record that was printed has it
+        for line in exits.diagnosis(error):
+            say(f"  {line}", file=sys.stderr)
+    return code
 
 
 def complain(code: str, message: str, *, exit_code: int, sign: str = "error: ") -> int:

@@ -206,6 +206,10 @@ def node(node_id: str) -> Call[results.Node]:
     return _get(f"/nodes/{_id(node_id)}", _into(results.Node))
 
 
+def diagnosis(node_id: str) -> Call[results.Bundle]:
+    return _get(f"/nodes/{_id(node_id)}/diagnosis", _into(results.Bundle))
+
+
 def terminate(node_id: str) -> Call[results.Node]:
     return _post(f"/nodes/{_id(node_id)}/terminate", _into(results.Node), key=_key(None))
 

@@ -72,6 +72,7 @@ _BY_CODE: Mapping[str, Callable[[Fields], MusterError]] = {
     "invalid_request": _invalid,
     "idempotency_mismatch": _mismatch,
     "not_found": _not_found,
+    "no_diagnosis": _plain(errors.NoDiagnosis),
     "ambiguous": _ambiguous,
     "unauthenticated": _plain(Unauthenticated),
     "forbidden": _plain(errors.Forbidden),

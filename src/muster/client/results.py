@@ -33,10 +33,49 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    section: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """Why a node failed, and the line that proves it. New causes may come, so they are plain words here."""
+
+    cause: str
+    summary: str
+    evidence: Evidence | None = None
+    advice: str = ""
+    fatal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    name: str
+    text: str = ""
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle(Diagnosis):
+    """A diagnosis with all that it was made from."""
+
+    node_id: str
+    reason: Reason | None = None
+    detail: str = ""
+    collected_at: str
+    sections: tuple[Section, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     code: Reason
     message: str
     advice: str = ""
+    node_id: str | None = None
+    """The node whose failure it was."""
+    diagnosis: Diagnosis | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,10 +16,10 @@ from muster.domain.boot import spans
 from muster.domain.deadlines import COLLECTING, RESCUABLE
 from muster.domain.diagnosis import Bundle, Section, Source
 from muster.domain.errors import Conflict, MusterError
-from muster.domain.lifecycle import Verb
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.domain.redaction import redact
+from muster.operations.failures import last_words
 from muster.ports.bundle import Ports
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,6 @@ PATIENCE = 15.0
 LINES = 200
 MOST = 64 * 1024
 """Characters of a section: a bundle is read by people."""
-EVENTS = 20
 Redactor = Callable[[str], str]
 
 
@@ -94,12 +93,7 @@ class Collector:
         )
 
     async def _agent(self, node: Node) -> str | None:
-        """The last words of a boot script, as the agent reported them."""
-        if node.joined_at is None or node.reason is not Reason.BOOT_SCRIPT_FAILED:
-            return None
-        page = await self._store.last_events(limit=EVENTS, entity_id=node.id)
-        told = [event.detail for event in page.items if event.name == Verb.FAIL]
-        return told[-1] if told else None
+        return await last_words(self._store, node)
 
     async def _console(self, node: Node) -> str | None:
         provider = self._ports.providers.get(node.provider)

@@ -45,6 +45,10 @@ class NotFound(MusterError):
         super().__init__(f"cannot find {what} {_shown(name)}")
 
 
+class NoDiagnosis(MusterError):
+    """Nothing was collected about a node; says why, and whether to ask again."""
+
+
 class Forbidden(MusterError):
     """The caller proved who it is, and that isn't enough."""
 

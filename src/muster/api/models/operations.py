@@ -6,6 +6,8 @@ from typing import Any, Self
 from pydantic import Field
 
 from muster.api.models.base import EXAMPLE_TIME, Asked, In, Out, at, example, maybe_at
+from muster.api.models.diagnosis import DiagnosisOut
+from muster.domain.diagnosis import Diagnosis
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.plain import to_plain
 from muster.domain.progress import Part, Tone
@@ -73,6 +75,10 @@ class ErrorOut(Out):
     code: Reason
     message: str
     advice: str
+    node_id: str | None
+    """The node whose failure it was: /nodes/{node_id}/diagnosis tells more."""
+    diagnosis: DiagnosisOut | None
+    """Of that node; null in lists."""
 
 
 class DetailOut(Out):
@@ -106,8 +112,8 @@ class ProgressOut(Out):
     error: ErrorOut | None
 
     @classmethod
-    def of(cls, operation: Operation, *, now: float) -> Self:
-        return cls(**progress_fields(operation, now=now))
+    def of(cls, operation: Operation, *, now: float, diagnosis: Diagnosis | None = None) -> Self:
+        return cls(**progress_fields(operation, now=now, diagnosis=diagnosis))
 
 
 class MemberOut(Out):
@@ -150,9 +156,9 @@ class OperationOut(ProgressOut):
     ended_at: datetime | None
 
     @classmethod
-    def of(cls, operation: Operation, *, now: float) -> Self:
+    def of(cls, operation: Operation, *, now: float, diagnosis: Diagnosis | None = None) -> Self:
         return cls(
-            **progress_fields(operation, now=now),
+            **progress_fields(operation, now=now, diagnosis=diagnosis),
             run=operation.run,
             template=operation.template,
             idempotency_key=operation.idempotency_key,
@@ -217,7 +223,7 @@ class ExtendIn(In):
     """Seconds."""
 
 
-def progress_fields(operation: Operation, *, now: float) -> dict[str, Any]:
+def progress_fields(operation: Operation, *, now: float, diagnosis: Diagnosis | None) -> dict[str, Any]:
     shown = operation.progress
     ended = operation.ended_at if operation.ended_at is not None else now
     return {
@@ -236,7 +242,7 @@ def progress_fields(operation: Operation, *, now: float) -> dict[str, Any]:
         "deadline_at": at(operation.deadline_at),
         "parts": [PartOut.of(part) for part in shown.parts] if shown else [],
         "detail": _detail(operation),
-        "error": _error(operation),
+        "error": _error(operation, diagnosis),
     }
 
 
@@ -248,11 +254,17 @@ def _detail(operation: Operation) -> DetailOut:
     return DetailOut(run=operation.run, template=operation.template, count=count, result=operation.result)
 
 
-def _error(operation: Operation) -> ErrorOut | None:
+def _error(operation: Operation, diagnosis: Diagnosis | None) -> ErrorOut | None:
     verdict = operation.verdict
     if verdict is None:
         return None
-    return ErrorOut(code=verdict.reason, message=verdict.message, advice=ADVICE[verdict.reason])
+    return ErrorOut(
+        code=verdict.reason,
+        message=verdict.message,
+        advice=ADVICE[verdict.reason],
+        node_id=verdict.node_id,
+        diagnosis=DiagnosisOut.of(diagnosis) if diagnosis is not None else None,
+    )
 
 
 def _request(operation: Operation) -> dict[str, Any]:

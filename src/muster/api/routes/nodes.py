@@ -6,15 +6,18 @@ from fastapi import Query
 
 from muster.api.access import Access
 from muster.api.context import Context, Here
+from muster.api.models.diagnosis import BundleOut
 from muster.api.models.nodes import NodeOut, NodesAsked, PoolOut, PoolsOut
 from muster.api.routes.operations import NodesOut
 from muster.api.routing import Route, Table
 from muster.domain import node as domain
+from muster.domain.errors import NoDiagnosis
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.template import Template
 from muster.ports.store import Cursor
 
+_ENDED = (NodeState.TERMINATING, NodeState.TERMINATED)
 _PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
 
 
@@ -34,6 +37,27 @@ async def listed(ctx: Here, asked: Annotated[NodesAsked, Query()]) -> NodesOut:
 async def show(ctx: Here, node_id: str) -> NodeOut:
     """Show a node."""
     return await _shown(ctx, await ctx.ports.store.node(NodeId(node_id)))
+
+
+async def diagnosis(ctx: Here, node_id: str) -> BundleOut:
+    """Say why a node failed, with the line that proves it and all that was collected."""
+    node = await ctx.ports.store.node(NodeId(node_id))
+    bundle = await ctx.ports.store.bundle(node.id)
+    if bundle is None:
+        raise NoDiagnosis(_why_none(node))
+    return BundleOut.of_bundle(bundle)
+
+
+def _why_none(node: domain.Node) -> str:
+    if node.state is NodeState.FAILED:
+        return (
+            f"node {node.id} has just failed ({node.reason}); its diagnosis is being collected: "
+            "ask again in a few seconds"
+        )
+    if node.state in _ENDED:
+        why = f"{node.reason}: {node.detail}" if node.detail else str(node.reason or "no reason was given")
+        return f"nothing was collected about node {node.id}: its boot did not fail; it ended with {why}"
+    return f"node {node.id} has not failed: it is {node.state}; there is a diagnosis only of boots that fail"
 
 
 async def terminate(ctx: Here, node_id: str) -> NodeOut:
@@ -88,6 +112,7 @@ TABLE = Table(
     (
         Route("GET", "/nodes", Access.VIEWER, listed),
         Route("GET", "/nodes/{node_id}", Access.VIEWER, show),
+        Route("GET", "/nodes/{node_id}/diagnosis", Access.VIEWER, diagnosis),
         Route("POST", "/nodes/{node_id}/terminate", Access.OPERATOR, terminate),
         Route("POST", "/nodes/{node_id}/drain", Access.OPERATOR, drain),
         Route("GET", "/pools", Access.VIEWER, pools),

@@ -20,6 +20,7 @@ from muster.api.models.operations import (
 from muster.api.routing import Raw, Route, Table
 from muster.domain.ids import OperationId
 from muster.domain.operation import Status
+from muster.operations.failures import diagnosed
 from muster.ports.store import Cursor
 
 LastEventId = Annotated[str | None, Header(alias="Last-Event-ID")]
@@ -49,7 +50,8 @@ async def listed(ctx: Here, asked: Annotated[OperationsAsked, Query()]) -> Opera
 async def show(ctx: Here, operation_id: str) -> OperationOut:
     """Show an operation."""
     operation = await ctx.ports.store.operation(OperationId(operation_id))
-    return OperationOut.of(operation, now=ctx.now())
+    told = await diagnosed(ctx.ports.store, operation, now=ctx.now())
+    return OperationOut.of(operation, now=ctx.now(), diagnosis=told)
 
 
 async def why(ctx: Here, operation_id: str) -> WhyOut:

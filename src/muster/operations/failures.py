@@ -1,0 +1,48 @@
+"""Why an operation failed, told by the node that failed it. Composed when it is read; nothing is stored.
+
+Before a node's bundle is filed, what its agent reported is enough for a first word.
+"""
+
+from muster.domain.diagnosing import classify
+from muster.domain.diagnosis import Bundle, Diagnosis, Section, Source
+from muster.domain.errors import NotFound
+from muster.domain.lifecycle import NodeState, Verb
+from muster.domain.node import Node
+from muster.domain.operation import Operation
+from muster.domain.reasons import Reason
+from muster.ports.store import Store
+
+EVENTS = 20
+"""Of a node that failed: its failure is among its last."""
+_AFTER_FAILURE = (NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED)
+
+
+async def diagnosed(store: Store, operation: Operation, *, now: float) -> Diagnosis | None:
+    """None: no node's failure was the reason, or nothing is known of it any more."""
+    if operation.verdict is None or operation.verdict.node_id is None:
+        return None
+    try:
+        node = await store.node(operation.verdict.node_id)
+    except NotFound:
+        return None
+    bundle = await store.bundle(node.id)
+    if bundle is None and node.state in _AFTER_FAILURE:
+        words = await last_words(store, node)
+        section = Section(name=Source.AGENT, text=words) if words else None
+        bundle = Bundle(
+            node_id=node.id,
+            collected_at=now,
+            reason=node.reason,
+            detail=node.detail,
+            sections=(section,) if section else (),
+        )
+    return None if bundle is None else classify(bundle)
+
+
+async def last_words(store: Store, node: Node) -> str | None:
+    """What a node's agent reported about its boot script's end. Redacted when it came in."""
+    if node.joined_at is None or node.reason is not Reason.BOOT_SCRIPT_FAILED:
+        return None
+    page = await store.last_events(limit=EVENTS, entity_id=node.id)
+    told = [event.detail for event in page.items if event.name == Verb.FAIL]
+    return told[-1] if told else None

@@ -1,0 +1,50 @@
+"""A failed boot on the command line: its cause, the line that proves it, what to do, where there is more."""
+
+import time
+
+from tests.cli.terminal import Said, Terminal
+
+
+def diagnosed(terminal: Terminal, node: str, *more: str) -> Said:
+    for _ in range(300):
+        said = terminal.muster("nodes", "diagnosis", node, *more)
+        if said.code == 0:
+            return said
+        assert said.code == 2 and ("being collected" in said.err or "has not failed" in said.err), said.err
+        time.sleep(0.1)
+    raise AssertionError("it was never collected")
+
+
+def test_a_failed_provision_tells_the_cause_the_line_and_the_way_to_more(terminal: Terminal) -> None:
+    said = terminal.muster("provision", "-t", "broken", "--count", "1")
+    assert said.code == 1
+    first, *more = said.err.strip().split("\n")[-5:]
+    assert first.startswith("error: provision") and "(boot_script_failed)" in first
+    assert more[0] == "  cause: script_failed: The boot script failed: exit status 3."
+    assert more[1] == "  agent line 2: this can not work"
+    assert more[2].startswith("  advice: fix ")
+    node = more[3].removeprefix("  more: `muster nodes diagnosis ").removesuffix("`")
+
+    shown = diagnosed(terminal, node)
+    assert f"node       {node}" in shown.out and "cause      script_failed" in shown.out
+    assert (
+        "--- phases ---" in shown.out and "--- console ---" in shown.out and "this can not work" in shown.out
+    )
+
+    record = diagnosed(terminal, node, "--output", "json").json
+    assert (record["node_id"], record["cause"]) == (node, "script_failed")
+    assert [each["name"] for each in record["sections"]] == ["phases", "agent", "console", "provider"]
+
+
+def test_a_failed_run_tells_it_too_and_in_json_the_record_has_it(terminal: Terminal) -> None:
+    said = terminal.muster("run", "-t", "broken", "--", "true")
+    assert said.code == 1 and "  agent line 2: this can not work" in said.err
+    told = terminal.muster("provision", "-t", "broken", "--count", "1", "--output", "json")
+    error = told.json["error"]
+    assert error["diagnosis"]["evidence"]["text"] == "this can not work" and error["node_id"]
+    assert told.error["code"] == "boot_script_failed" and "cause:" not in told.err
+
+
+def test_a_node_without_a_diagnosis_is_told_in_a_sentence(terminal: Terminal) -> None:
+    said = terminal.muster("nodes", "diagnosis", "no-such-node")
+    assert said.code == 2 and "cannot find node" in said.err
