@@ -82,6 +82,24 @@ class Terminal:
         )
         return Said(done.returncode, done.stdout, done.stderr)
 
+    def unread(self, *words: str) -> tuple[int, str]:
+        """With nobody at the other end of the pipe: the exit code, and what was said on stderr."""
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing, "w") as closed:
+            done = subprocess.run(
+                [*MUSTER, *words],
+                cwd=self.directory,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=closed,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=PATIENCE,
+                check=False,
+            )
+        return done.returncode, done.stderr
+
     def live(self, *words: str, until: str, sign: int | None = None) -> Said:
         """In a terminal of 80 columns. Once `until` is seen, `sign` is sent; `out` is all that was drawn."""
         ours, theirs = pty.openpty()

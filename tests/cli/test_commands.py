@@ -3,6 +3,8 @@ import re
 import signal
 from pathlib import Path
 
+import pytest
+
 from muster.cli.demo_site import Site
 from tests.cli.terminal import Terminal
 
@@ -298,6 +300,13 @@ def test_doctor_finds_server_store_and_what_is_in_force(terminal: Terminal) -> N
     subjects = {check["subject"] for check in said.json["checks"]}
     assert {"python", "server", "version", "data", "isolation", "rlimits", "cgroup"} <= subjects
     assert "is ready: its store answers" in terminal.muster("doctor").out
+
+
+@pytest.mark.parametrize("words", [("events",), ("events", "-o", "json"), ("nodes",), ("events", "--follow")])
+def test_a_pipe_that_nobody_reads_any_more_ends_it_quietly(
+    terminal: Terminal, words: tuple[str, ...]
+) -> None:
+    assert terminal.unread(*words) == (0, "")
 
 
 def test_events_are_followed_as_they_happen(terminal: Terminal) -> None:
