@@ -285,6 +285,26 @@ def test_a_token_works_until_it_is_revoked(terminal: Terminal, site: Site) -> No
     assert refused.code == 2 and "was revoked" in refused.err
 
 
+def test_an_enrolment_token_is_for_the_apps_of_one_template(terminal: Terminal, site: Site) -> None:
+    (terminal.directory / "web.toml").write_text(
+        '[templates.web]\nprovider = "external"\nruntime = "service"\n'
+    )
+    assert terminal.muster("apply", "-f", "web.toml").code == 0
+    said = terminal.muster("tokens", "create", "apps", "--role", "enrol", "--template", "web", "--ttl", "1h")
+    assert said.code == 0 and "enrol (web)" in said.out
+    assert "Use it as MUSTER_ENROL_TOKEN" in said.out + said.err
+    missing = terminal.muster("tokens", "create", "apps", "--role", "enrol")
+    assert missing.code == 2 and "must name the template" in missing.err
+    misplaced = terminal.muster("tokens", "create", "ops", "--role", "viewer", "--template", "web")
+    assert misplaced.code == 2 and "must be left out" in misplaced.err
+    refused = terminal.muster("provision", "-t", "web")
+    assert refused.code == 2 and "apps that enrol themselves" in refused.err
+    wrong = terminal.directory / "wrong.toml"
+    wrong.write_text('[templates.web]\nprovider = "external"\n')
+    said = terminal.muster("apply", "-f", "wrong.toml")
+    assert said.code == 2 and "runtime must be service for the provider external" in said.err
+
+
 def test_apply_keeps_the_revision_of_what_is_the_same(terminal: Terminal) -> None:
     file = terminal.directory / "more.toml"
     file.write_text('[templates.more]\nresource_class = "small"\n')
