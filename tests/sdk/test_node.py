@@ -311,6 +311,26 @@ def test_a_plain_program_that_is_terminated_says_goodbye(plane: Plane, how: str)
     assert plane.words == ["enrol", "report", "ready", "offline", "left"]
 
 
+FORKS = """
+import os, signal
+with node:
+    while not node.id: threading.Event().wait(0.01)
+    child = os.fork()
+    if child == 0:
+        threading.Event().wait()
+    os.kill(child, signal.SIGTERM)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+sys.exit(0 if status == -signal.SIGTERM else 1)
+"""
+
+
+def test_a_child_of_the_app_dies_as_it_would_and_the_app_stays(plane: Plane) -> None:
+    with _program(plane, FORKS) as program:
+        assert program.wait(WITHIN) == 0
+    assert plane.words[-2:] == ["offline", "left"]
+    assert plane.words.count("offline") == 1
+
+
 def test_a_plain_program_that_ends_by_itself_says_goodbye(plane: Plane) -> None:
     with _program(plane, ENDS) as program:
         assert program.wait(WITHIN) == 0

@@ -6,6 +6,7 @@ with Node(port=8000) as node:            app = FastAPI(lifespan=node.lifespan())
 
 import atexit
 import logging
+import os
 import signal
 import ssl
 import threading
@@ -75,6 +76,7 @@ class Node:
         self._session: Session | None = None
         self._before: Any = None
         """What SIGTERM did before we listened."""
+        self._pid = 0
 
     # --- how it feels -----------------------------------------------------------------------------
 
@@ -189,6 +191,7 @@ class Node:
         if before is signal.SIG_IGN or before is None:
             return  # somebody wants no SIGTERM, or handles it outside of Python
         self._before = before
+        self._pid = os.getpid()
         signal.signal(signal.SIGTERM, self._terminated)
 
     def _unlisten(self) -> None:
@@ -200,9 +203,14 @@ class Node:
 
     def _terminated(self, number: int, frame: FrameType | None) -> None:
         """Say at once that it takes no new work; then what would have happened without us."""
-        self.drain()
+        if os.getpid() == self._pid:
+            self.drain()
         if callable(self._before):
             self._before(number, frame)
+        elif os.getpid() != self._pid:
+            # A child that was forked off has our handler, and is no node.
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
         else:
             # The default kills without a word. An exit lets `with` blocks end, and this node leave.
             raise SystemExit(128 + number)

@@ -59,25 +59,32 @@ class Link:
         return answer
 
     def _ask(self, server: str, request: Request, within: float | None) -> Answer:
+        try:
+            try:
+                return self._post(server, request, within)
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                # A kept connection that the server closed meanwhile. All that we say may be repeated.
+                return self._post(server, request, within)
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            return Answer(status=0, detail=f"{server}: {type(error).__name__}")
+
+    def _post(self, server: str, request: Request, within: float | None) -> Answer:
         bound = ANSWER_WITHIN if within is None else min(ANSWER_WITHIN, within)
         patience = httpx.Timeout(bound, connect=min(CONNECT_WITHIN, bound))
         headers = {"Authorization": f"Bearer {request.bearer}", "User-Agent": "muster-sdk"}
+        asked = httpx.Request(
+            "POST",
+            server + request.path,
+            json=dict(request.body),
+            headers=headers,
+            extensions={"timeout": patience.as_dict()},
+        )
+        found = self._http.handle_request(asked)
         try:
-            asked = httpx.Request(
-                "POST",
-                server + request.path,
-                json=dict(request.body),
-                headers=headers,
-                extensions={"timeout": patience.as_dict()},
-            )
-            found = self._http.handle_request(asked)
-            try:
-                found.read()
-            finally:
-                found.close()
-            return _answer(server, found)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            return Answer(status=0, detail=f"{server}: {type(error).__name__}")
+            found.read()
+        finally:
+            found.close()
+        return _answer(server, found)
 
 
 def _answer(server: str, found: httpx.Response) -> Answer:
