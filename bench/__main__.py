@@ -18,6 +18,7 @@ MODULES = (
     "provisions",
     "simulated",
     "controllers",
+    "judging",
     "startup",
     "heartbeats",
     "handover",

@@ -52,6 +52,7 @@ def _list(state: list[str] | None, template: str | None) -> None:
     columns = (
         printing.Column("NODE"),
         printing.Column("STATE", style=printing.state_style),
+        printing.Column("HEALTH", style=printing.state_style),
         printing.Column("TEMPLATE", cut=True),
         printing.Column("CLASS"),
         printing.Column("RUN", cut=True),
@@ -62,6 +63,7 @@ def _list(state: list[str] | None, template: str | None) -> None:
         (
             node.id,
             f"{node.state} (drain)" if node.drain else str(node.state),
+            str(node.health or "-"),
             node.template,
             node.resource_class,
             node.run or "-",
@@ -97,14 +99,15 @@ def _all(client: "SyncClient", state: list[str], template: str | None) -> "list[
 @app.command()
 def show(node: NodeId, *, _output: Output = None) -> None:
     """Show all that is known of a node."""
-    from muster.cli import printing
+    from muster.cli import charts, printing
     from muster.cli.connecting import connected
     from muster.client import calls
 
     with connected() as client:
         found = client.send(calls.node(node))
+        boot = client.send(calls.boot(node))
     if printing.wants_json():
-        printing.document(found)
+        printing.document({**printing.plain(found), "boot": printing.plain(boot)})
         return
     where = f"{found.template} (revision {found.revision}), {found.resource_class}, {found.usage_class}"
     drained = " (drain)" if found.drain else ""
@@ -113,7 +116,9 @@ def show(node: NodeId, *, _output: Output = None) -> None:
         (
             ("node", found.id),
             ("state", f"{found.state}{drained}, for {printing.since(found.entered_at)}"),
-            ("reason", str(found.reason or "")),
+            ("reason", f"{found.reason}: {found.detail}" if found.detail else str(found.reason or "")),
+            ("health", _health(found)),
+            ("boot", "" if found.booted_at else " · ".join(filter(None, (found.phase, found.step)))),
             ("template", where),
             ("machine", f"{found.machine_id} on {found.provider} ({found.instance_type})"),
             ("run", found.run or ""),
@@ -126,8 +131,19 @@ def show(node: NodeId, *, _output: Output = None) -> None:
             ("booted", found.booted_at or ""),
             ("attached", found.attached_at or ""),
             ("last seen", f"{printing.since(found.last_seen_at)} ago" if found.last_seen_at else "never"),
+            ("timeline", "\n".join(charts.timeline(boot))),
         )
     )
+
+
+def _health(node: "Node") -> str:
+    from muster.cli import printing
+
+    if node.health is None:
+        return ""
+    why = f": {node.health_reason}" if node.health_reason else ""
+    since = f", for {printing.since(node.health_since)}" if node.health_since else ""
+    return f"{node.health}{why} (by {node.health_source}){since}"
 
 
 @app.command()

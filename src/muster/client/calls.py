@@ -222,6 +222,16 @@ def pools() -> Call[results.Pools]:
     return _get("/pools", _into(results.Pools))
 
 
+def boot(node_id: str) -> Call[results.Timeline]:
+    """Where the time of a node's boot went."""
+    return _get(f"/nodes/{_id(node_id)}/boot", _into(results.Timeline))
+
+
+def boots(template: str) -> Call[results.Boots]:
+    """How long a template's boots take."""
+    return _get(f"/templates/{_id(template)}/boots", _into(results.Boots))
+
+
 def templates() -> Call[tuple[results.Template, ...]]:
     return _get("/templates", _items_of(results.Template))
 

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from muster.domain.access import Role
 from muster.domain.command import CommandState
+from muster.domain.health import Health, HealthSource
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import ENDED, Kind, Member, Status
 from muster.domain.progress import Tone
@@ -166,6 +167,14 @@ class Node:
     last_seen_at: str | None = None
     drain: bool = False
     reason: Reason | None = None
+    detail: str = ""
+    phase: str = ""
+    step: str = ""
+    address: str = ""
+    health: Health | None = None
+    health_reason: str = ""
+    health_source: HealthSource | None = None
+    health_since: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +225,69 @@ class Template:
     max_runtime: float
     idle_timeout: float
     rescue_window: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    count: int
+    p50: float
+    p95: float
+    p99: float
+    longest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    node_id: str
+    created_at: str
+    booted_at: str | None = None
+    seconds: float
+    spans: tuple[Span, ...]
+    usual: Distribution | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Booted:
+    node_id: str
+    booted_at: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootDeadline:
+    seconds: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    seconds: float
+    basis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootKind:
+    instance_type: str
+    total: Distribution
+    phases: tuple[Span, ...]
+    last: tuple[Booted, ...]
+    learned: Learned | None = None
+    deadline: BootDeadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boots:
+    template: str
+    revision: int
+    deadline: BootDeadline
+    ceiling_seconds: float
+    kinds: tuple[BootKind, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -236,6 +236,7 @@ def progress_fields(operation: Operation, *, now: float, diagnosis: Diagnosis | 
         "total_steps": shown.total_steps if shown else None,
         "message": shown.message if shown else "",
         "percent": shown.percent if shown else None,
+        "eta_seconds": _eta(operation, now),
         "elapsed_seconds": round(max(0.0, ended - operation.created_at), 3),
         "started_at": at(operation.created_at),
         "updated_at": at(operation.updated_at),
@@ -244,6 +245,13 @@ def progress_fields(operation: Operation, *, now: float, diagnosis: Diagnosis | 
         "detail": _detail(operation),
         "error": _error(operation, diagnosis),
     }
+
+
+def _eta(operation: Operation, now: float) -> float | None:
+    shown = operation.progress
+    if operation.ended or shown is None or shown.expected_at is None or shown.expected_at <= now:
+        return None
+    return round(shown.expected_at - now, 1)
 
 
 def _detail(operation: Operation) -> DetailOut:

@@ -6,11 +6,13 @@ from fastapi import Query
 
 from muster.api.access import Access
 from muster.api.context import Context, Here
+from muster.api.models.boots import TimelineOut
 from muster.api.models.diagnosis import BundleOut
 from muster.api.models.nodes import NodeOut, NodesAsked, PoolOut, PoolsOut
 from muster.api.routes.operations import NodesOut
 from muster.api.routing import Route, Table
 from muster.domain import node as domain
+from muster.domain.boot import by_type
 from muster.domain.errors import NoDiagnosis
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
@@ -29,8 +31,8 @@ async def listed(ctx: Here, asked: Annotated[NodesAsked, Query()]) -> NodesOut:
         after=Cursor(asked.cursor) if asked.cursor is not None else None,
         limit=asked.limit,
     )
-    seen = await ctx.ports.store.last_seen([node.id for node in page.items])
-    items = [NodeOut.of(node, seen_at=seen.get(node.id)) for node in page.items]
+    vitals = await ctx.ports.store.vitals([node.id for node in page.items])
+    items = [NodeOut.of(node, vitals.get(node.id)) for node in page.items]
     return NodesOut(items=items, next=page.next)
 
 
@@ -60,6 +62,14 @@ def _why_none(node: domain.Node) -> str:
     return f"node {node.id} has not failed: it is {node.state}; there is a diagnosis only of boots that fail"
 
 
+async def boot(ctx: Here, node_id: str) -> TimelineOut:
+    """Show where the time of a node's boot went."""
+    store = ctx.ports.store
+    node = await store.node(NodeId(node_id))
+    kin = by_type(await store.boots(node.template, node.revision)).get(node.instance_type, ())
+    return TimelineOut.of(node, await store.marks(node.id), kin, now=ctx.now())
+
+
 async def terminate(ctx: Here, node_id: str) -> NodeOut:
     """End a node, whatever it does."""
     return await _shown(ctx, await ctx.plane.operator.terminate(NodeId(node_id)))
@@ -84,8 +94,8 @@ async def pools(ctx: Here) -> PoolsOut:
 
 
 async def _shown(ctx: Context, node: domain.Node) -> NodeOut:
-    seen = await ctx.ports.store.last_seen([node.id])
-    return NodeOut.of(node, seen_at=seen.get(node.id))
+    vitals = await ctx.ports.store.vitals([node.id])
+    return NodeOut.of(node, vitals.get(node.id))
 
 
 async def _pool(ctx: Context, template: Template, used: int, *, paused: bool) -> PoolOut:
@@ -113,6 +123,7 @@ TABLE = Table(
         Route("GET", "/nodes", Access.VIEWER, listed),
         Route("GET", "/nodes/{node_id}", Access.VIEWER, show),
         Route("GET", "/nodes/{node_id}/diagnosis", Access.VIEWER, diagnosis),
+        Route("GET", "/nodes/{node_id}/boot", Access.VIEWER, boot),
         Route("POST", "/nodes/{node_id}/terminate", Access.OPERATOR, terminate),
         Route("POST", "/nodes/{node_id}/drain", Access.OPERATOR, drain),
         Route("GET", "/pools", Access.VIEWER, pools),

@@ -68,8 +68,8 @@ async def cancel(ctx: Here, operation_id: str) -> OperationOut:
 async def extend(ctx: Here, operation_id: str, body: ExtendIn) -> NodesOut:
     """Give the running nodes of a provision more time."""
     nodes = await ctx.plane.operator.extend(OperationId(operation_id), body.by)
-    seen = await ctx.ports.store.last_seen([node.id for node in nodes])
-    return NodesOut(items=[NodeOut.of(node, seen_at=seen.get(node.id)) for node in nodes], next=None)
+    vitals = await ctx.ports.store.vitals([node.id for node in nodes])
+    return NodesOut(items=[NodeOut.of(node, vitals.get(node.id)) for node in nodes], next=None)
 
 
 async def events(ctx: Here, operation_id: str, last_event_id: LastEventId = None) -> StreamingResponse:
