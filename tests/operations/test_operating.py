@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from muster.domain import node as nodes
-from muster.domain.errors import Conflict, InvalidRequest, NotFound
+from muster.domain.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -36,6 +36,8 @@ async def in_state(stage: Stage, state: NodeState) -> Node:
             stage.agents.usual = NEVER_BOOTS
         case NodeState.FAILED:
             stage.agents.usual = Manner(fails="exit 1")
+            # Once what is known of its failure is collected, it is let go.
+            replica.ambush.deny["undiagnosed"] = StoreUnavailable("not now")
         case NodeState.CLAIMED:
             stage.agents.usual = NEVER_ATTACHES
             await stage.warm(1)
