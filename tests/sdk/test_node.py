@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -315,9 +315,12 @@ FORKS = """
 import os, signal
 with node:
     while not node.id: threading.Event().wait(0.01)
+    ready, up = os.pipe()
     child = os.fork()
     if child == 0:
+        os.write(up, b"!")
         threading.Event().wait()
+    os.read(ready, 1)  # Python drops signals that come while it forks
     os.kill(child, signal.SIGTERM)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 sys.exit(0 if status == -signal.SIGTERM else 1)
@@ -337,7 +340,12 @@ def test_a_plain_program_that_ends_by_itself_says_goodbye(plane: Plane) -> None:
     assert plane.words[-2:] == ["offline", "left"]
 
 
-def _program(plane: Plane, how: str) -> "subprocess.Popen[bytes]":
+@contextmanager
+def _program(plane: Plane, how: str) -> Iterator["subprocess.Popen[bytes]"]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     argv = [sys.executable, "-c", SCRIPT.format(how=how), plane.url]
-    return subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL)
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
