@@ -243,6 +243,20 @@ def test_an_app_survives_restarts_of_the_server_and_uses_the_server_that_answers
     assert stand.site.node(node.id).state == "running"
 
 
+@pytest.mark.parametrize("moment", ["adopt", "joined", "booted", "attached", "hand_over"])
+def test_a_server_that_dies_while_an_app_comes_up_leaves_one_node_that_runs(
+    make_stand: Callable[..., Stand], moment: str
+) -> None:
+    stand = make_stand(lost_after=3)
+    stand.site.doom(f"node:{moment}")
+    service = stand.service()
+    assert stand.site.gone() == -signal.SIGKILL
+    stand.site.start()
+    node = stand.serving()
+    assert service.about()["id"] == node.id
+    assert [each.id for each in stand.nodes()] == [node.id]
+
+
 def test_an_app_that_the_control_plane_forgot_joins_anew(make_stand: Callable[..., Stand]) -> None:
     stand = make_stand(lost_after=3)
     site = stand.site

@@ -14,9 +14,10 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from muster.sdk import Misconfigured, Node
+from muster.sdk import Misconfigured, Node, session
 from tests.sdk.plane import WITHIN, Plane, Said
 
 TOKEN = "muster_enrolment-token"
@@ -162,10 +163,29 @@ def test_an_app_whose_own_check_fails_is_starting_and_goes_on(
         return True
 
     with node(plane, accepts=accepts):
-        plane.hears("starting")
+        plane.hears("starting", 2)
         broken = False
         plane.hears("ready")
-    assert "accepts() failed" in caplog.text
+    assert caplog.text.count("accepts() failed") == 1
+
+
+def test_what_nobody_thought_of_is_logged_and_tried_again(
+    plane: Plane, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "RETRY_MOST", 0.05)
+    opened = httpx.HTTPTransport
+    tries: list[int] = []
+
+    def transport(**given: Any) -> httpx.HTTPTransport:
+        tries.append(1)
+        if len(tries) == 1:
+            raise OSError(24, "Too many open files")
+        return opened(**given)
+
+    monkeypatch.setattr(httpx, "HTTPTransport", transport)
+    with node(plane):
+        plane.hears("ready")
+    assert caplog.text.count("cannot be a node just now") == 1
 
 
 def test_forgotten_it_joins_again_and_removed_it_stays_out(plane: Plane) -> None:

@@ -16,7 +16,7 @@ from typing import Self
 import httpx
 
 from muster.domain.health import Health
-from muster.sdk.membership import Answer, Introduction, Kind, Membership, Request, Word
+from muster.sdk.membership import RETRY_MOST, Answer, Introduction, Kind, Membership, Request, Word
 from muster.sdk.settings import Settings
 
 logger = logging.getLogger("muster.sdk")
@@ -114,6 +114,7 @@ class Session:
         self._up = up
         self._accepts = False
         self._draining = False
+        self._complained = False
         self._leave_by: float | None = None
         self._news: SimpleQueue[None] = SimpleQueue()
         introduction = Introduction(
@@ -159,12 +160,17 @@ class Session:
     # --- the thread -------------------------------------------------------------------------------
 
     def _live(self) -> None:
-        try:
-            with Link(self._settings) as link:
-                self._beat_for_ever(link)
-        except Exception:
-            # A bug of ours is no reason to end somebody's app.
-            logger.exception("the app is no node any more: this is a bug in Muster; please report it")
+        while True:
+            try:
+                with Link(self._settings) as link:
+                    self._beat_for_ever(link)
+                return
+            except Exception:
+                # Out of files or memory, or a bug of ours: no reason to end somebody's app, or to give up.
+                logger.exception("cannot be a node just now; trying again soon")
+            if self._leave_by is not None:
+                return
+            self._rest(RETRY_MOST)
 
     def _beat_for_ever(self, link: Link) -> None:
         due, look, pace = 0.0, 0.0, LOOK_FIRST
@@ -193,8 +199,10 @@ class Session:
         try:
             return bool(self._settings.accepts())
         except Exception as error:
-            # It is the app's own function.
-            logger.warning("cannot tell whether the app is up: accepts() failed: %r", error)
+            # It is the app's own function. It is asked often; it is complained about once.
+            if not self._complained:
+                logger.warning("cannot tell whether the app is up: accepts() failed: %r", error)
+            self._complained = True
             return False
 
     def _exchange(self, link: Link, within: float | None = None) -> float | None:
