@@ -20,7 +20,6 @@ from muster.domain.node import Node, OperationGuard
 from muster.domain.provisioning import Acquire, Action, Commit, Finish, RollBack, Situation
 from muster.domain.reasons import Reason
 from muster.enrolment.enroller import Enrolment
-from muster.enrolment.heartbeats import Heartbeats
 from muster.operations.desk import FrontDesk
 from muster.operations.launching import Launcher
 from muster.operations.provision import Provision
@@ -261,11 +260,10 @@ def the_commit_ignores_heartbeats(patch: Patch) -> None:
     patch.setattr(operations, "hold_freshness", lambda _tx, _change, _clock: None)
 
 
-def a_beat_counts_from_when_it_is_read(patch: Patch) -> None:
-    def silent_for(at: Situation, each: Node) -> bool:
+def attaching_counts_as_a_heartbeat(patch: Patch) -> None:
+    def fresh(at: Situation, each: Node) -> bool:
         seen = max(at.seen.get(each.id, 0.0), each.attached_at or 0.0)
         return at.now - seen <= at.limits.stale_after
 
-    patch.setattr(provisioning, "_fresh", silent_for)
+    patch.setattr(provisioning, "_fresh", fresh)
     patch.setattr(operations, "hold_freshness", lambda _tx, _change, _clock: None)
-    patch.setattr(Heartbeats, "vouched", property(lambda self: self._clock.now()))

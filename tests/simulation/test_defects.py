@@ -45,7 +45,7 @@ PLANTED = (
     Planted(defect=defects.the_head_of_the_queue_is_never_resumed, faults=Level.CROWD),
     Planted(defect=defects.orphans_are_left_alone, faults=Level.STRAYS),
     Planted(defect=defects.the_commit_ignores_heartbeats, faults=Level.DEATHS, within=20),
-    Planted(defect=defects.a_beat_counts_from_when_it_is_read, faults=Level.DEATHS, within=20),
+    Planted(defect=defects.attaching_counts_as_a_heartbeat, faults=Level.DEATHS, within=20),
 )
 
 
