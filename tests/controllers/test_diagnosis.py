@@ -7,7 +7,7 @@ from muster.controllers import diagnosis
 from muster.controllers.diagnosis import LINES, PATIENCE, Collector
 from muster.domain.deadlines import COLLECTING, RESCUABLE
 from muster.domain.diagnosing import classify
-from muster.domain.diagnosis import Bundle, Cause, Section, Source
+from muster.domain.diagnosis import WORDS_MOST, Bundle, Cause, Section, Source, ending
 from muster.domain.errors import Uncertain
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -214,6 +214,6 @@ async def test_a_replica_does_it_by_itself_and_nothing_is_left(stage: Stage) -> 
 
 
 def test_a_section_is_cut_by_whole_lines() -> None:
-    long = "x" * (diagnosis.MOST // 2)
-    kept = diagnosis._end(f"first {long}\nsecond {long}\nthird")
+    long = "x" * (WORDS_MOST // 2)
+    kept = ending(f"first {long}\nsecond {long}\nthird", lines=diagnosis.LINES)
     assert kept == f"second {long}\nthird"

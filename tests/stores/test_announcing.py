@@ -14,6 +14,7 @@ from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.ports.wakeups import (
     EVENTS,
+    HEALTH,
     OPERATIONS,
     ROOM,
     Listener,
@@ -73,7 +74,7 @@ async def test_a_fact_about_a_node_wakes_its_operation(store: SqlStore, heard: H
     heard.since()
     up = await store.apply(lifecycle.booted(node, now=3.0, deadline_at=500.0))
     topics = sorted([EVENTS, node_topic(node.id), operation_topic(operation.id)])
-    assert heard.since() == topics
+    assert heard.since() == sorted([*topics, HEALTH]), "booted is its word that it is ready"
     bound = await store.apply(lifecycle.attached(up, now=3.0, deadline_at=500.0))
     assert heard.since() == sorted([EVENTS, operation_topic(operation.id)]), "the node said so itself"
     given = await store.apply(lifecycle.release(bound, now=3.0, deadline_at=500.0))

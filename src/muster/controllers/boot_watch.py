@@ -16,6 +16,7 @@ from muster.domain import deadlines
 from muster.domain import node as nodes
 from muster.domain.deadlines import Watch
 from muster.domain.diagnosing import fatal_sign, reason_of
+from muster.domain.diagnosis import ending
 from muster.domain.errors import Conflict, ProviderError
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
@@ -146,7 +147,8 @@ class BootWatch:
         if not console:
             return
         sign = fatal_sign(
-            redact(console),  # before anything else: what is said here ends up in an event
+            # Before anything else: what is said here ends up in an event.
+            redact(ending(console, lines=LINES)),
             joined=node.joined_at is not None,
             watched=self._ports.clock.now() - max(watch.since, node.created_at),
             control_plane=self._hosts,

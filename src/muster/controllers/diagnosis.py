@@ -14,7 +14,7 @@ from muster.controllers.working import work_off
 from muster.domain import node as nodes
 from muster.domain.boot import spans
 from muster.domain.deadlines import COLLECTING, RESCUABLE
-from muster.domain.diagnosis import Bundle, Section, Source
+from muster.domain.diagnosis import Bundle, Section, Source, ending
 from muster.domain.errors import Conflict, MusterError
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
@@ -31,8 +31,6 @@ STARTING = 10.0
 PATIENCE = 15.0
 """Seconds for one section."""
 LINES = 200
-MOST = 64 * 1024
-"""Characters of a section: a bundle is read by people."""
 Redactor = Callable[[str], str]
 
 
@@ -140,17 +138,12 @@ def _section(name: Source, found: str | Exception | None, redactor: Redactor) ->
             case None | "":
                 return Section(name=name, missing=_NOTHING[name])
             case str():
-                return Section(name=name, text=redactor(_end(found)))
+                return Section(name=name, text=redactor(ending(found, lines=LINES)))
             case Exception():
-                return Section(name=name, missing=f"cannot be read: {redactor(_end(str(found)))}")
+                return Section(
+                    name=name, missing=f"cannot be read: {redactor(ending(str(found), lines=LINES))}"
+                )
     except Exception:
         # Nobody must see the text, so not the exception either: it may quote it.
         logger.error("a section was withheld: it could not be redacted", extra={"section": str(name)})  # noqa: TRY400
         return Section(name=name, missing="withheld: it could not be redacted")
-
-
-def _end(text: str) -> str:
-    """The last of it, in whole lines: half a secret isn't recognised as one."""
-    lines = text.split("\n")[-LINES:]
-    kept = "\n".join(lines)
-    return kept if len(kept) <= MOST else kept[-MOST:].partition("\n")[2]

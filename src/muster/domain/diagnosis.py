@@ -80,3 +80,13 @@ class Diagnosis:
     advice: str
     fatal: bool
     """It can't succeed any more, however long one waits."""
+
+
+WORDS_MOST = 64 * 1024
+"""Of one text that is read for signs: redaction takes its time, and the end of it tells most."""
+
+
+def ending(text: str, *, lines: int) -> str:
+    """The last of it, in whole lines: half a secret isn't recognised as one."""
+    kept = "\n".join(text.split("\n")[-lines:])
+    return kept if len(kept) <= WORDS_MOST else kept[-WORDS_MOST:].partition("\n")[2]
