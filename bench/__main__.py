@@ -24,6 +24,7 @@ MODULES = (
     "handover",
     "flood",
     "crowd",
+    "probing",
 )
 OUTPUT = Path("build/bench.json")
 

@@ -67,9 +67,10 @@ class ControlPlane:
         self.desk = FrontDesk(ports, settings, owner, self._driver, provisions)
         runs.desk = self.desk
         self.enrolment = Enrolment(ports, settings)
+        probing = Probing(ports, settings)
         self.duties = (
             Duty(name="status", every=10.0, work=StatusKeeper(ports, settings, watching), woken_by=HEALTH),
-            Duty(name="probing", every=settings.limits.probe_every, work=Probing(ports)),
+            Duty(name="probing", every=probing.spread, work=probing),
             Duty(name="lost", every=10.0, work=Lost(ports, settings, watching)),
             Duty(name="deadlines", every=10.0, work=Sweep(ports, settings, watching)),
             Duty(name="boot_watch", every=10.0, work=BootWatch(ports, settings, watching, hosts)),

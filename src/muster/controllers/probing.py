@@ -1,53 +1,65 @@
 """Probing: asks services from outside whether they serve, and writes down how it went. It judges nobody.
 
-Many at once, each bounded in time, so that one that doesn't answer holds up no other.
+Many at once, each bounded in time, so that one that doesn't answer holds up no other; and spread over half of
+a round, so that they hold up nothing else either.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator
 
+from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
+from muster.domain.settings import Settings
 from muster.domain.template import Runtime
 from muster.ports.bundle import Ports
-from muster.ports.probe import Prober
 
 BATCH = 500
 AT_ONCE = 256
+TOGETHER = 4
+"""Probes that begin in one moment."""
 
 
 class Probing:
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, settings: Settings) -> None:
         self._ports = ports
         self._store = ports.store
+        self.spread = settings.limits.probe_every / 2
+        """Seconds over which a round's probes begin."""
 
     async def reconcile(self) -> None:
         prober = self._ports.prober
         if prober is None:
             return
-        for template in await self._store.templates():
-            if template.spec.runtime is Runtime.SERVICE:
-                await self._probe_all(prober, template.name)
-
-    async def _probe_all(self, prober: Prober, template: str) -> None:
-        cursor = None
-        while True:
-            page = await self._store.nodes(
-                states=(NodeState.CREATED, NodeState.RUNNING), template=template, after=cursor, limit=BATCH
-            )
-            await self._probe(prober, [node for node in page.items if node.address])
-            cursor = page.next
-            if cursor is None:
-                return
-
-    async def _probe(self, prober: Prober, nodes: Sequence[Node]) -> None:
+        found = [(node.id, node.address) async for node in self._services()]
         places = asyncio.Semaphore(AT_ONCE)
 
-        async def one(node: Node) -> None:
+        async def one(node_id: NodeId, address: str) -> None:
             async with places:
-                passed = await prober.passes(node.address)
-            await self._store.record_probe(node.id, passed=passed, now=self._ports.clock.now())
+                passed = await prober.passes(address)
+            await self._store.record_probe(node_id, passed=passed, now=self._ports.clock.now())
 
         async with asyncio.TaskGroup() as group:
-            for node in nodes:
-                group.create_task(one(node))
+            for number, service in enumerate(found):
+                group.create_task(one(*service))
+                if number % TOGETHER == TOGETHER - 1:
+                    await self._ports.clock.sleep(self.spread * TOGETHER / len(found))
+
+    async def _services(self) -> AsyncIterator[Node]:
+        for template in await self._store.templates():
+            if template.spec.runtime is not Runtime.SERVICE:
+                continue
+            cursor = None
+            while True:
+                page = await self._store.nodes(
+                    states=(NodeState.CREATED, NodeState.RUNNING),
+                    template=template.name,
+                    after=cursor,
+                    limit=BATCH,
+                )
+                for node in page.items:
+                    if node.address:
+                        yield node
+                cursor = page.next
+                if cursor is None:
+                    break
