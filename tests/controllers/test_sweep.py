@@ -213,3 +213,28 @@ async def test_nobody_judges_the_nodes_of_a_committed_operation_before_they_run(
     assert operation.committed_at is not None
     (late,) = await stage.of(operation.id)
     assert late.deadline_at == operation.committed_at + 1800.0  # from the commit, not from the hand-over
+
+
+@staged
+async def test_a_sweep_that_stands_still_in_the_middle_judges_nobody_for_that_time(stage: Stage) -> None:
+    node = await in_state(stage, idle)
+    watching = Watching(stage.store, stage.ports.clock, stage.settings.limits)
+    await watching.look()
+    assert node.deadline_at is not None
+    await stage.pass_time(node.deadline_at - stage.now + 1.0)
+    ambush = Ambush()
+    ports = replace(stage.ports, store=watched_store(stage.store, ambush))
+    sweep = Sweep(ports, stage.settings, watching)
+
+    async def it_stands_still() -> None:
+        await stage.pass_time(stage.settings.limits.return_grace + 1.0)
+
+    ambush.before("template", it_stands_still)
+    await sweep.reconcile()
+    assert (await stage.node(node.id)).state is NodeState.IDLE
+    await sweep.reconcile()
+    assert (await stage.node(node.id)).state is NodeState.IDLE
+    for _ in range(7):
+        await stage.pass_time(10.0)
+        await sweep.reconcile()
+    assert (await stage.node(node.id)).state is NodeState.TERMINATING

@@ -109,7 +109,7 @@ def test_a_release_is_done_when_nothing_runs_or_is_being_cleaned(state: NodeStat
 @pytest.mark.parametrize("revision", [REVISION, REVISION - 1])
 def test_a_clean_node_goes_back_to_the_pool(revision: int) -> None:
     current = template(revision=revision, idle_timeout=77.0)
-    change = after_detach(node(NodeState.RELEASING), current, now=NOW)
+    change = after_detach(node(NodeState.RELEASING), current, now=NOW, due_at=None)
     assert (change.name, change.after.state) == (Verb.CLEAN, NodeState.IDLE)
     assert change.after.deadline_at == NOW + 77.0
     assert (change.after.assignment_id, change.after.last_owner) == (None, "alice")
@@ -122,28 +122,32 @@ def test_a_clean_node_goes_back_to_the_pool(revision: int) -> None:
         ({}, {"revision": REVISION + 1}, Reason.RETIRED),
         ({"drain": True}, {}, Reason.OPERATOR),
         ({"drain": True, "reason": Reason.INTERRUPTED}, {}, Reason.INTERRUPTED),
-        ({"deadline_at": NOW}, {}, Reason.RELEASE_TIMEOUT),
-        ({"deadline_at": NOW - SMALLEST}, {}, Reason.RELEASE_TIMEOUT),
     ],
 )
 def test_a_clean_node_that_may_not_serve_again_is_thrown_away(
     fields: dict[str, Any], spec: dict[str, Any], reason: Reason
 ) -> None:
-    change = after_detach(node(NodeState.RELEASING, **fields), template(**spec), now=NOW)
+    change = after_detach(node(NodeState.RELEASING, **fields), template(**spec), now=NOW, due_at=None)
     assert (change.name, change.after.reason) == (Verb.CONDEMN, reason)
     assert change.detail == ("it was draining" if "drain" in fields else "")
 
 
-@pytest.mark.parametrize("deadline_at", [NOW + SMALLEST, None])
-def test_a_node_that_is_clean_in_time_is_kept(deadline_at: float | None) -> None:
-    clean = node(NodeState.RELEASING, deadline_at=deadline_at)
-    assert after_detach(clean, template(), now=NOW).name is Verb.CLEAN
+@pytest.mark.parametrize("due_at", [NOW, NOW - SMALLEST])
+def test_a_node_that_is_clean_too_late_is_thrown_away(due_at: float) -> None:
+    change = after_detach(node(NodeState.RELEASING), template(), now=NOW, due_at=due_at)
+    assert (change.name, change.after.reason) == (Verb.CONDEMN, Reason.RELEASE_TIMEOUT)
+
+
+@pytest.mark.parametrize("due_at", [NOW + SMALLEST, None])
+def test_a_node_that_is_clean_in_time_is_kept(due_at: float | None) -> None:
+    clean = node(NodeState.RELEASING, deadline_at=NOW - SMALLEST)
+    assert after_detach(clean, template(), now=NOW, due_at=due_at).name is Verb.CLEAN
 
 
 @pytest.mark.parametrize("state", [state for state in NodeState if state is not NodeState.RELEASING])
 def test_only_a_releasing_node_can_go_back(state: NodeState) -> None:
     with pytest.raises(IllegalTransition):
-        after_detach(node(state, deadline_at=None), template(), now=NOW)
+        after_detach(node(state, deadline_at=None), template(), now=NOW, due_at=None)
 
 
 def test_the_situation_of_a_release_means_all_nodes_unless_told_otherwise() -> None:

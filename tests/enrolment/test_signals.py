@@ -104,6 +104,22 @@ async def test_detached_is_written_once_however_often_it_is_said(stage: Stage) -
 
 
 @staged
+async def test_a_node_that_could_not_prove_in_time_that_it_is_clean_is_kept(stage: Stage) -> None:
+    """Its deadline passed while nobody was there to hear it."""
+    await stage.template()
+    stage.agents.script(NEVER_DETACHES)
+    replica = await stage.replica()
+    operation = await stage.succeeded(await replica.provision(1))
+    await replica.release(operation.id)
+    (node,) = await stage.count(1, NodeState.RELEASING)
+    replica.life.kill()
+    assert node.deadline_at is not None
+    await stage.pass_time(node.deadline_at - stage.now + 1.0)
+    await stage.enrolment.report(node.id, Report(detached=node.assignment_id))
+    assert (await stage.node(node.id)).state is NodeState.IDLE
+
+
+@staged
 async def test_a_node_cannot_attach_before_it_has_booted(stage: Stage) -> None:
     await stage.template()
     stage.agents.script(NEVER_BOOTS)

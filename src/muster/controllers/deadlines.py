@@ -5,7 +5,7 @@ Losing the race for a node means that it moved on: no event, no action.
 
 from muster.domain import deadlines
 from muster.domain import node as nodes
-from muster.domain.deadlines import Bench, Extended, Overdue, Watch
+from muster.domain.deadlines import Bench, Extended, Overdue
 from muster.domain.errors import Conflict, NotFound
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Operation
@@ -24,14 +24,13 @@ class Sweep:
         self._watching = watching
 
     async def reconcile(self) -> None:
-        watch = await self._watching.look()
         now = self._ports.clock.now()
         due = await self._store.nodes_due(now=now, limit=BATCH)
         still = await self._store.stalled(now=now, stall_after=self._limits.stall_after, limit=BATCH)
         vitals = await self._store.vitals([node.id for node in (*due, *still)])
         for node in {node.id: node for node in (*due, *still)}.values():
             known = vitals.get(node.id)
-            change = await self._judge(node, known.advanced_at if known else None, watch)
+            change = await self._judge(node, known.advanced_at if known else None)
             if change is None:
                 continue
             try:
@@ -39,14 +38,17 @@ class Sweep:
             except Conflict:
                 continue
 
-    async def _judge(self, node: Node, advanced_at: float | None, watch: Watch) -> NodeChange | None:
+    async def _judge(self, node: Node, advanced_at: float | None) -> NodeChange | None:
+        # The time first: if we stand still before the watch is known, it began anew after that time.
+        now = self._ports.clock.now()
+        watch = await self._watching.look()
         template = await self._store.template(node.template, node.revision)
         at = Bench(
             operation=await self._operation(node),
             template=template.spec,
             advanced_at=advanced_at,
             watch=watch,
-            now=self._ports.clock.now(),
+            now=now,
             limits=self._limits,
         )
         match deadlines.judge(node, at):

@@ -27,8 +27,9 @@ class Lost:
         await self._condemn(NodeState.RUNNING, self._limits.lost_after)
 
     async def _condemn(self, state: NodeState, patience: float) -> None:
-        watch = await self._watching.look()
+        # The time first: if we stand still before the watch is known, it began anew after that time.
         now = self._ports.clock.now()
+        watch = await self._watching.look()
         if now - watch.since < patience and watch.away_from is not None:
             return
         for node in await self._store.offline(states=(state,), since_before=now - patience, limit=BATCH):

@@ -25,25 +25,25 @@ class StatusKeeper:
         self._watching = watching
 
     async def reconcile(self) -> None:
-        watch = await self._watching.look()
         after: NodeId | None = None
         while True:
+            # The time first: if we stand still before the watch is known, it began anew after that time.
             now = self._ports.clock.now()
+            watch = await self._watching.look()
             some = await self._store.suspects(
                 stale_before=now - self._limits.stale_after,
                 settled_before=now - self._limits.max_transition,
                 after=after,
                 limit=BATCH,
             )
-            await self._judge(some, watch)
+            await self._judge(some, watch, now)
             if len(some) < BATCH:
                 return
             after = some[-1].node_id
 
-    async def _judge(self, suspects: Sequence[Vitals], watch: Watch) -> None:
+    async def _judge(self, suspects: Sequence[Vitals], watch: Watch, now: float) -> None:
         judged: list[Vitals] = []
         for vitals in suspects:
-            now = self._ports.clock.now()
             change = health.judge(vitals, now=now, observing_since=watch.since, limits=self._limits)
             try:
                 if change is not None:

@@ -75,10 +75,12 @@ def decide(at: Situation) -> Action:
     return Wait()
 
 
-def after_detach(node: Node, template: Template, *, now: float) -> NodeChange:
-    """A releasing node proved that it is clean: back to the pool, or thrown away with the reason."""
-    overdue = node.deadline_at is not None and now >= node.deadline_at
-    if overdue:
+def after_detach(node: Node, template: Template, *, now: float, due_at: float | None) -> NodeChange:
+    """A releasing node proved that it is clean: back to the pool, or thrown away with the reason.
+
+    `due_at`: when its deadline counts as passed; None: never.
+    """
+    if due_at is not None and now >= due_at:
         return nodes.condemn(node, now=now, reason=Reason.RELEASE_TIMEOUT)
     if node.drain:
         return nodes.condemn(node, now=now, reason=node.reason or Reason.OPERATOR, detail="it was draining")

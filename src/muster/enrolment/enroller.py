@@ -278,8 +278,17 @@ class Enrolment:
             # Its work ended by itself (an ephemeral runner): the node gives itself back.
             return nodes.release(node, now=now, deadline_at=now + self._limits.releasing)
         if node.state is NodeState.RELEASING:
-            return after_detach(node, await self._store.template(node.template), now=now)
+            template = await self._store.template(node.template)
+            return after_detach(node, template, now=now, due_at=await self._due(node, now))
         return None
+
+    async def _due(self, node: Node, now: float) -> float | None:
+        """When its deadline counts as passed: nobody could prove anything while the server was away."""
+        if node.deadline_at is None or now < node.deadline_at:
+            return node.deadline_at
+        limits = self._limits
+        watch = await self._store.watch(now=now, gap=limits.stale_after, grace=limits.return_grace)
+        return watch.due(node.deadline_at, limits)
 
     async def _condemn(self, node_id: NodeId, reason: Reason, detail: str) -> None:
         for _ in range(TRIES):

@@ -22,7 +22,9 @@ class Watching:
     async def look(self) -> Watch:
         now = self._clock.now()
         if self._watch is None or now - self._ticked_at >= TICK_EVERY:
-            self._watch = await self._store.watch(now=now, gap=self._limits.stale_after)
+            self._watch = await self._store.watch(
+                now=now, gap=self._limits.stale_after, grace=self._limits.return_grace
+            )
             self._ticked_at = now
         return self._watch
 

@@ -239,8 +239,10 @@ class Store(Protocol):
         """How nodes feel. A node has vitals from its first join (or beat) until it is terminated."""
         ...
 
-    async def watch(self, *, now: float, gap: float) -> Watch:
-        """Tick: the world is watched. After a gap longer than `gap` without a tick the watch begins anew."""
+    async def watch(self, *, now: float, gap: float, grace: float = 0.0) -> Watch:
+        """Tick: the world is watched. After a gap longer than `gap` without a tick the watch begins anew. If
+        it breaks off again within `grace`, the time away counts from the first gap: whoever was owed a grace
+        then is still owed it."""
         ...
 
     async def suspects(

@@ -283,6 +283,17 @@ class VitalsContract:
         assert await store.watch(now=130.0, gap=20.0) == Watch(since=120.5, away_from=100.0)
         assert await store.watch(now=900.0, gap=20.0) == Watch(since=900.0, away_from=130.0)
 
+    async def test_a_watch_that_breaks_off_again_before_the_grace_is_over_still_owes_it(
+        self, store: Store
+    ) -> None:
+        await store.watch(now=100.0, gap=20.0, grace=60.0)
+        assert await store.watch(now=200.0, gap=20.0, grace=60.0) == Watch(since=200.0, away_from=100.0)
+        await store.watch(now=220.0, gap=20.0, grace=60.0)
+        assert await store.watch(now=250.0, gap=20.0, grace=60.0) == Watch(since=250.0, away_from=100.0)
+        for now in (270.0, 290.0, 310.0):
+            await store.watch(now=now, gap=20.0, grace=60.0)
+        assert await store.watch(now=400.0, gap=20.0, grace=60.0) == Watch(since=400.0, away_from=310.0)
+
     async def test_a_clock_that_lags_behind_does_not_break_the_watch(self, store: Store) -> None:
         await store.watch(now=100.0, gap=20.0)
         assert await store.watch(now=95.0, gap=20.0) == Watch(since=100.0)

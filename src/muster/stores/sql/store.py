@@ -225,8 +225,8 @@ class SqlStore:
     async def vitals(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, Vitals]:
         return await self._engine.read(lambda tx: vitals.get(tx, node_ids))
 
-    async def watch(self, *, now: float, gap: float) -> Watch:
-        return await self._engine.write(lambda tx: vitals.watch(tx, now=now, gap=gap))
+    async def watch(self, *, now: float, gap: float, grace: float = 0.0) -> Watch:
+        return await self._engine.write(lambda tx: vitals.watch(tx, now=now, gap=gap, grace=grace))
 
     async def suspects(
         self, *, stale_before: float, settled_before: float, after: NodeId | None, limit: int

@@ -62,14 +62,15 @@ def get(tx: Tx, node_ids: Sequence[NodeId]) -> Mapping[NodeId, Vitals]:
     return found
 
 
-def watch(tx: Tx, *, now: float, gap: float) -> Watch:
+def watch(tx: Tx, *, now: float, gap: float, grace: float) -> Watch:
     rows = tx.execute("SELECT since, ticked_at, away_from FROM watch WHERE id = 1")
     if not rows:
         tx.change("INSERT INTO watch (id, since, ticked_at) VALUES (1, :now, :now)", {"now": now})
         return Watch(since=now)
     since, ticked_at, away_from = rows[0]
     if now - ticked_at > gap:
-        since, away_from = now, ticked_at
+        owed = away_from is not None and ticked_at < since + grace
+        since, away_from = now, away_from if owed else ticked_at
     tx.change(
         "UPDATE watch SET since = :since, ticked_at = :ticked_at, away_from = :away_from WHERE id = 1",
         {"since": since, "ticked_at": max(now, ticked_at), "away_from": away_from},
