@@ -5,15 +5,19 @@ finds every one of them.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from muster.controllers.lost import Lost
 from muster.controllers.orphans import Orphans
 from muster.controllers.reaper import Reaper
-from muster.domain import launch, node, operation, provisioning
-from muster.domain.errors import StoreUnavailable
+from muster.domain import deadlines, health, launch, lifecycle, node, operation, provisioning
+from muster.domain.deadlines import Bench, Extended, Overdue, Watch
+from muster.domain.errors import Conflict, StoreUnavailable
+from muster.domain.health import Health, HealthSource
 from muster.domain.ids import OperationId
 from muster.domain.lifecycle import NodeState, Verb
 from muster.domain.node import Node, OperationGuard
@@ -26,7 +30,7 @@ from muster.operations.provision import Provision
 from muster.operations.room import Room
 from muster.ports.provider import LaunchRequest, Machine
 from muster.providers.simulated.cloud import SimulatedCloud
-from muster.stores.sql import claims, counters, guards, leases, operations
+from muster.stores.sql import SqlStore, claims, counters, guards, leases, liveness, operations, vitals
 from muster.stores.sql.tx import Tx
 
 Patch = pytest.MonkeyPatch
@@ -267,3 +271,105 @@ def attaching_counts_as_a_heartbeat(patch: Patch) -> None:
 
     patch.setattr(provisioning, "_fresh", fresh)
     patch.setattr(operations, "hold_freshness", lambda _tx, _change, _clock: None)
+
+
+def the_sweep_ignores_advance_at_the_deadline(patch: Patch) -> None:
+    real = deadlines._judge_boot
+
+    def judge_boot(booting: Node, at: Bench) -> Overdue | Extended | None:
+        found = real(booting, at)
+        if isinstance(found, Extended):
+            return Overdue(reason=Reason.BOOT_TIMEOUT, fails=True)
+        return found
+
+    patch.setattr(deadlines, "_judge_boot", judge_boot)
+
+
+def an_extension_has_no_ceiling(patch: Patch) -> None:
+    patch.setattr(deadlines, "max_boot", lambda _template, _limits: 36_000.0)
+
+
+def a_stall_counts_from_the_join(patch: Patch) -> None:
+    real = deadlines._judge_boot
+
+    def judge_boot(booting: Node, at: Bench) -> Overdue | Extended | None:
+        return real(booting, replace(at, advanced_at=booting.joined_at))
+
+    patch.setattr(deadlines, "_judge_boot", judge_boot)
+    patch.setattr(liveness, "hold_still", lambda _tx, _node_id, _since: None)
+
+
+def a_boot_that_stands_still_is_not_looked_for(patch: Patch) -> None:
+    async def stalled(_self: SqlStore, **_: Any) -> Sequence[Node]:
+        return ()
+
+    patch.setattr(SqlStore, "stalled", stalled)
+
+
+def an_advance_after_the_look_does_not_spare(patch: Patch) -> None:
+    patch.setattr(liveness, "hold_still", lambda _tx, _node_id, _since: None)
+
+
+def silence_counts_while_nobody_watched(patch: Patch) -> None:
+    real = health.judge
+
+    def judge(vitals: Any, *, now: float, observing_since: float, limits: Any) -> Any:
+        return real(vitals, now=now, observing_since=0.0, limits=limits)
+
+    patch.setattr(health, "judge", judge)
+
+
+def starting_takes_a_ready_node_back(patch: Patch) -> None:
+    real = health._still_starting
+
+    def still_starting(vitals: Any, **rest: Any) -> Any:
+        if vitals.health is Health.READY and vitals.said is Health.STARTING:
+            return health._Verdict(health=Health.STARTING, source=HealthSource.HEARTBEAT)
+        return real(vitals, **rest)
+
+    patch.setattr(health, "_still_starting", still_starting)
+
+
+def the_lost_are_counted_without_the_watch(patch: Patch) -> None:
+    async def condemn(self: Lost, state: NodeState, patience: float) -> None:
+        now = self._ports.clock.now()
+        for each in await self._store.offline(states=(state,), since_before=now - patience, limit=500):
+            with suppress(Conflict):
+                await self._store.apply(node.condemn(each, now=now, reason=Reason.HEARTBEAT_LOST))
+
+    patch.setattr(Lost, "_condemn", condemn)
+
+
+def a_deadline_passes_while_nobody_watched(patch: Patch) -> None:
+    patch.setattr(Watch, "due", lambda _self, deadline_at, _limits: deadline_at)
+
+
+def the_grace_never_ends(patch: Patch) -> None:
+    def due(self: Watch, deadline_at: float, _limits: Any) -> float:
+        return deadline_at if self.away_from is None else deadline_at + 36_000.0
+
+    patch.setattr(Watch, "due", due)
+
+
+def the_rescued_go_back_to_their_operation(patch: Patch) -> None:
+    back = (Verb.RELEASE, NodeState.FAILED, NodeState.CREATED)
+
+    def rescue(late: Node, *, now: float, deadline_at: float, **_: Any) -> Any:
+        moved = node._moved(late, Verb.RELEASE, NodeState.CREATED, now=now, deadline_at=deadline_at)
+        return replace(moved, after=replace(moved.after, booted_at=now), told_as="rescued", guard=None)
+
+    patch.setattr(lifecycle, "ALLOWED", lifecycle.ALLOWED | {back})
+    patch.setattr(node, "rescue", rescue)
+
+
+def the_dead_can_be_claimed(patch: Patch) -> None:
+    real = claims.statement
+
+    def statement(*args: Any) -> str:
+        return real(*args).replace(":seen_since", "0")
+
+    patch.setattr(claims, "statement", statement)
+
+
+def the_living_stay_offline(patch: Patch) -> None:
+    patch.setattr(vitals, "SUSPECTS", vitals.SUSPECTS.replace("health = 'offline' AND", "1 = 0 AND"))

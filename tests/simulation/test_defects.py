@@ -46,6 +46,19 @@ PLANTED = (
     Planted(defect=defects.orphans_are_left_alone, faults=Level.STRAYS),
     Planted(defect=defects.the_commit_ignores_heartbeats, faults=Level.DEATHS, within=20),
     Planted(defect=defects.attaching_counts_as_a_heartbeat, faults=Level.DEATHS, within=20),
+    Planted(defect=defects.the_sweep_ignores_advance_at_the_deadline, faults=Level.SLOW),
+    Planted(defect=defects.an_extension_has_no_ceiling, faults=Level.SLOW),
+    Planted(defect=defects.a_stall_counts_from_the_join, faults=Level.SLOW),
+    Planted(defect=defects.a_boot_that_stands_still_is_not_looked_for, faults=Level.SLOW),
+    Planted(defect=defects.an_advance_after_the_look_does_not_spare, faults=Level.SLOW, within=20),
+    Planted(defect=defects.the_rescued_go_back_to_their_operation, faults=Level.SLOW),
+    Planted(defect=defects.starting_takes_a_ready_node_back, faults=Level.SLOW),
+    Planted(defect=defects.silence_counts_while_nobody_watched, faults=Level.ABSENCE),
+    Planted(defect=defects.the_lost_are_counted_without_the_watch, faults=Level.ABSENCE, within=20),
+    Planted(defect=defects.a_deadline_passes_while_nobody_watched, faults=Level.ABSENCE, within=20),
+    Planted(defect=defects.the_grace_never_ends, faults=Level.ABSENCE, within=20),
+    Planted(defect=defects.the_living_stay_offline, faults=Level.ABSENCE),
+    Planted(defect=defects.the_dead_can_be_claimed, faults=Level.DEATHS, within=20),
 )
 
 

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from muster.domain.boot import Phase
 from muster.domain.desired import Desired, Directive
-from muster.domain.errors import Conflict, Forbidden, Gone, NotFound, NotYet, StoreUnavailable
+from muster.domain.errors import Conflict, Forbidden, Gone, MusterError, NotFound, NotYet, StoreUnavailable
+from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
 from muster.enrolment.enroller import Report
 from muster.plane import ControlPlane
 from muster.providers.simulated import Entry
 from muster.providers.simulated.identity import proof_of
 from muster.simulation.invariants.machine_rules import TOLD_TO_GO
+from muster.simulation.invariants.truth import Truth
 from muster.simulation.life import Life
 from muster.simulation.network import Network, Unreachable
 
@@ -42,10 +45,20 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stint:
+    """A part of a boot: it works, or stands still."""
+
+    seconds: float
+    works: bool = True
+    step: str = ""
+    """What the boot script names when it comes here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
     fate: Fate
     before_join: float
-    script: float
+    boot: tuple[Stint, ...]
     attach: float
     detach: float
     attach_hangs: float
@@ -53,6 +66,8 @@ class Habits:
     detach_hangs: float
     poll: float
     """How long it waits for news before it asks again."""
+    says: Health | None = None
+    """Its own word on how it feels, in every beat."""
 
 
 class Agent:
@@ -75,6 +90,10 @@ class Agent:
         self.attached: AssignmentId | None = None
         """What it is physically attached to."""
         self.partitioned_until = 0.0
+        self.truth = Truth(reached_at=now())
+        self.working = False
+        """Its boot does something: output, CPU time, bytes."""
+        self.activity = 0
         self.heard_at = now()
         self.dead_man = FIRST_CONTACT
         self.proof = proof_of(entry.machine_id)
@@ -107,7 +126,7 @@ class Agent:
             return
         await self._join()
         self._run(self._follow())
-        await asyncio.sleep(self._habits.script)
+        await self._boot()
         if self._habits.fate is Fate.STUCK:
             return
         if self._habits.fate is Fate.BROKEN:
@@ -117,6 +136,32 @@ class Agent:
         await self._report(Report(booted=True))
         while True:
             await self._act()
+
+    async def _boot(self) -> None:
+        for stint in self._habits.boot:
+            if stint.step:
+                self._moves()
+                self._run(self._mention(stint.step))
+            self.working = stint.works
+            await asyncio.sleep(stint.seconds)
+        self.working = False
+
+    def work(self) -> None:
+        """Between two heartbeats."""
+        if self.working:
+            self.activity += 1
+            self._moves()
+
+    def _moves(self) -> None:
+        self.truth.moved_at = self._now()
+
+    @property
+    def booting(self) -> bool:
+        return not self._booted
+
+    @property
+    def says(self) -> Health | None:
+        return self._habits.says
 
     # --- talking ----------------------------------------------------------------------------------
 
@@ -140,6 +185,8 @@ class Agent:
             except (Unreachable, StoreUnavailable, Conflict):
                 await asyncio.sleep(AGAIN * (0.5 + self._chance()))
             else:
+                if self.node_id is None:
+                    self._moves()
                 self.node_id, self._token = admission.node_id, admission.token
                 self._hear(admission.desired)
                 return
@@ -174,6 +221,17 @@ class Agent:
                 self._hear(desired)
                 return
 
+    async def _mention(self, step: str) -> None:
+        """Once: whoever boots has other things to do."""
+        report = Report(phase=Phase.BOOT_SCRIPT.value, step=step)
+        try:
+            desired = await self._speak(
+                lambda plane, node_id: plane.enrolment.report(node_id, report), timeout=PATIENCE
+            )
+        except (Unreachable, MusterError):
+            return
+        self._hear(desired)
+
     async def _speak(
         self, message: Callable[[ControlPlane, NodeId], Coroutine[Any, Any, T]], *, timeout: float
     ) -> T:
@@ -197,10 +255,23 @@ class Agent:
         if self._now() < self.partitioned_until:
             await asyncio.sleep(timeout)
             raise Unreachable("cut off")
-        answer = await self._network.call(message, timeout=timeout)
+
+        def arrived(plane: ControlPlane) -> Coroutine[Any, Any, T]:
+            return self._worked_on(message, plane)
+
+        answer = await self._network.call(arrived, timeout=timeout)
         if self._now() < self.partitioned_until:
             raise Unreachable("cut off")
         return answer
+
+    async def _worked_on(
+        self, message: Callable[[ControlPlane], Coroutine[Any, Any, T]], plane: ControlPlane
+    ) -> T:
+        self.truth.reached_at = self._now()
+        try:
+            return await message(plane)
+        finally:
+            self.truth.reached_at = self._now()
 
     def _hear(self, desired: Desired) -> None:
         self.heard_at = self._now()

@@ -11,19 +11,28 @@ from random import Random
 from typing import Any
 
 from muster.domain.errors import Gone, MusterError, NotFound
+from muster.domain.health import Health
 from muster.domain.ids import AssignmentId
+from muster.plane import ControlPlane
 from muster.ports.clock import Clock
 from muster.providers.simulated import Entry, SimulatedCloud
-from muster.simulation.agent import Agent, Fate, Habits
+from muster.simulation.agent import Agent, Fate, Habits, Stint
+from muster.simulation.invariants.truth import Presence, Truth
 from muster.simulation.life import outside
 from muster.simulation.network import Network, Station, Unreachable
+from muster.simulation.replicas import STORE
 from muster.simulation.tally import Tally
 from muster.simulation.trace import Trace
 
 BEAT = 5.0
+WRITTEN = 10.0
+"""Seconds after which a beat is in the store for sure, if nothing happens to the replica that has it: it is
+flushed every second, by a store that may be slow or refuse a few times."""
 ASKED = 0.02
 """The share of beats that go the whole way through the enrolment."""
 HOUR = 3600.0
+BUSY = 0.5
+"""The share of late boots that work all the time; the others stand still at their end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +49,17 @@ class NodeFaults:
     stuck: float = 0.0
     broken: float = 0.0
     late: float = 0.0
-    """Boots after its deadline: its script takes up to `lateness` seconds longer."""
+    """Its script takes up to `lateness` seconds longer; a boot that stands still meanwhile ends after it was
+    given up."""
     lateness: float = 300.0
+    halts: float = 0.0
+    """Stands still in the middle of its boot, as in a silent download, for a while."""
+    halt: tuple[float, float] = (15.0, 200.0)
+    slow: float = 0.0
+    """Works all the time, for longer than it should, and names steps."""
+    slowness: tuple[float, float] = (60.0, 500.0)
+    mumbles: float = 0.0
+    """Says `starting` for ever."""
     attach_hangs: float = 0.0
     detach_hangs: float = 0.0
     freezes: float = 0.0
@@ -55,6 +73,16 @@ class NodeFaults:
 HEALTHY = NodeFaults()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    """A beat on its way from a replica to the store."""
+
+    at: float
+    truth: Truth
+    station: str
+    advanced: bool
+
+
 class Nodes:
     """Watches the cloud: a machine that is made gets an agent, one that is gone loses it."""
 
@@ -65,20 +93,28 @@ class Nodes:
         network: Network,
         clock: Clock,
         random: Random,
+        boots: Random,
         tally: Tally,
         trace: Trace,
         installation_id: str,
         pick: Callable[[], Station | None],
+        presence: Presence,
         finished: Callable[["asyncio.Task[None]"], None],
         faults: NodeFaults = HEALTHY,
     ) -> None:
         self.faults = faults
         self.agents: dict[str, Agent] = {}
         """Of the machines that are not gone, by machine id."""
+        self.truths: dict[str, Truth] = {}
+        """Of all there ever were."""
         self._cloud = cloud
         self._network = network
         self._clock = clock
         self._random = random
+        self._boots = boots
+        """Apart from the other chances, so that a new kind of boot leaves everything else as it was."""
+        self._presence = presence
+        self._sent: list[_Sent] = []
         self._tally = tally
         self._trace = trace
         self._installation_id = installation_id
@@ -102,6 +138,7 @@ class Nodes:
             moved=self._moved,
         )
         self.agents[entry.machine_id] = agent
+        self.truths[entry.machine_id] = agent.truth
         outside(agent.start)
         for rate, strike in ((self.faults.freezes, self._freeze), (self.faults.partitions, self._partition)):
             if rate:
@@ -126,19 +163,29 @@ class Nodes:
 
     def _wave(self) -> None:
         now = self._clock.now()
+        self._confirm(now)
         lost = self._network.faults.lost_beat
         for agent in tuple(self.agents.values()):
             if agent.life.shut:
                 continue
+            agent.work()
             if now - agent.heard_at > agent.dead_man:
                 self._tally.add("dead man's switch")
                 self._power_off(agent, "dead man")
             elif agent.node_id is not None and now >= agent.partitioned_until:
                 if lost and self._random.random() < lost:
                     continue
-                self._beat(agent)
+                self._beat(agent, now)
 
-    def _beat(self, agent: Agent) -> None:
+    def _confirm(self, now: float) -> None:
+        """Beats that came to a replica to which nothing happened since a while before are written by now."""
+        due = [sent for sent in self._sent if now - sent.at >= WRITTEN]
+        for sent in due:
+            if self._presence.steady(sent.at - WRITTEN, sent.station, STORE):
+                sent.truth.beat(sent.at, advanced=sent.advanced)
+        self._sent = self._sent[len(due) :]
+
+    def _beat(self, agent: Agent, now: float) -> None:
         station = self._pick()
         if station is None or station.life.shut or agent.node_id is None:
             return
@@ -147,7 +194,12 @@ class Nodes:
         else:
             # What `Enrolment.beat` does for a node that isn't terminated, without its look at the record:
             # most of what a simulation does is beating.
-            station.plane.enrolment.heartbeats.beat(agent.node_id)
+            activity = agent.activity if agent.booting else None
+            station.plane.enrolment.heartbeats.beat(agent.node_id, activity=activity, said=agent.says)
+            agent.truth.reached_at = now
+            self._sent.append(
+                _Sent(at=now, truth=agent.truth, station=station.life.name, advanced=agent.working)
+            )
 
     def _ask(self, agent: Agent) -> None:
         self._run(self._beat_in_full(agent))
@@ -159,11 +211,15 @@ class Nodes:
         node_id = agent.node_id
         if node_id is None or not agent.life.alive:
             return
+        activity = agent.activity if agent.booting else None
+
+        async def arrived(plane: ControlPlane) -> None:
+            agent.truth.reached_at = self._clock.now()
+            await plane.enrolment.beat(node_id, activity=activity, said=agent.says)
+
         try:
             # Nobody says a beat again: the next one says more.
-            await self._network.call(
-                lambda plane: plane.enrolment.beat(node_id), timeout=BEAT, repeatable=False
-            )
+            await self._network.call(arrived, timeout=BEAT, repeatable=False)
         except (NotFound, Gone):
             self._power_off(agent, "told to leave")
         except (MusterError, Unreachable):
@@ -191,14 +247,34 @@ class Nodes:
         return Habits(
             fate=fate,
             before_join=random.uniform(*faults.before_join),
-            script=random.uniform(*faults.script)
-            + (random.uniform(0.2, 1.0) * faults.lateness if late else 0.0),
+            boot=self._draw_boot(
+                random.uniform(*faults.script),
+                random.uniform(0.2, 1.0) * faults.lateness if late else 0.0,
+            ),
             attach=random.uniform(*faults.attach),
             detach=random.uniform(*faults.detach),
             attach_hangs=faults.attach_hangs,
             detach_hangs=faults.detach_hangs,
             poll=faults.poll,
+            says=Health.STARTING if self._boots.random() < faults.mumbles else None,
         )
+
+    def _draw_boot(self, script: float, lateness: float) -> tuple[Stint, ...]:
+        faults, random = self.faults, self._boots
+        stints = [Stint(seconds=script)]
+        if random.random() < faults.slow:
+            self._tally.add("boot: slow")
+            parts = random.randint(1, 4)
+            longer = random.uniform(*faults.slowness) / parts
+            stints += [Stint(seconds=longer, step=f"part {number}") for number in range(parts)]
+        if random.random() < faults.halts:
+            self._tally.add("boot: stands still")
+            stints.insert(
+                random.randint(0, len(stints)), Stint(seconds=random.uniform(*faults.halt), works=False)
+            )
+        if lateness:
+            stints.append(Stint(seconds=lateness, works=random.random() < BUSY))
+        return tuple(stints)
 
     def _freeze(self, agent: Agent) -> None:
         if agent.life.alive and self.faults.freezes:

@@ -37,9 +37,13 @@ class Level(StrEnum):
     """Machines die at any time, and replicas stand still while their last words lie before them."""
     STRAYS = "strays"
     """Machines of ours run that no record tells of, and many that are made never say a word."""
+    SLOW = "slow"
+    """Boots take long, stand still for a while or for good, and end after they were given up."""
+    ABSENCE = "absence"
+    """The control plane is away as a whole, again and again, while nodes boot, run and are cut off."""
 
 
-STORMS = (Level.PAUSES, Level.ANSWERS, Level.ECHOES, Level.CROWD, Level.MEDDLERS, Level.DEATHS, Level.STRAYS)
+STORMS = tuple(level for level in Level if level not in (Level.NONE, Level.LIGHT, Level.HEAVY))
 
 _SHARE = {Level.NONE: 0.0, Level.LIGHT: 0.35, Level.HEAVY: 0.65}
 """How likely each fault is part of a plan; a storm's other faults are light ones."""
@@ -72,14 +76,17 @@ class FaultPlan:
         templates = tuple(draw_template(f"t{number}", random) for number in range(random.randint(1, 3)))
         largest = min(spec.max_nodes for spec in templates)
         capped = sum(spec.max_nodes for spec in templates)
+        # Drawn apart, so that what is added here leaves the plans of known seeds as they are.
+        apart = _Draw(Random(f"plan/boots/{seed}/{level}"), level)
+        templates = tuple(_patient(apart, spec) for spec in templates)
         plan = cls(
             seed=seed,
             level=level,
             cloud=_cloud(draw),
-            nodes=_nodes(draw),
+            nodes=_booting(apart, _nodes(draw)),
             network=_network(draw),
             store=_store(draw),
-            replicas=_replicas(draw),
+            replicas=replace(_replicas(draw), absences=apart.maybe(6.0)),
             wakeups_lost=draw.maybe(0.3),
             load=_load(draw, largest),
             site=Site(
@@ -161,6 +168,14 @@ def _stormy(plan: FaultPlan) -> FaultPlan:
             # Nobody crashes: that a machine was seen before is remembered by the one who saw it.
             silent = replace(plan.nodes, mute=0.3)
             return replace(plan, strays=4, nodes=silent, replicas=ReplicaFaults())
+        case Level.SLOW:
+            dawdling = replace(plan.nodes, slow=0.5, halts=0.4, stuck=0.1, late=0.2, mumbles=0.3)
+            seldom = ReplicaFaults(pauses=10.0, pause=(30.0, 100.0))
+            return replace(plan, nodes=dawdling, replicas=seldom, site=_timed(plan))
+        case Level.ABSENCE:
+            away = ReplicaFaults(absences=15.0, absence=(25.0, 240.0), restart=(1.0, 5.0))
+            cut_off = replace(plan.nodes, partitions=20.0, partition=(20.0, 300.0), slow=0.3, mumbles=0.2)
+            return replace(plan, replicas=away, nodes=cut_off, load=replace(load, hold=(5.0, 300.0)))
         case Level.NONE | Level.LIGHT | Level.HEAVY:
             return plan
 
@@ -169,6 +184,22 @@ def _cramped(site: Site) -> Site:
     """Little room, so that whoever takes more than is there stands out."""
     templates = tuple(replace(spec, max_nodes=3, min_idle=min(spec.min_idle, 1)) for spec in site.templates)
     return replace(site, templates=templates, total_cap=2 * len(templates) + 1)
+
+
+def _timed(plan: FaultPlan) -> Site:
+    """Boots have little time and are extended, or have much and are given up where they stand still."""
+    timeout, stall_after = (90.0, 60.0) if plan.seed % 2 else (400.0, 40.0)
+    templates = tuple(
+        replace(
+            spec,
+            provision_timeout=timeout,
+            max_provision_timeout=None,
+            stall_after=stall_after,
+            rescue_window=120.0,
+        )
+        for spec in plan.site.templates
+    )
+    return replace(plan.site, templates=templates)
 
 
 def _reusing(site: Site) -> Site:
@@ -214,6 +245,26 @@ def _nodes(draw: _Draw) -> NodeFaults:
         partitions=draw.maybe(8.0),
         impostors=draw.maybe(0.05),
     )
+
+
+def _booting(draw: _Draw, nodes: NodeFaults) -> NodeFaults:
+    return replace(
+        nodes,
+        halts=draw.maybe(0.3),
+        halt=(15.0, draw.random.choice((60.0, 200.0))),
+        slow=draw.maybe(0.3),
+        mumbles=draw.maybe(0.5),
+    )
+
+
+def _patient(draw: _Draw, spec: TemplateSpec) -> TemplateSpec:
+    """Some stand still for only so long, some have a ceiling of their own."""
+    random = draw.random
+    stall_after = random.choice((None, random.uniform(40.0, 150.0)))
+    ceiling = random.choice((None, (spec.provision_timeout or 0.0) * random.uniform(1.0, 2.0)))
+    if draw.level is Level.NONE:
+        return spec
+    return replace(spec, stall_after=stall_after, max_provision_timeout=ceiling)
 
 
 def _network(draw: _Draw) -> NetworkFaults:

@@ -11,6 +11,7 @@ from random import Random
 
 from muster.plane import ControlPlane
 from muster.ports.clock import Clock
+from muster.simulation.invariants.truth import Presence
 from muster.simulation.life import Life, outside
 from muster.simulation.network import Network
 from muster.simulation.storage import Shore, StorePath
@@ -18,8 +19,7 @@ from muster.simulation.tally import Tally
 from muster.simulation.trace import Trace
 
 HOUR = 3600.0
-SETTLING = 75.0
-"""After a crash or a pause, this long isn't calm: a lease must lapse before anybody can take over."""
+STORE = "the store"
 AMBUSHED = 0.7
 """The share of crashes and pauses that wait for a step of a store write; the others come at any time."""
 STEPS = 40
@@ -42,6 +42,9 @@ class ReplicaFaults:
     outages: float = 0.0
     """Of the store, for everybody."""
     outage: tuple[float, float] = (2.0, 60.0)
+    absences: float = 0.0
+    """Of the control plane as a whole: all replicas are down, and come back together."""
+    absence: tuple[float, float] = (25.0, 300.0)
 
 
 STEADY = ReplicaFaults()
@@ -80,7 +83,8 @@ class Replicas:
         self._failed = failed
         self._network: Network | None = None
         self._starts = 0
-        self._disturbed_at = 0.0
+        self._away_until = 0.0
+        self.presence = Presence()
 
     def connect(self, network: Network) -> None:
         self._network = network
@@ -100,19 +104,23 @@ class Replicas:
 
     @property
     def calm(self) -> bool:
-        return self.healthy and self._clock.now() - self._disturbed_at > SETTLING
+        return self.healthy and self._clock.now() > self.presence.calm_since
 
     # --- life and death ---------------------------------------------------------------------------
 
     def start(self, index: int) -> None:
         if self._slots[index] is not None:
             return
+        still_away = self._away_until - self._clock.now()
+        if still_away > 0.0:
+            self._later(still_away, self.start, index)
+            return
         self._starts += 1
         owner = f"replica-{index}.{self._starts}"
         path = StorePath(self._shore)
         replica = Replica(index=index, life=Life(owner), plane=self._build(owner, path), path=path)
         self._slots[index] = replica
-        self._remark(f"{owner} starts")
+        self._remark(f"{owner} starts", owner)
         outside(replica.life.spawn, replica.plane.run()).add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
@@ -124,9 +132,9 @@ class Replicas:
         if not replica.life.alive:
             return
         self._tally.add("replica crashed")
-        self._remark(f"{replica.life.name} crashes")
         replica.life.kill()
         self._slots[replica.index] = None
+        self._remark(f"{replica.life.name} crashes", replica.life.name)
         if self._network is not None:
             self._network.cut(replica.life)
         self._later(self._random.uniform(*self.faults.restart), self.start, replica.index)
@@ -135,10 +143,11 @@ class Replicas:
         if not replica.life.alive or replica.life.paused:
             return
         seconds = self._random.uniform(*self.faults.pause)
+        name = replica.life.name
         self._tally.add("replica paused")
-        self._remark(f"{replica.life.name} stands still for {seconds:.0f} s")
         replica.life.pause(asyncio.get_running_loop().time() + seconds)
-        self._later(seconds, self._remark, f"{replica.life.name} goes on")
+        self._remark(f"{name} stands still for {seconds:.0f} s", name)
+        self._later(seconds, self._remark, f"{name} goes on", name)
 
     async def trouble(self, index: int) -> None:
         """Crash and pause the replica in this slot, again and again, until there are no such faults."""
@@ -177,22 +186,39 @@ class Replicas:
             if not self.faults.outages:
                 return
             self._tally.add("store: outage")
-            self._remark("the store is out of reach")
             self._shore.down = True
+            self._remark("the store is out of reach", STORE)
             await asyncio.sleep(self._random.uniform(*self.faults.outage))
             self._shore.down = False
-            self._remark("the store is back")
+            self._remark("the store is back", STORE)
+
+    async def go_away(self) -> None:
+        """All at once, and for a while."""
+        while self.faults.absences:
+            await asyncio.sleep(self._random.expovariate(self.faults.absences / HOUR))
+            if not self.faults.absences:
+                return
+            seconds = self._random.uniform(*self.faults.absence)
+            self._tally.add("control plane away")
+            self._away_until = self._clock.now() + seconds
+            for replica in tuple(self._slots):
+                if replica is not None:
+                    self.crash(replica)
+            await asyncio.sleep(seconds)
 
     def settle(self) -> None:
         """No more trouble: everybody who isn't there is started."""
         self.faults = STEADY
+        self._away_until = 0.0
         self._shore.down = False
+        self._remark("no more trouble", STORE)
         for index in range(len(self._slots)):
             self.start(index)
 
-    def _remark(self, text: str) -> None:
-        self._disturbed_at = self._clock.now()
-        self._trace.remark(self._disturbed_at, text)
+    def _remark(self, text: str, *who: str) -> None:
+        now = self._clock.now()
+        self.presence.note(now, there=self.healthy, who=who)
+        self._trace.remark(now, text)
 
     def _later(self, delay: float, act: Callable[..., None], *args: object) -> None:
         outside(asyncio.get_running_loop().call_later, delay, act, *args)

@@ -27,6 +27,7 @@ from muster.simulation.ids import SeededIds
 from muster.simulation.invariants import Broken, Judge
 from muster.simulation.invariants.context import Context
 from muster.simulation.invariants.final_rules import check_books, check_counters, remains
+from muster.simulation.invariants.truth import SIMULATED
 from muster.simulation.loop import VirtualClock
 from muster.simulation.network import QUIET as QUIET_NETWORK
 from muster.simulation.network import Network
@@ -67,7 +68,7 @@ class World:
         self.cloud = SimulatedCloud(
             clock=self.clock, random=self._random("cloud"), faults=plan.cloud, capacity=plan.capacity
         )
-        self._settings = Settings(retention=plan.retention)
+        self._settings = Settings(retention=plan.retention, limits=SIMULATED)
         self._installation_id = ""
         self._replica_count = replicas
 
@@ -117,10 +118,12 @@ class World:
             network=self._network,
             clock=self.clock,
             random=self._random("nodes"),
+            boots=self._random("boots"),
             tally=self.tally,
             trace=self.trace,
             installation_id=self._installation_id,
             pick=self._replicas.pick,
+            presence=self._replicas.presence,
             finished=self._finished,
             faults=plan.nodes,
         )
@@ -129,6 +132,8 @@ class World:
             now=self.clock.now,
             ledger=self.cloud.ledger,
             agents=self._nodes.agents,
+            truths=self._nodes.truths,
+            presence=self._replicas.presence,
         )
         self.judge = Judge(self.context, self.trace, self._stop)
         # The judge first: it must see a machine before its agent can do anything.
@@ -204,6 +209,7 @@ class World:
         self._spawn(self._callers.arrive())
         self._spawn(self._operator.change_things())
         self._spawn(self._replicas.black_out())
+        self._spawn(self._replicas.go_away())
         for index in range(self._replica_count):
             self._spawn(self._replicas.trouble(index))
 

@@ -7,6 +7,7 @@ from typing import Protocol
 from muster.domain.ids import AssignmentId
 from muster.providers.simulated import Ledger
 from muster.simulation.invariants.folding import Folded
+from muster.simulation.invariants.truth import Presence, Truth
 
 
 class Physical(Protocol):
@@ -22,4 +23,7 @@ class Context:
     ledger: Ledger
     agents: Mapping[str, Physical]
     """Of the machines that are not gone."""
+    truths: Mapping[str, Truth] = field(default_factory=dict)
+    """Of all machines that ever had an agent."""
+    presence: Presence = field(default_factory=Presence)
     records: Folded = field(default_factory=Folded)

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 
 from muster.domain.events import Entity, Event
 from muster.providers.simulated import Entry
+from muster.simulation.invariants.boot_rules import BootRules
 from muster.simulation.invariants.broken import Broken
 from muster.simulation.invariants.context import Context
 from muster.simulation.invariants.folding import Folded
+from muster.simulation.invariants.health_rules import HealthRules
 from muster.simulation.invariants.launch_rules import LaunchRules
 from muster.simulation.invariants.machine_rules import MachineRules
 from muster.simulation.invariants.node_rules import NodeRules
@@ -23,6 +25,8 @@ from muster.simulation.trace import Trace
 class Judge:
     def __init__(self, context: Context, trace: Trace, stop: Callable[[Broken], None]) -> None:
         self.context = context
+        self.boots = BootRules(context)
+        self.health = HealthRules(context)
         self.launches = LaunchRules(context)
         self.machines = MachineRules(context)
         self.nodes = NodeRules(context)
@@ -59,16 +63,25 @@ class Judge:
             case Entity.NODE:
                 self._counts[event.name] = self._counts.get(event.name, 0) + 1
                 self.nodes.check(event, before, after)
+                self.boots.check(event, before, after)
+                self.health.check(event, before, after)
             case Entity.LAUNCH:
                 self.launches.check(event, before, after)
             case Entity.OPERATION:
                 self.operations.check(event, before, after)
+                if event.name == "committed":
+                    self.boots.committed(after)
+                    self.health.committed(after)
                 if event.name == "ended":
                     for told in self._ended:
                         told(event.entity_id)
             case Entity.TEMPLATE:
                 self.launches.template(after)
-            case Entity.INSTALLATION | Entity.COMMAND | Entity.HEALTH | Entity.DIAGNOSIS:
+            case Entity.HEALTH:
+                self.health.changed(event)
+            case Entity.DIAGNOSIS:
+                self.boots.diagnosed(event)
+            case Entity.INSTALLATION | Entity.COMMAND:
                 pass
         self.queues.saw()
 
@@ -96,6 +109,8 @@ class Judge:
 
     def tick(self, seconds: float, *, calm: bool) -> None:
         self._guarded(lambda: self.machines.tick(seconds, calm=calm))
+        self._guarded(lambda: self.boots.tick(calm=calm))
+        self._guarded(lambda: self.health.tick(calm=calm))
         self._guarded(lambda: self.times.tick(seconds, calm=calm))
         self._guarded(lambda: self.queues.tick(seconds, calm=calm))
 

@@ -154,7 +154,8 @@ class NodeRules:
         verdict = operation["verdict"] or {"reason": "cancelled"}
         failing = operation["verdict"] is not None or operation["cancel_requested_at"] is not None
         spec = self._at.records.spec(before["template"])
-        reusable = spec["reuse"] != Reuse.NEVER and not before["drain"]
+        overdue = before["deadline_at"] is not None and event.at >= before["deadline_at"]
+        reusable = spec["reuse"] != Reuse.NEVER and not before["drain"] and not overdue
         if (
             failing
             and reusable

@@ -2,19 +2,12 @@
 
 from typing import Any
 
-from muster.domain.deadlines import Limits
 from muster.domain.events import Event
 from muster.domain.matching import type_matches
 from muster.simulation.invariants.broken import Broken
 from muster.simulation.invariants.context import Context
 from muster.simulation.invariants.folding import Record
-
-ON_ITS_WAY = 2.0
-"""The longest that a heartbeat travels in a simulated network."""
-SILENCE = Limits().stale_after + ON_ITS_WAY
-"""A machine gone for longer than this can't be committed. The commit's own write demands a beat no older than
-`stale_after` at that moment, whenever it was decided; and a beat is dated no later than when it came in,
-however long it lay before a replica that stood still."""
+from muster.simulation.invariants.health_rules import SILENCE
 
 
 class OperationRules:
