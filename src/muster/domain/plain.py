@@ -5,9 +5,10 @@ taken from the annotations once per class, so that decoding a row costs no refle
 """
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from operator import attrgetter
 from typing import Any, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
 Plain = None | bool | int | float | str | Sequence["Plain"] | Mapping[str, "Plain"]
@@ -34,11 +35,15 @@ def changed(before: object | None, after: object) -> dict[str, Plain]:
     """The fields in which two values of one class differ; all of them if there is no before."""
     if before is None:
         return fields_to_plain(after)
-    return {
-        name: to_plain(getattr(after, name))
-        for name in field_names(type(after))
-        if getattr(before, name) != getattr(after, name)
-    }
+    return {name: to_plain(value) for name, value in differing(before, after)}
+
+
+def differing(before: T, after: T) -> Iterator[tuple[str, Any]]:
+    """The fields in which two values of one class differ, each with its new value."""
+    cls = type(after)
+    for name, old, new in zip(field_names(cls), _values(cls)(before), _values(cls)(after), strict=True):
+        if old is not new and old != new:
+            yield name, new
 
 
 def from_plain(cls: type[T], data: Mapping[str, Plain]) -> T:
@@ -46,6 +51,7 @@ def from_plain(cls: type[T], data: Mapping[str, Plain]) -> T:
 
 
 _names: dict[Any, tuple[str, ...]] = {}
+_getters: dict[Any, Callable[[Any], tuple[Any, ...]]] = {}
 _known: dict[Any, dict[str, Callable[[Any], Any]]] = {}
 
 
@@ -53,6 +59,15 @@ def field_names(cls: Any) -> tuple[str, ...]:
     if cls not in _names:
         _names[cls] = tuple(field.name for field in fields(cls))
     return _names[cls]
+
+
+def _values(cls: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """Reads all fields of a value in one call."""
+    if cls not in _getters:
+        names = field_names(cls)
+        # Of a single name, an attrgetter gives the bare value.
+        _getters[cls] = attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
+    return _getters[cls]
 
 
 def _decoders(cls: Any) -> dict[str, Callable[[Any], Any]]:

@@ -8,6 +8,7 @@ import json
 import types
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import lru_cache, partial
 from typing import Any, Generic, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from muster.domain import plain
@@ -29,6 +30,21 @@ Convert = Callable[[Any], Any]
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 to_json: Callable[[Plain], str] = _encoder.encode
 from_json: Callable[[str], Any] = json.loads
+
+
+REMEMBERED = 256
+REMEMBERED_LENGTH = 4096
+
+
+def _remembering(build: Convert) -> Convert:
+    """Decodes JSON. What was decoded a moment ago isn't decoded again: many reads are of one operation, and
+    what is built is frozen, so that all of them can have the same."""
+
+    def decode(text: str | None) -> Any:
+        return None if text is None else build(from_json(text))
+
+    remembered = lru_cache(REMEMBERED)(decode)
+    return lambda text: (remembered if text is None or len(text) <= REMEMBERED_LENGTH else decode)(text)
 
 
 class Codec(Generic[T]):
@@ -54,8 +70,7 @@ class Codec(Generic[T]):
 
     def _conversions(self, name: str, hint: Any) -> tuple[Convert | None, Convert | None]:
         if name in self._nested:
-            build = self._nested[name]
-            return _nested_to_json, lambda text: None if text is None else build(from_json(text))
+            return _nested_to_json, _remembering(self._nested[name])
         bare = _bare(hint)
         if isinstance(bare, type) and issubclass(bare, Enum):
             members: dict[str | None, Enum | None] = {member.value: member for member in bare}
@@ -77,11 +92,9 @@ class Codec(Generic[T]):
     def changed(self, before: T, after: T) -> dict[str, Value]:
         """The columns in which two records differ, as they are stored."""
         changes: dict[str, Value] = {}
-        for name in self.columns:
-            value = getattr(after, name)
-            if value != getattr(before, name):
-                encode = self._encode.get(name)
-                changes[name] = value if encode is None else encode(value)
+        for name, value in plain.differing(before, after):
+            encode = self._encode.get(name)
+            changes[name] = value if encode is None else encode(value)
         return changes
 
     def update(self, names: tuple[str, ...]) -> str:
@@ -108,12 +121,17 @@ _REQUESTS: dict[str, type[Request]] = {
 }
 
 
+_REQUEST_OF: dict[type[Request], Convert] = {
+    cls: _remembering(partial(plain.from_plain, cls)) for cls in _REQUESTS.values()
+}
+
+
 class _OperationCodec(Codec[Operation]):
     """The kind of an operation tells the class of its request."""
 
     def decode(self, row: Row) -> Operation:
         cls = _REQUESTS[row[_KIND]]
-        request = plain.from_plain(cls, from_json(row[_REQUEST]))
+        request = _REQUEST_OF[cls](row[_REQUEST])
         return super().decode((*row[:_REQUEST], request, *row[_REQUEST + 1 :]))
 
     def _conversions(self, name: str, hint: Any) -> tuple[Convert | None, Convert | None]:
