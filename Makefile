@@ -6,16 +6,17 @@ SEEDS   ?= 1000
 FAULTS  ?= heavy
 ARGS    ?=
 KEEP    ?=
+JOBS    ?= 1
 
 BIN     := .venv/bin
 READY   := .venv/.ready
 APT     := DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends -o Acquire::Retries=0 \
            -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 -o DPkg::Lock::Timeout=60
-SOURCES := $(wildcard src tests bench)
+SOURCES := $(wildcard src tests bench tools)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check sandbox lint format types imports lifecycle bench simulate lock clean
+.PHONY: help demo test check sandbox lint format types imports lifecycle bench simulate mutants lock clean
 
 help: ## List the targets
 	@echo 'Usage: make <target> [NAME=value]'
@@ -67,6 +68,10 @@ bench: $(READY) ## Measure, each figure beside its floor
 simulate: $(READY) ## Run many seeds on all cores (SEEDS=10000 FAULTS=heavy)
 	$(BIN)/muster simulate --seeds $(SEEDS) --faults $(FAULTS) $(ARGS)
 
+# Not in `check`: it takes minutes, and what it finds wants thought.
+mutants: $(READY) ## Break the domain's rules one by one, list what no test notices (ARGS="health boot" JOBS=2)
+	$(BIN)/python -m tools.mutants --jobs $(JOBS) $(ARGS)
+
 lock: $(READY) ## Write requirements.lock anew (ARGS=--upgrade moves to the newest versions)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --group dev $(ARGS) --output-file requirements.lock pyproject.toml
@@ -75,7 +80,7 @@ lock: $(READY) ## Write requirements.lock anew (ARGS=--upgrade moves to the newe
 
 clean: ## Remove .venv, caches and builds
 	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Set up once, and again when the lock or the project file changes. A set-up that fails leaves no stamp.
 $(READY): requirements.lock pyproject.toml
