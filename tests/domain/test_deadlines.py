@@ -241,6 +241,12 @@ def test_a_boot_that_advances_at_its_deadline_is_given_more_time_in_steps() -> N
     assert judged_by(booting(deadline_at=NOW + SMALLEST), None, advanced_at=NOW - 1, limits=SLOW) is None
 
 
+def test_a_boot_that_is_late_is_spared_by_an_advance_before_it_is_written() -> None:
+    late = booting(entered_at=NOW - 100)
+    verdict = judged_by(late, None, advanced_at=NOW - 51, limits=SLOW)
+    assert verdict == Overdue(reason=Reason.BOOT_TIMEOUT, fails=True, still_since=NOW - 51)
+
+
 @pytest.mark.parametrize("side", SIDES)
 def test_no_extension_passes_the_ceiling(side: float) -> None:
     ceiling = deadlines.max_boot(spec(), SLOW)

@@ -35,7 +35,13 @@ class Lost:
         for node in await self._store.offline(states=(state,), since_before=now - patience, limit=BATCH):
             detail = f"offline for more than {patience:.0f} s"
             try:
-                change = nodes.condemn(node, now=now, reason=Reason.HEARTBEAT_LOST, detail=detail)
+                change = nodes.condemn(
+                    node,
+                    now=now,
+                    reason=Reason.HEARTBEAT_LOST,
+                    detail=detail,
+                    silent_since=now - patience,
+                )
                 await self._store.apply(change)
             except Conflict:
-                continue  # it moved: the next look decides
+                continue  # it moved, or is back: the next look decides

@@ -216,10 +216,15 @@ def _judge_boot(node: Node, at: Bench) -> Overdue | Extended | None:
     later = min(at.now + at.limits.extension, ceiling)
     recently = min(stall_after, (node.deadline_at - node.entered_at) / 2)
     advancing = at.advanced_at is not None and at.now - max(at.advanced_at, at.watch.since) <= recently
-    if advancing and node.deadline_source != HARD and later > max(node.deadline_at, at.now):
+    extensible = node.deadline_source != HARD and later > max(node.deadline_at, at.now)
+    if advancing and extensible:
         detail = f"still advancing in {_whereabouts(node)}"
         return Extended(deadline_at=later, source=EXTENSION, detail=detail)
-    return Overdue(reason=Reason.BOOT_TIMEOUT, fails=True, detail=_overrun(node, at.now))
+    # Had it advanced, it would have been given more time: so an advance until the write spares it.
+    still_since = at.advanced_at if extensible else None
+    return Overdue(
+        reason=Reason.BOOT_TIMEOUT, fails=True, detail=_overrun(node, at.now), still_since=still_since
+    )
 
 
 def _judge_attaching(node: Node, at: Bench) -> Overdue | Extended | None:

@@ -108,6 +108,8 @@ class NodeChange:
     guard: OperationGuard | None = None
     still_since: float | None = None
     """Refused with Conflict if the node's boot advanced after this: checked in the same transaction."""
+    silent_since: float | None = None
+    """Refused with Conflict if the node was seen after this: likewise."""
     detail: str = ""
     told_as: str = ""
     """The name of its event, where that says more than the verb."""
@@ -184,10 +186,14 @@ def rescue(
     return replace(change, after=after, detail=detail, told_as="rescued")
 
 
-def condemn(node: Node, *, now: float, reason: Reason, detail: str = "") -> NodeChange:
-    return _moved(
+def condemn(
+    node: Node, *, now: float, reason: Reason, detail: str = "", silent_since: float | None = None
+) -> NodeChange:
+    """`silent_since`: it is condemned for its silence, so a sign of life since then spares it."""
+    change = _moved(
         node, Verb.CONDEMN, NodeState.TERMINATING, now=now, deadline_at=None, reason=reason, detail=detail
     )
+    return replace(change, silent_since=silent_since)
 
 
 def leave(node: Node, *, now: float) -> NodeChange:

@@ -258,7 +258,7 @@ class Store(Protocol):
 
     async def write_health(self, change: HealthChange) -> Vitals:
         """The guarded write of a node's health, with its event. Raises Conflict if the vitals' health moved
-        or the node is gone."""
+        or the node is gone; offline for its silence (RECONCILE): also if it was seen since."""
         ...
 
     async def record_probe(self, node_id: NodeId, *, passed: bool, now: float) -> None:

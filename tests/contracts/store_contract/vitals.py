@@ -8,7 +8,7 @@ from muster.domain.boot import KEPT_BOOTS, Mark, Span
 from muster.domain.deadlines import Limits, Watch
 from muster.domain.diagnosis import Bundle, Section, Source
 from muster.domain.errors import Conflict
-from muster.domain.health import Health, HealthChange, Vitals, judge
+from muster.domain.health import Health, HealthChange, HealthSource, Vitals, judge
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -269,6 +269,31 @@ class VitalsContract:
             await store.apply(verdict)
         assert await store.node(node.id) == node
         await store.apply(replace(verdict, still_since=399.0))
+
+    async def test_a_beat_after_the_look_spares_a_node_that_was_given_up_for_its_silence(
+        self, store: Store
+    ) -> None:
+        node = await joined(Scene(store), at=10.0)
+        doomed = lifecycle.condemn(node, now=400.0, reason=Reason.HEARTBEAT_LOST, silent_since=100.0)
+        await store.record_beats([Beat(node_id=node.id, seen_at=100.5)])
+        with pytest.raises(Conflict):
+            await store.apply(doomed)
+        assert await store.node(node.id) == node
+        await store.apply(replace(doomed, silent_since=100.5))
+
+    async def test_a_beat_after_the_look_spares_a_node_that_was_called_offline(self, store: Store) -> None:
+        node = await joined(Scene(store), at=10.0)
+        for at, source in ((20.0, HealthSource.RECONCILE), (30.0, HealthSource.HEARTBEAT)):
+            seen = await vitals_of(store, node)
+            verdict = change(seen, Health.OFFLINE, at=at)
+            verdict = replace(verdict, after=replace(verdict.after, health_source=source))
+            await store.record_beats([Beat(node_id=node.id, seen_at=at)])
+            if source is HealthSource.RECONCILE:
+                with pytest.raises(Conflict):
+                    await store.write_health(verdict)
+                assert (await vitals_of(store, node)).health is Health.STARTING
+            else:
+                await store.write_health(verdict)
 
     # --- the watch --------------------------------------------------------------------------------
 

@@ -141,6 +141,18 @@ def hold_still(tx: Tx, node_id: NodeId, still_since: float | None) -> None:
         raise Conflict(f"cannot fail node {node_id}: its boot has advanced since; look again")
 
 
+def hold_silent(tx: Tx, node_id: NodeId, silent_since: float | None) -> None:
+    """The guard of a write that gives a node up for its silence."""
+    if silent_since is None:
+        return
+    seen = tx.execute(
+        "SELECT 1 FROM liveness WHERE node_id = :id AND seen_at > :since",
+        {"id": node_id, "since": silent_since},
+    )
+    if seen:
+        raise Conflict(f"cannot give up node {node_id}: it was seen since; look again")
+
+
 def forget(tx: Tx, node_id: NodeId) -> None:
     tx.change("DELETE FROM liveness WHERE node_id = :id", {"id": node_id})
 

@@ -109,6 +109,7 @@ def apply(tx: Tx, change: NodeChange, *, fence: Fence | None) -> Node:
     guards.hold(tx, fence)
     guards.hold_operation(tx, change.guard)
     liveness.hold_still(tx, before.id, change.still_since)
+    liveness.hold_silent(tx, before.id, change.silent_since)
     guards.update(tx, NODE, before, after)
     _note_boot(tx, change, before)
     if change.name is Verb.CONFIRM_GONE:

@@ -9,7 +9,7 @@ from functools import cache
 from muster.domain import events as drafts
 from muster.domain.deadlines import Watch
 from muster.domain.errors import Conflict
-from muster.domain.health import HealthChange, Vitals
+from muster.domain.health import Health, HealthChange, HealthSource, Vitals
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -92,14 +92,17 @@ def suspects(
 
 def write_health(tx: Tx, change: HealthChange) -> Vitals:
     before, after = change.before, change.after
+    silent = after.health is Health.OFFLINE and after.health_source is HealthSource.RECONCILE
+    unseen = "AND seen_at IS NOT DISTINCT FROM :seen_at" if silent else ""
     moved = tx.change(
-        """
+        f"""
         UPDATE liveness SET health = :health, health_reason = :reason, health_source = :source,
             health_since = :since, health_version = :version
-        WHERE node_id = :id AND health_version = :expected AND boot_id = :boot_id
+        WHERE node_id = :id AND health_version = :expected AND boot_id = :boot_id {unseen}
         """,
         {
             "id": before.node_id,
+            "seen_at": before.seen_at,
             "boot_id": before.boot_id,
             "expected": before.health_version,
             "health": after.health.value,
