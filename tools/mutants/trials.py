@@ -43,8 +43,12 @@ TIMES = 10
 MEMORY = 4 * 2**30
 """A mutant that grows without end meets an error here, and a test sees it."""
 EXAMPLES = 50
+LONGEST = 1.0
+"""Seconds of a single test. Longer ones measure speed or draw many cases; a rule has quicker guards."""
+OWN = 6.0
+"""Seconds of the tests of a module's own files that are tried, the quickest first."""
 ENOUGH = 2.0
-"""Seconds of the tests that are tried beside those of the module's own files, the quickest first."""
+"""Seconds of the other tests that enter it: far from a rule, many tests say the same."""
 
 
 class Outcome(StrEnum):
@@ -89,15 +93,18 @@ class Seen:
     """The functions that it entered, each as (file, qualified name)."""
     imported: set[tuple[str, str]] = field(default_factory=set)
     """The functions that ran while the package was imported."""
+    long: set[str] = field(default_factory=set)
+    """The tests that are left out."""
 
     def as_text(self) -> str:
-        return json.dumps([self.seconds, {name: sorted(places) for name, places in self.ran.items()}])
+        ran = {name: sorted(places) for name, places in self.ran.items()}
+        return json.dumps([self.seconds, ran, sorted(self.long)])
 
     @classmethod
     def from_text(cls, text: str) -> "Seen":
-        seconds, ran = json.loads(text)
+        seconds, ran, long = json.loads(text)
         by_test = {name: {(file, at) for file, at in places} for name, places in ran.items()}
-        return cls(seconds=seconds, ran=by_test)
+        return cls(seconds=seconds, ran=by_test, long=set(long))
 
 
 def mutants(subject: Subject, modules: Sequence[str]) -> list[Mutant]:
@@ -164,19 +171,24 @@ class Quick:
             noticed = fails(item)
         if noticed:
             raise Broken(f"{item.nodeid} fails without a mutant")
-        self.seen.ran[item.nodeid] = ran
-        self.seen.seconds[item.nodeid] = resource.getrusage(resource.RUSAGE_SELF).ru_utime - started
+        seconds = resource.getrusage(resource.RUSAGE_SELF).ru_utime - started
+        if seconds > LONGEST:
+            self.seen.long.add(item.nodeid)
+        else:
+            self.seen.ran[item.nodeid] = ran
+            self.seen.seconds[item.nodeid] = seconds
 
 
 def nearest(mutant: Mutant, costs: Mapping[str, float]) -> list[str]:
     """Of the tests (or files of tests) that could notice: the module's own, and the quickest others."""
     names = (f"test_{mutant.module}", f"test_guards_{mutant.module}")
-    found, spent = [], 0.0
+    found: list[str] = []
+    spent = {True: 0.0, False: 0.0}
     for name in sorted(costs, key=lambda name: (costs[name], name)):
         own = Path(file_of(name)).stem.startswith(names)
-        if own or spent < ENOUGH:
+        if spent[own] < (OWN if own else ENOUGH):
             found.append(name)
-            spent += 0.0 if own else costs[name]
+            spent[own] += costs[name]
     return found
 
 
@@ -284,14 +296,24 @@ def slowly(subject: Subject, todo: Sequence[Mutant], seen: Seen, *, jobs: int, t
     """Try mutants in processes that import everything anew. This one must not have imported the package."""
     steady()
     files = sorted({file for mutant in todo for file in guards_of(subject, mutant, seen)})
-    _, status = os.waitpid(fork(lambda: _anew(subject, None, files), 3600), 0)
+    _, status = os.waitpid(fork(lambda: _anew(subject, None, files, seen), 3600), 0)
     if outcome_of(status) is not Outcome.SURVIVED:
         raise Broken("the tests fail without a mutant when they are collected anew")
 
     def trial(mutant: Mutant) -> Callable[[], bool]:
-        return lambda: _anew(subject, mutant, guards_of(subject, mutant, seen))
+        return lambda: _anew(subject, mutant, guards_of(subject, mutant, seen), seen)
 
     in_forks(todo, trial, lambda mutant: LEAST_SECONDS + limit(seen, mutant), jobs=jobs, tell=tell)
+
+
+class Brief:
+    """A pytest plugin: leaves out the tests that are known to take long."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if item.nodeid not in self._seen.long]
 
 
 def file_of(test: str) -> str:
@@ -312,12 +334,12 @@ def guards_of(subject: Subject, mutant: Mutant, seen: Seen) -> list[str]:
     return nearest(mutant, cost)
 
 
-def _anew(subject: Subject, mutant: Mutant | None, files: Sequence[str]) -> bool:
+def _anew(subject: Subject, mutant: Mutant | None, files: Sequence[str], seen: Seen) -> bool:
     if mutant is not None:
         sys.meta_path.insert(0, _Finder(f"{subject.package}.{mutant.module}", mutant))
     if not files:
         return False
-    ended = pytest.main([*QUIET, "-x", *files])
+    ended = pytest.main([*QUIET, "-x", *files], plugins=[Brief(seen)])
     # A module that can't be imported interrupts the collection.
     return ended in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
 
