@@ -373,3 +373,7 @@ def the_dead_can_be_claimed(patch: Patch) -> None:
 
 def the_living_stay_offline(patch: Patch) -> None:
     patch.setattr(vitals, "SUSPECTS", vitals.SUSPECTS.replace("health = 'offline' AND", "1 = 0 AND"))
+
+
+def a_beat_after_the_look_does_not_spare(patch: Patch) -> None:
+    patch.setattr(liveness, "hold_silent", lambda _tx, _node_id, _since: None)
