@@ -51,13 +51,14 @@ def test_lines_are_counted_from_one_and_know_their_section() -> None:
     [
         ("10 %\r50 %\r100 %", "100 %"),
         ("10 %\r100 %\r", "100 %"),
+        ("10 X\r\r\r", "10 X"),
         ("\x1b[31mred\x1b[0m", "red"),
         ("x" * (LINE_MOST - 1), "x" * (LINE_MOST - 1)),
         ("x" * LINE_MOST, "x" * LINE_MOST),
         ("x" * (LINE_MOST + 1), "x" * LINE_MOST),
         ("y" * (20 * LINE_MOST - 2) + "\rzz", "z"),
     ],
-    ids=["progress", "ended", "coloured", "shorter", "longest", "longer", "endless"],
+    ids=["progress", "ended", "thrice", "coloured", "shorter", "longest", "longer", "endless"],
 )
 def test_a_line_is_what_a_person_would_have_seen_of_it(raw: str, seen: str) -> None:
     assert console(raw)[0].text == seen

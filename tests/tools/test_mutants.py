@@ -63,7 +63,7 @@ def test_an_argument_is_left_out_only_where_a_call_can_do_without_it() -> None:
 
 
 def test_outside_of_functions_numbers_and_words_are_settings_and_tables_are_rules() -> None:
-    assert made_of("LIMIT = 20\nNAME = 'web'\n") == []
+    assert made_of("LIMIT = 20\nNAME = 'web'\nDAYS = 30 * 86400.0\nSteps = tuple[str, int]\n") == []
     assert made_of("ENDED = (A, B)\n") == ["ENDED = (B,)", "ENDED = (A,)"]
     assert made_of("@dataclass(frozen=True)\nclass C:\n    x: int | None = 3\n    drain: bool = False\n") == [
         "drain: bool = True"

@@ -118,6 +118,8 @@ def _within(node: ast.AST, place: _Place) -> Iterator[Edit]:
             if not isinstance(child, ast.AST) or _only_words(child, node):
                 continue
             inner = _place_of(child, node, field, place)
+            if isinstance(child, ast.Subscript) and not inner.function:
+                continue  # a type
             for new in _instead(child, field, inner):
                 whole = [*values[:index], new, *values[index + 1 :]] if isinstance(value, list) else new
                 yield Edit(
@@ -155,7 +157,8 @@ def _others(node: ast.AST, field: str, place: _Place) -> Iterator[ast.AST]:
     if isinstance(node, ast.match_case) and node.guard is not None:
         yield ast.match_case(pattern=node.pattern, guard=None, body=node.body)
     if isinstance(node, ast.expr):
-        yield from _operators(node)
+        if place.function or not isinstance(node, ast.BinOp):  # elsewhere, arithmetic spells a setting
+            yield from _operators(node)
         yield from _parts(node, place)
         yield from _values(node, place)
         if field in _CONDITIONS and not isinstance(node, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
