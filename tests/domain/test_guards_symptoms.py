@@ -195,3 +195,21 @@ def test_an_error_of_python_is_placed_by_its_last_frame() -> None:
     )
     assert found(*trace, "ValueError: no") == Place(at=4, number=9, command="go()", message="ValueError: no")
     assert found(trace[0], "ValueError: no") == Place(at=1, number=3, command="", message="ValueError: no")
+
+
+def test_a_frame_after_an_error_is_not_its_frame() -> None:
+    after = found("ValueError: no", 'File "/opt/a.py", line 3, in <module>')
+    assert after == Place(at=0, number=None, command="", message="ValueError: no")
+
+
+def test_what_stands_before_the_last_words_does_not_say_where() -> None:
+    assert found("/opt/x: line 3: a: not found", *["x"] * WORDS) is None
+    frame = 'File "/opt/a.py", line 3, in <module>'
+    error = found(frame, *["x"] * (WORDS - 1), "ValueError: no")
+    assert error == Place(at=WORDS, number=None, command="", message="ValueError: no")
+
+
+def test_an_agent_that_goes_on_at_once_quotes_nothing() -> None:
+    end = script_end(console(AGENT, f"{STAMP} stopping"))
+    assert end is not None
+    assert (end.first, end.last) == (1, 1)
