@@ -285,3 +285,38 @@ async def test_what_it_says_is_written_down_with_its_pace(site: Site) -> None:
     await site.until(written)
     vitals = (await site.store.vitals([node_id]))[node_id]
     assert vitals.stale_after == Settings().flush_every + 3 * 30
+
+
+async def test_what_an_app_says_counts_also_when_its_beats_are_answered_from_memory(site: Site) -> None:
+    await _template(site)
+    app, admitted = await _serving(site)
+    heartbeats = site.api.context.plane.enrolment.heartbeats
+    for said in ({}, {"status": "ready"}, {"status": "degraded", "reason": "the database is slow"}):
+        assert (await app.post("/api/v1/agent/beat", json=said)).status_code == 200
+    await heartbeats.flush()
+    vitals = (await site.store.vitals([admitted["node_id"]]))[admitted["node_id"]]
+    assert (vitals.said, vitals.said_reason) == ("degraded", "the database is slow")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 3000,
+        b"{" * 10,
+        b"[]",
+        b'{"status": "splendid"}',
+        b'{"status": 7}',
+        b'{"activity": -1}',
+        b'{"activity": 1e400}',
+        b'{"status": "degraded", "reason": 9}',
+        b'{"x": "' + b"x" * 5000 + b'"}',
+    ],
+)
+async def test_a_beat_that_makes_no_sense_is_refused_and_disturbs_nobody(site: Site, body: bytes) -> None:
+    await _template(site)
+    app, admitted = await _serving(site)
+    for _ in range(2):  # asked, and from memory
+        answer = await app.post("/api/v1/agent/beat", content=body)
+        assert answer.status_code in (400, 413, 422), answer.text
+        assert (await app.post("/api/v1/agent/beat", json={"status": "ready"})).status_code == 200
+    assert (await site.store.node(admitted["node_id"])).state == "running"

@@ -1,14 +1,16 @@
 """Health as it is lived: real duties, agents that beat or fall silent, replicas that come and go."""
 
 import asyncio
+from dataclasses import replace
 
 from muster.controllers.status import StatusKeeper
-from muster.domain.health import Health, Vitals
+from muster.domain.health import Health, HealthChange, Vitals
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
 from muster.operations.watching import Watching
 from tests.stage import NEVER_BOOTS, Manner, Stage, staged
+from tests.stage.ambush import Ambush, watched_store
 
 TICK = 10.0
 SILENT = Manner(beats=False)
@@ -144,6 +146,28 @@ async def test_who_stays_silent_after_a_restart_is_offline_in_bounded_time(stage
     assert limits.stale_after < stage.now - back <= limits.stale_after + 3 * TICK
     await stage.count(1, NodeState.TERMINATED)
     assert stage.now - back <= limits.stale_after + limits.dead_after + 8 * TICK
+
+
+@staged
+async def test_a_verdict_that_lost_its_race_leaves_the_news_unheard(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(SILENT)
+    (node,) = await stage.warm(1)
+    ambush = Ambush()
+    ports = replace(stage.ports, store=watched_store(stage.store, ambush))
+    watching = Watching(stage.store, stage.clock, stage.settings.limits)
+
+    async def somebody_is_quicker() -> None:
+        before = await vitals_of(stage, node.id)
+        after = replace(before, health=Health.DEGRADED, health_version=before.health_version + 1)
+        await stage.store.write_health(HealthChange(before=before, after=after, at=stage.now))
+
+    ambush.before("write_health", somebody_is_quicker)
+    await StatusKeeper(ports, stage.settings, watching).reconcile()
+    assert (await vitals_of(stage, node.id)).news
+    await StatusKeeper(ports, stage.settings, watching).reconcile()
+    assert (await vitals_of(stage, node.id)).health is Health.READY
+    assert not (await vitals_of(stage, node.id)).news
 
 
 # --- consequences ---------------------------------------------------------------------------------

@@ -5,14 +5,18 @@ import asyncio
 import pytest
 
 from muster.domain import node as nodes
+from muster.domain.boot import MARKS_MOST
 from muster.domain.desired import Desired, Directive
 from muster.domain.errors import Gone, NotFound, StoreUnavailable
+from muster.domain.health import Health
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
+from muster.enrolment.enroller import Report
 from muster.enrolment.heartbeats import Heartbeats
+from muster.ports.wakeups import HEALTH
 from muster.simulation.life import Life, outside
-from tests.stage import NEVER_ATTACHES, Manner, Stage, staged
+from tests.stage import NEVER_ATTACHES, NEVER_BOOTS, Manner, Stage, staged
 from tests.stage.ambush import Ambush, watched_store
 
 SILENT = Manner(beats=False)
@@ -45,7 +49,7 @@ async def test_beats_are_gathered_and_written_together(stage: Stage) -> None:
     warm = await stage.warm(2)
     ambush = Ambush()
     ambush.armed = True
-    heartbeats = Heartbeats(watched_store(stage.store, ambush), stage.clock, flush_every=1.0)
+    heartbeats = Heartbeats(watched_store(stage.store, ambush), stage.clock, stage.wakeups, flush_every=1.0)
 
     for _ in range(5):
         for node in warm:
@@ -64,7 +68,7 @@ async def test_beats_that_could_not_be_written_are_kept(stage: Stage) -> None:
     await stage.pass_time(100.0)
     ambush = Ambush()
     ambush.deny["record_beats"] = StoreUnavailable("the store is away")
-    heartbeats = Heartbeats(watched_store(stage.store, ambush), stage.clock, flush_every=1.0)
+    heartbeats = Heartbeats(watched_store(stage.store, ambush), stage.clock, stage.wakeups, flush_every=1.0)
     heartbeats.beat(node.id)
     beaten_at = stage.now
     with pytest.raises(StoreUnavailable):
@@ -202,7 +206,7 @@ async def test_the_dead_man_of_an_assigned_node_covers_the_provision_and_the_lon
 @staged
 async def test_a_beat_that_lay_before_a_replica_that_stood_still_is_not_fresh(stage: Stage) -> None:
     life = Life("replica")
-    heartbeats = Heartbeats(stage.store, stage.clock, flush_every=1.0)
+    heartbeats = Heartbeats(stage.store, stage.clock, stage.wakeups, flush_every=1.0)
     running = outside(life.spawn, heartbeats.run())
     await stage.pass_time(10.5)
     asleep = stage.now
@@ -226,8 +230,52 @@ async def test_an_older_beat_never_replaces_a_younger_one(stage: Stage) -> None:
     stage.agents.script(SILENT)
     (node,) = await stage.warm(1)
     await stage.pass_time(100.0)
-    heartbeats = Heartbeats(stage.store, stage.clock, flush_every=1.0)
+    heartbeats = Heartbeats(stage.store, stage.clock, stage.wakeups, flush_every=1.0)
     heartbeats.beat(node.id)
     heartbeats.beat(node.id, came_at=stage.now - 50.0)
     await heartbeats.flush()
     assert await stage.store.last_seen([node.id]) == {node.id: stage.now}
+
+
+@staged
+async def test_a_word_that_is_not_written_yet_outlives_the_beats_after_it(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(SILENT)
+    (node,) = await stage.warm(1)
+    heartbeats = Heartbeats(stage.store, stage.clock, stage.wakeups, flush_every=1.0)
+    heartbeats.beat(node.id, said=Health.DEGRADED, reason="disk", activity=7)
+    heartbeats.beat(node.id, activity=3)
+    heartbeats.beat(node.id)
+    heartbeats.beat(node.id, said=Health.STARTING)
+    await heartbeats.flush()
+    vitals = (await stage.store.vitals([node.id]))[node.id]
+    assert (vitals.said, vitals.said_reason, vitals.activity) == (Health.DEGRADED, "disk", 7)
+
+
+@staged
+async def test_a_new_word_has_health_looked_at_and_the_same_again_has_not(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(SILENT)
+    (node,) = await stage.warm(1)
+    heartbeats = Heartbeats(stage.store, stage.clock, stage.wakeups, flush_every=1.0)
+    listener = stage.wakeups.listen((HEALTH,))
+    heard = []
+    for word in (Health.READY, Health.READY, Health.DEGRADED, None):
+        await stage.pass_time(1.0)
+        heartbeats.beat(node.id, said=word)
+        await heartbeats.flush()
+        heard.append(await listener.wait(0.0))
+    assert heard == [True, False, True, False]
+    listener.close()
+
+
+@staged
+async def test_a_boot_that_names_steps_in_a_loop_does_not_fill_the_store(stage: Stage) -> None:
+    await stage.template(stall_after=9000.0, provision_timeout=9000.0)
+    stage.agents.script(NEVER_BOOTS)
+    replica = await stage.replica()
+    await replica.provision(1)
+    (node,) = await stage.count(1, NodeState.CREATED)
+    for number in range(MARKS_MOST + 20):
+        await stage.enrolment.report(node.id, Report(phase="boot_script", step=f"round {number}"))
+    assert len(await stage.store.marks(node.id)) == MARKS_MOST

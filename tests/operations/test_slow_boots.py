@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from muster.controllers.deadlines import Sweep
 from muster.domain import deadlines
 from muster.domain import node as nodes
 from muster.domain.boot import LEAST_BOOTS, MARGIN
+from muster.domain.diagnosis import Cause
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation, Status
@@ -15,8 +17,12 @@ from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.domain.template import Reuse, Runtime
 from muster.enrolment.enroller import Report
+from muster.operations.failures import diagnosed
 from muster.operations.learning import REMEMBER_FEW
+from muster.operations.watching import Watching
+from muster.ports.store import Beat
 from tests.stage import NEVER_BOOTS, Manner, Replica, Stage, staged
+from tests.stage.ambush import Ambush, watched_store
 
 SWEEP = 10.0
 SEED = Manner(
@@ -99,6 +105,17 @@ async def test_a_boot_that_stands_still_fails_early_and_says_where(stage: Stage)
 
 
 @staged
+async def test_what_is_said_of_a_boot_that_was_too_slow_is_true_from_the_first_moment(stage: Stage) -> None:
+    """Before anything was collected: its marks tell that the agent was there."""
+    _, operation, node = await asked(stage, Manner(boot=9000.0), provision_timeout=100.0)
+    ended = await stage.ended(operation)
+    assert await stage.store.bundle(node.id) is None
+    found = await diagnosed(stage.store, ended, now=stage.now)
+    assert found is not None
+    assert found.cause is Cause.SLOW
+
+
+@staged
 async def test_a_named_step_is_an_advance(stage: Stage) -> None:
     steps = tuple((100.0 * n, f"part {n}") for n in range(1, 6))
     _, operation, node = await asked(
@@ -108,6 +125,28 @@ async def test_a_named_step_is_an_advance(stage: Stage) -> None:
     assert (await stage.history(node.id)).count("advanced") == 5
     marks = await stage.store.marks(node.id)
     assert [mark.step for mark in marks if mark.step] == [step for _, step in steps]
+
+
+@staged
+async def test_an_advance_between_the_sweeps_look_and_its_verdict_spares_the_boot(stage: Stage) -> None:
+    replica, _, node = await asked(stage, NEVER_BOOTS, provision_timeout=3000.0, stall_after=120.0)
+    await stage.pass_time(100.0)
+    replica.life.kill()
+    watching = Watching(stage.store, stage.clock, stage.settings.limits)
+    ambush = Ambush()
+    ports = replace(stage.ports, store=watched_store(stage.store, ambush))
+    sweep = Sweep(ports, stage.settings, watching)
+    for _ in range(4):  # somebody watches
+        await stage.pass_time(10.0)
+        await watching.look()
+
+    async def it_moves() -> None:
+        await stage.store.record_beats([Beat(node_id=node.id, seen_at=stage.now, activity=9)])
+
+    ambush.before("apply", it_moves)
+    await sweep.reconcile()
+    assert (await stage.node(node.id)).state is NodeState.CREATED
+    assert "fail" not in await stage.history(node.id)
 
 
 # --- rescue ---------------------------------------------------------------------------------------
@@ -178,6 +217,16 @@ async def test_a_late_node_of_a_refill_is_pooled_too(stage: Stage) -> None:
     (failed,) = await stage.count(1, NodeState.FAILED)
     (idle,) = await stage.count(1, NodeState.IDLE)
     assert idle.id == failed.id
+
+
+@staged
+async def test_a_late_node_that_is_draining_is_thrown_away(stage: Stage) -> None:
+    _, operation, node = await asked(stage, Manner(boot=230.0), provision_timeout=200.0)
+    await stage.ended(operation)
+    (failed,) = await stage.nodes(NodeState.FAILED)
+    await stage.store.apply(nodes.drained(failed, now=stage.now))
+    await stage.nothing_is_left()
+    assert "rescued" not in await stage.history(node.id)
 
 
 @staged

@@ -1,13 +1,16 @@
 """Probes against real servers on loopback: what passes, what fails, and where they never go."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from muster.config.schema import DEFAULT_ALLOWED
 from muster.domain.errors import InvalidRequest
+from muster.probes import http
 from muster.probes.http import LINE_MOST, HttpProber
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -115,17 +118,41 @@ async def test_a_name_that_turns_elsewhere_after_it_was_checked_leads_nowhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The address that is connected to is one that was looked at, and all of them must be allowed."""
-    loop = asyncio.get_running_loop()
     asked: list[bytes] = []
     async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\n", asked)) as url:
         named = url.replace("127.0.0.1", "app.example")
 
-        async def rebound(*_: object, **__: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        def rebound(_host: str, _port: int) -> list[tuple[Any, ...]]:
             return [(2, 1, 6, "", ("127.0.0.1", 0)), (2, 1, 6, "", ("169.254.169.254", 0))]
 
-        monkeypatch.setattr(loop, "getaddrinfo", rebound)
+        monkeypatch.setattr(http, "resolve", rebound)
         assert not await prober().passes(named)
     assert asked == []
+
+
+async def test_names_that_hang_hold_up_no_other_and_no_other_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    hang = threading.Event()
+
+    def resolve(host: str, _port: int) -> list[tuple[Any, ...]]:
+        if host.startswith("slow"):
+            hang.wait(30.0)
+        return [(2, 1, 6, "", ("127.0.0.1", 0))]
+
+    monkeypatch.setattr(http, "resolve", resolve)
+    try:
+        async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\n")) as url:
+            one = prober()
+            slow = [asyncio.create_task(one.passes(f"http://slow{n}.example/")) for n in range(20)]
+            assert await one.passes(url.replace("127.0.0.1", "quick.example"))
+            assert await asyncio.to_thread(lambda: "at once") == "at once"
+            assert not any(await asyncio.gather(*slow))
+    finally:
+        hang.set()
+
+
+async def test_an_ipv4_address_in_ipv6_clothes_is_judged_as_what_it_is() -> None:
+    with pytest.raises(InvalidRequest, match="allowed"):
+        await prober("::/0").check("http://[::ffff:169.254.169.254]/")
 
 
 @pytest.mark.parametrize(

@@ -899,7 +899,7 @@ class Agent:
         procs, me, ticks, received = self.reap(), os.getpid(), int(sum(os.times()[2:4]) * 100), 0
         ticks += sum(procs[pid].ticks for pid in below(procs, [me]) if pid != me)
         try:
-            with open("/proc/net/dev") as file:
+            with open(os.devnull if self.options.shared_net else "/proc/net/dev") as file:
                 received = sum(int(f[1]) for f in map(str.split, file) if f[0][-1] == ":" and f[0] != "lo:")
         except OSError:
             pass
@@ -1148,6 +1148,7 @@ def main() -> None:
     run.add_argument("--dead-man", type=float, default=1740.0)
     for flag in ("--dir", "--proof-prefix", "--poweroff"):
         run.add_argument(flag, default="")
+    run.add_argument("--shared-net", action="store_true")
     verbs.add_parser("step").add_argument("name")
     options = parser.parse_args()
     if options.verb == "run":

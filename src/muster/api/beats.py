@@ -21,6 +21,7 @@ from muster.domain.events import Draft, Entity
 from muster.domain.health import Health
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
+from muster.domain.template import EXTERNAL
 from muster.enrolment.enroller import Enrolment
 from muster.ports.clock import Clock
 
@@ -111,7 +112,7 @@ class Beats:
         except MusterError:
             self.forget(node_id)
             raise
-        telling = not node.up or words["said"] is not None
+        telling = not node.up or node.provider == EXTERNAL
         self._learn(key, node_id, node.version, now, telling=telling)
         return node.version
 
@@ -142,22 +143,23 @@ class _Words(TypedDict):
 
 async def _body(receive: Receive) -> bytes:
     """What a beat says, within reason."""
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    while message["type"] == "http.request" and message.get("more_body", False):
+    body = b""
+    while True:
         message = await receive()
-        body += message.get("body", b"")
+        part: bytes = message.get("body", b"")
+        body += part
         if len(body) > BODY_MOST:
             raise InvalidRequest("body", f"{len(body)} bytes", f"must be at most {BODY_MOST} bytes")
-    return body
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            return body
 
 
 def _words(body: bytes) -> _Words:
     """Raises InvalidRequest for what can't be understood; a beat that says nothing is a beat."""
     try:
         said = json.loads(body) if body else {}
-    except ValueError:
-        raise InvalidRequest("body", body[:80], "must be JSON") from None
+    except (ValueError, RecursionError):
+        raise InvalidRequest("body", body[:80], "must be JSON, and not too deep") from None
     if not isinstance(said, dict):
         raise InvalidRequest("body", body[:80], "must be a JSON object")
     activity, status = said.get("activity"), said.get("status")

@@ -19,7 +19,7 @@ from muster.config.schema import (
 from muster.domain.deadlines import Limits
 from muster.domain.errors import InvalidRequest
 from muster.domain.settings import Settings
-from muster.domain.template import TemplateSpec
+from muster.domain.template import BOOT_LEAST, STALL_LEAST, TemplateSpec
 
 ENVIRONMENT: Mapping[str, Key] = {
     "MUSTER_MAX_NODES": ("installation", "max_nodes"),
@@ -72,6 +72,7 @@ def _built(found: Mapping[Key, Found]) -> Config:
             _take(key, each, sections)
     limits = Limits(**sections["limits"])
     _check_beats(limits, found)
+    _check_least(limits, found)
     return Config(
         max_nodes=sections["installation"].get("max_nodes"),
         server=ServerConfig(**sections["server"]),
@@ -127,6 +128,23 @@ def _checked(check: Check, name: str, found: Found) -> object:
 
 def _unknown(name: str, found: Found, known: Mapping[str, object] | tuple[str, ...]) -> ConfigError:
     return ConfigError(name, found.value, nearest(name, tuple(known)), found.where)
+
+
+LEAST = {"boot": BOOT_LEAST, "stall_after": STALL_LEAST, "probe_every": 1.0, "max_transition": 10.0}
+"""Shorter ones would judge before anything can be seen."""
+
+
+def _check_least(limits: Limits, found: Mapping[Key, Found]) -> None:
+    for name, least in LEAST.items():
+        if getattr(limits, name) < least:
+            where = found["limits", name].where
+            rule = f"{name} must be at least {least:g}"
+            raise ConfigError(name, getattr(limits, name), rule, where)
+    if limits.probe_timeout > limits.probe_every:
+        key = ("limits", "probe_timeout")
+        where = (found[key] if key in found else found["limits", "probe_every"]).where
+        rule = f"probe_timeout must not be above probe_every ({limits.probe_every:g})"
+        raise ConfigError("probe_timeout", limits.probe_timeout, rule, where)
 
 
 def _check_beats(limits: Limits, found: Mapping[Key, Found]) -> None:

@@ -12,14 +12,13 @@ from collections.abc import Awaitable, Callable
 
 from muster.controllers.working import work_off
 from muster.domain import node as nodes
-from muster.domain.boot import spans
 from muster.domain.deadlines import COLLECTING, RESCUABLE
 from muster.domain.diagnosis import Bundle, Section, Source, ending
 from muster.domain.errors import Conflict, MusterError
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.domain.redaction import redact
-from muster.operations.failures import last_words
+from muster.operations.failures import last_words, phases
 from muster.ports.bundle import Ports
 
 logger = logging.getLogger(__name__)
@@ -85,10 +84,7 @@ class Collector:
         )
 
     async def _phases(self, node: Node) -> str | None:
-        marks = await self._store.marks(node.id)
-        return "\n".join(
-            f"{span.name}  {span.seconds:.1f} s" for span in spans(node.created_at, marks, node.entered_at)
-        )
+        return await phases(self._store, node)
 
     async def _agent(self, node: Node) -> str | None:
         return await last_words(self._store, node)
@@ -112,7 +108,7 @@ class Collector:
 
 _NOTHING = {
     Source.PHASES: "the boot left no marks",
-    Source.AGENT: "the agent reported nothing",
+    Source.AGENT: "the agent reported no end of its boot script; its log is on the console, if anywhere",
     Source.CONSOLE: "the provider has no console of this machine, or not yet",
     Source.PROVIDER: "the provider is not there any more",
 }

@@ -53,6 +53,8 @@ class Runtime(StrEnum):
     SERVICE = "service"
 
 
+BOOT_LEAST = 1.0
+STALL_LEAST = 15.0
 EXTERNAL = "external"
 """The provider of apps that enrol themselves. It makes no machines."""
 
@@ -111,6 +113,12 @@ class TemplateSpec:
             value = getattr(self, field)
             if value is not None:
                 checks.seconds(field, value)
+        if self.provision_timeout is not None and self.provision_timeout < BOOT_LEAST:
+            rule = f"must be at least {BOOT_LEAST:g} seconds: nothing boots faster"
+            raise InvalidRequest("provision_timeout", self.provision_timeout, rule)
+        if self.stall_after is not None and self.stall_after < STALL_LEAST:
+            rule = f"must be at least {STALL_LEAST:g} seconds: a sign of advance comes with a heartbeat"
+            raise InvalidRequest("stall_after", self.stall_after, rule)
         checks.seconds("max_runtime", self.max_runtime)
         checks.seconds("idle_timeout", self.idle_timeout)
         checks.seconds("rescue_window", self.rescue_window, zero=True)

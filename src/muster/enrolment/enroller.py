@@ -88,7 +88,9 @@ class Enrolment:
         self._limits = settings.limits
         self._specs: dict[tuple[str, int], TemplateSpec] = {}
         self.commands = CommandPost(ports)
-        self.heartbeats = Heartbeats(ports.store, ports.clock, flush_every=settings.flush_every)
+        self.heartbeats = Heartbeats(
+            ports.store, ports.clock, ports.wakeups, flush_every=settings.flush_every
+        )
         self.apps = Apps(ports, settings, self.heartbeats)
 
     # --- joining ----------------------------------------------------------------------------------

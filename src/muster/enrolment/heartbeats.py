@@ -8,20 +8,26 @@ for. Standing still also stops the pulse, so a beat never gets younger by waitin
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
 from muster.domain.errors import StoreUnavailable
 from muster.domain.health import Health
 from muster.domain.ids import NodeId
 from muster.ports.clock import Clock
 from muster.ports.store import Beat, Store
+from muster.ports.wakeups import HEALTH, Wakeups
 
 logger = logging.getLogger(__name__)
+WORDS_MOST = 50_000
 
 
 class Heartbeats:
-    def __init__(self, store: Store, clock: Clock, *, flush_every: float) -> None:
+    def __init__(self, store: Store, clock: Clock, wakeups: Wakeups, *, flush_every: float) -> None:
         self._store = store
         self._clock = clock
+        self._wakeups = wakeups
+        self._words: dict[NodeId, Health] = {}
+        """What was last written of those who speak for themselves."""
         self._flush_every = flush_every
         self._pending: dict[NodeId, Beat] = {}
         self._pulses: tuple[float, float] | None = None
@@ -44,10 +50,16 @@ class Heartbeats:
         """`came_at`: what was vouched for when it came in, if that was a while ago."""
         at = self.vouched if came_at is None else came_at
         before = self._pending.get(node_id)
-        if before is None or before.seen_at <= at:
-            self._pending[node_id] = Beat(
-                node_id=node_id, seen_at=at, activity=activity, said=said, reason=reason
-            )
+        if before is not None and before.seen_at > at:
+            return
+        if before is not None:
+            # What was said a moment ago, and isn't written yet, still stands.
+            activity = max((each for each in (before.activity, activity) if each is not None), default=None)
+            if said is None or (said is Health.STARTING and before.said is not None):
+                said, reason = before.said, before.reason
+        self._pending[node_id] = Beat(
+            node_id=node_id, seen_at=at, activity=activity, said=said, reason=reason
+        )
 
     async def run(self) -> None:
         # Apart from the writing: a slow store makes no beat older.
@@ -83,3 +95,14 @@ class Heartbeats:
                 if newer is None or newer.seen_at < beat.seen_at:
                     self._pending[node_id] = beat
             raise
+        if self._anything_new(taken):
+            self._wakeups.notify(HEALTH)
+
+    def _anything_new(self, written: Mapping[NodeId, Beat]) -> bool:
+        """Whether somebody says something else than before. Only a hint: what is forgotten is news again."""
+        words = {node_id: beat.said for node_id, beat in written.items() if beat.said is not None}
+        new = any(self._words.get(node_id) is not word for node_id, word in words.items())
+        if len(self._words) > WORDS_MOST:
+            self._words.clear()
+        self._words.update(words)
+        return new

@@ -1,8 +1,9 @@
 """Why an operation failed, told by the node that failed it. Composed when it is read; nothing is stored.
 
-Before a node's bundle is filed, what its agent reported is enough for a first word.
+Before a node's bundle is filed, its marks and what its agent reported are enough for a first word.
 """
 
+from muster.domain.boot import spans
 from muster.domain.diagnosing import classify
 from muster.domain.diagnosis import Bundle, Diagnosis, Section, Source
 from muster.domain.errors import NotFound
@@ -10,6 +11,7 @@ from muster.domain.lifecycle import NodeState, Verb
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
+from muster.domain.redaction import redact
 from muster.ports.store import Store
 
 EVENTS = 20
@@ -27,16 +29,21 @@ async def diagnosed(store: Store, operation: Operation, *, now: float) -> Diagno
         return None
     bundle = await store.bundle(node.id)
     if bundle is None and node.state in _AFTER_FAILURE:
-        words = await last_words(store, node)
-        section = Section(name=Source.AGENT, text=words) if words else None
+        known = {Source.PHASES: await phases(store, node), Source.AGENT: await last_words(store, node)}
         bundle = Bundle(
             node_id=node.id,
             collected_at=now,
             reason=node.reason,
             detail=node.detail,
-            sections=(section,) if section else (),
+            sections=tuple(Section(name=name, text=text) for name, text in known.items() if text),
         )
     return None if bundle is None else classify(bundle)
+
+
+async def phases(store: Store, node: Node) -> str:
+    """How far its boot came, and how long each part took. Steps are named by its script, and redacted."""
+    found = spans(node.created_at, await store.marks(node.id), node.entered_at)
+    return "\n".join(f"{redact(span.name)}  {span.seconds:.1f} s" for span in found)
 
 
 async def last_words(store: Store, node: Node) -> str | None:

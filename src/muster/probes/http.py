@@ -6,10 +6,13 @@ read; so a certificate that nobody vouches for is as good as another.
 """
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from muster.domain.errors import InvalidRequest
@@ -18,6 +21,8 @@ Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
 LINE_MOST = 4096
 URL_MOST = 2048
+RESOLVERS = 32
+"""Names that may be looked up at once."""
 _PORTS = {"http": 80, "https": 443}
 _SUCCESS = range(200, 300)
 
@@ -26,6 +31,7 @@ class HttpProber:
     def __init__(self, *, allowed: Sequence[str], timeout: float) -> None:
         self._allowed: tuple[Network, ...] = tuple(ip_network(each) for each in allowed)
         self._timeout = timeout
+        self._resolvers = ThreadPoolExecutor(RESOLVERS, thread_name_prefix="muster-probe-dns")
         self._tls = ssl.create_default_context()
         self._tls.check_hostname = False
         self._tls.verify_mode = ssl.CERT_NONE
@@ -62,8 +68,9 @@ class HttpProber:
         host = parts.hostname or ""
         with suppress(ValueError):
             return [ip_address(host)]
+        # Threads of its own: names that hang must not hold up whoever else needs one.
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, _port(parts), proto=6)
+        found = await loop.run_in_executor(self._resolvers, resolve, host, _port(parts))
         return [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
 
     async def _answers(self, parts: SplitResult, address: Address) -> bool:
@@ -84,6 +91,10 @@ class HttpProber:
             with suppress(OSError):
                 await writer.wait_closed()
         return len(words) > 1 and words[0].startswith(b"HTTP/") and int(words[1]) in _SUCCESS
+
+
+def resolve(host: str, port: int) -> list[tuple[Any, ...]]:
+    return list(socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP))
 
 
 def _parsed(url: str) -> SplitResult:

@@ -161,6 +161,24 @@ class VitalsContract:
         await store.heard([await vitals_of(store, node)])
         assert await suspected(store, now=13.0) == []
 
+    async def test_starting_never_covers_a_word_that_was_said_in_this_boot(self, store: Store) -> None:
+        node = await joined(Scene(store))
+        assert (await said(store, node, Health.STARTING, at=11.0)).said is Health.STARTING
+        assert (await said(store, node, Health.DEGRADED, at=12.0, reason="disk")).said is Health.DEGRADED
+        kept = await said(store, node, Health.STARTING, at=13.0, reason="again")
+        assert (kept.said, kept.said_reason, kept.seen_at) == (Health.DEGRADED, "disk", 13.0)
+
+    async def test_a_probe_between_look_and_verdict_is_still_news(self, store: Store) -> None:
+        node = await joined(Scene(store))
+        await store.record_beats([Beat(node_id=node.id, seen_at=19.0)])
+        await store.record_probe(node.id, passed=False, now=20.0)
+        looked = await vitals_of(store, node)
+        await store.record_probe(node.id, passed=True, now=21.0)
+        await store.heard([looked])
+        assert (await vitals_of(store, node)).news
+        await store.heard([await vitals_of(store, node)])
+        assert not (await vitals_of(store, node)).news
+
     async def test_only_those_whose_health_may_be_wrong_are_suspects(self, store: Store) -> None:
         scene = Scene(store)
         now = 1000.0

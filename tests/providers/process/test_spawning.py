@@ -54,6 +54,7 @@ async def test_the_agent_is_told_where_the_server_is_and_how_to_prove_itself(yar
         "4",
         "--proof-prefix",
         f"process:{machine.id}:",
+        "--shared-net",
         "--dead-man",
         "90",
     ]

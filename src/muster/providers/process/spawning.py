@@ -102,7 +102,8 @@ class Spawner:
         for server in self.servers:
             argv += ["--server", server]
         argv += ["--dir", str(directory), "--secret-fd", str(SECRET_FD)]
-        argv += ["--proof-prefix", f"process:{slot.machine_id}:"]
+        # The network is the host's: what comes in there tells nothing of this node's boot.
+        argv += ["--proof-prefix", f"process:{slot.machine_id}:", "--shared-net"]
         if self.dead_man is not None:
             argv += ["--dead-man", f"{self.dead_man:g}"]
         return argv if self.sandbox is None else self.sandbox.wrap(argv, work=slot.work, tmp=slot.tmp)

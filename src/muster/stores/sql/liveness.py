@@ -35,6 +35,10 @@ def _beat(count: int) -> str:
     """
 
 
+_SAID = "(excluded.said IS NOT NULL AND (excluded.said <> 'starting' OR liveness.said IS NULL))"
+"""Whether a beat has a word that counts: of `starting` only its liveness does, once the node said more."""
+
+
 @cache
 def _telling_beat(count: int) -> str:
     """Beats that say more than that the node lives. What is said in the moment of the last beat counts too:
@@ -54,12 +58,11 @@ def _telling_beat(count: int) -> str:
                 THEN excluded.seen_at ELSE liveness.advanced_at END,
             activity = CASE WHEN excluded.activity > liveness.activity
                 THEN excluded.activity ELSE liveness.activity END,
-            news = CASE WHEN excluded.said IS NOT NULL AND (liveness.said IS NULL
+            news = CASE WHEN {_SAID} AND (liveness.said IS NULL
                 OR excluded.said <> liveness.said OR excluded.said_reason <> liveness.said_reason)
                 THEN 1 ELSE liveness.news END,
-            said_reason = CASE WHEN excluded.said IS NULL
-                THEN liveness.said_reason ELSE excluded.said_reason END,
-            said = coalesce(excluded.said, liveness.said)
+            said_reason = CASE WHEN {_SAID} THEN excluded.said_reason ELSE liveness.said_reason END,
+            said = CASE WHEN {_SAID} THEN excluded.said ELSE liveness.said END
         WHERE liveness.seen_at IS NULL OR excluded.seen_at >= liveness.seen_at
     """
 
