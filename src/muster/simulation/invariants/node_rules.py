@@ -160,7 +160,7 @@ class NodeRules:
             failing
             and reusable
             and before["state"] == "claimed"
-            and event.changes["reason"] == verdict["reason"]
+            and event.changes["reason"] == verdict["reason"] != "operator"  # who may end any node himself
         ):
             raise Broken("warm_nodes_return", f"{_name(before)} of {operation['id']} was thrown away")
 
