@@ -328,6 +328,8 @@ def starting_takes_a_ready_node_back(patch: Patch) -> None:
         return real(vitals, **rest)
 
     patch.setattr(health, "_still_starting", still_starting)
+    patch.setattr(liveness, "_SAID", "excluded.said IS NOT NULL")
+    patch.setattr(liveness, "_telling_beat", liveness._telling_beat.__wrapped__)  # which remembers it
 
 
 def the_lost_are_counted_without_the_watch(patch: Patch) -> None:
