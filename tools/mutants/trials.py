@@ -27,7 +27,7 @@ from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tools.mutants.edits import Edit, edits, optional_in
 
@@ -122,9 +122,14 @@ def mutants(subject: Subject, modules: Sequence[str]) -> list[Mutant]:
 
 def steady() -> None:
     """The same examples in every run, none remembered, and no time spent on making a failure small."""
-    phases = (Phase.explicit, Phase.generate)
     settings.register_profile(
-        "mutants", derandomize=True, database=None, deadline=None, max_examples=EXAMPLES, phases=phases
+        "mutants",
+        derandomize=True,
+        database=None,
+        deadline=None,
+        max_examples=EXAMPLES,
+        phases=(Phase.explicit, Phase.generate),
+        suppress_health_check=tuple(HealthCheck),  # some look at the clock on the wall
     )
     settings.load_profile("mutants")
 
