@@ -15,7 +15,15 @@ from muster.domain.operation import Kind, Member, Operation, Status, Verdict
 from muster.domain.progress import Part, Progress, Tone
 from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest, RunRequest
-from muster.domain.template import RESOURCE_CLASSES, Reuse, Runtime, Template, TemplateSpec, UsageClass
+from muster.domain.template import (
+    BOOT_LEAST,
+    RESOURCE_CLASSES,
+    Reuse,
+    Runtime,
+    Template,
+    TemplateSpec,
+    UsageClass,
+)
 
 texts = st.text(
     st.characters(min_codepoint=33, max_codepoint=0x2FF, categories=["L", "N"]), min_size=1, max_size=8
@@ -172,7 +180,8 @@ operations = st.builds(
     lease_until=times,
     epoch=small,
 )
-provision_timeouts = st.tuples(st.none() | durations, st.none() | durations).map(
+boot_timeouts = st.none() | st.floats(BOOT_LEAST, checks.SECONDS_MAX)
+provision_timeouts = st.tuples(boot_timeouts, boot_timeouts).map(
     lambda pair: pair if None in pair else (min(pair), max(pair))  # type: ignore[type-var]
 )
 """A boot deadline and its ceiling, which is never below it."""
