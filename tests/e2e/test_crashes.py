@@ -76,8 +76,8 @@ REFILL: Sequence[Boundary] = (
     ("node:pool_in", 1),
     ("refill:ended", 1),
 )
-OTHERWISE = ("release:progressed", "operation:taken_over")
-"""Written only if something takes its time."""
+OTHERWISE = ("release:progressed", "operation:taken_over", "health:ready")
+"""Written only if something takes its time, or by a duty that no operation waits for."""
 
 
 def _halves(boundaries: Sequence[Boundary]) -> tuple[Sequence[Boundary], Sequence[Boundary]]:
