@@ -50,6 +50,8 @@ async def test_a_templates_boots_are_shown_with_what_they_are_given(site: Site) 
     assert (kind.total.count, len(kind.last), kind.learned) == (2, 2, None)
     assert (kind.deadline.seconds, kind.deadline.source) == (100.0, "template")
     assert kind.phases[0].name == "launch"
+    (shown,) = (await site.http().get("/api/v1/templates/ci/boots")).json()["kinds"]
+    assert shown["seconds"] == [boot["seconds"] for boot in shown["last"]], "all that are known, newest first"
     with pytest.raises(NotFound):
         await client.send(calls.boots("nobody"))
 

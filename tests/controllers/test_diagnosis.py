@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from muster.controllers import diagnosis
-from muster.controllers.diagnosis import LINES, PATIENCE, Collector
+from muster.controllers.diagnosis import Collector
 from muster.domain.deadlines import COLLECTING, RESCUABLE
 from muster.domain.diagnosing import classify
 from muster.domain.diagnosis import WORDS_MOST, Bundle, Cause, Section, Source, ending
@@ -13,6 +13,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.domain.redaction import MARK
+from muster.operations.sections import LINES, PATIENCE
 from tests.stage import NEVER_BOOTS, Manner, Stage, staged
 from tests.stage.cloud import HANG
 
@@ -215,5 +216,5 @@ async def test_a_replica_does_it_by_itself_and_nothing_is_left(stage: Stage) -> 
 
 def test_a_section_is_cut_by_whole_lines() -> None:
     long = "x" * (WORDS_MOST // 2)
-    kept = ending(f"first {long}\nsecond {long}\nthird", lines=diagnosis.LINES)
+    kept = ending(f"first {long}\nsecond {long}\nthird", lines=LINES)
     assert kept == f"second {long}\nthird"

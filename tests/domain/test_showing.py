@@ -7,11 +7,11 @@ from muster.domain import showing
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
-from muster.domain.operation import ENDED, Operation, Status
+from muster.domain.operation import ENDED, Kind, Operation, Status
 from muster.domain.progress import GROUP_ABOVE, Tone
 from muster.domain.provisioning import Situation
 from muster.domain.reasons import Reason
-from muster.domain.showing import PROVISION_STEPS, REFILL_STEPS, RELEASE_STEPS, Steps
+from muster.domain.showing import PROVISION_STEPS, REFILL_STEPS, RELEASE_STEPS, STEPS, Steps
 from tests.domain import builders
 from tests.domain.builders import NOW, attached, claimed, launch, node, operation, provision
 
@@ -181,3 +181,10 @@ def test_why_of_another_kind_repeats_its_progress() -> None:
     assert (why.since, why.until, why.position) == (working.created_at, working.deadline_at, None)
     assert (why.operation_id, why.status) == (working.id, working.status)
     assert showing.why_other(operation()).waits_for == "waiting for a replica to pick it up"
+
+
+@pytest.mark.parametrize("kind", [Kind.PROVISION, Kind.RELEASE, Kind.REFILL, Kind.RUN])
+def test_the_steps_of_a_kind_are_known_before_it_begins(kind: Kind) -> None:
+    steps = STEPS[kind]
+    assert steps[-1][0] == "completed"
+    assert len({phase for phase, _ in steps}) == len(steps)

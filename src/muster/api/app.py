@@ -17,6 +17,7 @@ from muster.api.files import Shelf
 from muster.api.metrics import Metrics
 from muster.api.routes import TABLES
 from muster.api.routing import ROOT, mount
+from muster.api.sharing import Shared
 from muster.api.shortcut import Shortcut
 from muster.domain.events import Draft
 from muster.plane import ControlPlane, Ports
@@ -25,6 +26,8 @@ __all__ = ["Api", "ApiSettings", "create_app"]
 
 HOUR = 3600.0
 REMEMBER_BEATS = 30.0
+REMEMBER_CONSOLE = 5.0
+"""A page that stays open asks often; the provider is asked seldom."""
 _STREAMED = (("PUT", f"{ROOT}/blobs", ""), ("PUT", f"{ROOT}/agent/commands/", "/artifact"))
 _RAW = (("POST", f"{ROOT}/agent/commands/", "/output"),)
 PROBLEM_SCHEMA: Mapping[str, Any] = {
@@ -85,6 +88,7 @@ def create_app(
         metrics=metrics or Metrics(started_at=ports.clock.now()),
         archives=_shelf(settings, "blobs", "archive", settings.blob_hours * HOUR),
         results=_shelf(settings, "artifacts", "result", settings.settings.retention),
+        consoles=Shared(ports.clock, keep=REMEMBER_CONSOLE),
     )
     return Api(_framework(context), context)
 

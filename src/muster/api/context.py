@@ -12,7 +12,9 @@ from muster.api.beats import Beats
 from muster.api.closing import Closing
 from muster.api.files import Shelf
 from muster.api.metrics import Metrics
+from muster.api.sharing import Shared
 from muster.domain.access import ApiToken
+from muster.domain.diagnosis import Section
 from muster.domain.ids import NodeId
 from muster.domain.settings import Settings
 from muster.plane import ControlPlane, Ports
@@ -51,6 +53,8 @@ class Context:
     metrics: Metrics
     archives: Shelf
     results: Shelf
+    consoles: Shared[tuple[Section, float]]
+    """Of nodes, by id: each with when it was read."""
 
     def now(self) -> float:
         return self.ports.clock.now()
@@ -80,8 +84,8 @@ async def _caller(request: Request) -> ApiToken:
 Here = Annotated[Context, Depends(_here)]
 Node = Annotated[NodeId, Depends(_node)]
 """The node that speaks, as its token proved."""
-Enroller = Annotated[ApiToken, Depends(_caller)]
-"""The enrolment token that was shown."""
+Caller = Annotated[ApiToken, Depends(_caller)]
+"""The token that was shown."""
 Key = Annotated[
     str | None,
     Header(

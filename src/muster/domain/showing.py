@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from muster.domain.boot import by_type, expected
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
-from muster.domain.operation import Operation, Status
+from muster.domain.operation import Kind, Operation, Status
 from muster.domain.progress import GROUP_ABOVE, Part, Progress, Tone, guessed, percent
 from muster.domain.provisioning import Situation, waiting_for
 
@@ -34,6 +34,13 @@ RUN_STEPS = (
     ("completed", "Run completed"),
 )
 Steps = tuple[tuple[str, str], ...]
+STEPS: Mapping[Kind, Steps] = {
+    Kind.PROVISION: PROVISION_STEPS,
+    Kind.RELEASE: RELEASE_STEPS,
+    Kind.REFILL: REFILL_STEPS,
+    Kind.RUN: RUN_STEPS,
+}
+"""Phase and label of every step that a kind of operation goes through, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

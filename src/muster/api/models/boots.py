@@ -99,6 +99,8 @@ class KindOut(Out):
     """The middle of each phase, in the order of the last boot."""
     last: list[BootedOut]
     """Newest first."""
+    seconds: list[float]
+    """How long each of the boots took that are still known, newest first."""
     learned: LearnedOut | None
     """What the tail of these boots may lengthen the deadline to; None: too few, or switched off."""
     deadline: DeadlineOut
@@ -117,6 +119,7 @@ class KindOut(Out):
                 BootedOut(node_id=boot.node_id, booted_at=at(boot.booted_at), seconds=round(boot.seconds, 3))
                 for boot in last[:SHOWN_LAST]
             ],
+            seconds=[round(boot.seconds, 3) for boot in last],
             learned=LearnedOut(seconds=learned.seconds, basis=learned.basis) if learned else None,
             deadline=DeadlineOut(seconds=deadline.seconds, source=deadline.source),
         )
@@ -139,6 +142,7 @@ class BootsOut(Out):
                     "last": [
                         {"node_id": "node-1hx2k9q0c7m3t8v5e2", "booted_at": EXAMPLE_TIME, "seconds": 44.0}
                     ],
+                    "seconds": [44.0, 61.0],
                     "learned": {"seconds": 105.3, "basis": "p99 of 57 boots"},
                     "deadline": {"seconds": 720.0, "source": "default"},
                 }

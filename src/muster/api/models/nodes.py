@@ -7,6 +7,7 @@ from pydantic import Field
 
 from muster.api.models.base import EXAMPLE_TIME, Asked, Out, at, example, maybe_at
 from muster.api.models.operations import PAGE_MOST
+from muster.domain.diagnosis import Section
 from muster.domain.health import Health, HealthSource, Vitals
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -138,6 +139,27 @@ class NodesAsked(Asked):
     template: str | None = None
     cursor: str | None = None
     limit: int = Field(default=100, ge=1, le=PAGE_MOST)
+
+
+class ConsoleOut(Out):
+    model_config = example(
+        {
+            "node_id": "node-1hx2k9q0c7m3t8v5e2",
+            "text": "Reading package lists...",
+            "missing": "",
+            "read_at": EXAMPLE_TIME,
+        }
+    )
+
+    node_id: str
+    text: str
+    missing: str
+    """Why there is no text, if there is none."""
+    read_at: datetime
+
+    @classmethod
+    def of(cls, node: Node, found: Section, read_at: float) -> Self:
+        return cls(node_id=node.id, text=found.text, missing=found.missing, read_at=at(read_at))
 
 
 class PoolOut(Out):

@@ -13,7 +13,7 @@ from muster.domain.plain import to_plain
 from muster.domain.progress import Part, Tone
 from muster.domain.reasons import ADVICE, Reason
 from muster.domain.requests import ProvisionRequest, RunRequest
-from muster.domain.showing import Why
+from muster.domain.showing import STEPS, Why
 
 PAGE_MOST = 500
 
@@ -121,12 +121,18 @@ class MemberOut(Out):
     assignment_id: str
 
 
+class StepOut(Out):
+    phase: str
+    label: str
+
+
 class OperationOut(ProgressOut):
     """The progress payload, and what else the record holds."""
 
     model_config = example(
         {
             **PROGRESS_EXAMPLE,
+            "steps": [{"phase": "selecting", "label": "Selecting warm nodes"}],
             "run": "ci-42",
             "template": "ci",
             "idempotency_key": None,
@@ -142,6 +148,8 @@ class OperationOut(ProgressOut):
         }
     )
 
+    steps: list[StepOut]
+    """All that its kind goes through, in order; empty if that is not known beforehand."""
     run: str | None
     template: str | None
     idempotency_key: str | None
@@ -159,6 +167,7 @@ class OperationOut(ProgressOut):
     def of(cls, operation: Operation, *, now: float, diagnosis: Diagnosis | None = None) -> Self:
         return cls(
             **progress_fields(operation, now=now, diagnosis=diagnosis),
+            steps=[StepOut(phase=phase, label=label) for phase, label in STEPS.get(operation.kind, ())],
             run=operation.run,
             template=operation.template,
             idempotency_key=operation.idempotency_key,

@@ -52,6 +52,26 @@ class MintedOut(TokenOut):
     secret: str
 
 
+class WhoOut(Out):
+    model_config = example(
+        {
+            "token_id": TOKEN_EXAMPLE["id"],
+            "name": "ci",
+            "role": "operator",
+            "expires_at": None,
+            "installation_id": "inst-1hx2k9q0c7m3t8v5e4",
+            "version": "0.1.0",
+        }
+    )
+
+    token_id: str
+    name: str
+    role: Role
+    expires_at: datetime | None
+    installation_id: str
+    version: str
+
+
 class TokensOut(Out):
     model_config = example({"items": [TOKEN_EXAMPLE]})
 

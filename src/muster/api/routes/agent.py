@@ -6,7 +6,7 @@ from fastapi import Query, Request
 from starlette.responses import FileResponse, Response
 
 from muster.api.access import Access
-from muster.api.context import Context, Enroller, Here, Node
+from muster.api.context import Caller, Context, Here, Node
 from muster.api.models.agent import (
     BeatIn,
     BeatOut,
@@ -48,7 +48,7 @@ async def join(ctx: Here, body: JoinIn) -> JoinOut:
     )
 
 
-async def enrol(ctx: Here, token: Enroller, body: EnrolIn) -> EnrolOut:
+async def enrol(ctx: Here, token: Caller, body: EnrolIn) -> EnrolOut:
     """Admit an app as a node of the token's template. The same key is the same join; the older token dies."""
     assert token.template is not None  # noqa: S101 — an enrolment token has one
     enrolment = ctx.plane.enrolment

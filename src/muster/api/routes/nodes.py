@@ -8,15 +8,17 @@ from muster.api.access import Access
 from muster.api.context import Context, Here
 from muster.api.models.boots import TimelineOut
 from muster.api.models.diagnosis import BundleOut
-from muster.api.models.nodes import NodeOut, NodesAsked, PoolOut, PoolsOut
+from muster.api.models.nodes import ConsoleOut, NodeOut, NodesAsked, PoolOut, PoolsOut
 from muster.api.routes.operations import NodesOut
 from muster.api.routing import Route, Table
 from muster.domain import node as domain
 from muster.domain.boot import by_type
+from muster.domain.diagnosis import Section
 from muster.domain.errors import NoDiagnosis
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.template import Template
+from muster.operations.sections import console_section
 from muster.ports.store import Cursor
 
 _ENDED = (NodeState.TERMINATING, NodeState.TERMINATED)
@@ -68,6 +70,16 @@ async def boot(ctx: Here, node_id: str) -> TimelineOut:
     node = await store.node(NodeId(node_id))
     kin = by_type(await store.boots(node.template, node.revision)).get(node.instance_type, ())
     return TimelineOut.of(node, await store.marks(node.id), kin, now=ctx.now())
+
+
+async def console(ctx: Here, node_id: str) -> ConsoleOut:
+    """Show the end of what a node's machine wrote to its console, without its secrets."""
+    node = await ctx.ports.store.node(NodeId(node_id))
+
+    async def read() -> tuple[Section, float]:
+        return await console_section(ctx.ports, node), ctx.now()
+
+    return ConsoleOut.of(node, *await ctx.consoles.get(node.id, read))
 
 
 async def terminate(ctx: Here, node_id: str) -> NodeOut:
@@ -124,6 +136,7 @@ TABLE = Table(
         Route("GET", "/nodes/{node_id}", Access.VIEWER, show),
         Route("GET", "/nodes/{node_id}/diagnosis", Access.VIEWER, diagnosis),
         Route("GET", "/nodes/{node_id}/boot", Access.VIEWER, boot),
+        Route("GET", "/nodes/{node_id}/console", Access.VIEWER, console),
         Route("POST", "/nodes/{node_id}/terminate", Access.OPERATOR, terminate),
         Route("POST", "/nodes/{node_id}/drain", Access.OPERATOR, drain),
         Route("GET", "/pools", Access.VIEWER, pools),

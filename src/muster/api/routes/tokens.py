@@ -1,8 +1,10 @@
-"""API tokens: making, listing, revoking."""
+"""API tokens: making, listing, revoking, and whose one is."""
 
+import muster
 from muster.api.access import Access, mint
-from muster.api.context import Here
-from muster.api.models.tokens import MintedOut, TokenIn, TokenOut, TokensOut, token_fields
+from muster.api.context import Caller, Here
+from muster.api.models.base import maybe_at
+from muster.api.models.tokens import MintedOut, TokenIn, TokenOut, TokensOut, WhoOut, token_fields
 from muster.api.routing import Route, Table
 from muster.domain import checks
 
@@ -25,6 +27,19 @@ async def create(ctx: Here, body: TokenIn) -> MintedOut:
     return MintedOut(**token_fields(token), secret=secret)
 
 
+async def whoami(ctx: Here, token: Caller) -> WhoOut:
+    """Say whose token this is, and what it may do."""
+    installation = await ctx.ports.store.installation()
+    return WhoOut(
+        token_id=token.id,
+        name=token.name,
+        role=token.role,
+        expires_at=maybe_at(token.expires_at),
+        installation_id=installation.id,
+        version=muster.__version__,
+    )
+
+
 async def listed(ctx: Here) -> TokensOut:
     """List tokens, without their secrets."""
     return TokensOut(items=[TokenOut.of(token) for token in await ctx.ports.access.tokens()])
@@ -41,5 +56,6 @@ TABLE = Table(
         Route("POST", "/tokens", Access.ADMIN, create, status=201),
         Route("GET", "/tokens", Access.ADMIN, listed),
         Route("POST", "/tokens/{token_id}/revoke", Access.ADMIN, revoke),
+        Route("GET", "/whoami", Access.VIEWER, whoami),
     ),
 )
