@@ -74,6 +74,7 @@ async def measure() -> Sequence[Figure]:
             store=store,
             commands=store.commands,
             access=store.access,
+            overview=store.overview,
             clock=SystemClock(),
             ids=SystemIds(),
             wakeups=LocalWakeups(),

@@ -109,6 +109,7 @@ def _ports(store: SqlStore, clock: Clock) -> Ports:
         store=store,
         commands=store.commands,
         access=store.access,
+        overview=store.overview,
         clock=clock,
         ids=SystemIds(),
         wakeups=LocalWakeups(),

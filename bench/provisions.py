@@ -63,6 +63,7 @@ class _Stage:
             store=self.store,
             commands=self.store.commands,
             access=self.store.access,
+            overview=self.store.overview,
             clock=clock,
             ids=SystemIds(),
             wakeups=self.wakeups,

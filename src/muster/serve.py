@@ -41,6 +41,8 @@ from muster.system import SystemClock, SystemIds, new_loop
 logger = logging.getLogger(__name__)
 
 OK, FAILED, USAGE = 0, 1, 2
+BY_CONFIG, BY_SERVER = "the configuration file", "the server, at its first start"
+"""Who did it, where no token did."""
 DEFAULT = TemplateSpec(name="default", provider="process", resource_class="small")
 """What there is to provision before anybody applied a template."""
 
@@ -134,13 +136,14 @@ class _Parts:
     async def _settle(self) -> None:
         now = self._clock.now()
         if self._config.max_nodes is not None:
-            await self.store.limit_installation(self._config.max_nodes, now=now)
+            await self.store.limit_installation(self._config.max_nodes, now=now, actor=BY_CONFIG)
         known = {template.name for template in await self.store.templates()}
         first = self._config.templates or (() if known else (DEFAULT,))
+        actor = BY_CONFIG if self._config.templates else BY_SERVER
         for spec in first:
             # What the store has was applied by somebody: only `muster apply` and a reload change it.
             if spec.name not in known:
-                await self.store.apply_template(spec, now=now)
+                await self.store.apply_template(spec, now=now, actor=actor)
         await self._ensure_admin()
 
     async def _ensure_admin(self) -> None:
@@ -149,7 +152,14 @@ class _Parts:
         token = await self.store.access.token_for(hashed(secret)) if secret else None
         if token is not None and token.valid(now=now):
             return
-        _, secret = await mint(self.store.access, ids=self._ids, name="first admin", role=Role.ADMIN, now=now)
+        _, secret = await mint(
+            self.store.access,
+            ids=self._ids,
+            name="first admin",
+            role=Role.ADMIN,
+            now=now,
+            actor=BY_SERVER,
+        )
         path = self._data.keep_admin_token(secret)
         logger.info("made an admin token", extra={"path": str(path)})
 
@@ -159,9 +169,9 @@ class _Parts:
             fresh = load(self._config.path, environment=os.environ)
             now = self._clock.now()
             if fresh.max_nodes is not None:
-                await self.store.limit_installation(fresh.max_nodes, now=now)
+                await self.store.limit_installation(fresh.max_nodes, now=now, actor=BY_CONFIG)
             for spec in fresh.templates:
-                template = await self.store.apply_template(spec, now=now)
+                template = await self.store.apply_template(spec, now=now, actor=BY_CONFIG)
                 logger.info("applied", extra={"template": template.name, "revision": template.revision})
         except MusterError as error:
             logger.error("cannot reload; everything stays as it was: %s", error)  # noqa: TRY400 — no bug, no trace
@@ -235,6 +245,7 @@ class _Parts:
             store=store,
             commands=timed(self.store.commands, took),
             access=timed(self.store.access, took),
+            overview=timed(self.store.overview, took),
             clock=self._clock,
             ids=self._ids,
             wakeups=self._wakeups,

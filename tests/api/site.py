@@ -218,6 +218,7 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
         store=timed(store, took),
         commands=store.commands,
         access=store.access,
+        overview=store.overview,
         clock=clock,
         ids=ids,
         wakeups=wakeups,

@@ -4,7 +4,7 @@ import pytest
 
 from muster.client import calls
 from muster.domain.access import Role
-from muster.domain.diagnosis import Bundle, Section, Source
+from muster.domain.diagnosis import Bundle, Cause, Section, Source
 from muster.domain.errors import NoDiagnosis, NotFound
 from muster.domain.ids import NodeId
 from muster.domain.reasons import Reason
@@ -28,7 +28,7 @@ async def test_a_bundle_is_shown_whole_with_its_diagnosis(site: Site) -> None:
             Section(name=Source.CONSOLE, missing="there is none"),
         ),
     )
-    assert await site.store.file_bundle(filed)
+    assert await site.store.file_bundle(filed, cause=Cause.UNKNOWN)
     shown = await client.send(calls.diagnosis(node_id))
     assert (shown.node_id, shown.cause, shown.reason) == (node_id, "script_failed", Reason.BOOT_SCRIPT_FAILED)
     assert shown.evidence is not None

@@ -9,6 +9,7 @@ import pytest
 from muster.controllers.duties import LEASE_LEAST, LEASE_TICKS, Duties, Duty
 from muster.domain.errors import StoreUnavailable
 from muster.domain.lifecycle import NodeState
+from muster.domain.redaction import MARK
 from muster.ports.provider import Machine
 from muster.simulation.life import Life
 from tests.stage import Manner, Stage, staged
@@ -150,3 +151,24 @@ async def test_a_listing_that_never_ends_does_not_end_the_duty_for_ever(
 
     assert len(hung) == 2
     assert stage.cloud.live() == []
+
+
+@staged
+async def test_what_kept_a_tick_from_its_end_is_told_with_the_next_and_then_no_more(stage: Stage) -> None:
+    work = Work(stage)
+    work.fail = StoreUnavailable("cannot write: password=hunter22 is wrong\nand more")
+    start(stage, work, "one")
+
+    async def problem() -> str:
+        return (await stage.ports.overview.ticks())[0].problem
+
+    async def begun() -> bool:
+        return bool(work.done)
+
+    await stage.until(begun)
+    assert await problem() == ""
+    await stage.pass_time(10.0)
+    assert await problem() == f"StoreUnavailable: cannot write: password={MARK} is wrong"
+    await stage.pass_time(10.0)
+    assert await problem() == ""
+    assert (await stage.ports.overview.ticks())[0].at == work.done[-1][1]

@@ -112,6 +112,7 @@ class Stage:
             store=store,
             commands=store.commands,
             access=store.access,
+            overview=store.overview,
             clock=clock,
             ids=ids,
             wakeups=wakeups,

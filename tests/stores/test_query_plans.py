@@ -8,10 +8,22 @@ from pathlib import Path
 import pytest
 
 from muster.domain.template import Reuse
-from muster.stores.sql import boots, claims, events, launches, leases, nodes, open_sqlite, operations, vitals
+from muster.stores.sql import (
+    boots,
+    claims,
+    events,
+    failures,
+    launches,
+    leases,
+    nodes,
+    open_sqlite,
+    operations,
+    overview,
+    vitals,
+)
 from tests.stores.ids import CountingIds
 
-TABLES = ("nodes", "n", "operations", "o", "launches", "l", "liveness", "events")
+TABLES = ("nodes", "n", "operations", "o", "launches", "l", "liveness", "events", "failures")
 HOT = {
     "claim": claims.statement(1, Reuse.SAME_OWNER, 0, 1),
     "claim of fresh nodes": claims.statement(1, Reuse.NEVER, 0, 1),
@@ -33,7 +45,16 @@ HOT = {
     "nodes by state": nodes.listing(3, False),
     "nodes by template": nodes.listing(3, True),
     "operations": operations.listing(5, by_kind=True, by_run=False, paged=True),
+    "unfinished operations": overview.UNFINISHED,
     "operations of a run": operations.listing(5, by_kind=False, by_run=True, paged=False),
+}
+
+
+OVERVIEW = {
+    "terminating": (overview.TERMINATING, "nodes_terminating"),
+    "handovers": (overview.HANDOVERS, "operations_committed"),
+    "failures": (failures.SINCE, "failures_at"),
+    "changes": (events.CHANGES, "events_changes"),
 }
 
 
@@ -59,6 +80,21 @@ def test_a_hot_statement_scans_no_table(connection: sqlite3.Connection, name: st
     walked = [step for step in steps if re.match(rf"SCAN ({'|'.join(TABLES)})\b", step)]
     assert walked == []
     assert any(step.startswith("SEARCH") for step in steps)
+
+
+@pytest.mark.parametrize("name", OVERVIEW)
+def test_a_list_of_the_overview_is_read_from_the_end_of_its_index(
+    connection: sqlite3.Connection, name: str
+) -> None:
+    sql, index = OVERVIEW[name]
+    (step,) = plan(connection, sql)
+    assert f"USING INDEX {index}" in step
+
+
+@pytest.mark.parametrize("sql", [overview.CENSUS, overview.HEALTH], ids=["census", "health"])
+def test_what_is_counted_is_counted_along_an_index(connection: sqlite3.Connection, sql: str) -> None:
+    (step,) = [step for step in plan(connection, sql) if re.match(r"(SEARCH|SCAN) n\b", step)]
+    assert step.startswith("SEARCH n USING COVERING INDEX")
 
 
 def test_forsaken_launches_walk_only_the_open_ones(connection: sqlite3.Connection) -> None:

@@ -77,11 +77,12 @@ async def mint(
     now: float,
     expires_at: float | None = None,
     template: str | None = None,
+    actor: str = "",
 ) -> tuple[ApiToken, str]:
     """A new token and its secret, which nobody can ask for again."""
     secret = SECRET_PREFIX + ids.secret()
     token = ApiToken(
         id=ids.new("tok"), name=name, role=role, created_at=now, expires_at=expires_at, template=template
     )
-    await tokens.add_token(token, secret_hash=hashed(secret))
+    await tokens.add_token(token, secret_hash=hashed(secret), actor=actor)
     return token, secret

@@ -46,6 +46,8 @@ def _show(event: "Event") -> None:
         words.append(f"→ {state}")
     if event.detail:
         words.append(f"({' '.join(event.detail.split())})")
+    if event.actor:
+        words.append(f"by {event.actor}")
     text = " ".join(words)
     if printing.terminal():
         from rich.text import Text

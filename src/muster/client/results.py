@@ -351,6 +351,7 @@ class Event:
     name: str
     changes: Mapping[str, Any]
     detail: str = ""
+    actor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import asyncio
 from muster.controllers.working import work_off
 from muster.domain import node as nodes
 from muster.domain.deadlines import COLLECTING, RESCUABLE
+from muster.domain.diagnosing import classify
 from muster.domain.diagnosis import Bundle, Source
 from muster.domain.errors import Conflict
 from muster.domain.node import Node
@@ -38,7 +39,8 @@ class Collector:
 
     async def _finish(self, node: Node) -> None:
         if self._redactor is not None:
-            await self._store.file_bundle(await self._collected(node, self._redactor))
+            bundle = await self._collected(node, self._redactor)
+            await self._store.file_bundle(bundle, cause=classify(bundle).cause)
         if node.reason in RESCUABLE:
             return
         try:

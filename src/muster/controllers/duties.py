@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from muster.domain.errors import ProviderError, StoreUnavailable
+from muster.domain.redaction import redact
 from muster.ports.bundle import Ports
 
 logger = logging.getLogger(__name__)
 
 LEASE_LEAST = 60.0
 GATHER = 1.0
+TOLD_MOST = 200
 LEASE_TICKS = 3
 """A duty's lease outlasts this many of its intervals: a slow tick doesn't lose it."""
 
@@ -42,6 +44,8 @@ class Duties:
         self._ports = ports
         self._owner = owner
         self._duties = duties
+        self._problems: dict[str, str] = {}
+        """What kept a duty's last tick from its end; told with the next."""
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -65,12 +69,26 @@ class Duties:
         now = self._ports.clock.now()
         lease = max(LEASE_LEAST, duty.every * LEASE_TICKS)
         try:
-            if await self._ports.store.lease_duty(duty.name, self._owner, now=now, until=now + lease):
+            if await self._ports.store.lease_duty(
+                duty.name,
+                self._owner,
+                now=now,
+                until=now + lease,
+                problem=self._problems.pop(duty.name, ""),
+            ):
                 # Whatever hangs, a duty doesn't outlive its lease; the next tick tries again.
                 async with asyncio.timeout(lease):
                     await duty.work.reconcile()
         except (StoreUnavailable, ProviderError, TimeoutError) as error:
+            self._problems[duty.name] = told(error)
             logger.warning("duty interrupted", extra={"duty": duty.name, "error": repr(error)})
-        except Exception:
+        except Exception as error:
             # A bug in one duty must not stop the others; the next tick tries again.
+            self._problems[duty.name] = told(error)
             logger.exception("duty failed", extra={"duty": duty.name})
+
+
+def told(error: Exception) -> str:
+    """An error in one line for operators: whatever it quotes is theirs to see, secrets are not."""
+    words = redact(str(error)).partition("\n")[0]
+    return f"{type(error).__name__}: {words}"[:TOLD_MOST] if words else type(error).__name__

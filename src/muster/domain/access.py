@@ -48,5 +48,10 @@ class ApiToken:
         else:
             checks.name("template", self.template)
 
+    @property
+    def actor(self) -> str:
+        """Who holds it, as events name them. Names are made up by people; the id is not."""
+        return f"{self.name} ({self.id})"
+
     def valid(self, *, now: float) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

@@ -48,6 +48,8 @@ class Event:
     name: str
     changes: Mapping[str, Plain]
     detail: str = ""
+    actor: str = ""
+    """Who did it; empty: nobody did, or it isn't known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,7 @@ class Draft:
     name: str
     changes: Mapping[str, Plain]
     detail: str = ""
+    actor: str = ""
 
 
 def of_node(change: NodeChange) -> Draft:
@@ -70,6 +73,7 @@ def of_node(change: NodeChange) -> Draft:
         name=change.told_as or str(change.name),
         changes=plain.changed(change.before, change.after),
         detail=change.detail,
+        actor=change.actor,
     )
 
 
@@ -102,7 +106,7 @@ def of_launch(before: Launch | None, after: Launch) -> Draft:
 
 
 def of_operation(change: OperationChange) -> Draft:
-    return _operation(str(change.name), change.before, change.after)
+    return _operation(str(change.name), change.before, change.after, actor=change.actor)
 
 
 def of_submission(operation: Operation) -> Draft:
@@ -131,20 +135,26 @@ def of_command(before: Command | None, after: Command) -> Draft:
     )
 
 
-def of_template(template: Template) -> Draft:
+def of_template(template: Template, *, actor: str = "") -> Draft:
     return Draft(
         entity=Entity.TEMPLATE,
         entity_id=template.name,
         version=template.revision,
         name="applied",
         changes=plain.fields_to_plain(template),
+        actor=actor,
     )
 
 
-def _operation(name: str, before: Operation | None, after: Operation) -> Draft:
+def _operation(name: str, before: Operation | None, after: Operation, *, actor: str = "") -> Draft:
     changes = plain.changed(before, after)
     for field in LEASE_FIELDS:
         changes.pop(field, None)
     return Draft(
-        entity=Entity.OPERATION, entity_id=after.id, version=after.version, name=name, changes=changes
+        entity=Entity.OPERATION,
+        entity_id=after.id,
+        version=after.version,
+        name=name,
+        changes=changes,
+        actor=actor,
     )

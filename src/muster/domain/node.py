@@ -113,6 +113,10 @@ class NodeChange:
     detail: str = ""
     told_as: str = ""
     """The name of its event, where that says more than the verb."""
+    actor: str = ""
+    """Who did it, if it was a person or a program of theirs."""
+    rolled_back: bool = False
+    """It is let go with its operation, for no fault of its own."""
 
     def __post_init__(self) -> None:
         source = None if self.before is None else self.before.state
@@ -187,13 +191,19 @@ def rescue(
 
 
 def condemn(
-    node: Node, *, now: float, reason: Reason, detail: str = "", silent_since: float | None = None
+    node: Node,
+    *,
+    now: float,
+    reason: Reason,
+    detail: str = "",
+    silent_since: float | None = None,
+    rolled_back: bool = False,
 ) -> NodeChange:
     """`silent_since`: it is condemned for its silence, so a sign of life since then spares it."""
     change = _moved(
         node, Verb.CONDEMN, NodeState.TERMINATING, now=now, deadline_at=None, reason=reason, detail=detail
     )
-    return replace(change, silent_since=silent_since)
+    return replace(change, silent_since=silent_since, rolled_back=rolled_back)
 
 
 def leave(node: Node, *, now: float) -> NodeChange:

@@ -100,6 +100,8 @@ class Operation:
     lease_owner: str | None = None
     lease_until: float = 0.0
     epoch: int = 0
+    warm: int = 0
+    """How many of its members came from the pool."""
 
     @property
     def ended(self) -> bool:
@@ -124,6 +126,8 @@ class OperationChange:
     fresh_for: float | None = None
     """Judged by the time of the write itself: refused with Conflict unless every member was seen within so
     many seconds, and with LeaseLost once the lease has run out."""
+    actor: str = ""
+    """Who did it, if it was a person or a program of theirs."""
 
     def __post_init__(self) -> None:
         if self.before.ended:
@@ -187,14 +191,20 @@ def failing(operation: Operation, verdict: Verdict, *, now: float) -> OperationC
 
 
 def committed(
-    operation: Operation, members: tuple[Member, ...], progress: Progress, *, now: float, fresh_for: float
+    operation: Operation,
+    members: tuple[Member, ...],
+    progress: Progress,
+    *,
+    now: float,
+    fresh_for: float,
+    warm: int = 0,
 ) -> OperationChange:
     """The commit. The cancel and every loss of a node move the version, so this write can't outrun them; a
     node that falls silent writes nothing, so its silence is judged once more by the write."""
     if operation.committed or operation.verdict or operation.cancel_requested_at is not None:
         raise IllegalTransition(f"cannot commit operation {operation.id}")
     change = _changed(operation, Step.COMMITTED, now=now, status=Status.RUNNING, progress=progress)
-    after = replace(change.after, committed_at=now, members=members, queued_since=None)
+    after = replace(change.after, committed_at=now, members=members, queued_since=None, warm=warm)
     return replace(change, after=after, fresh_for=fresh_for)
 
 

@@ -1,5 +1,7 @@
 """Asking an operation to stop. Competes with its commit for one guarded write; exactly one of them wins."""
 
+from dataclasses import replace
+
 from muster.domain.errors import Conflict
 from muster.domain.ids import OperationId
 from muster.domain.operation import Operation, cancel_requested
@@ -9,7 +11,9 @@ TRIES = 20
 """Each lost try means that the operation moved on; it can't do so for ever."""
 
 
-async def request_cancel(store: Store, operation_id: OperationId, *, now: float) -> Operation:
+async def request_cancel(
+    store: Store, operation_id: OperationId, *, now: float, actor: str = ""
+) -> Operation:
     """Raises NotCancellable if it is committed or has ended; a second request changes nothing."""
     for attempt in range(TRIES):
         operation = await store.operation(operation_id)
@@ -17,7 +21,7 @@ async def request_cancel(store: Store, operation_id: OperationId, *, now: float)
         if change is None:
             return operation
         try:
-            return await store.write_operation(change)
+            return await store.write_operation(replace(change, actor=actor))
         except Conflict:
             if attempt == TRIES - 1:
                 raise

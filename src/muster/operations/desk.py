@@ -133,8 +133,8 @@ class FrontDesk:
         )
         return await self._submit(Kind.REFILL, request, deadline, key=None, run=None, pool=pool)
 
-    async def cancel(self, operation_id: OperationId) -> Operation:
-        return await request_cancel(self._store, operation_id, now=self._ports.clock.now())
+    async def cancel(self, operation_id: OperationId, *, actor: str = "") -> Operation:
+        return await request_cancel(self._store, operation_id, now=self._ports.clock.now(), actor=actor)
 
     async def why(self, operation_id: OperationId) -> Why:
         """What it waits for, since when, until when."""

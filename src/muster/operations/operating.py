@@ -1,6 +1,10 @@
-"""What operators do by hand: end a node, drain it, give a run more time, pull and loosen the brakes."""
+"""What operators do by hand: end a node, drain it, give a run more time, pull and loosen the brakes.
+
+`actor` is who does it, for the event.
+"""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from muster.domain import checks
 from muster.domain import node as nodes
@@ -24,7 +28,7 @@ class OperatorDesk:
         self._ports = ports
         self._store = ports.store
 
-    async def terminate(self, node_id: NodeId) -> Node:
+    async def terminate(self, node_id: NodeId, *, actor: str = "") -> Node:
         """Condemn a node, whatever it does. One that is on its way out stays as it is."""
 
         def change(node: Node, now: float) -> NodeChange | None:
@@ -32,17 +36,17 @@ class OperatorDesk:
                 return None
             return nodes.condemn(node, now=now, reason=Reason.OPERATOR)
 
-        return await self._guarded(node_id, change)
+        return await self._guarded(node_id, change, actor)
 
-    async def drain(self, node_id: NodeId) -> Node:
+    async def drain(self, node_id: NodeId, *, actor: str = "") -> Node:
         """Never claimed again; condemned once it is free."""
 
         def change(node: Node, now: float) -> NodeChange | None:
             return None if node.drain or node.state in _OVER else nodes.drained(node, now=now)
 
-        return await self._guarded(node_id, change)
+        return await self._guarded(node_id, change, actor)
 
-    async def extend(self, operation_id: OperationId, seconds: float) -> Sequence[Node]:
+    async def extend(self, operation_id: OperationId, seconds: float, *, actor: str = "") -> Sequence[Node]:
         """Give the running nodes of a provision more time."""
         checks.seconds("by", seconds)
         view = await self._store.view(operation_id)
@@ -57,28 +61,30 @@ class OperatorDesk:
                 return None
             return nodes.extend(node, now=now, deadline_at=node.deadline_at + seconds, source=BY_OPERATOR)
 
-        return await together(self._guarded(node.id, change) for node in running)
+        return await together(self._guarded(node.id, change, actor) for node in running)
 
-    async def pause(self, template: str | None) -> None:
+    async def pause(self, template: str | None, *, actor: str = "") -> None:
         """No new claims and launches of a template, or of all. What runs goes on."""
-        await self._brake(template, paused=True)
+        await self._brake(template, paused=True, actor=actor)
 
-    async def resume(self, template: str | None) -> None:
-        await self._brake(template, paused=False)
+    async def resume(self, template: str | None, *, actor: str = "") -> None:
+        await self._brake(template, paused=False, actor=actor)
 
-    async def _brake(self, template: str | None, *, paused: bool) -> None:
+    async def _brake(self, template: str | None, *, paused: bool, actor: str) -> None:
         if template is not None:
             await self._store.template(template)
-        await self._ports.access.pause(template, paused=paused, now=self._ports.clock.now())
+        await self._ports.access.pause(template, paused=paused, now=self._ports.clock.now(), actor=actor)
 
-    async def _guarded(self, node_id: NodeId, change: Callable[[Node, float], NodeChange | None]) -> Node:
+    async def _guarded(
+        self, node_id: NodeId, change: Callable[[Node, float], NodeChange | None], actor: str
+    ) -> Node:
         for _ in range(TRIES):
             node = await self._store.node(node_id)
             wanted = change(node, self._ports.clock.now())
             if wanted is None:
                 return node
             try:
-                return await self._store.apply(wanted)
+                return await self._store.apply(replace(wanted, actor=actor))
             except Conflict:
                 continue
         raise Conflict(

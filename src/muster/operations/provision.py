@@ -100,7 +100,12 @@ class Provision:
             case Commit(members=members):
                 progress = showing.at_step(showing.PROVISION_STEPS, 4, parts=showing.chips(at.held))
                 change = operations.committed(
-                    at.operation, members, progress, now=at.now, fresh_for=self._limits.stale_after
+                    at.operation,
+                    members,
+                    progress,
+                    now=at.now,
+                    fresh_for=self._limits.stale_after,
+                    warm=sum(node.state is NodeState.CLAIMED for node in at.held),
                 )
                 return replace(at, operation=await self._write(change, tenure))
             case HandOver(nodes=ready):
@@ -281,7 +286,7 @@ class Provision:
             until = at.now + self._limits.releasing
             change = nodes.release(node, now=at.now, deadline_at=until, reason=reason)
         else:
-            change = nodes.condemn(node, now=at.now, reason=reason)
+            change = nodes.condemn(node, now=at.now, reason=reason, rolled_back=True)
         await self._store.apply(change, fence=tenure.fence)
 
     async def _bury(self, dead: tuple[Node, ...], at: Situation, tenure: Tenure) -> None:

@@ -130,7 +130,9 @@ class Refill:
         for launch in discard.launches:
             gone = launches.abandoned(launch, now=at.now, reason=discard.reason)
             await self._store.write_launch(launch, gone, fence=tenure.fence)
-        changes = [nodes.condemn(node, now=at.now, reason=discard.reason) for node in discard.nodes]
+        changes = [
+            nodes.condemn(node, now=at.now, reason=discard.reason, rolled_back=True) for node in discard.nodes
+        ]
         await together(self._store.apply(change, fence=tenure.fence) for change in changes)
 
     async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:

@@ -8,6 +8,7 @@ from muster.ports.clock import Clock
 from muster.ports.commands import CommandStore
 from muster.ports.identity import IdentityVerifier
 from muster.ports.ids import Ids
+from muster.ports.overview import OverviewStore
 from muster.ports.probe import Prober
 from muster.ports.provider import NodeProvider
 from muster.ports.store import Store
@@ -19,6 +20,7 @@ class Ports:
     store: Store
     commands: CommandStore
     access: AccessStore
+    overview: OverviewStore
     clock: Clock
     ids: Ids
     wakeups: Wakeups

@@ -10,6 +10,7 @@ Contract of every verb:
   operation carries its `Fence`; an old epoch raises `LeaseLost` and writes nothing.
 - Lists are bounded, in a stated order, and continue by an opaque cursor.
 - No transaction is held across an await of the caller.
+- Where a person does something, or a program of theirs, `actor` says who, for the event.
 
 How each verb maps to SQLite, PostgreSQL and DynamoDB is in docs/adr/0003.
 """
@@ -20,7 +21,7 @@ from typing import Generic, NewType, Protocol, TypeVar
 
 from muster.domain.boot import Boot, Mark
 from muster.domain.deadlines import Watch
-from muster.domain.diagnosis import Bundle
+from muster.domain.diagnosis import Bundle, Cause
 from muster.domain.events import Event
 from muster.domain.health import Health, HealthChange, Vitals
 from muster.domain.ids import InstallationId, LaunchId, NodeId, OperationId
@@ -123,11 +124,11 @@ class Store(Protocol):
         """Who we are. The id was drawn when the store was made and never changes."""
         ...
 
-    async def limit_installation(self, max_nodes: int, *, now: float) -> Installation:
+    async def limit_installation(self, max_nodes: int, *, now: float, actor: str = "") -> Installation:
         """Set the cap over all templates. Lowering it below what is in use stops launches, nothing else."""
         ...
 
-    async def apply_template(self, spec: TemplateSpec, *, now: float) -> Template:
+    async def apply_template(self, spec: TemplateSpec, *, now: float, actor: str = "") -> Template:
         """Make `spec` current. Equal content keeps its revision and writes nothing; else revision + 1."""
         ...
 
@@ -291,8 +292,9 @@ class Store(Protocol):
         """Failed nodes of whose failure no bundle was filed yet, by id."""
         ...
 
-    async def file_bundle(self, bundle: Bundle) -> bool:
-        """Keep what was collected about a node's failure, with an event. The first one stays: False."""
+    async def file_bundle(self, bundle: Bundle, *, cause: Cause) -> bool:
+        """Keep what was collected about a node's failure, with an event. The first one stays: False.
+        `cause` is what it says: failures are counted by it."""
         ...
 
     async def bundle(self, node_id: NodeId) -> Bundle | None: ...
@@ -401,8 +403,9 @@ class Store(Protocol):
 
     # --- duties -----------------------------------------------------------------------------------
 
-    async def lease_duty(self, name: str, owner: str, *, now: float, until: float) -> bool:
-        """Hold a periodic duty: True if `owner` holds it until `until`, False while another's lease lasts."""
+    async def lease_duty(self, name: str, owner: str, *, now: float, until: float, problem: str = "") -> bool:
+        """Hold a periodic duty: True if `owner` holds it until `until`, False while another's lease lasts.
+        Holding it is a tick; `problem` says what kept the owner's last one from its end."""
         ...
 
     # --- events -----------------------------------------------------------------------------------

@@ -169,6 +169,7 @@ class World:
             store=path.as_store(),
             commands=self.store.commands,
             access=self.store.access,
+            overview=self.store.overview,
             clock=self.clock,
             ids=self._ids,
             wakeups=self._bus,

@@ -6,7 +6,7 @@ import pytest
 from muster.domain import node as lifecycle
 from muster.domain.boot import KEPT_BOOTS, Mark, Span
 from muster.domain.deadlines import Limits, Watch
-from muster.domain.diagnosis import Bundle, Section, Source
+from muster.domain.diagnosis import Bundle, Cause, Section, Source
 from muster.domain.errors import Conflict
 from muster.domain.health import Health, HealthChange, HealthSource, Vitals, judge
 from muster.domain.ids import NodeId
@@ -358,8 +358,8 @@ class VitalsContract:
             node_id=node.id, collected_at=21.0, reason=failed.reason, detail="exit 1", sections=(section,)
         )
         assert await store.bundle(node.id) is None
-        assert await store.file_bundle(bundle)
-        assert not await store.file_bundle(replace(bundle, sections=()))
+        assert await store.file_bundle(bundle, cause=Cause.SCRIPT_FAILED)
+        assert not await store.file_bundle(replace(bundle, sections=()), cause=Cause.UNKNOWN)
         assert await store.bundle(node.id) == bundle
         assert list(await store.undiagnosed(limit=10)) == []
         events = [each for each in await whole_feed(store, entity_id=node.id) if each.entity == "diagnosis"]

@@ -24,6 +24,7 @@ class EventOut(Out):
             "name": "booted",
             "changes": {"booted_at": 1777887000.0},
             "detail": "",
+            "actor": "",
         }
     )
 
@@ -35,6 +36,8 @@ class EventOut(Out):
     name: str
     changes: dict[str, Any]
     detail: str
+    actor: str
+    """Who did it; empty: nobody did, or it isn't known."""
 
     @classmethod
     def of(cls, event: Event) -> Self:
@@ -47,6 +50,7 @@ class EventOut(Out):
             name=event.name,
             changes=_shown(dict(event.changes)),
             detail=event.detail,
+            actor=event.actor,
         )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Query
 
 from muster.api.access import Access
-from muster.api.context import Context, Here
+from muster.api.context import Caller, Context, Here
 from muster.api.models.boots import TimelineOut
 from muster.api.models.diagnosis import BundleOut
 from muster.api.models.nodes import ConsoleOut, NodeOut, NodesAsked, PoolOut, PoolsOut
@@ -82,14 +82,16 @@ async def console(ctx: Here, node_id: str) -> ConsoleOut:
     return ConsoleOut.of(node, *await ctx.consoles.get(node.id, read))
 
 
-async def terminate(ctx: Here, node_id: str) -> NodeOut:
+async def terminate(ctx: Here, caller: Caller, node_id: str) -> NodeOut:
     """End a node, whatever it does."""
-    return await _shown(ctx, await ctx.plane.operator.terminate(NodeId(node_id)))
+    node = await ctx.plane.operator.terminate(NodeId(node_id), actor=caller.actor)
+    return await _shown(ctx, node)
 
 
-async def drain(ctx: Here, node_id: str) -> NodeOut:
+async def drain(ctx: Here, caller: Caller, node_id: str) -> NodeOut:
     """Never give this node to another run; end it once it is free."""
-    return await _shown(ctx, await ctx.plane.operator.drain(NodeId(node_id)))
+    node = await ctx.plane.operator.drain(NodeId(node_id), actor=caller.actor)
+    return await _shown(ctx, node)
 
 
 async def pools(ctx: Here) -> PoolsOut:

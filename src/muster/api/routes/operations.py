@@ -7,7 +7,7 @@ from starlette.responses import StreamingResponse
 
 from muster.api import streams
 from muster.api.access import Access
-from muster.api.context import Here
+from muster.api.context import Caller, Here
 from muster.api.models.base import PageOut
 from muster.api.models.nodes import NodeOut
 from muster.api.models.operations import (
@@ -59,15 +59,15 @@ async def why(ctx: Here, operation_id: str) -> WhyOut:
     return WhyOut.of(await ctx.plane.desk.why(OperationId(operation_id)))
 
 
-async def cancel(ctx: Here, operation_id: str) -> OperationOut:
+async def cancel(ctx: Here, caller: Caller, operation_id: str) -> OperationOut:
     """Ask an operation to stop. Refused once its nodes are handed over: release them instead."""
-    operation = await ctx.plane.desk.cancel(OperationId(operation_id))
+    operation = await ctx.plane.desk.cancel(OperationId(operation_id), actor=caller.actor)
     return OperationOut.of(operation, now=ctx.now())
 
 
-async def extend(ctx: Here, operation_id: str, body: ExtendIn) -> NodesOut:
+async def extend(ctx: Here, caller: Caller, operation_id: str, body: ExtendIn) -> NodesOut:
     """Give the running nodes of a provision more time."""
-    nodes = await ctx.plane.operator.extend(OperationId(operation_id), body.by)
+    nodes = await ctx.plane.operator.extend(OperationId(operation_id), body.by, actor=caller.actor)
     vitals = await ctx.ports.store.vitals([node.id for node in nodes])
     return NodesOut(items=[NodeOut.of(node, vitals.get(node.id)) for node in nodes], next=None)
 

@@ -2,7 +2,7 @@
 
 import muster
 from muster.api.access import Access
-from muster.api.context import Context, Here
+from muster.api.context import Caller, Context, Here
 from muster.api.models.boots import BootsOut, KindOut
 from muster.api.models.templates import (
     InstallationOut,
@@ -47,33 +47,33 @@ async def boots(ctx: Here, name: str) -> BootsOut:
     return BootsOut.of(template, resolved(None), deadlines.max_boot(template.spec, limits), kinds)
 
 
-async def apply(ctx: Here, name: str, body: SpecIn) -> TemplateOut:
+async def apply(ctx: Here, caller: Caller, name: str, body: SpecIn) -> TemplateOut:
     """Make this the template's content. Equal content keeps its revision."""
-    template = await ctx.ports.store.apply_template(body.spec(name), now=ctx.now())
+    template = await ctx.ports.store.apply_template(body.spec(name), now=ctx.now(), actor=caller.actor)
     return TemplateOut.of(template, paused=name in await ctx.ports.access.pauses())
 
 
-async def pause(ctx: Here, name: str) -> PausesOut:
+async def pause(ctx: Here, caller: Caller, name: str) -> PausesOut:
     """Hold back new claims and launches of a template. What runs goes on."""
-    await ctx.plane.operator.pause(name)
+    await ctx.plane.operator.pause(name, actor=caller.actor)
     return await _pauses(ctx)
 
 
-async def resume(ctx: Here, name: str) -> PausesOut:
+async def resume(ctx: Here, caller: Caller, name: str) -> PausesOut:
     """Let a template go on."""
-    await ctx.plane.operator.resume(name)
+    await ctx.plane.operator.resume(name, actor=caller.actor)
     return await _pauses(ctx)
 
 
-async def pause_all(ctx: Here) -> PausesOut:
+async def pause_all(ctx: Here, caller: Caller) -> PausesOut:
     """Hold back new claims and launches of everything. What runs goes on."""
-    await ctx.plane.operator.pause(None)
+    await ctx.plane.operator.pause(None, actor=caller.actor)
     return await _pauses(ctx)
 
 
-async def resume_all(ctx: Here) -> PausesOut:
+async def resume_all(ctx: Here, caller: Caller) -> PausesOut:
     """Let everything go on, apart from templates that are paused by name."""
-    await ctx.plane.operator.resume(None)
+    await ctx.plane.operator.resume(None, actor=caller.actor)
     return await _pauses(ctx)
 
 
@@ -82,10 +82,11 @@ async def installation(ctx: Here) -> InstallationOut:
     return _installation(await ctx.ports.store.installation())
 
 
-async def limit(ctx: Here, body: LimitsIn) -> InstallationOut:
+async def limit(ctx: Here, caller: Caller, body: LimitsIn) -> InstallationOut:
     """Set the cap over all templates. Lowering it stops launches, nothing else."""
     most = checks.whole("max_nodes", body.max_nodes, least=0, most=checks.MACHINES_MAX)
-    return _installation(await ctx.ports.store.limit_installation(most, now=ctx.now()))
+    store = ctx.ports.store
+    return _installation(await store.limit_installation(most, now=ctx.now(), actor=caller.actor))
 
 
 def _installation(found: Installation) -> InstallationOut:

@@ -9,7 +9,7 @@ from muster.api.routing import Route, Table
 from muster.domain import checks
 
 
-async def create(ctx: Here, body: TokenIn) -> MintedOut:
+async def create(ctx: Here, caller: Caller, body: TokenIn) -> MintedOut:
     """Make a token. Its secret is in this answer and nowhere else."""
     now = ctx.now()
     seconds = None if body.expires_in is None else checks.seconds("expires_in", body.expires_in)
@@ -23,6 +23,7 @@ async def create(ctx: Here, body: TokenIn) -> MintedOut:
         now=now,
         expires_at=None if seconds is None else now + seconds,
         template=body.template,
+        actor=caller.actor,
     )
     return MintedOut(**token_fields(token), secret=secret)
 
@@ -45,9 +46,10 @@ async def listed(ctx: Here) -> TokensOut:
     return TokensOut(items=[TokenOut.of(token) for token in await ctx.ports.access.tokens()])
 
 
-async def revoke(ctx: Here, token_id: str) -> TokenOut:
+async def revoke(ctx: Here, caller: Caller, token_id: str) -> TokenOut:
     """Revoke a token, at once and for ever."""
-    return TokenOut.of(await ctx.ports.access.revoke_token(token_id, now=ctx.now()))
+    token = await ctx.ports.access.revoke_token(token_id, now=ctx.now(), actor=caller.actor)
+    return TokenOut.of(token)
 
 
 TABLE = Table(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from muster.domain.access import ApiToken
 from muster.domain.errors import NotFound
+from muster.domain.plain import Plain
 from muster.stores.sql import events
 from muster.stores.sql.engines import Engine
 from muster.stores.sql.rows import API_TOKEN
@@ -27,8 +28,8 @@ class SqlAccess:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def add_token(self, token: ApiToken, *, secret_hash: str) -> None:
-        await self._engine.write(lambda tx: _add(tx, token, secret_hash))
+    async def add_token(self, token: ApiToken, *, secret_hash: str, actor: str = "") -> None:
+        await self._engine.write(lambda tx: _add(tx, token, secret_hash, actor))
 
     async def token_for(self, secret_hash: str) -> ApiToken | None:
         return await self._engine.read(lambda tx: _by_hash(tx, secret_hash))
@@ -36,11 +37,11 @@ class SqlAccess:
     async def tokens(self) -> Sequence[ApiToken]:
         return await self._engine.read(lambda tx: [API_TOKEN.decode(row) for row in tx.execute(_ALL)])
 
-    async def revoke_token(self, token_id: str, *, now: float) -> ApiToken:
-        return await self._engine.write(lambda tx: _revoke(tx, token_id, now))
+    async def revoke_token(self, token_id: str, *, now: float, actor: str = "") -> ApiToken:
+        return await self._engine.write(lambda tx: _revoke(tx, token_id, now, actor))
 
-    async def pause(self, template: str | None, *, paused: bool, now: float) -> None:
-        await self._engine.write(lambda tx: _pause(tx, template, paused, now))
+    async def pause(self, template: str | None, *, paused: bool, now: float, actor: str = "") -> None:
+        await self._engine.write(lambda tx: _pause(tx, template, paused, now, actor))
 
     async def paused(self, template: str) -> bool:
         return await self._engine.read(lambda tx: _paused(tx, template))
@@ -49,13 +50,14 @@ class SqlAccess:
         return await self._engine.read(_pauses)
 
 
-def _add(tx: Tx, token: ApiToken, secret_hash: str) -> None:
+def _add(tx: Tx, token: ApiToken, secret_hash: str, actor: str) -> None:
     tx.change(_ADD, {**API_TOKEN.params(token), "secret_hash": secret_hash})
     events.announce(
         tx,
         token.id,
         "token_added",
         changes={"name": token.name, "role": token.role.value, "template": token.template},
+        actor=actor,
         now=token.created_at,
     )
 
@@ -65,7 +67,7 @@ def _by_hash(tx: Tx, secret_hash: str) -> ApiToken | None:
     return API_TOKEN.decode(rows[0]) if rows else None
 
 
-def _revoke(tx: Tx, token_id: str, now: float) -> ApiToken:
+def _revoke(tx: Tx, token_id: str, now: float, actor: str) -> ApiToken:
     revoked = tx.change(
         "UPDATE api_tokens SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL",
         {"id": token_id, "now": now},
@@ -73,12 +75,14 @@ def _revoke(tx: Tx, token_id: str, now: float) -> ApiToken:
     rows = tx.execute(_BY_ID, {"id": token_id})
     if not rows:
         raise NotFound("token", token_id)
+    token = API_TOKEN.decode(rows[0])
     if revoked:
-        events.announce(tx, token_id, "token_revoked", changes={}, now=now)
-    return API_TOKEN.decode(rows[0])
+        changes: dict[str, Plain] = {"name": token.name}
+        events.announce(tx, token_id, "token_revoked", changes=changes, actor=actor, now=now)
+    return token
 
 
-def _pause(tx: Tx, template: str | None, paused: bool, now: float) -> None:
+def _pause(tx: Tx, template: str | None, paused: bool, now: float, actor: str) -> None:
     params: dict[str, Value] = {"template": template or EVERYTHING, "now": now}
     if paused:
         sql = """
@@ -88,7 +92,8 @@ def _pause(tx: Tx, template: str | None, paused: bool, now: float) -> None:
         sql = "DELETE FROM pauses WHERE template = :template"
     if tx.change(sql, params):
         name = "paused" if paused else "resumed"
-        events.announce(tx, template or "everything", name, changes={"template": template}, now=now)
+        changes: dict[str, Plain] = {"template": template}
+        events.announce(tx, template or "everything", name, changes=changes, actor=actor, now=now)
 
 
 def _paused(tx: Tx, template: str) -> bool:

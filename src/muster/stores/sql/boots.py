@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 from muster.domain import plain
 from muster.domain.boot import KEPT_BOOTS, Boot, Mark, spans
-from muster.domain.diagnosis import Bundle
+from muster.domain.diagnosis import Bundle, Cause
 from muster.domain.events import Draft, Entity
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import Fact
 from muster.domain.node import Node, NodeChange
-from muster.stores.sql import events
+from muster.stores.sql import events, failures
 from muster.stores.sql.rows import BOOT, NODE, from_json, to_json
 from muster.stores.sql.tx import Tx, Value
 
@@ -90,7 +90,7 @@ def undiagnosed(tx: Tx, *, limit: int) -> Sequence[Node]:
     return [NODE.decode(row) for row in tx.execute(UNDIAGNOSED, {"limit": limit})]
 
 
-def file_bundle(tx: Tx, bundle: Bundle) -> bool:
+def file_bundle(tx: Tx, bundle: Bundle, *, cause: Cause) -> bool:
     filed = tx.change(
         "INSERT INTO bundles (node_id, bundle) VALUES (:id, :bundle) ON CONFLICT (node_id) DO NOTHING",
         {"id": bundle.node_id, "bundle": to_json(plain.to_plain(bundle))},
@@ -100,6 +100,7 @@ def file_bundle(tx: Tx, bundle: Bundle) -> bool:
             entity=Entity.DIAGNOSIS, entity_id=bundle.node_id, version=1, name="collected", changes={}
         )
         events.append(tx, draft, at=bundle.collected_at)
+        failures.diagnosed(tx, bundle.node_id, cause)
     return bool(filed)
 
 

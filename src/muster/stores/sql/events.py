@@ -16,12 +16,12 @@ from muster.stores.sql import cursors
 from muster.stores.sql.rows import from_json, to_json
 from muster.stores.sql.tx import Row, Tx
 
-_COLUMNS = "seq, at, entity, entity_id, version, name, changes, detail"
+_COLUMNS = "seq, at, entity, entity_id, version, name, changes, detail, actor"
 _ENTITIES = {entity.value: entity for entity in Entity}
 
 APPEND = """
-    INSERT INTO events (at, entity, entity_id, version, name, changes, detail)
-    VALUES (:at, :entity, :entity_id, :version, :name, :changes, :detail)
+    INSERT INTO events (at, entity, entity_id, version, name, changes, detail, actor)
+    VALUES (:at, :entity, :entity_id, :version, :name, :changes, :detail, :actor)
 """
 FEED = f"SELECT {_COLUMNS} FROM events WHERE seq > :seq ORDER BY seq LIMIT :limit"
 FEED_OF_ENTITY = f"""
@@ -30,6 +30,13 @@ FEED_OF_ENTITY = f"""
 TAIL = f"SELECT {_COLUMNS} FROM events WHERE seq > 0 ORDER BY seq DESC LIMIT :limit"
 TAIL_OF_ENTITY = f"""
     SELECT {_COLUMNS} FROM events WHERE entity_id = :entity_id ORDER BY seq DESC LIMIT :limit
+"""
+
+# In the words of the index events_changes.
+CHANGES = f"""
+    SELECT {_COLUMNS} FROM events
+    WHERE (actor <> '' OR entity IN ('template', 'installation')) AND at >= :since
+    ORDER BY at DESC, seq DESC LIMIT :limit
 """
 
 
@@ -44,6 +51,7 @@ def append(tx: Tx, draft: Draft, *, at: float, operations: Sequence[OperationId]
             "name": draft.name,
             "changes": to_json(draft.changes),
             "detail": draft.detail,
+            "actor": draft.actor,
         },
     )
     tx.written.append(Written(draft=draft, operation_ids=tuple(operations)))
@@ -55,11 +63,24 @@ def note(tx: Tx, entity_id: str, name: str, *, reason: Reason | None, detail: st
 
 
 def announce(
-    tx: Tx, entity_id: str, name: str, *, changes: dict[str, Plain], detail: str = "", now: float
+    tx: Tx,
+    entity_id: str,
+    name: str,
+    *,
+    changes: dict[str, Plain],
+    detail: str = "",
+    actor: str = "",
+    now: float,
 ) -> None:
     """An event of the installation, which has no version of its own."""
     draft = Draft(
-        entity=Entity.INSTALLATION, entity_id=entity_id, version=0, name=name, changes=changes, detail=detail
+        entity=Entity.INSTALLATION,
+        entity_id=entity_id,
+        version=0,
+        name=name,
+        changes=changes,
+        detail=detail,
+        actor=actor,
     )
     append(tx, draft, at=now)
 
@@ -83,8 +104,12 @@ def tail(tx: Tx, *, limit: int, entity_id: str | None) -> Page[Event]:
     return Page(items=tuple(_event(row) for row in reversed(rows)), next=cursors.encode("events", last))
 
 
+def changes(tx: Tx, *, since: float, limit: int) -> Sequence[Event]:
+    return [_event(row) for row in tx.execute(CHANGES, {"since": since, "limit": limit})]
+
+
 def _event(row: Row) -> Event:
-    seq, at, entity, entity_id, version, name, changes, detail = row
+    seq, at, entity, entity_id, version, name, changes, detail, actor = row
     return Event(
         id=EventId(f"ev-{seq}"),
         at=at,
@@ -94,4 +119,5 @@ def _event(row: Row) -> Event:
         name=name,
         changes=from_json(changes),
         detail=detail,
+        actor=actor,
     )

@@ -27,8 +27,11 @@ _EXPIRE = """
     WHERE ended_at IS NULL AND lease_owner IS NOT NULL
 """
 _DUTY = """
-    INSERT INTO duties (name, lease_owner, lease_until) VALUES (:name, :owner, :until)
-    ON CONFLICT (name) DO UPDATE SET lease_owner = excluded.lease_owner, lease_until = excluded.lease_until
+    INSERT INTO duties (name, lease_owner, lease_until, ticked_at, problem)
+    VALUES (:name, :owner, :until, :now, :problem)
+    ON CONFLICT (name) DO UPDATE SET
+        lease_owner = excluded.lease_owner, lease_until = excluded.lease_until,
+        ticked_at = excluded.ticked_at, problem = excluded.problem
     WHERE duties.lease_owner = excluded.lease_owner OR duties.lease_until <= :now
 """
 _EXPIRE_DUTIES = "UPDATE duties SET lease_until = 0"
@@ -85,5 +88,6 @@ def expire(tx: Tx) -> int:
     return tx.change(_EXPIRE)
 
 
-def lease_duty(tx: Tx, name: str, owner: str, *, now: float, until: float) -> bool:
-    return bool(tx.change(_DUTY, {"name": name, "owner": owner, "now": now, "until": until}))
+def lease_duty(tx: Tx, name: str, owner: str, *, now: float, until: float, problem: str) -> bool:
+    params: dict[str, Value] = {"name": name, "owner": owner, "now": now, "until": until, "problem": problem}
+    return bool(tx.change(_DUTY, params))

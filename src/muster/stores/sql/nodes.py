@@ -10,12 +10,13 @@ from functools import cache
 from muster.domain import events as drafts
 from muster.domain import node as lifecycle
 from muster.domain.errors import Conflict, IllegalTransition, NotFound
+from muster.domain.failures import of_node as of_failure
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import LIVE, Fact, NodeState, Verb
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Fence
 from muster.ports.store import Cursor, Page
-from muster.stores.sql import boots, counters, cursors, events, guards, lists, liveness, templates
+from muster.stores.sql import boots, counters, cursors, events, failures, guards, lists, liveness, templates
 from muster.stores.sql.rows import NODE
 from muster.stores.sql.tx import Tx
 
@@ -116,6 +117,7 @@ def apply(tx: Tx, change: NodeChange, *, fence: Fence | None) -> Node:
         counters.add(tx, after.template, -1)
         liveness.forget(tx, after.id)
     _log(tx, change)
+    failures.keep(tx, of_failure(change))
     return after
 
 
@@ -151,6 +153,7 @@ def adopt_stray(tx: Tx, node: Node, *, now: float) -> Node | None:
     if not adopt(tx, node, now=now):
         return None
     counters.add(tx, node.template, 1)
+    failures.keep(tx, of_failure(lifecycle.adopt(node, now=now)))
     return node
 
 

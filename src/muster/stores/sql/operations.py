@@ -10,10 +10,11 @@ from functools import cache
 
 from muster.domain import events as drafts
 from muster.domain.errors import Conflict, IdempotencyMismatch, IllegalTransition, LeaseLost, NotFound
+from muster.domain.failures import of_operation as of_failure
 from muster.domain.ids import OperationId
 from muster.domain.operation import Fence, Kind, Operation, OperationChange, Status
 from muster.ports.store import Cursor, OperationView, Page, Pool
-from muster.stores.sql import cursors, events, guards, launches, lists, liveness, pools
+from muster.stores.sql import cursors, events, failures, guards, launches, lists, liveness, pools
 from muster.stores.sql.rows import NODE, OPERATION
 from muster.stores.sql.tx import Tx, Value
 
@@ -132,6 +133,7 @@ def write(
     hold_freshness(tx, change, clock)
     guards.update(tx, OPERATION, change.before, change.after)
     events.append(tx, drafts.of_operation(change), at=change.after.updated_at)
+    failures.keep(tx, of_failure(change))
     # The lease is not guarded by the version: what is stored may be newer than what the caller read.
     owner, until, epoch = tx.execute(_LEASE, {"id": change.after.id})[0]
     return replace(change.after, lease_owner=owner, lease_until=until, epoch=epoch)

@@ -25,6 +25,7 @@ _OLD_BOOTS = """
       AND b.revision < (SELECT max(t.revision) FROM templates AS t WHERE t.name = b.template)
     ORDER BY b.booted_at, b.node_id LIMIT :limit
 """
+_OLD_FAILURES = "SELECT id FROM failures WHERE at < :before ORDER BY at, id LIMIT :limit"
 _LAUNCHES = """
     SELECT l.id FROM launches AS l
     WHERE l.closed_at IS NOT NULL AND l.closed_at < :before
@@ -59,6 +60,7 @@ def prune(tx: Tx, *, before: float, limit: int) -> Pruned:
     _delete(tx, "boot_marks", "node_id", nodes)
     _delete(tx, "bundles", "node_id", nodes)
     _delete(tx, "nodes", "id", nodes)
+    _delete(tx, "failures", "id", [row[0] for row in tx.execute(_OLD_FAILURES, bounds)])
     _delete(tx, "boots", "node_id", [row[0] for row in tx.execute(_OLD_BOOTS, bounds)])
     launches = [row[0] for row in tx.execute(_LAUNCHES, bounds)]
     _delete(tx, "launches", "id", launches)

@@ -15,6 +15,7 @@ from muster.domain import plain
 from muster.domain.access import ApiToken
 from muster.domain.boot import Boot, Span
 from muster.domain.command import Command, Execution
+from muster.domain.failures import Failure
 from muster.domain.health import Vitals
 from muster.domain.launch import Launch
 from muster.domain.node import Node
@@ -181,5 +182,6 @@ BOOT: Codec[Boot] = Codec(
     Boot, "boots", {"phases": lambda items: tuple(plain.from_plain(Span, item) for item in items)}
 )
 API_TOKEN: Codec[ApiToken] = Codec(ApiToken, "api_tokens")
+FAILURE: Codec[Failure] = Codec(Failure, "failures")
 _KIND = OPERATION.columns.index("kind")
 _REQUEST = OPERATION.columns.index("request")

@@ -303,12 +303,45 @@ _SERVICES = (
 )
 _TRUNCATED = ("ALTER TABLE commands ADD COLUMN truncated_at INTEGER",)
 
+_OVERVIEW = (
+    # Who did it; empty: nobody did, or it isn't known.
+    "ALTER TABLE events ADD COLUMN actor TEXT NOT NULL DEFAULT ''",
+    """
+    CREATE INDEX events_changes ON events (at, seq)
+        WHERE actor <> '' OR entity IN ('template', 'installation')
+    """,
+    "ALTER TABLE duties ADD COLUMN ticked_at REAL",
+    "ALTER TABLE duties ADD COLUMN problem TEXT NOT NULL DEFAULT ''",
+    """
+    CREATE TABLE failures (
+        id TEXT NOT NULL PRIMARY KEY,
+        what TEXT NOT NULL,
+        at REAL NOT NULL,
+        reason TEXT NOT NULL,
+        cause TEXT,
+        template TEXT,
+        revision INTEGER,
+        node_id TEXT,
+        operation_id TEXT,
+        detail TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX failures_at ON failures (at, id)",
+    "ALTER TABLE operations ADD COLUMN warm INTEGER NOT NULL DEFAULT 0",
+    """
+    CREATE INDEX operations_committed ON operations (committed_at, id)
+        WHERE kind = 'provision' AND committed_at IS NOT NULL
+    """,
+    "CREATE INDEX nodes_terminating ON nodes (state, entered_at, id) WHERE state = 'terminating'",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
     Migration(version=3, name="health, boots and diagnosis", statements=_HEALTH),
     Migration(version=4, name="services", statements=_SERVICES),
     Migration(version=5, name="truncated output", statements=_TRUNCATED),
+    Migration(version=6, name="overview", statements=_OVERVIEW),
 )
 LATEST = MIGRATIONS[-1].version
 

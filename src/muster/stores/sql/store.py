@@ -9,7 +9,7 @@ from pathlib import Path
 
 from muster.domain.boot import Boot, Mark
 from muster.domain.deadlines import Watch
-from muster.domain.diagnosis import Bundle
+from muster.domain.diagnosis import Bundle, Cause
 from muster.domain.errors import InvalidRequest
 from muster.domain.events import Event
 from muster.domain.health import HealthChange, Vitals
@@ -55,6 +55,7 @@ from muster.stores.sql import (
 from muster.stores.sql.access import SqlAccess
 from muster.stores.sql.commands import SqlCommands
 from muster.stores.sql.engines import Engine, Inline, Threaded
+from muster.stores.sql.overview import SqlOverview
 
 
 def _quiet(_written: object) -> None:
@@ -107,6 +108,7 @@ class SqlStore:
         self._engine = engine
         self.commands = SqlCommands(engine)
         self.access = SqlAccess(engine)
+        self.overview = SqlOverview(engine)
 
     async def close(self) -> None:
         await self._engine.close()
@@ -116,11 +118,13 @@ class SqlStore:
     async def installation(self) -> Installation:
         return await self._engine.read(templates.installation)
 
-    async def limit_installation(self, max_nodes: int, *, now: float) -> Installation:
-        return await self._engine.write(lambda tx: templates.limit_installation(tx, max_nodes, now=now))
+    async def limit_installation(self, max_nodes: int, *, now: float, actor: str = "") -> Installation:
+        return await self._engine.write(
+            lambda tx: templates.limit_installation(tx, max_nodes, now=now, actor=actor)
+        )
 
-    async def apply_template(self, spec: TemplateSpec, *, now: float) -> Template:
-        return await self._engine.write(lambda tx: templates.apply(tx, spec, now=now))
+    async def apply_template(self, spec: TemplateSpec, *, now: float, actor: str = "") -> Template:
+        return await self._engine.write(lambda tx: templates.apply(tx, spec, now=now, actor=actor))
 
     async def template(self, name: str, revision: int | None = None) -> Template:
         return await self._engine.read(lambda tx: templates.get(tx, name, revision))
@@ -269,8 +273,8 @@ class SqlStore:
     async def undiagnosed(self, *, limit: int) -> Sequence[Node]:
         return await self._engine.read(lambda tx: boots.undiagnosed(tx, limit=limit))
 
-    async def file_bundle(self, bundle: Bundle) -> bool:
-        return await self._engine.write(lambda tx: boots.file_bundle(tx, bundle))
+    async def file_bundle(self, bundle: Bundle, *, cause: Cause) -> bool:
+        return await self._engine.write(lambda tx: boots.file_bundle(tx, bundle, cause=cause))
 
     async def bundle(self, node_id: NodeId) -> Bundle | None:
         return await self._engine.read(lambda tx: boots.bundle(tx, node_id))
@@ -361,8 +365,10 @@ class SqlStore:
 
     # --- duties -----------------------------------------------------------------------------------
 
-    async def lease_duty(self, name: str, owner: str, *, now: float, until: float) -> bool:
-        return await self._engine.write(lambda tx: leases.lease_duty(tx, name, owner, now=now, until=until))
+    async def lease_duty(self, name: str, owner: str, *, now: float, until: float, problem: str = "") -> bool:
+        return await self._engine.write(
+            lambda tx: leases.lease_duty(tx, name, owner, now=now, until=until, problem=problem)
+        )
 
     # --- events -----------------------------------------------------------------------------------
 

@@ -60,16 +60,16 @@ def caps(tx: Tx, template: str) -> Caps:
     )
 
 
-def limit_installation(tx: Tx, max_nodes: int, *, now: float) -> Installation:
+def limit_installation(tx: Tx, max_nodes: int, *, now: float, actor: str = "") -> Installation:
     checks.whole("max_nodes", max_nodes, least=0, most=checks.MACHINES_MAX)
     before = installation(tx)
     if before.max_nodes != max_nodes:
         tx.change("UPDATE installation SET max_nodes = :max_nodes", {"max_nodes": max_nodes})
-        events.announce(tx, before.id, "limited", changes={"max_nodes": max_nodes}, now=now)
+        events.announce(tx, before.id, "limited", changes={"max_nodes": max_nodes}, actor=actor, now=now)
     return installation(tx)
 
 
-def apply(tx: Tx, spec: TemplateSpec, *, now: float) -> Template:
+def apply(tx: Tx, spec: TemplateSpec, *, now: float, actor: str = "") -> Template:
     rows = tx.execute(_CURRENT, {"name": spec.name})
     before = _template(rows[0]) if rows else None
     if before is not None and before.spec == spec:
@@ -87,7 +87,7 @@ def apply(tx: Tx, spec: TemplateSpec, *, now: float) -> Template:
             "applied_at": now,
         },
     )
-    events.append(tx, drafts.of_template(after), at=now)
+    events.append(tx, drafts.of_template(after, actor=actor), at=now)
     return after
 
 

@@ -1,0 +1,62 @@
+"""What an operator looks at: how much there is of everything, what waits, what failed, who changed what.
+
+Read only, and cheap however much there is: every verb reads an index from one end, or counts along one. No
+decision hangs on what it says, so an adapter may answer from a moment ago.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from muster.domain.events import Event
+from muster.domain.failures import Failure
+from muster.domain.health import Health
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.operation import Operation
+from muster.domain.warmth import Handover
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """When a duty was last begun, by whichever replica held it."""
+
+    name: str
+    at: float | None
+    """None: not since the store knows of ticks."""
+    problem: str = ""
+    """What kept the tick before from its end."""
+
+
+class OverviewStore(Protocol):
+    async def census(self) -> Mapping[str, Mapping[NodeState, int]]:
+        """Of every template, by name: how many nodes it has in each state but terminated, zeros too."""
+        ...
+
+    async def health(self) -> Mapping[Health, int]:
+        """How nodes that joined and are not on their way out feel: how many each way, zeros too."""
+        ...
+
+    async def unfinished(self, *, limit: int) -> Sequence[Operation]:
+        """Operations that have not ended, oldest first."""
+        ...
+
+    async def terminating(self, *, limit: int) -> Sequence[Node]:
+        """Nodes that are being ended, longest first."""
+        ...
+
+    async def failures(self, *, since: float, limit: int) -> Sequence[Failure]:
+        """What failed at or after, newest first."""
+        ...
+
+    async def handovers(self, *, since: float, limit: int) -> Sequence[Handover]:
+        """Provisions that were committed at or after, newest first."""
+        ...
+
+    async def changes(self, *, since: float, limit: int) -> Sequence[Event]:
+        """What somebody did, and what became of templates and the installation, at or after; newest first."""
+        ...
+
+    async def ticks(self) -> Sequence[Tick]:
+        """The duties that were ever performed, by name."""
+        ...

@@ -1,0 +1,114 @@
+"""The overview port over an engine: counts along an index, and lists from the end of one."""
+
+from collections.abc import Mapping, Sequence
+
+from muster.domain.events import Event
+from muster.domain.failures import Failure
+from muster.domain.health import Health
+from muster.domain.ids import OperationId
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.operation import ENDED, Operation, Status
+from muster.domain.warmth import Handover
+from muster.ports.overview import Tick
+from muster.stores.sql import events, failures, lists
+from muster.stores.sql.engines import Engine
+from muster.stores.sql.rows import NODE, OPERATION, from_json
+from muster.stores.sql.tx import Tx
+
+_PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
+_COUNTED = ", ".join(f"('{state.value}')" for state in _PRESENT)
+_LIVE = ("created", "idle", "claimed", "running", "releasing")
+
+CENSUS = f"""
+    WITH states (state) AS (VALUES {_COUNTED}),
+         names (name) AS (SELECT DISTINCT name FROM templates)
+    SELECT names.name, states.state,
+           (SELECT count(*) FROM nodes AS n WHERE n.template = names.name AND n.state = states.state)
+    FROM names CROSS JOIN states ORDER BY names.name
+"""
+HEALTH = f"""
+    SELECT l.health, count(*) FROM nodes AS n JOIN liveness AS l ON l.node_id = n.id
+    WHERE n.state IN ({", ".join(f"'{state}'" for state in _LIVE)}) GROUP BY l.health
+"""
+UNFINISHED = lists.merged(
+    [
+        f"SELECT {OPERATION.select} FROM operations WHERE status = '{status.value}'"
+        for status in Status
+        if status not in ENDED
+    ],
+    "created_at, id",
+)
+TERMINATING = f"""
+    SELECT {NODE.select} FROM nodes WHERE state = 'terminating' ORDER BY entered_at, id LIMIT :limit
+"""
+HANDOVERS = """
+    SELECT id, template, created_at, committed_at, warm, request FROM operations
+    WHERE kind = 'provision' AND committed_at >= :since ORDER BY committed_at DESC, id DESC LIMIT :limit
+"""
+_TICKS = "SELECT name, ticked_at, problem FROM duties ORDER BY name LIMIT 1000"
+
+
+class SqlOverview:
+    """Implements muster.ports.overview.OverviewStore; see there for what each verb promises."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def census(self) -> Mapping[str, Mapping[NodeState, int]]:
+        return await self._engine.read(_census)
+
+    async def health(self) -> Mapping[Health, int]:
+        return await self._engine.read(_health)
+
+    async def unfinished(self, *, limit: int) -> Sequence[Operation]:
+        return await self._engine.read(
+            lambda tx: [OPERATION.decode(row) for row in tx.execute(UNFINISHED, {"limit": limit})]
+        )
+
+    async def terminating(self, *, limit: int) -> Sequence[Node]:
+        return await self._engine.read(
+            lambda tx: [NODE.decode(row) for row in tx.execute(TERMINATING, {"limit": limit})]
+        )
+
+    async def failures(self, *, since: float, limit: int) -> Sequence[Failure]:
+        return await self._engine.read(lambda tx: failures.since(tx, at=since, limit=limit))
+
+    async def handovers(self, *, since: float, limit: int) -> Sequence[Handover]:
+        return await self._engine.read(lambda tx: _handovers(tx, since, limit))
+
+    async def changes(self, *, since: float, limit: int) -> Sequence[Event]:
+        return await self._engine.read(lambda tx: events.changes(tx, since=since, limit=limit))
+
+    async def ticks(self) -> Sequence[Tick]:
+        return await self._engine.read(
+            lambda tx: [Tick(name=name, at=at, problem=problem) for name, at, problem in tx.execute(_TICKS)]
+        )
+
+
+def _census(tx: Tx) -> Mapping[str, Mapping[NodeState, int]]:
+    found: dict[str, dict[NodeState, int]] = {}
+    for name, state, count in tx.execute(CENSUS):
+        found.setdefault(name, dict.fromkeys(_PRESENT, 0))[NodeState(state)] = count
+    return found
+
+
+def _health(tx: Tx) -> Mapping[Health, int]:
+    counted: dict[str, int] = dict(tx.execute(HEALTH))
+    return {health: counted.get(health.value, 0) for health in Health}
+
+
+def _handovers(tx: Tx, since: float, limit: int) -> Sequence[Handover]:
+    return [
+        Handover(
+            operation_id=OperationId(operation_id),
+            template=template,
+            at=committed_at,
+            seconds=max(0.0, committed_at - created_at),
+            nodes=from_json(request)["count"],
+            warm=warm,
+        )
+        for operation_id, template, created_at, committed_at, warm, request in tx.execute(
+            HANDOVERS, {"since": since, "limit": limit}
+        )
+    ]

@@ -1,0 +1,250 @@
+"""The contract of the overview port as code: every adapter runs it unchanged.
+
+An adapter's test module subclasses `OverviewContract` and gives it three fixtures: `store` (an empty one),
+`access` and `overview` (the ports over it).
+"""
+
+from dataclasses import replace
+
+from muster.domain import node as lifecycle
+from muster.domain import operation as operations
+from muster.domain.access import ApiToken, Role
+from muster.domain.diagnosis import Bundle, Cause
+from muster.domain.failures import Failed
+from muster.domain.health import Health
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.operation import Kind, Operation, Status, Verdict
+from muster.domain.progress import Progress
+from muster.domain.reasons import Reason
+from muster.domain.running import provision_key
+from muster.domain.template import TemplateSpec
+from muster.ports.access import AccessStore
+from muster.ports.overview import OverviewStore, Tick
+from muster.ports.store import Beat, Store
+from tests.contracts.store_contract.scene import Scene
+
+SPEC = TemplateSpec(name="web", provider="simulated", resource_class="large")
+STEP = Progress(step=4, total_steps=5, phase="handing_over", label="Handing over")
+
+
+async def failed(
+    scene: Scene, *, at: float, reason: Reason = Reason.BOOT_TIMEOUT, operation: Operation | None = None
+) -> Node:
+    (node,) = await scene.created(operation or await scene.leased(), 1)
+    change = lifecycle.fail(node, now=at, reason=reason, deadline_at=at + 60.0, detail="it took too long")
+    return await scene.store.apply(change)
+
+
+async def ended(
+    scene: Scene, operation: Operation, *, at: float, node: Node | None = None, key: str | None = None
+) -> Operation:
+    verdict = Verdict(reason=Reason.BOOT_TIMEOUT, message="no\nway", node_id=node.id if node else None)
+    change = operations.ended(operation, Status.FAILED, now=at, progress=None, verdict=verdict)
+    return await scene.store.write_operation(change, fence=operation.fence)
+
+
+async def committed(scene: Scene, *, asked: float, at: float, warm: int) -> Operation:
+    operation = await scene.leased(now=asked)
+    change = operations.committed(operation, (), STEP, now=at, fresh_for=20.0, warm=warm)
+    return await scene.store.write_operation(change, fence=operation.fence, clock=lambda: at)
+
+
+class OverviewContract:
+    # --- counts -----------------------------------------------------------------------------------
+
+    async def test_a_census_counts_every_template_in_every_state(
+        self, store: Store, overview: OverviewStore
+    ) -> None:
+        scene = Scene(store)
+        assert dict(await overview.census()) == {}
+        await store.apply_template(SPEC, now=1.0)
+        await store.apply_template(replace(SPEC, boot_script="true"), now=1.0)
+        await store.apply_template(replace(SPEC, name="ci"), now=1.0)
+        await scene.idle(2)
+        await failed(scene, at=10.0)
+        found = await overview.census()
+        present = [state for state in NodeState if state is not NodeState.TERMINATED]
+        assert list(found) == ["ci", "web"]
+        assert found["ci"] == dict.fromkeys(present, 0)
+        assert found["web"] == {**found["ci"], NodeState.IDLE: 2, NodeState.FAILED: 1}
+
+    async def test_health_is_counted_of_those_who_stay(self, store: Store, overview: OverviewStore) -> None:
+        scene = Scene(store)
+        assert dict(await overview.health()) == dict.fromkeys(Health, 0)
+        first, second, third = await scene.idle(3)
+        (fresh,) = await scene.created(await scene.leased(), 1)
+        await store.apply(lifecycle.joined(fresh, boot_id="boot-1", now=5.0))
+        await store.record_beats([Beat(node_id=first.id, seen_at=101.0, said=Health.DEGRADED)])
+        await store.apply(lifecycle.condemn(third, now=102.0, reason=Reason.OPERATOR))
+        counted = await overview.health()
+        assert sum(counted.values()) == 3, "the one that is ended counts no more"
+        assert counted[Health.STARTING] >= 1
+        assert (await store.vitals([second.id]))[second.id].health in counted
+
+    # --- lists ------------------------------------------------------------------------------------
+
+    async def test_unfinished_operations_come_oldest_first_and_bounded(
+        self, store: Store, overview: OverviewStore
+    ) -> None:
+        scene = Scene(store)
+        late, early = await scene.leased(now=9.0), await scene.leased(now=3.0)
+        over = await scene.leased(now=1.0)
+        await ended(scene, over, at=10.0)
+        assert [each.id for each in await overview.unfinished(limit=9)] == [early.id, late.id]
+        assert [each.id for each in await overview.unfinished(limit=1)] == [early.id]
+
+    async def test_nodes_being_ended_come_longest_first_and_bounded(
+        self, store: Store, overview: OverviewStore
+    ) -> None:
+        nodes = await Scene(store).idle(3)
+        for node, at in zip(nodes, (30.0, 10.0, 20.0), strict=True):
+            await store.apply(lifecycle.condemn(node, now=at, reason=Reason.OPERATOR))
+        found = await overview.terminating(limit=2)
+        assert [node.entered_at for node in found] == [10.0, 20.0]
+        await store.apply(lifecycle.confirm_gone(found[0], now=40.0))
+        assert [node.entered_at for node in await overview.terminating(limit=9)] == [20.0, 30.0]
+
+    # --- failures ---------------------------------------------------------------------------------
+
+    async def test_failures_are_kept_newest_first_from_a_time_on(
+        self, store: Store, overview: OverviewStore
+    ) -> None:
+        scene = Scene(store)
+        operation = await scene.leased()
+        node = await failed(scene, at=20.0, operation=operation)
+        await failed(scene, at=10.0)
+        over = await ended(scene, await store.operation(operation.id), at=30.0, node=node)
+        told = [(each.what, each.id, each.at) for each in await overview.failures(since=20.0, limit=9)]
+        assert told == [(Failed.OPERATION, over.id, 30.0), (Failed.NODE, node.id, 20.0)]
+        first = (await overview.failures(since=0.0, limit=1))[0]
+        assert (first.reason, first.node_id, first.detail) == (Reason.BOOT_TIMEOUT, node.id, "no")
+        assert (first.template, first.revision) == ("web", node.revision), "of the node that failed it"
+
+    async def test_an_operation_without_a_node_to_blame_has_the_revision_of_its_launch(
+        self, store: Store, overview: OverviewStore
+    ) -> None:
+        scene = Scene(store)
+        operation = await scene.leased()
+        await scene.called(scene.plan(operation), operation.fence)
+        await ended(scene, await store.operation(operation.id), at=30.0)
+        other = await scene.leased()
+        await ended(scene, other, at=31.0)
+        found = await overview.failures(since=0.0, limit=9)
+        assert [each.revision for each in found] == [None, 1]
+
+    async def test_a_diagnosis_tells_the_cause_of_a_failure(
+        self, store: Store, overview: OverviewStore
+    ) -> None:
+        node = await failed(Scene(store), at=20.0)
+        assert [each.cause for each in await overview.failures(since=0.0, limit=9)] == [None]
+        bundle = Bundle(node_id=node.id, collected_at=21.0, reason=node.reason, sections=())
+        await store.file_bundle(bundle, cause=Cause.DISK_FULL)
+        await store.file_bundle(bundle, cause=Cause.DNS)
+        assert [each.cause for each in await overview.failures(since=0.0, limit=9)] == [Cause.DISK_FULL]
+
+    async def test_a_failed_node_that_is_ended_is_still_one_failure(
+        self, store: Store, overview: OverviewStore
+    ) -> None:
+        node = await failed(Scene(store), at=20.0)
+        doomed = await store.apply(lifecycle.condemn(node, now=80.0, reason=Reason.BOOT_TIMEOUT))
+        await store.apply(lifecycle.confirm_gone(doomed, now=90.0))
+        assert [each.at for each in await overview.failures(since=0.0, limit=9)] == [20.0]
+
+    async def test_a_stray_machine_is_a_failure_and_an_unwanted_node_is_none(
+        self, store: Store, overview: OverviewStore
+    ) -> None:
+        scene = Scene(store)
+        lost, unwanted, undone = await scene.idle(3)
+        stray = replace(scene.machine(None, state=NodeState.TERMINATING, now=50.0), reason=Reason.ORPHAN)
+        await store.adopt_stray(stray, now=50.0)
+        await store.apply(lifecycle.condemn(lost, now=60.0, reason=Reason.HEARTBEAT_LOST))
+        await store.apply(lifecycle.condemn(unwanted, now=61.0, reason=Reason.IDLE_TIMEOUT))
+        rolled = lifecycle.condemn(undone, now=62.0, reason=Reason.ATTACH_FAILED, rolled_back=True)
+        await store.apply(rolled)
+        told = [(each.id, each.reason) for each in await overview.failures(since=0.0, limit=9)]
+        assert told == [(lost.id, Reason.HEARTBEAT_LOST), (stray.id, Reason.ORPHAN)]
+
+    async def test_what_a_run_made_for_itself_fails_with_it_alone(
+        self, store: Store, overview: OverviewStore
+    ) -> None:
+        scene = Scene(store)
+        run = await scene.submitted(kind=Kind.RUN)
+        inner, _ = await store.submit(scene.draft(key=provision_key(run.id)))
+        await ended(scene, inner, at=10.0)
+        await ended(scene, run, at=11.0)
+        assert [each.id for each in await overview.failures(since=0.0, limit=9)] == [run.id]
+
+    async def test_old_failures_are_pruned(self, store: Store, overview: OverviewStore) -> None:
+        scene = Scene(store)
+        await failed(scene, at=20.0)
+        await failed(scene, at=30.0)
+        await store.prune(before=30.0, limit=100)
+        assert [each.at for each in await overview.failures(since=0.0, limit=9)] == [30.0]
+
+    # --- handovers --------------------------------------------------------------------------------
+
+    async def test_handovers_tell_how_long_it_took_and_how_many_were_warm(
+        self, store: Store, overview: OverviewStore
+    ) -> None:
+        scene = Scene(store)
+        await scene.leased()
+        first = await committed(scene, asked=10.0, at=12.5, warm=0)
+        second = await committed(scene, asked=10.0, at=30.0, warm=1)
+        told = [
+            (each.operation_id, each.at, each.seconds, each.nodes, each.warm)
+            for each in await overview.handovers(since=12.5, limit=9)
+        ]
+        assert told == [(second.id, 30.0, 20.0, 2, 1), (first.id, 12.5, 2.5, 2, 0)]
+        assert len(await overview.handovers(since=12.6, limit=9)) == 1
+        assert [each.at for each in await overview.handovers(since=0.0, limit=1)] == [30.0]
+
+    # --- who changed what -------------------------------------------------------------------------
+
+    async def test_what_somebody_did_is_found_with_who_did_it(
+        self, store: Store, access: AccessStore, overview: OverviewStore
+    ) -> None:
+        scene = Scene(store)
+        (node,) = await scene.idle(1)
+        operation = await scene.leased()
+        token = ApiToken(id="tok-1", name="laptop", role=Role.VIEWER, created_at=13.0)
+        await store.limit_installation(9, now=10.0, actor="ada")
+        await store.apply_template(SPEC, now=11.0, actor="bob")
+        await access.pause("web", paused=True, now=12.0, actor="cyd")
+        await access.add_token(token, secret_hash="hash", actor="dan")
+        await access.revoke_token("tok-1", now=14.0, actor="eve")
+        await store.apply(replace(lifecycle.drained(node, now=15.0), actor="fay"))
+        cancel = operations.cancel_requested(operation, now=16.0)
+        assert cancel is not None
+        await store.write_operation(replace(cancel, actor="gus"))
+        told = [(each.name, each.actor) for each in await overview.changes(since=10.0, limit=99)]
+        assert told == [
+            ("cancel_requested", "gus"),
+            ("drained", "fay"),
+            ("token_revoked", "eve"),
+            ("token_added", "dan"),
+            ("paused", "cyd"),
+            ("applied", "bob"),
+            ("limited", "ada"),
+        ]
+        assert len(await overview.changes(since=10.1, limit=99)) == 6
+        assert [each.actor for each in await overview.changes(since=0.0, limit=2)] == ["gus", "fay"]
+        feed = (await store.events(after=None, limit=999)).items
+        assert {each.actor for each in feed if each.entity_id == node.id} == {"", "fay"}
+
+    # --- duties -----------------------------------------------------------------------------------
+
+    async def test_the_last_tick_of_a_duty_is_known_to_everybody(
+        self, store: Store, overview: OverviewStore
+    ) -> None:
+        assert list(await overview.ticks()) == []
+        await store.lease_duty("reaper", "replica-a", now=10.0, until=70.0)
+        await store.lease_duty("pool", "replica-a", now=11.0, until=71.0)
+        await store.lease_duty("reaper", "replica-a", now=15.0, until=75.0, problem="no answer")
+        assert not await store.lease_duty("reaper", "replica-b", now=16.0, until=76.0)
+        expected = [Tick(name="pool", at=11.0), Tick(name="reaper", at=15.0, problem="no answer")]
+        assert list(await overview.ticks()) == expected
+        await store.expire_leases()
+        assert list(await overview.ticks()) == expected, "a restart does not make a tick undone"
+        await store.lease_duty("reaper", "replica-b", now=20.0, until=80.0)
+        assert (await overview.ticks())[1] == Tick(name="reaper", at=20.0)

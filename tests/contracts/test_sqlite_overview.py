@@ -1,0 +1,43 @@
+"""The contract of the overview port, run against SQLite: inline in memory, and threaded on a file."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from muster.ports.access import AccessStore
+from muster.ports.overview import OverviewStore
+from muster.ports.store import Store
+from muster.stores.sql import SqlStore, open_sqlite
+from tests.contracts.overview_contract import OverviewContract
+from tests.stores.ids import CountingIds
+
+
+class SqliteContract(OverviewContract):
+    @pytest.fixture
+    def store(self, sqlite: SqlStore) -> Store:
+        return sqlite
+
+    @pytest.fixture
+    def access(self, sqlite: SqlStore) -> AccessStore:
+        return sqlite.access
+
+    @pytest.fixture
+    def overview(self, sqlite: SqlStore) -> OverviewStore:
+        return sqlite.overview
+
+
+class TestSqliteInline(SqliteContract):
+    @pytest.fixture
+    async def sqlite(self) -> AsyncIterator[SqlStore]:
+        store = open_sqlite(":memory:", ids=CountingIds(), inline=True)
+        yield store
+        await store.close()
+
+
+class TestSqliteThreaded(SqliteContract):
+    @pytest.fixture
+    async def sqlite(self, tmp_path: Path) -> AsyncIterator[SqlStore]:
+        store = open_sqlite(tmp_path / "muster.db", ids=CountingIds())
+        yield store
+        await store.close()
