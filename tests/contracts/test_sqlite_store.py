@@ -11,7 +11,7 @@ from tests.contracts.store_contract import StoreContract
 from tests.stores.ids import CountingIds
 
 
-async def _falsify(store: Store, by: int) -> None:
+async def falsify(store: Store, by: int) -> None:
     assert isinstance(store, SqlStore)
     await store._engine.write(lambda tx: tx.change("UPDATE counters SET used = used + :by", {"by": by}))
 
@@ -19,7 +19,7 @@ async def _falsify(store: Store, by: int) -> None:
 class SqliteContract(StoreContract):
     @pytest.fixture
     def corrupt(self) -> Callable[[Store, int], Awaitable[None]]:
-        return _falsify
+        return falsify
 
 
 class TestSqliteInline(SqliteContract):

@@ -10,7 +10,8 @@ import pytest
 from muster.domain.errors import Conflict, MusterError
 from muster.stores.announcing import Written
 from muster.stores.sql.engines import BATCH_MOST, Threaded
-from muster.stores.sql.sqlite import Done, Reader, Work, Writer, connect
+from muster.stores.sql.running import Done, Work
+from muster.stores.sql.sqlite import Reader, Writer, connect
 from muster.stores.sql.tx import Tx
 
 
@@ -39,7 +40,7 @@ class Bench:
         connection.set_trace_callback(self._traced)
         self.writer = Gated(Writer(connection))
         self.announced: list[Sequence[Written]] = []
-        self.engine = Threaded(self.writer, Reader(connect(path, readonly=True)), self.announced.append)
+        self.engine = Threaded([self.writer], [Reader(connect(path, readonly=True))], self.announced.append)
 
     def _traced(self, statement: str) -> None:
         self.commits += statement == "COMMIT"

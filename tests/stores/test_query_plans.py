@@ -149,7 +149,7 @@ def _steps_of_a_claim(path: Path, size: int) -> int:
     sql = claims.statement(1, Reuse.SAME_OWNER, 0, 5)
     params: dict[str, object] = dict.fromkeys(re.findall(r":(\w+)", sql), "x")
     params |= {"template": "web", "revision": 1, "resource_class": "large", "usage0": "on-demand"}
-    params |= {"places": 5, "now": 100.0, "seen_since": 90.0}
+    params |= {"now": 100.0, "seen_since": 90.0}
     connection.set_progress_handler(tick, 1)
     assert len(connection.execute(sql, params).fetchall()) == 5
     connection.close()

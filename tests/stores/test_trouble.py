@@ -13,6 +13,7 @@ import pytest
 from muster.domain.errors import InvalidRequest, StoreUnavailable
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore, open_sqlite
+from muster.stores.sql.engines import Threaded
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
 from tests.stores.ids import CountingIds
 
@@ -151,7 +152,7 @@ async def _pragma(store: Store, pragma: str) -> None:
 
 def _writing_connection(store: SqlStore) -> sqlite3.Connection:
     engine = store._engine
-    writer = engine._writer  # type: ignore[attr-defined]  # both engines have one
-    connection = getattr(writer, "_runner", writer)._connection
+    writer = engine._writers.runners[0] if isinstance(engine, Threaded) else engine._writer  # type: ignore[attr-defined]
+    connection = getattr(writer, "_connection", None)
     assert isinstance(connection, sqlite3.Connection)
     return connection

@@ -372,9 +372,9 @@ class Store(Protocol):
         """Prolong leases. Gives back those that were renewed; the others are lost."""
         ...
 
-    async def expire_leases(self) -> int:
-        """Every lease lapses at once, of operations (how many) and of duties. Only for a caller that knows
-        that no other replica lives."""
+    async def expire_leases(self, owner: str | None = None) -> int:
+        """The owner's leases lapse at once, of operations (how many) and of duties: he has stopped driving.
+        Of everybody, if none is named: only for a caller that knows that no other replica lives."""
         ...
 
     async def write_operation(

@@ -82,6 +82,18 @@ class LeaseContract:
         taken = await store.lease("replica-b", now=2.0, until=62.0, limit=9)
         assert [each.epoch for each in taken] == [2, 1]
 
+    async def test_one_who_stops_gives_back_his_leases_and_nobody_elses(self, store: Store) -> None:
+        scene = Scene(store)
+        his = await scene.leased(owner="replica-a")
+        hers = await scene.leased(owner="replica-b")
+        assert await store.lease_duty("reaper", "replica-a", now=1.0, until=1e6)
+        assert await store.lease_duty("sweep", "replica-b", now=1.0, until=1e6)
+        assert await store.expire_leases("replica-a") == 1
+        assert [each.id for each in await store.lease("replica-c", now=2.0, until=62.0, limit=9)] == [his.id]
+        assert list(await store.renew("replica-b", [hers.fence], until=2e6)) == [hers.fence]
+        assert await store.lease_duty("reaper", "replica-c", now=2.0, until=62.0)
+        assert not await store.lease_duty("sweep", "replica-c", now=2.0, until=62.0)
+
     async def test_a_duty_has_one_holder_until_its_lease_lapses(self, store: Store) -> None:
         assert await store.lease_duty("reaper", "replica-a", now=1.0, until=31.0)
         assert not await store.lease_duty("reaper", "replica-b", now=30.9, until=60.0)

@@ -6,7 +6,7 @@ from muster.domain.ids import NodeId
 from muster.domain.lifecycle import LIVE
 from muster.domain.node import Node, NodeChange
 from muster.stores.sql import counters, liveness, nodes, templates
-from muster.stores.sql.tx import Tx
+from muster.stores.sql.tx import Again, Tx
 
 
 def admit(tx: Tx, change: NodeChange | None, node_id: NodeId, *, key_hash: str, token_hash: str) -> None:
@@ -38,12 +38,14 @@ def enrol(
     stored = templates.caps(tx, node.template)
     if stored.template is None:
         raise Conflict(f"cannot enrol {node.machine_id}: there is no template {node.template}")
+    # The counters' rows are ours until the end: whoever enrols at the same moment looks after us.
     counters.take(tx, node.template, 1, cap=stored.template, total_cap=stored.total)
     if node.address:
         for other in nodes.at_address(tx, node.template, node.address):
             nodes.apply(tx, lifecycle.displaced(other, now=now), fence=None)
             liveness.unprobed(tx, other.id)
-    nodes.adopt(tx, node, now=now)
+    if not nodes.adopt(tx, node, now=now):
+        raise Again(f"{node.machine_id} was enrolled at the same moment")
     joined = lifecycle.joined(node, boot_id=boot_id, now=now)
     admit(tx, joined, node.id, key_hash=key_hash, token_hash=token_hash)
     liveness.beats_slowly(tx, node.id, stale_after=stale_after)

@@ -26,7 +26,7 @@ _SURPLUS = """
     DELETE FROM boots WHERE node_id IN (
         SELECT node_id FROM boots
         WHERE template = :template AND revision = :revision AND instance_type = :instance_type
-        ORDER BY booted_at DESC, node_id DESC LIMIT -1 OFFSET :kept
+        ORDER BY booted_at DESC, node_id DESC LIMIT 1000 OFFSET :kept
     )
 """
 UNDIAGNOSED = f"""

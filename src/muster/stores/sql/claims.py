@@ -44,7 +44,10 @@ def claim(
     params["deadline_at"] = deadline_at
     for start in range(0, len(bindings), AT_ONCE):
         part = bindings[start : start + AT_ONCE]
-        nodes = _take(tx, demand, part, params)
+        nodes = _take(tx, demand, part, params, lock=tx.locks.skip)
+        if len(nodes) < len(part) and not tx.locks.alone:
+            # Others hold some that they may not take, or may give back: wait for those before giving up.
+            nodes += _take(tx, demand, part[len(nodes) :], params, lock=tx.locks.hold)
         taken.extend(nodes)
         if len(nodes) < len(part):
             break
@@ -53,14 +56,16 @@ def claim(
     return taken
 
 
-def _take(tx: Tx, demand: Demand, bindings: Sequence[Binding], common: Mapping[str, Value]) -> list[Node]:
-    params = {**common, "places": len(bindings)}
+def _take(
+    tx: Tx, demand: Demand, bindings: Sequence[Binding], common: Mapping[str, Value], *, lock: str
+) -> list[Node]:
+    params = dict(common)
     for index, binding in enumerate(bindings):
         params[f"operation{index}"] = binding.operation_id
         params[f"assignment{index}"] = binding.assignment_id
         params[f"run{index}"] = binding.run
         params[f"owner{index}"] = binding.owner
-    sql = statement(len(demand.usage), demand.reuse, _patterns(demand), len(bindings))
+    sql = statement(len(demand.usage), demand.reuse, _patterns(demand), len(bindings), lock)
     nodes = [NODE.decode(row) for row in tx.execute(sql, params)]
     if len(nodes) > 1:
         # RETURNING promises no order; the log and the caller get that of the bindings.
@@ -85,12 +90,13 @@ def count(tx: Tx, demand: Demand, *, seen_since: float, now: float) -> int:
 
 
 @lru_cache(maxsize=256)
-def statement(usages: int, reuse: Reuse, patterns: int, places: int) -> str:
-    """One shape per kind of demand; values are always bound."""
+def statement(usages: int, reuse: Reuse, patterns: int, places: int, lock: str = "") -> str:
+    """One shape per kind of demand; values are always bound, but for how many: a plan made for any number
+    would be one for very many."""
     branches = " UNION ALL ".join(
         f"SELECT * FROM ({branch}) AS b"
         for index in range(usages)
-        for branch in _branches(index, reuse, patterns)
+        for branch in _branches(index, reuse, patterns, places, lock)
     )
     values = ", ".join(
         f"({index + 1}, :operation{index}, :assignment{index}, :run{index}, :owner{index})"
@@ -100,7 +106,7 @@ def statement(usages: int, reuse: Reuse, patterns: int, places: int) -> str:
         WITH bindings (place, operation_id, assignment_id, run, owner) AS (VALUES {values}),
         picked AS (
             SELECT id, row_number() OVER (ORDER BY {_BEST_FIRST}) AS place FROM ({branches}) AS candidates
-            ORDER BY place LIMIT :places
+            ORDER BY place LIMIT {places}
         )
         UPDATE nodes SET {_SET} FROM picked JOIN bindings ON bindings.place = picked.place
         WHERE nodes.id = picked.id AND nodes.state = 'idle'
@@ -108,7 +114,7 @@ def statement(usages: int, reuse: Reuse, patterns: int, places: int) -> str:
     """
 
 
-def _branches(usage: int, reuse: Reuse, patterns: int) -> list[str]:
+def _branches(usage: int, reuse: Reuse, patterns: int, places: int, lock: str) -> list[str]:
     """Each reads one index from its best end and stops after as many nodes as are wanted."""
     own = (0, "n.last_owner = :owner")
     others = (
@@ -120,7 +126,7 @@ def _branches(usage: int, reuse: Reuse, patterns: int) -> list[str]:
         f"""
             SELECT n.id AS id, {rank} AS owned_by_other, n.entered_at AS entered_at FROM nodes AS n
             WHERE {_fits(patterns)} AND n.usage_class = :usage{usage} AND {owners}
-            ORDER BY n.entered_at DESC, n.id LIMIT :places
+            ORDER BY n.entered_at DESC, n.id LIMIT {places}{lock}
         """
         for rank, owners in wanted
     ]

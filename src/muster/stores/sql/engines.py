@@ -1,8 +1,9 @@
-"""Who runs the transaction functions: threads with group commit, or the caller itself.
+"""Who runs the transaction functions: threads, or the caller itself.
 
-Owns the executor choice. `Threaded` keeps the event loop free: one thread writes, one reads, and what waits
-is taken in batches. `Inline` runs everything where it is called and never suspends, which makes a simulation
-over it repeatable.
+Owns the executor choice. `Threaded` keeps the event loop free: some threads write, some read, and what waits
+is taken in batches. SQLite has one of each, with group commit; an engine whose transactions run side by side
+has a connection per thread. `Inline` runs everything where it is called and never suspends, which makes a
+simulation over it repeatable.
 """
 
 import asyncio
@@ -13,18 +14,23 @@ from typing import Any, Protocol, TypeVar
 
 from muster.domain.errors import StoreUnavailable
 from muster.stores.announcing import AfterCommit, Written
-from muster.stores.sql.sqlite import Done, Work
+from muster.stores.sql.events import EVERYTHING
+from muster.stores.sql.running import Done, Work
 
 T = TypeVar("T")
 
 BATCH_MOST = 64
 """Writes per commit: enough to make the disk's answer cheap, few enough to keep each one's wait short."""
+WAITING_MOST = 20_000
+"""More than this waiting for a connection is a store that doesn't keep up: better to say so than to queue."""
 
 Job = tuple[Work[Any], asyncio.Future[Any]]
 
 
 class Runner(Protocol):
-    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]: ...
+    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
+        """Each one's end, and what was made known. Never raises."""
+        ...
 
     def close(self) -> None: ...
 
@@ -36,6 +42,11 @@ class Engine(Protocol):
 
     async def read(self, work: Work[T]) -> T:
         """Run over one snapshot."""
+        ...
+
+    async def complete_upto(self) -> int:
+        """The number up to which the event log is complete: whatever a later `read` doesn't find below it
+        was never written, and never will be."""
         ...
 
     async def close(self) -> None: ...
@@ -55,6 +66,9 @@ class Inline:
     async def read(self, work: Work[T]) -> T:
         return self._run(self._reader, work)
 
+    async def complete_upto(self) -> int:
+        return EVERYTHING
+
     def _run(self, runner: Runner, work: Work[T]) -> T:
         (end,), written = runner.run((work,))
         if end.error is not None:
@@ -68,42 +82,67 @@ class Inline:
 
 
 class Threaded:
-    """A thread for the one writer and one for the reader."""
+    """A thread for each of the writers and readers."""
 
-    def __init__(self, writer: Runner, reader: Runner, after_commit: AfterCommit) -> None:
-        self._writer = _Worker(writer, "muster-store-writer", after_commit)
-        self._reader = _Worker(reader, "muster-store-reader", after_commit)
+    def __init__(
+        self,
+        writers: Sequence[Runner],
+        readers: Sequence[Runner],
+        after_commit: AfterCommit,
+        *,
+        together: int = BATCH_MOST,
+        horizon: Work[int] | None = None,
+    ) -> None:
+        """`together`: how many writes one writer takes at a time. `horizon`: asks the engine up to which
+        event its log is complete; None: one writer at a time leaves no gap."""
+        self._writers = _Crew(writers, "muster-store-writer", after_commit, most=together)
+        self._readers = _Crew(readers, "muster-store-reader", after_commit, most=BATCH_MOST)
+        self._horizon = horizon
 
     async def write(self, work: Work[T]) -> T:
-        return await self._writer.submit(work)
+        return await self._writers.submit(work)
 
     async def read(self, work: Work[T]) -> T:
-        return await self._reader.submit(work)
+        return await self._readers.submit(work)
+
+    async def complete_upto(self) -> int:
+        return EVERYTHING if self._horizon is None else await self.read(self._horizon)
 
     async def close(self) -> None:
         """What was submitted before is done first."""
-        await self._writer.close()
-        await self._reader.close()
+        await self._writers.close()
+        await self._readers.close()
 
 
-class _Worker:
-    """One thread that takes all that waits, up to a batch, runs it and answers for the batch in one call."""
+class _Crew:
+    """Threads that take what waits, up to a batch each, run it and answer for the batch in one call."""
 
-    def __init__(self, runner: Runner, name: str, after_commit: AfterCommit) -> None:
-        self._runner = runner
+    def __init__(self, runners: Sequence[Runner], name: str, after_commit: AfterCommit, *, most: int) -> None:
+        self.runners = tuple(runners)
+        self._most = most
         self._after_commit = after_commit
         self._jobs: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
         self._gathered: list[Job] = []
+        self._waiting = 0
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._serve, args=(runner,), name=name, daemon=True) for runner in runners
+        ]
+        for thread in self._threads:
+            thread.start()
 
     async def submit(self, work: Work[T]) -> T:
         if self._closed:
             raise StoreUnavailable("cannot use the store: it was closed; open it again")
+        if self._waiting >= WAITING_MOST:
+            raise StoreUnavailable(
+                f"cannot use the store: {self._waiting} others wait for one of its"
+                f" {len(self._threads)} connections; try again later"
+            )
         loop = self._loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
+        self._waiting += 1
         self._gathered.append((work, answer))
         if len(self._gathered) == 1:
             # Hand over once per turn of the loop: callers that were woken together share a commit.
@@ -111,44 +150,47 @@ class _Worker:
         return await answer
 
     def _hand_over(self) -> None:
-        if self._gathered:
-            self._jobs.put(self._gathered)
-            self._gathered = []
+        gathered, self._gathered = self._gathered, []
+        for start in range(0, len(gathered), self._most):
+            self._jobs.put(gathered[start : start + self._most])
 
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
             self._hand_over()
-            self._jobs.put(None)
-            await asyncio.to_thread(self._thread.join)
+            for _ in self._threads:
+                self._jobs.put(None)
+            for thread in self._threads:
+                await asyncio.to_thread(thread.join)
 
-    def _serve(self) -> None:
+    def _serve(self, runner: Runner) -> None:
         waiting: list[Job] = []
         while True:
             more = self._jobs.get()
             while more is not None:
                 waiting.extend(more)
-                if len(waiting) >= BATCH_MOST:
+                if len(waiting) >= self._most:
                     break
                 try:
                     more = self._jobs.get_nowait()
                 except queue.Empty:
                     break
             while waiting:
-                self._run(waiting[:BATCH_MOST])
-                del waiting[:BATCH_MOST]
+                self._run(runner, waiting[: self._most])
+                del waiting[: self._most]
             if more is None:
-                self._runner.close()
+                runner.close()
                 return
 
-    def _run(self, batch: list[Job]) -> None:
-        ends, written = self._runner.run([work for work, _ in batch])
+    def _run(self, runner: Runner, batch: list[Job]) -> None:
+        ends, written = runner.run([work for work, _ in batch])
         answers = [answer for _, answer in batch]
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._deliver, answers, ends, written)
 
     def _deliver(self, answers: list[asyncio.Future[Any]], ends: list[Done], written: list[Written]) -> None:
+        self._waiting -= len(answers)
         for answer, end in zip(answers, ends, strict=True):
             if answer.done():
                 continue  # the caller was cancelled; its write stands all the same

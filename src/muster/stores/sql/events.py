@@ -1,7 +1,8 @@
 """The event log: appended in the transaction of the write that it tells of, read by cursor.
 
 An event's number gives its id and its place. One writer at a time gives numbers in the order of commits, so a
-reader that has seen number n has seen everything before it. (PostgreSQL commits out of order: docs/adr/0003.)
+reader that has seen number n has seen everything before it. Where transactions run side by side, the engine
+says up to which number the log is complete, and readers stop there.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from muster.ports.store import Cursor, Page
 from muster.stores.announcing import Written
 from muster.stores.sql import cursors
 from muster.stores.sql.rows import from_json, to_json
-from muster.stores.sql.tx import Row, Tx
+from muster.stores.sql.tx import Row, Tx, Value
 
 _COLUMNS = "seq, at, entity, entity_id, version, name, changes, detail, actor"
 _ENTITIES = {entity.value: entity for entity in Entity}
@@ -23,14 +24,19 @@ APPEND = """
     INSERT INTO events (at, entity, entity_id, version, name, changes, detail, actor)
     VALUES (:at, :entity, :entity_id, :version, :name, :changes, :detail, :actor)
 """
-FEED = f"SELECT {_COLUMNS} FROM events WHERE seq > :seq ORDER BY seq LIMIT :limit"
+FEED = f"""
+    SELECT {_COLUMNS} FROM events WHERE seq > :seq AND seq <= :upto ORDER BY seq LIMIT :limit
+"""
 FEED_OF_ENTITY = f"""
-    SELECT {_COLUMNS} FROM events WHERE entity_id = :entity_id AND seq > :seq ORDER BY seq LIMIT :limit
+    SELECT {_COLUMNS} FROM events WHERE entity_id = :entity_id AND seq > :seq AND seq <= :upto
+    ORDER BY seq LIMIT :limit
 """
-TAIL = f"SELECT {_COLUMNS} FROM events WHERE seq > 0 ORDER BY seq DESC LIMIT :limit"
+TAIL = f"SELECT {_COLUMNS} FROM events WHERE seq <= :upto ORDER BY seq DESC LIMIT :limit"
 TAIL_OF_ENTITY = f"""
-    SELECT {_COLUMNS} FROM events WHERE entity_id = :entity_id ORDER BY seq DESC LIMIT :limit
+    SELECT {_COLUMNS} FROM events WHERE entity_id = :entity_id AND seq <= :upto ORDER BY seq DESC LIMIT :limit
 """
+EVERYTHING = (1 << 63) - 1
+"""No number is higher."""
 
 # In the words of the index events_changes.
 CHANGES = f"""
@@ -41,7 +47,7 @@ CHANGES = f"""
 
 
 def append(tx: Tx, draft: Draft, *, at: float, operations: Sequence[OperationId] = ()) -> None:
-    tx.change(
+    tx.last(
         APPEND,
         {
             "at": at,
@@ -85,21 +91,24 @@ def announce(
     append(tx, draft, at=now)
 
 
-def feed(tx: Tx, *, after: Cursor | None, limit: int, entity_id: str | None) -> Page[Event]:
+def feed(
+    tx: Tx, *, after: Cursor | None, limit: int, entity_id: str | None, upto: int = EVERYTHING
+) -> Page[Event]:
     seq = 0 if after is None else cursors.decode("events", after, int)[0]
+    bounds: dict[str, Value] = {"seq": seq, "upto": upto, "limit": limit}
     if entity_id is None:
-        rows = tx.execute(FEED, {"seq": seq, "limit": limit})
+        rows = tx.execute(FEED, bounds)
     else:
-        rows = tx.execute(FEED_OF_ENTITY, {"seq": seq, "limit": limit, "entity_id": entity_id})
+        rows = tx.execute(FEED_OF_ENTITY, {**bounds, "entity_id": entity_id})
     last = rows[-1][0] if rows else seq
     return Page(items=tuple(_event(row) for row in rows), next=cursors.encode("events", last))
 
 
-def tail(tx: Tx, *, limit: int, entity_id: str | None) -> Page[Event]:
+def tail(tx: Tx, *, limit: int, entity_id: str | None, upto: int = EVERYTHING) -> Page[Event]:
     if entity_id is None:
-        rows = tx.execute(TAIL, {"limit": limit})
+        rows = tx.execute(TAIL, {"limit": limit, "upto": upto})
     else:
-        rows = tx.execute(TAIL_OF_ENTITY, {"limit": limit, "entity_id": entity_id})
+        rows = tx.execute(TAIL_OF_ENTITY, {"limit": limit, "upto": upto, "entity_id": entity_id})
     last = rows[0][0] if rows else 0
     return Page(items=tuple(_event(row) for row in reversed(rows)), next=cursors.encode("events", last))
 

@@ -28,7 +28,8 @@ R = TypeVar("R", bound=Record)
 def hold(tx: Tx, fence: Fence | None) -> None:
     if fence is None:
         return
-    rows = tx.execute(EPOCH, {"id": fence.operation_id})
+    # Held to the end: a takeover waits for this write, or this write sees the takeover.
+    rows = tx.execute(EPOCH + tx.locks.hold, {"id": fence.operation_id})
     if not rows or rows[0][0] != fence.epoch:
         raise LeaseLost(
             f"cannot write for operation {fence.operation_id}: its lease was taken over"
@@ -39,7 +40,7 @@ def hold(tx: Tx, fence: Fence | None) -> None:
 def hold_operation(tx: Tx, guard: OperationGuard | None) -> None:
     if guard is None:
         return
-    if guard.committed:
+    if guard.committed:  # which stays so: there is nothing to hold
         found = tx.execute(
             "SELECT 1 FROM operations WHERE id = :id AND committed_at IS NOT NULL", {"id": guard.operation_id}
         )

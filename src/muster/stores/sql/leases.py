@@ -14,18 +14,23 @@ from muster.stores.sql import events
 from muster.stores.sql.rows import OPERATION
 from muster.stores.sql.tx import Tx, Value
 
+LOCK = "/* lock */"
+"""Where an engine whose transactions run side by side says how it holds the rows."""
+# Materialized: a plan that looked for the due ones more than once would take more than it was asked to.
 LEASE = f"""
-    UPDATE operations SET lease_owner = :owner, lease_until = :until, epoch = epoch + 1
-    WHERE id IN (
+    WITH due AS MATERIALIZED (
         SELECT id FROM operations WHERE ended_at IS NULL AND lease_until <= :now
-        ORDER BY created_at, id LIMIT :limit
+        ORDER BY created_at, id LIMIT :limit {LOCK}
     )
+    UPDATE operations SET lease_owner = :owner, lease_until = :until, epoch = epoch + 1
+    WHERE id IN (SELECT id FROM due)
     RETURNING {OPERATION.select}
 """
 _EXPIRE = """
     UPDATE operations SET lease_owner = NULL, lease_until = 0
     WHERE ended_at IS NULL AND lease_owner IS NOT NULL
 """
+_OWNED = "lease_owner = :owner"
 _DUTY = """
     INSERT INTO duties (name, lease_owner, lease_until, ticked_at, problem)
     VALUES (:name, :owner, :until, :now, :problem)
@@ -40,7 +45,7 @@ _RENEWED_AT_ONCE = 500
 
 def lease(tx: Tx, owner: str, *, now: float, until: float, limit: int) -> Sequence[Operation]:
     params: dict[str, Value] = {"owner": owner, "now": now, "until": until, "limit": limit}
-    taken = [OPERATION.decode(row) for row in tx.execute(LEASE, params)]
+    taken = [OPERATION.decode(row) for row in tx.execute(LEASE.replace(LOCK, tx.locks.skip), params)]
     taken.sort(key=lambda operation: (operation.created_at, operation.id))
     for operation in taken:
         if operation.epoch > 1:
@@ -83,9 +88,12 @@ def renew(tx: Tx, owner: str, fences: Sequence[Fence], *, until: float) -> Seque
     return [fence for fence in fences if fence in renewed]
 
 
-def expire(tx: Tx) -> int:
-    tx.change(_EXPIRE_DUTIES)
-    return tx.change(_EXPIRE)
+def expire(tx: Tx, owner: str | None) -> int:
+    if owner is None:
+        tx.change(_EXPIRE_DUTIES)
+        return tx.change(_EXPIRE)
+    tx.change(f"{_EXPIRE_DUTIES} WHERE {_OWNED}", {"owner": owner})
+    return tx.change(f"{_EXPIRE} AND {_OWNED}", {"owner": owner})
 
 
 def lease_duty(tx: Tx, name: str, owner: str, *, now: float, until: float, problem: str) -> bool:

@@ -24,15 +24,28 @@ _ALIVE = "n.id = b.node_id AND n.state <> 'terminated'"
 
 
 @cache
-def _beat(count: int) -> str:
-    given = ", ".join(f"(:node{number}, :seen{number})" for number in range(count))
+def _beat(count: int, lock: str) -> str:
     return f"""
-        WITH beats (node_id, seen_at) AS (VALUES {given})
+        WITH beats (node_id, seen_at) AS (VALUES {_given(count)})
         INSERT INTO liveness (node_id, seen_at)
-        SELECT n.id, b.seen_at FROM beats AS b CROSS JOIN nodes AS n WHERE {_ALIVE}
+        SELECT n.id, b.seen_at FROM beats AS b CROSS JOIN nodes AS n WHERE {_ALIVE}{lock}
         ON CONFLICT (node_id) DO UPDATE SET seen_at = excluded.seen_at
         WHERE liveness.seen_at IS NULL OR excluded.seen_at > liveness.seen_at
     """
+
+
+@cache
+def _beat_again(count: int) -> str:
+    return f"""
+        WITH beats (node_id, seen_at) AS (VALUES {_given(count)})
+        UPDATE liveness SET seen_at = b.seen_at FROM beats AS b
+        WHERE liveness.node_id = b.node_id AND (liveness.seen_at IS NULL OR b.seen_at > liveness.seen_at)
+        RETURNING liveness.node_id
+    """
+
+
+def _given(count: int) -> str:
+    return ", ".join(f"(:node{number}, :seen{number})" for number in range(count))
 
 
 _SAID = "(excluded.said IS NOT NULL AND (excluded.said <> 'starting' OR liveness.said IS NULL))"
@@ -40,18 +53,18 @@ _SAID = "(excluded.said IS NOT NULL AND (excluded.said <> 'starting' OR liveness
 
 
 @cache
-def _telling_beat(count: int) -> str:
+def _telling_beat(count: int, lock: str) -> str:
     """Beats that say more than that the node lives. What is said in the moment of the last beat counts too:
     times come in steps, and a last word is said once."""
     given = ", ".join(
-        f"(:node{number}, :seen{number}, :activity{number}, :said{number}, :reason{number})"
+        f"(:node{number}, :seen{number}, CAST(:activity{number} AS BIGINT), :said{number}, :reason{number})"
         for number in range(count)
     )
     return f"""
         WITH beats (node_id, seen_at, activity, said, said_reason) AS (VALUES {given})
         INSERT INTO liveness (node_id, seen_at, activity, said, said_reason, news)
         SELECT n.id, b.seen_at, coalesce(b.activity, 0), b.said, b.said_reason, 1
-        FROM beats AS b CROSS JOIN nodes AS n WHERE {_ALIVE}
+        FROM beats AS b CROSS JOIN nodes AS n WHERE {_ALIVE}{lock}
         ON CONFLICT (node_id) DO UPDATE SET
             seen_at = excluded.seen_at,
             advanced_at = CASE WHEN excluded.activity > liveness.activity AND liveness.advanced_at IS NOT NULL
@@ -137,10 +150,9 @@ def hold_still(tx: Tx, node_id: NodeId, still_since: float | None) -> None:
     if still_since is None:
         return
     moved = tx.execute(
-        "SELECT 1 FROM liveness WHERE node_id = :id AND advanced_at > :since",
-        {"id": node_id, "since": still_since},
+        "SELECT advanced_at FROM liveness WHERE node_id = :id" + tx.locks.hold, {"id": node_id}
     )
-    if moved:
+    if moved and moved[0][0] is not None and moved[0][0] > still_since:
         raise Conflict(f"cannot fail node {node_id}: its boot has advanced since; look again")
 
 
@@ -148,11 +160,8 @@ def hold_silent(tx: Tx, node_id: NodeId, silent_since: float | None) -> None:
     """The guard of a write that gives a node up for its silence."""
     if silent_since is None:
         return
-    seen = tx.execute(
-        "SELECT 1 FROM liveness WHERE node_id = :id AND seen_at > :since",
-        {"id": node_id, "since": silent_since},
-    )
-    if seen:
+    seen = tx.execute("SELECT seen_at FROM liveness WHERE node_id = :id" + tx.locks.hold, {"id": node_id})
+    if seen and seen[0][0] is not None and seen[0][0] > silent_since:
         raise Conflict(f"cannot give up node {node_id}: it was seen since; look again")
 
 
@@ -163,17 +172,38 @@ def forget(tx: Tx, node_id: NodeId) -> None:
 def record(tx: Tx, beats: Sequence[Beat]) -> None:
     plain = [beat for beat in beats if beat.activity is None and beat.said is None]
     telling = [beat for beat in beats if beat.activity is not None or beat.said is not None]
-    for start in range(0, len(plain), AT_ONCE):
-        some = plain[start : start + AT_ONCE]
-        tx.change(_beat(len(some)), _numbered(some))
-    for start in range(0, len(telling), AT_ONCE):
-        some = telling[start : start + AT_ONCE]
+    for some in _parts(plain):
+        _record_plain(tx, some)
+    for some in _parts(telling):
         params = _numbered(some)
         for number, beat in enumerate(some):
             params[f"activity{number}"] = beat.activity
             params[f"said{number}"] = None if beat.said is None else beat.said.value
             params[f"reason{number}"] = beat.reason
-        tx.change(_telling_beat(len(some)), params)
+        tx.change(_telling_beat(len(some), tx.locks.share and f"{tx.locks.share} OF n"), params)
+
+
+def _record_plain(tx: Tx, beats: Sequence[Beat]) -> None:
+    if not tx.locks.alone:
+        # Nearly all have a row. Only the others have to hold their node, so that it isn't buried meanwhile.
+        known = {row[0] for row in tx.execute(_beat_again(len(beats)), _numbered(beats))}
+        beats = [beat for beat in beats if beat.node_id not in known]
+    if beats:
+        lock = tx.locks.share and f"{tx.locks.share} OF n"
+        tx.change(_beat(len(beats), lock), _numbered(beats))
+
+
+def _parts(beats: Sequence[Beat]) -> list[list[Beat]]:
+    """At most so many at once, each node once in each, in an order that all writers share."""
+    parts: list[list[Beat]] = []
+    rest = sorted(beats, key=lambda beat: (beat.node_id, beat.seen_at))
+    while rest:
+        once = {beat.node_id: beat for beat in reversed(rest)}
+        now = sorted(once.values(), key=lambda beat: beat.node_id)
+        parts += [now[start : start + AT_ONCE] for start in range(0, len(now), AT_ONCE)]
+        taken = {id(beat) for beat in now}
+        rest = [beat for beat in rest if id(beat) not in taken]
+    return parts
 
 
 def _numbered(beats: Sequence[Beat]) -> dict[str, Value]:

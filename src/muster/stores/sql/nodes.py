@@ -86,7 +86,7 @@ def at_address(tx: Tx, template: str, address: str) -> Sequence[Node]:
     sql = f"""
         SELECT {NODE.select} FROM nodes
         WHERE template = :template AND state IN ({lists.marks("state", len(LIVE))}) AND address = :address
-        ORDER BY id LIMIT 1000
+        ORDER BY id LIMIT 1000{tx.locks.hold}
     """
     params = {"template": template, "address": address, **lists.bound("state", [each.value for each in LIVE])}
     return [NODE.decode(row) for row in tx.execute(sql, params)]

@@ -6,34 +6,24 @@ savepoint each, so that a failing write undoes itself alone and the disk is aske
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from muster.domain.errors import Conflict, StoreUnavailable
 from muster.stores.announcing import Written
-from muster.stores.sql.tx import NOTHING, Params, Row, Tx
-
-T = TypeVar("T")
-Work = Callable[[Tx], T]
+from muster.stores.sql.running import Done, T, Work, caused
+from muster.stores.sql.tx import ALONE, NOTHING, Params, Row
 
 BUSY_SECONDS = 5.0
 """How long a commit waits for another process, such as a backup, before it gives up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """How one piece of work ended."""
-
-    value: Any = None
-    error: BaseException | None = None
 
 
 class SqliteTx:
     """Implements Tx over one cursor: every statement is fetched whole before the next one starts."""
 
     __slots__ = ("_cursor", "written")
+    locks = ALONE
 
     def __init__(self, cursor: sqlite3.Cursor) -> None:
         self._cursor = cursor
@@ -45,8 +35,8 @@ class SqliteTx:
     def change(self, sql: str, params: Params = NOTHING) -> int:
         return self._cursor.execute(sql, params).rowcount
 
-    def many(self, sql: str, params: Sequence[Params]) -> None:
-        self._cursor.executemany(sql, params)
+    def last(self, sql: str, params: Params) -> None:
+        self._cursor.execute(sql, params)
 
 
 def connect(path: str | Path, *, readonly: bool = False) -> sqlite3.Connection:
@@ -173,13 +163,7 @@ def translated(error: BaseException) -> BaseException:
     code = getattr(error, "sqlite_errorcode", None)
     advice = None if code is None else _ADVICE.get(code & _PRIMARY)
     if code in _TAKEN:
-        return _caused(Conflict(f"cannot write: the record is there already ({error})"), error)
+        return caused(Conflict(f"cannot write: the record is there already ({error})"), error)
     if advice is None:
         return error
-    return _caused(StoreUnavailable(f"cannot use the store: {advice} ({error})"), error)
-
-
-def _caused(error: Exception, cause: BaseException) -> Exception:
-    """`raise … from`, for an error that is handed over instead of raised."""
-    error.__cause__ = cause
-    return error
+    return caused(StoreUnavailable(f"cannot use the store: {advice} ({error})"), error)

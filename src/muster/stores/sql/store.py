@@ -56,6 +56,7 @@ from muster.stores.sql.access import SqlAccess
 from muster.stores.sql.commands import SqlCommands
 from muster.stores.sql.engines import Engine, Inline, Threaded
 from muster.stores.sql.overview import SqlOverview
+from muster.stores.sql.running import T, Work
 
 
 def _quiet(_written: object) -> None:
@@ -76,7 +77,7 @@ def open_sqlite(
     except BaseException as error:
         writer.close()
         raise sqlite.translated(error) from error
-    return SqlStore(Threaded(writer, reader, after_commit))
+    return SqlStore(Threaded([writer], [reader], after_commit))
 
 
 def _opened(path: str | Path, ids: Ids) -> sqlite.Writer:
@@ -94,7 +95,7 @@ def _opened(path: str | Path, ids: Ids) -> sqlite.Writer:
     return writer
 
 
-def _now(writer: sqlite.Writer, work: sqlite.Work[sqlite.T]) -> sqlite.T:
+def _now(writer: sqlite.Writer, work: Work[T]) -> T:
     (end,), _ = writer.run((work,))
     if end.error is not None:
         raise end.error
@@ -340,8 +341,8 @@ class SqlStore:
     async def renew(self, owner: str, fences: Sequence[Fence], *, until: float) -> Sequence[Fence]:
         return await self._engine.write(lambda tx: leases.renew(tx, owner, fences, until=until))
 
-    async def expire_leases(self) -> int:
-        return await self._engine.write(leases.expire)
+    async def expire_leases(self, owner: str | None = None) -> int:
+        return await self._engine.write(lambda tx: leases.expire(tx, owner))
 
     async def write_operation(
         self,
@@ -380,12 +381,16 @@ class SqlStore:
         )
 
     async def events(self, *, after: Cursor | None, limit: int, entity_id: str | None = None) -> Page[Event]:
+        upto = await self._engine.complete_upto()
         return await self._engine.read(
-            lambda tx: events.feed(tx, after=after, limit=limit, entity_id=entity_id)
+            lambda tx: events.feed(tx, after=after, limit=limit, entity_id=entity_id, upto=upto)
         )
 
     async def last_events(self, *, limit: int, entity_id: str | None = None) -> Page[Event]:
-        return await self._engine.read(lambda tx: events.tail(tx, limit=limit, entity_id=entity_id))
+        upto = await self._engine.complete_upto()
+        return await self._engine.read(
+            lambda tx: events.tail(tx, limit=limit, entity_id=entity_id, upto=upto)
+        )
 
     async def prune(self, *, before: float, limit: int) -> Pruned:
         return await self._engine.write(lambda tx: pruning.prune(tx, before=before, limit=limit))

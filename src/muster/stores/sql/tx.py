@@ -5,6 +5,7 @@ SQLite and PostgreSQL have in common; a driver that spells parameters differentl
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from muster.stores.announcing import Written
@@ -16,11 +17,41 @@ Row = tuple[Any, ...]
 NOTHING: Params = {}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locks:
+    """What a SELECT ends with to keep the rows that it read as they are until the end of the transaction.
+
+    An engine with one writer at a time needs none of it: there they are empty.
+    """
+
+    alone: bool
+    """One transaction writes at a time: what was read stays true until the end."""
+    hold: str = ""
+    """Others who want to write the row wait for us, and we for them; then we read what they wrote."""
+    skip: str = ""
+    """The same, but rows that others hold are passed over."""
+    share: str = ""
+    """Nobody writes the row meanwhile, but several may hold it so."""
+
+
+ALONE = Locks(alone=True)
+
+
+class Again(Exception):
+    """Another transaction was first, so that what was read is not true any more: run the function again.
+
+    Only where transactions run side by side; the engine runs it again, and nobody else hears of it.
+    """
+
+
 class Tx(Protocol):
     """One open transaction. What it raises undoes everything that the function did."""
 
     written: list[Written]
     """What this transaction appended to the event log; announced after the commit."""
+
+    @property
+    def locks(self) -> Locks: ...
 
     def execute(self, sql: str, params: Params = NOTHING) -> Sequence[Row]:
         """Run one statement and fetch all that it gives."""
@@ -30,6 +61,6 @@ class Tx(Protocol):
         """Run one statement and say how many rows it wrote."""
         ...
 
-    def many(self, sql: str, params: Sequence[Params]) -> None:
-        """Run one statement once per set of parameters."""
+    def last(self, sql: str, params: Params) -> None:
+        """Run one statement, after everything else at the latest. Nothing in the transaction reads it."""
         ...

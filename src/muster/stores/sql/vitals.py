@@ -63,7 +63,7 @@ def get(tx: Tx, node_ids: Sequence[NodeId]) -> Mapping[NodeId, Vitals]:
 
 
 def watch(tx: Tx, *, now: float, gap: float, grace: float) -> Watch:
-    rows = tx.execute("SELECT since, ticked_at, away_from FROM watch WHERE id = 1")
+    rows = tx.execute("SELECT since, ticked_at, away_from FROM watch WHERE id = 1" + tx.locks.hold)
     if not rows:
         tx.change("INSERT INTO watch (id, since, ticked_at) VALUES (1, :now, :now)", {"now": now})
         return Watch(since=now)
@@ -122,7 +122,7 @@ def write_health(tx: Tx, change: HealthChange) -> Vitals:
 
 def heard(tx: Tx, vitals: Sequence[Vitals]) -> None:
     """What these said has been judged. What they said since then is news again."""
-    for each in vitals:
+    for each in sorted(vitals, key=lambda vitals: vitals.node_id):
         tx.change(
             """
             UPDATE liveness SET news = 0
