@@ -1,9 +1,9 @@
 """The composition root: the only place where a server's parts are named and put together.
 
 Owns the order of things. Starting: the address, so that a start that can't succeed leaves nothing behind; the
-data directory's lock, the store, earlier leases expired, the control plane, the API. Stopping: no new
-requests, the present ones finish, nothing is driven any more, the store is closed. What must survive a kill
-is in the store; nothing here is needed for correctness.
+data directory's lock, the store, earlier leases expired (if nobody else can have any), the control plane, the
+API. Stopping: no new requests, the present ones finish, nothing is driven any more, leases are given back,
+the store is closed. What must survive a kill is in the store; nothing here is needed for correctness.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from muster.api import ApiSettings, create_app
@@ -33,9 +34,8 @@ from muster.plane import ControlPlane, Ports
 from muster.probes.http import HttpProber
 from muster.providers.external import ExternalProvider
 from muster.providers.process import Isolation, ProcessProvider, ProcessVerifier
-from muster.stores.announcing import Written, announcing
-from muster.stores.sql import SqlStore, open_sqlite
-from muster.stores.wakeups import LocalWakeups
+from muster.stores.announcing import Written
+from muster.stores.choosing import Opened, open_store
 from muster.system import SystemClock, SystemIds, new_loop
 
 logger = logging.getLogger(__name__)
@@ -104,30 +104,42 @@ class _Parts:
         self._data = data
         self._clock = SystemClock()
         self._ids = SystemIds()
-        self._wakeups = LocalWakeups()
+        self._owner = self._ids.new("replica")
         self._metrics = Metrics(started_at=self._clock.now())
-        self._announce = announcing(self._wakeups)
         self._driven: asyncio.Task[None] | None = None
-        data.keep_private()
-        self.store: SqlStore = open_sqlite(data.database, ids=self._ids, after_commit=self._committed)
         self._api: Api | None = None
+        self._opened: Opened
 
     @classmethod
     async def put_together(cls, config: Config, data: DataDirectory) -> "_Parts":
         parts = cls(config, data)
+        await parts._open()
         try:
-            await parts.store.expire_leases()
+            if not parts._opened.shared:
+                await parts.store.expire_leases()
             await parts._settle()
         except BaseException:
             await parts.close()
             raise
         return parts
 
+    async def _open(self) -> None:
+        server = self._config.server
+        if server.store is None:
+            self._data.keep_private()
+        self._opened = await open_store(
+            server.store,
+            self._data.database,
+            ids=self._ids,
+            connections=server.store_connections,
+            saw=self._committed,
+        )
+        self.store = self._opened.store
+
     async def close(self) -> None:
-        await self.store.close()
+        await self._opened.close()
 
     def _committed(self, written: Sequence[Written]) -> None:
-        self._announce(written)
         if self._api is not None:
             self._api.saw(each.draft for each in written)
 
@@ -180,7 +192,7 @@ class _Parts:
 
     async def serve(self, listener: socket.socket, ready: Ready, *, signals: bool) -> None:
         url = url_of(listener)
-        plane, api = await self._compose(self._config.server.public_url or url)
+        plane, api = await self._compose(self._config.server.public_url or (url,))
         server = Listening(api)
         with ExitStack() as stack:
             if signals:
@@ -210,22 +222,26 @@ class _Parts:
         (end,) = await asyncio.gather(self._driven, return_exceptions=True)
         try:
             await plane.enrolment.heartbeats.flush()
+            if self._opened.shared:
+                # Others go on with what we led at once, instead of when our leases run out.
+                await self.store.expire_leases(self._owner)
         except StoreUnavailable as error:
-            logger.warning("cannot write the last heartbeats: %s", error)
+            logger.warning("cannot write the last heartbeats, or give back leases: %s", error)
         if isinstance(end, Exception):
             logger.error("the control plane failed", exc_info=end)
             raise Stopped("cannot go on: the control plane failed; its trace is in the log") from end
         logger.info("stopped")
 
-    async def _compose(self, url: str) -> tuple[ControlPlane, Api]:
+    async def _compose(self, urls: Sequence[str]) -> tuple[ControlPlane, Api]:
         installation = await self.store.installation()
         process = self._config.process
         provider = ProcessProvider(
-            self._data.nodes,
+            self._nodes,
             installation_id=installation.id,
-            servers=(url,),
+            servers=urls,
             capacity=process.capacity,
             isolation=Isolation(process.isolation),
+            hidden=(self._data.path,),
         )
         notice = (await provider.report()).notice
         if notice:
@@ -248,26 +264,34 @@ class _Parts:
             overview=timed(self.store.overview, took),
             clock=self._clock,
             ids=self._ids,
-            wakeups=self._wakeups,
+            wakeups=self._opened.wakeups,
             providers={provider.name: provider, apps.name: apps},
-            verifier=ProcessVerifier(self._data.nodes, installation_id=installation.id),
+            verifier=ProcessVerifier(self._nodes, installation_id=installation.id),
             prober=HttpProber(allowed=self._config.probes.allowed, timeout=self._config.limits.probe_timeout),
         )
         settings = Settings(limits=self._config.limits)
         plane = ControlPlane(
             ports,
-            owner=self._ids.new("replica"),
+            owner=self._owner,
             settings=settings,
-            hosts=[host] if (host := urlsplit(url).hostname) else [],
+            hosts=[host for each in urls if (host := urlsplit(each).hostname)],
         )
         api = create_app(
             plane,
             ports,
-            ApiSettings(data=self._data.path, settings=settings, driving=self._driving),
+            ApiSettings(
+                data=self._config.server.files_dir or self._data.path,
+                settings=settings,
+                driving=self._driving,
+            ),
             metrics=self._metrics,
         )
         self._api = api
         return plane, api
+
+    @property
+    def _nodes(self) -> Path:
+        return self._config.process.directory or self._data.nodes
 
     def _driving(self) -> bool:
         return self._driven is not None and not self._driven.done()

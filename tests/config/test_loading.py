@@ -67,7 +67,7 @@ def test_without_anything_the_defaults_hold() -> None:
 def test_a_file_is_read_whole(tmp_path: Path) -> None:
     config = load(_written(tmp_path, FULL))
     assert config.max_nodes == 50
-    assert config.server.public_url == "https://muster.example.com"
+    assert config.server.public_url == ("https://muster.example.com",)
     assert config.server.data_dir == Path("/srv/muster")
     assert config.server.log_format is LogFormat.JSON
     assert not config.server.loopback

@@ -21,7 +21,15 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Where to listen. (default: 127.0.0.1)")] = None,
     port: Annotated[int | None, typer.Option(help="0: any that is free. (default: 8420)")] = None,
     public_url: Annotated[
-        str | None, typer.Option(help="What nodes are told. (default: the address listened on)")
+        str | None,
+        typer.Option(help="What nodes are told, several by comma. (default: the address listened on)"),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="postgresql://USER@HOST/DATABASE, shared with other replicas; a password is better kept in"
+            " MUSTER_STORE or PGPASSFILE. (default: SQLite in the data directory)"
+        ),
     ] = None,
     data_dir: Annotated[
         str | None, typer.Option(help="Where everything is kept. (default: the user's data directory)")
@@ -41,6 +49,7 @@ def serve(
         "port": port,
         "public_url": public_url,
         "data_dir": data_dir,
+        "store": store,
         "log_format": log_format,
         "log_level": log_level,
     }

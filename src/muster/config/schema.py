@@ -30,10 +30,17 @@ class ServerConfig:
     host: str = "127.0.0.1"
     port: int = PORT
     """0: any that is free."""
-    public_url: str | None = None
-    """What nodes are told; None: the address that is listened on."""
+    public_url: tuple[str, ...] = ()
+    """What nodes are told; several: they go on with another if one doesn't answer. None: the address that is
+    listened on."""
     data_dir: Path | None = None
     """None: the platform's place for user data."""
+    store: str | None = None
+    """None: SQLite in the data directory. Has a password in it, perhaps."""
+    store_connections: int = 16
+    """To a store that is shared. One writes or reads at a time on each; a database has room for about 100."""
+    files_dir: Path | None = None
+    """Where archives and artifacts are kept; replicas share it. None: in the data directory."""
     log_format: LogFormat = LogFormat.TEXT
     log_level: str = "info"
 
@@ -46,6 +53,8 @@ class ServerConfig:
 class ProcessConfig:
     capacity: int = 20
     """Nodes that fit on this machine. Beyond it the provider says so, as a cloud would."""
+    directory: Path | None = None
+    """Where they are kept; replicas on this machine share it. None: in the data directory."""
     isolation: str = "auto"
 
 
@@ -106,6 +115,22 @@ def _url(name: str, value: object) -> object:
     return str(value).rstrip("/")
 
 
+def _urls(name: str, value: object) -> object:
+    given = value.split(",") if isinstance(value, str) else value
+    if not isinstance(given, list) or not given:
+        raise InvalidRequest(name, value, "must be a URL like https://muster.example.com:8420, or several")
+    return tuple(dict.fromkeys(str(_url(name, each)) for each in given))
+
+
+def _store(name: str, value: object) -> object:
+    """The address is a secret: what is wrong with it is said without it."""
+    text = checks.text(name, value, longest=2048) if isinstance(value, str) else ""
+    scheme, found, _ = text.partition("://")
+    if not found or scheme not in ("postgresql", "postgres"):
+        raise InvalidRequest(name, "…", "must be like postgresql://USER@HOST:5432/DATABASE")
+    return text
+
+
 def _usage(name: str, value: object) -> object:
     words = value if isinstance(value, list) else [value]
     found = tuple(UsageClass(checks.known(name, word, tuple(UsageClass))) for word in words)
@@ -141,14 +166,21 @@ SECTIONS: Mapping[str, Mapping[str, Check]] = {
     "server": {
         "host": _text,
         "port": _whole(0, 65535),
-        "public_url": _url,
+        "public_url": _urls,
         "data_dir": _path,
+        "store": _store,
+        "store_connections": _whole(2, 1000),
+        "files_dir": _path,
         "log_format": _one_of(LogFormat),
         "log_level": _known("debug", "info", "warning", "error"),
     },
     "limits": {each.name: _seconds for each in fields(Limits)},
     "probes": {"allowed": _networks},
-    "process": {"capacity": _whole(1, 10_000), "isolation": _known("auto", "sandbox", "none")},
+    "process": {
+        "capacity": _whole(1, 10_000),
+        "isolation": _known("auto", "sandbox", "none"),
+        "directory": _path,
+    },
 }
 TEMPLATES = "templates"
 TEMPLATE: Mapping[str, Check] = {

@@ -27,12 +27,16 @@ ENVIRONMENT: Mapping[str, Key] = {
     "MUSTER_PORT": ("server", "port"),
     "MUSTER_PUBLIC_URL": ("server", "public_url"),
     "MUSTER_DATA_DIR": ("server", "data_dir"),
+    "MUSTER_STORE": ("server", "store"),
+    "MUSTER_STORE_CONNECTIONS": ("server", "store_connections"),
+    "MUSTER_FILES_DIR": ("server", "files_dir"),
     "MUSTER_LOG_FORMAT": ("server", "log_format"),
     "MUSTER_LOG_LEVEL": ("server", "log_level"),
     "MUSTER_PROCESS_CAPACITY": ("process", "capacity"),
     "MUSTER_PROCESS_ISOLATION": ("process", "isolation"),
+    "MUSTER_PROCESS_DIRECTORY": ("process", "directory"),
 }
-_NUMBERS = ("max_nodes", "port", "capacity")
+_NUMBERS = ("max_nodes", "port", "capacity", "store_connections")
 BEATS = 3
 BEAT_SECONDS = 5.0
 

@@ -17,7 +17,7 @@ from muster.ports.store import Cursor, Page
 from muster.stores.sql import cursors, events, guards, nodes
 from muster.stores.sql.engines import Engine
 from muster.stores.sql.rows import COMMAND
-from muster.stores.sql.tx import Tx, Value
+from muster.stores.sql.tx import Again, Tx, Value
 
 _BY_ID = f"SELECT {COMMAND.select} FROM commands WHERE id = :id"
 OF_OPERATION = f"""
@@ -102,7 +102,12 @@ def _start(tx: Tx, command: Command, change: NodeChange) -> Command:
     there = _find(tx, command.id)
     if there is not None:
         return there
-    nodes.apply(tx, change, fence=None)
+    try:
+        nodes.apply(tx, change, fence=None)
+    except Conflict:
+        if _find(tx, command.id) is not None:
+            raise Again(f"{command.id} was started at the same moment") from None
+        raise
     tx.change(COMMAND.insert, COMMAND.params(command))
     _log(tx, None, command, at=command.created_at)
     return command

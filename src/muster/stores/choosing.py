@@ -1,0 +1,74 @@
+"""Which engine an address names, and what a server needs to know of the one that it got.
+
+Owns the addresses: none is SQLite in a file; `postgresql://` is PostgreSQL, whose driver is an extra.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from muster.domain.errors import StoreUnavailable
+from muster.ports.ids import Ids
+from muster.ports.wakeups import Wakeups
+from muster.stores.announcing import AfterCommit, Written, announcing
+from muster.stores.sql import SqlStore, open_sqlite
+from muster.stores.wakeups import LocalWakeups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    store: SqlStore
+    wakeups: Wakeups
+    shared: bool
+    """Other replicas may use it at the same time."""
+    close: Callable[[], Awaitable[None]]
+
+
+async def open_store(
+    address: str | None, file: Path, *, ids: Ids, connections: int, saw: AfterCommit
+) -> Opened:
+    """`saw` is told of every event that was written through it."""
+    if address is None:
+        return _sqlite(file, ids, saw)
+    require_driver()
+    return await _postgres(address, ids, connections, saw)
+
+
+def require_driver() -> None:
+    if find_spec("psycopg") is None:
+        raise StoreUnavailable(
+            "cannot use PostgreSQL: its driver is not installed; run: pip install 'muster-compute[postgres]'"
+        )
+
+
+def _sqlite(path: Path, ids: Ids, saw: AfterCommit) -> Opened:
+    wakeups = LocalWakeups()
+    store = open_sqlite(path, ids=ids, after_commit=_telling(wakeups, saw))
+    return Opened(store=store, wakeups=wakeups, shared=False, close=store.close)
+
+
+async def _postgres(address: str, ids: Ids, connections: int, saw: AfterCommit) -> Opened:
+    from muster.stores.sql.postgres.connecting import Door  # noqa: PLC0415 — an extra
+    from muster.stores.sql.postgres.opening import open_postgres  # noqa: PLC0415
+    from muster.stores.sql.postgres.peers import SharedWakeups  # noqa: PLC0415
+
+    wakeups = SharedWakeups(Door(address), name=ids.new("peer"))
+    store = open_postgres(address, ids=ids, connections=connections, after_commit=_telling(wakeups, saw))
+    wakeups.start()
+
+    async def close() -> None:
+        await store.close()
+        await wakeups.close()
+
+    return Opened(store=store, wakeups=wakeups, shared=True, close=close)
+
+
+def _telling(wakeups: Wakeups, saw: AfterCommit) -> AfterCommit:
+    announce = announcing(wakeups)
+
+    def committed(written: Sequence[Written]) -> None:
+        announce(written)
+        saw(written)
+
+    return committed

@@ -1,0 +1,117 @@
+"""Connections: how one is made, with which limits, and how long to wait after one couldn't be.
+
+Owns the address and its secret. What it says of the address never has the password in it.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.types.numeric import Int8Dumper
+
+from muster.domain.errors import InvalidRequest, StoreUnavailable
+
+Connection = psycopg.Connection[tuple[object, ...]]
+
+STATEMENT_SECONDS = 15.0
+"""A statement of ours takes milliseconds. One that takes this long waits for something that is stuck."""
+LOCK_SECONDS = 5.0
+IDLE_SECONDS = 10.0
+"""A replica that stands still in a transaction loses it, and its locks, long before its leases run out."""
+_DEFAULTS: dict[str, str] = {
+    "application_name": "muster",
+    "client_encoding": "UTF8",
+    "connect_timeout": "5",
+    # A peer that vanished without a word is noticed in about this time.
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "15000",
+}
+PREPARED_MOST = 200
+BACKOFF_FIRST, BACKOFF_MOST = 0.1, 5.0
+
+
+class Door:
+    """Makes connections. After a failure all who ask are told so at once, until it is time to try again."""
+
+    def __init__(self, url: str, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        try:
+            given = conninfo_to_dict(url)
+        except psycopg.ProgrammingError as error:
+            raise InvalidRequest(
+                "store", "…", f"must be like postgresql://user@host:5432/muster ({error})"
+            ) from None
+        self._given = {name: str(value) for name, value in given.items() if value is not None}
+        self.where = _named(self._given)
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._closed_until = 0.0
+        self._why: StoreUnavailable | None = None
+
+    def open(self, *, statement_seconds: float = STATEMENT_SECONDS) -> Connection:
+        """Raises StoreUnavailable."""
+        with self._lock:
+            if self._why is not None and self._monotonic() < self._closed_until:
+                raise StoreUnavailable(str(self._why)) from self._why
+        try:
+            connection = self.connect(statement_seconds=statement_seconds)
+        except psycopg.Error as error:
+            raise self._failed(error) from error
+        with self._lock:
+            self._failures, self._why = 0, None
+        return connection
+
+    def connect(
+        self, *, statement_seconds: float = STATEMENT_SECONDS, database: str | None = None
+    ) -> Connection:
+        """Without asking whether it is time to. Raises what psycopg does."""
+        other = {} if database is None else {"dbname": database}
+        connection: Connection = psycopg.connect(
+            make_conninfo(**{**_DEFAULTS, **self._given, **other}),
+            autocommit=True,
+            cursor_factory=psycopg.RawCursor,
+        )
+        try:
+            connection.prepared_max = PREPARED_MOST
+            # One type for all numbers: a statement would be prepared once per size of a number otherwise.
+            connection.adapters.register_dumper(int, Int8Dumper)
+            connection.execute(
+                f"SET statement_timeout = {int(statement_seconds * 1000)};"
+                f" SET lock_timeout = {int(LOCK_SECONDS * 1000)};"
+                f" SET idle_in_transaction_session_timeout = {int(IDLE_SECONDS * 1000)}"
+            )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _failed(self, error: psycopg.Error) -> StoreUnavailable:
+        said = " ".join(str(error).split())
+        why = StoreUnavailable(
+            f"cannot connect to the store at {self.where}: check that it runs, and its address, user,"
+            f" password and database ({said})"
+        )
+        with self._lock:
+            self._failures += 1
+            pause = min(BACKOFF_MOST, BACKOFF_FIRST * 2.0 ** min(self._failures, 16))
+            # Spread: replicas that lost the same database must not all come back in the same moment.
+            pause *= 0.5 + random.random()  # noqa: S311 — spreads load, guards nothing
+            self._closed_until = self._monotonic() + pause
+            self._why = why
+        return why
+
+    @property
+    def database(self) -> str:
+        return self._given.get("dbname") or self._given.get("user") or "postgres"
+
+
+def _named(given: dict[str, str]) -> str:
+    host = given.get("host") or given.get("hostaddr") or "localhost"
+    port = f":{given['port']}" if given.get("port") else ""
+    user = f"{given['user']}@" if given.get("user") else ""
+    return f"postgresql://{user}{host}{port}/{given.get('dbname', '')}"

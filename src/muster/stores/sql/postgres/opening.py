@@ -1,0 +1,163 @@
+"""Opening a store in PostgreSQL: what it must be, its schema, and the connections that will be used.
+
+Migrations run under an advisory lock, each in its own transaction, so that replicas may start together. Those
+that are running already go on meanwhile: a migration only ever adds (a test holds it to that).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import errors, sql
+
+from muster.domain.errors import StoreUnavailable
+from muster.domain.ids import InstallationId
+from muster.ports.ids import Ids
+from muster.stores.announcing import AfterCommit
+from muster.stores.sql import schema, templates
+from muster.stores.sql.engines import Threaded
+from muster.stores.sql.postgres import feed
+from muster.stores.sql.postgres.connecting import Connection, Door
+from muster.stores.sql.postgres.dialect import schema as spelt
+from muster.stores.sql.postgres.session import PgTx, Reader, Writer
+from muster.stores.sql.postgres.troubles import translated
+from muster.stores.sql.running import T, Work
+from muster.stores.sql.store import SqlStore
+from muster.stores.sql.tx import NOTHING, Params
+
+OLDEST = 140000
+"""The oldest server version with all that is used here."""
+CONNECTIONS = 16
+READERS_OF = 4
+"""One connection of so many reads; reads that wait together share it, writes don't."""
+MIGRATING = 0x6D7573746572
+"""The advisory lock of whoever changes the schema."""
+MIGRATION_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a look at a store found."""
+
+    where: str
+    server: str
+    version: int
+    """Of the schema; 0: there is none yet."""
+    latest: int
+    """Of the schema that this program knows."""
+    installation_id: str | None
+    connections: int
+    """That the server has for everybody."""
+
+
+def open_postgres(
+    url: str, *, ids: Ids, connections: int = CONNECTIONS, after_commit: AfterCommit = lambda _written: None
+) -> SqlStore:
+    """Raises StoreUnavailable, saying what is wrong with it. `connections` is how many are used at most."""
+    door = Door(url)
+    prepare(door, ids)
+    readers = max(1, connections // READERS_OF)
+    return SqlStore(
+        Threaded(
+            [Writer(door) for _ in range(max(1, connections - readers))],
+            [Reader(door) for _ in range(readers)],
+            after_commit,
+            together=1,
+            horizon=feed.complete_upto,
+        )
+    )
+
+
+def prepare(door: Door, ids: Ids) -> None:
+    """Bring the schema up to date, and name a new installation."""
+    with _troubled(door), _alone(door) as connection:
+        while _transact(connection, schema.advance):
+            pass
+        _transact(connection, lambda tx: templates.found(tx, InstallationId(ids.new("inst"))))
+
+
+def create_database(door: Door) -> bool:
+    """Make the database that the address names. False: it was there."""
+    with _troubled(door), door.connect(database="postgres") as connection:
+        try:
+            connection.execute(
+                sql.SQL("CREATE DATABASE {} ENCODING 'UTF8' TEMPLATE template0")
+                .format(sql.Identifier(door.database))
+                .as_string(connection)
+            )
+        except errors.DuplicateDatabase:
+            return False
+        return True
+
+
+def look(door: Door) -> Report:
+    """Changes nothing."""
+    with _troubled(door), door.open() as connection:
+        _check(connection, door)
+        cursor = connection.cursor()
+        version, named = 0, None
+        if _one(cursor, "SELECT to_regclass('schema_migrations') IS NOT NULL"):
+            version = int(str(_one(cursor, "SELECT coalesce(max(version), 0) FROM schema_migrations")))
+        if version:
+            named = _one(cursor, "SELECT max(id) FROM installation")
+        return Report(
+            where=door.where,
+            server=str(_one(cursor, "SHOW server_version")),
+            version=version,
+            latest=schema.LATEST,
+            installation_id=None if named is None else str(named),
+            connections=int(str(_one(cursor, "SHOW max_connections"))),
+        )
+
+
+class _SchemaTx(PgTx):
+    """Statements of migrations, whose types are SQLite's."""
+
+    __slots__ = ()
+
+    def change(self, sql: str, params: Params = NOTHING) -> int:
+        return super().change(spelt(sql), params)
+
+
+@contextmanager
+def _alone(door: Door) -> Iterator[Connection]:
+    """A connection that may change the schema: nobody else does meanwhile."""
+    with door.open(statement_seconds=MIGRATION_SECONDS) as connection:
+        _check(connection, door)
+        connection.execute(f"SET lock_timeout = {int(MIGRATION_SECONDS * 1000)}")
+        connection.execute("SELECT pg_advisory_lock($1)", (MIGRATING,))
+        yield connection  # and with it the lock goes
+
+
+@contextmanager
+def _troubled(door: Door) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        raise translated(error, where=door.where) from error
+
+
+def _transact(connection: Connection, work: Work[T]) -> T:
+    with connection.transaction():
+        return work(_SchemaTx(connection.cursor()))
+
+
+def _check(connection: Connection, door: Door) -> None:
+    found = connection.info.server_version
+    if found < OLDEST:
+        raise StoreUnavailable(
+            f"cannot use the store at {door.where}: its server is PostgreSQL {found // 10000}, and Muster"
+            f" needs {OLDEST // 10000} or newer"
+        )
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise StoreUnavailable(
+            f"cannot use the store at {door.where}: its database holds {encoding}, not UTF8; make another"
+            " with `muster store create`"
+        )
+
+
+def _one(cursor: psycopg.Cursor[tuple[object, ...]], query: str) -> object:
+    row = cursor.execute(query).fetchone()
+    return None if row is None else row[0]

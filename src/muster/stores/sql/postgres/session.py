@@ -1,0 +1,208 @@
+"""One connection, and the transactions on it.
+
+Owns begin, commit and what comes between them and an error. A transaction that lost a race is run again from
+its beginning, and nobody hears of it; one whose connection was lost before COMMIT was sent, too, once. A
+connection lost during COMMIT leaves open whether it was written, and the caller is told just that.
+"""
+
+import contextlib
+import random
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+
+from muster.stores.announcing import Written
+from muster.stores.sql.postgres import feed
+from muster.stores.sql.postgres.connecting import Connection, Door
+from muster.stores.sql.postgres.dialect import numbered, storable, values
+from muster.stores.sql.postgres.troubles import Remedy, remedy, translated, uncertain
+from muster.stores.sql.running import Done, Work
+from muster.stores.sql.tx import NOTHING, Again, Locks, Params, Row
+
+SIDE_BY_SIDE = Locks(alone=False, hold=" FOR UPDATE", skip=" FOR UPDATE SKIP LOCKED", share=" FOR SHARE")
+RACES_MOST = 12
+"""So many lost races in a row are no chance any more."""
+PAUSE = 0.005
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class PgTx:
+    """Implements Tx. What may run last is kept until then: appending to the log holds back its readers."""
+
+    __slots__ = ("_cursor", "_last", "written")
+    locks = SIDE_BY_SIDE
+
+    def __init__(self, cursor: psycopg.Cursor[Row]) -> None:
+        self._cursor = cursor
+        self._last: dict[str, list[tuple[Any, ...]]] = {}
+        self.written: list[Written] = []
+
+    def execute(self, sql: str, params: Params = NOTHING) -> Sequence[Row]:
+        self._run(sql, params)
+        return self._cursor.fetchall()
+
+    def change(self, sql: str, params: Params = NOTHING) -> int:
+        self._run(sql, params)
+        return self._cursor.rowcount
+
+    def last(self, sql: str, params: Params) -> None:
+        text, names = numbered(sql)
+        self._last.setdefault(text, []).append(storable(values(names, params)))
+
+    def finish(self, key: int) -> None:
+        if not self._last:
+            return
+        self._run(feed.MARK, {"key": key})
+        for text, rows in self._last.items():
+            if len(rows) == 1:
+                self._cursor.execute(text, rows[0])
+            else:
+                self._cursor.executemany(text, rows)
+
+    def _run(self, sql: str, params: Params) -> None:
+        text, names = numbered(sql)
+        given = values(names, params)
+        try:
+            self._cursor.execute(text, given)
+        except psycopg.DataError:
+            without = storable(given)
+            if without == given:
+                raise
+            self._cursor.execute(text, without)
+
+
+class Session:
+    """A connection that is made when it is needed, and again when it was lost."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._connection: Connection | None = None
+        self.key = 0
+
+    @property
+    def where(self) -> str:
+        return self._door.where
+
+    @property
+    def connected(self) -> bool:
+        return self._connection is not None and not self._connection.broken and not self._connection.closed
+
+    def cursor(self) -> psycopg.Cursor[Row]:
+        """Raises StoreUnavailable."""
+        if self._connection is None or not self.connected:
+            self.close()
+            self._connection = self._door.open()
+            self.key = 0
+        return self._connection.cursor()
+
+    def undo(self) -> None:
+        """A connection on which that fails is of no use any more."""
+        if self._connection is None:
+            return
+        try:
+            self._connection.execute("ROLLBACK")
+        except psycopg.Error:
+            self.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
+
+
+class Writer:
+    """Runs each write as a transaction of its own."""
+
+    def __init__(self, door: Door) -> None:
+        self._session = Session(door)
+        self._committing = False
+
+    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
+        ends, written = [], []
+        for work in batch:
+            end, made = self._one(work)
+            ends.append(end)
+            written.extend(made)
+        return ends, written
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _one(self, work: Work[Any]) -> tuple[Done, list[Written]]:
+        lost = 0
+        for attempt in range(1, RACES_MOST + 1):
+            try:
+                return self._transact(work)
+            except BaseException as error:  # whatever it was, the one who waits must hear of it
+                connected = self._session.connected
+                if self._committing and not connected:
+                    self._session.close()
+                    return Done(error=uncertain(error, where=self._session.where)), []
+                self._session.undo()
+                found = remedy(error, connected=connected)
+                lost += found is Remedy.RECONNECT
+                if found is Remedy.NONE or lost > 1 or attempt == RACES_MOST:
+                    told = translated(error, where=self._session.where, connected=connected)
+                    return Done(error=told), []
+                # Apart, or those who met will meet again.
+                time.sleep(PAUSE * attempt * random.random())  # noqa: S311 — spreads load, guards nothing
+        raise AssertionError("unreachable")
+
+    def _transact(self, work: Work[Any]) -> tuple[Done, list[Written]]:
+        self._committing = False
+        cursor = self._session.cursor()
+        cursor.execute("BEGIN")
+        tx = PgTx(cursor)
+        value = work(tx)
+        if tx.written:
+            tx.finish(self._key(cursor))
+        self._committing = True
+        cursor.execute("COMMIT")
+        if cursor.statusmessage != "COMMIT":
+            raise Again("the server rolled back instead")
+        return Done(value=value), tx.written
+
+    def _key(self, cursor: psycopg.Cursor[Row]) -> int:
+        if not self._session.key:
+            self._session.key = feed.signed(int(cursor.execute(feed.KEY).fetchall()[0][0]))
+        return self._session.key
+
+
+class Reader:
+    """Runs batches of reads, all on one snapshot that is as new as the newest of them."""
+
+    def __init__(self, door: Door) -> None:
+        self._session = Session(door)
+
+    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
+        for last in (False, True):
+            try:
+                return self._look(batch), []
+            except BaseException as error:  # whatever it was, every waiter must hear of it
+                connected = self._session.connected
+                self._session.undo()
+                if last or remedy(error, connected=connected) is Remedy.NONE:
+                    told = translated(error, where=self._session.where, connected=connected)
+                    return [Done(error=told) for _ in batch], []
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _look(self, batch: Sequence[Work[Any]]) -> list[Done]:
+        cursor = self._session.cursor()
+        cursor.execute(_READ)
+        ends = [self._one(work, cursor) for work in batch]
+        cursor.execute("COMMIT")
+        return ends
+
+    def _one(self, work: Work[Any], cursor: psycopg.Cursor[Row]) -> Done:
+        try:
+            return Done(value=work(PgTx(cursor)))
+        except psycopg.Error:
+            raise  # the snapshot is gone, and with it what the others would have read
+        except Exception as error:  # handed to the one who waits for it
+            return Done(error=error)

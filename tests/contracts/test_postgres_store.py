@@ -1,0 +1,59 @@
+"""The store, command and access contracts, run against PostgreSQL with all its connections."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import pytest
+
+from muster.ports.access import AccessStore
+from muster.ports.commands import CommandStore
+from muster.ports.store import Store
+from muster.stores.sql import SqlStore
+from muster.stores.sql.postgres.opening import open_postgres
+from tests.contracts.access_contract import AccessContract
+from tests.contracts.command_contract import CommandContract
+from tests.contracts.store_contract import StoreContract
+from tests.contracts.test_sqlite_store import falsify
+from tests.stores import postgres
+from tests.stores.ids import CountingIds
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[tuple[str, SqlStore]]:
+    """One store for all of them: its threads belong to no event loop."""
+    address = postgres.fresh()
+    store = open_postgres(address, ids=CountingIds())
+    yield address, store
+    import asyncio
+
+    asyncio.run(store.close())
+
+
+@pytest.fixture
+async def emptied(shared: tuple[str, SqlStore]) -> AsyncIterator[SqlStore]:
+    address, store = shared
+    yield store
+    postgres.wipe(address)
+
+
+class TestPostgresStore(StoreContract):
+    @pytest.fixture
+    def fresh(self, emptied: SqlStore) -> Store:
+        return emptied
+
+    @pytest.fixture
+    def corrupt(self) -> Callable[[Store, int], Awaitable[None]]:
+        return falsify
+
+
+class TestPostgresCommandsAndAccess(CommandContract, AccessContract):
+    @pytest.fixture
+    def store(self, emptied: SqlStore) -> Store:
+        return emptied
+
+    @pytest.fixture
+    def commands(self, emptied: SqlStore) -> CommandStore:
+        return emptied.commands
+
+    @pytest.fixture
+    def access(self, emptied: SqlStore) -> AccessStore:
+        return emptied.access
