@@ -1,16 +1,19 @@
-"""The store, command and access contracts, run against PostgreSQL with all its connections."""
+"""The contracts of all store ports, run against PostgreSQL with all its connections."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pytest
 
 from muster.ports.access import AccessStore
 from muster.ports.commands import CommandStore
+from muster.ports.overview import OverviewStore
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore
 from muster.stores.sql.postgres.opening import open_postgres
 from tests.contracts.access_contract import AccessContract
 from tests.contracts.command_contract import CommandContract
+from tests.contracts.overview_contract import OverviewContract
 from tests.contracts.store_contract import StoreContract
 from tests.contracts.test_sqlite_store import falsify
 from tests.stores import postgres
@@ -23,8 +26,6 @@ def shared() -> Iterator[tuple[str, SqlStore]]:
     address = postgres.fresh()
     store = open_postgres(address, ids=CountingIds())
     yield address, store
-    import asyncio
-
     asyncio.run(store.close())
 
 
@@ -45,7 +46,7 @@ class TestPostgresStore(StoreContract):
         return falsify
 
 
-class TestPostgresCommandsAndAccess(CommandContract, AccessContract):
+class TestPostgresOtherPorts(CommandContract, AccessContract, OverviewContract):
     @pytest.fixture
     def store(self, emptied: SqlStore) -> Store:
         return emptied
@@ -57,3 +58,7 @@ class TestPostgresCommandsAndAccess(CommandContract, AccessContract):
     @pytest.fixture
     def access(self, emptied: SqlStore) -> AccessStore:
         return emptied.access
+
+    @pytest.fixture
+    def overview(self, emptied: SqlStore) -> OverviewStore:
+        return emptied.overview

@@ -27,9 +27,10 @@ from muster.config import load
 from muster.controllers.duties import Duties
 from muster.domain.events import Draft, Entity
 from muster.plane import ControlPlane, Ports
+from muster.ports.wakeups import Wakeups
 from muster.providers.process import ProcessProvider
+from muster.stores import choosing
 from muster.stores.announcing import AfterCommit, Written
-from muster.stores.sql import SqlStore, open_sqlite
 
 
 class Executioner:
@@ -75,12 +76,16 @@ def main(argv: Sequence[str]) -> int:
             brisk = [replace(duty, every=duty.every * options["pace"]) for duty in self.duties]
             self._duties = Duties(ports, owner, brisk)
 
-    def opened(path: Path, *, after_commit: AfterCommit, **more: Any) -> SqlStore:
+    really = choosing.telling
+
+    def telling(wakeups: Wakeups, saw: AfterCommit) -> AfterCommit:
+        tell = really(wakeups, saw)
+
         def both(written: Sequence[Written]) -> None:
             executioner.committed(written)
-            after_commit(written)
+            tell(written)
 
-        return open_sqlite(path, after_commit=both, **more)
+        return both
 
     def step(name: str) -> None:
         executioner.met(f"provider:{name}")
@@ -91,7 +96,7 @@ def main(argv: Sequence[str]) -> int:
 
     with (
         patch.object(serve, "ControlPlane", Brisk),
-        patch.object(serve, "open_sqlite", opened),
+        patch.object(choosing, "telling", telling),
         patch.object(
             serve, "ProcessProvider", partial(ProcessProvider, on_step=step, cgroups=options["cgroups"])
         ),

@@ -44,7 +44,7 @@ def require_driver() -> None:
 
 def _sqlite(path: Path, ids: Ids, saw: AfterCommit) -> Opened:
     wakeups = LocalWakeups()
-    store = open_sqlite(path, ids=ids, after_commit=_telling(wakeups, saw))
+    store = open_sqlite(path, ids=ids, after_commit=telling(wakeups, saw))
     return Opened(store=store, wakeups=wakeups, shared=False, close=store.close)
 
 
@@ -54,7 +54,7 @@ async def _postgres(address: str, ids: Ids, connections: int, saw: AfterCommit) 
     from muster.stores.sql.postgres.peers import SharedWakeups  # noqa: PLC0415
 
     wakeups = SharedWakeups(Door(address), name=ids.new("peer"))
-    store = open_postgres(address, ids=ids, connections=connections, after_commit=_telling(wakeups, saw))
+    store = open_postgres(address, ids=ids, connections=connections, after_commit=telling(wakeups, saw))
     wakeups.start()
 
     async def close() -> None:
@@ -64,7 +64,8 @@ async def _postgres(address: str, ids: Ids, connections: int, saw: AfterCommit) 
     return Opened(store=store, wakeups=wakeups, shared=True, close=close)
 
 
-def _telling(wakeups: Wakeups, saw: AfterCommit) -> AfterCommit:
+def telling(wakeups: Wakeups, saw: AfterCommit) -> AfterCommit:
+    """What happens after each commit."""
     announce = announcing(wakeups)
 
     def committed(written: Sequence[Written]) -> None:
