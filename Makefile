@@ -13,21 +13,26 @@ READY   := .venv/.ready
 APT     := DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends -o Acquire::Retries=0 \
            -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 -o DPkg::Lock::Timeout=60
 SOURCES := $(wildcard src tests bench tools)
+PAGE    := src/muster/dashboard/index.html
+WEB     := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/null)
+# What only wants the page as well goes on without it, if there is no Node.js to be had; `check` and `web` don't.
+LENIENT := --if-possible
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check sandbox lint format types imports lifecycle bench simulate mutants lock clean
+.PHONY: help demo test check web web-test dist sandbox lint format types imports lifecycle bench simulate mutants lock clean
 
 help: ## List the targets
 	@echo 'Usage: make <target> [NAME=value]'
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo 'PYTHON=python3.12 picks the interpreter for .venv, WORKERS=4 the number of test processes.'
 
-demo: $(READY) ## See it work on this machine, in under a minute (KEEP=1 leaves it up)
+demo: $(READY) $(PAGE) ## See it work on this machine, in under a minute (KEEP=1 leaves it up)
 	@KEEP='$(KEEP)' $(BIN)/muster demo $(ARGS)
 
+check: LENIENT :=
 check: sandbox lint types imports test ## Everything that CI runs, and nothing else
 
 # Never a reason to fail: without it, the tests that need it skip, and pytest's summary names them.
@@ -40,8 +45,20 @@ sandbox: ## Install bubblewrap for the sandbox tests, if it is missing and this 
 		command -v bwrap >/dev/null || \
 			echo 'note: bubblewrap is missing, so the sandbox tests will skip; get them with: apt-get install bubblewrap'; }
 
-test: $(READY) ## Run the tests (ARGS="-k claim" narrows them, WORKERS=0 runs them in one process)
+test: $(READY) $(PAGE) $(if $(ARGS),,web-test) ## Run the tests (ARGS="-k claim" narrows them, WORKERS=0 runs them in one process)
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+web: LENIENT :=
+web: $(READY) $(PAGE) ## Build the page that the server shows at / (with this machine's Node.js, else one from PyPI)
+
+web-test: $(READY) ## Check the page's types and run its component tests
+	@$(BIN)/python -m tools.web test $(LENIENT)
+
+$(PAGE): $(WEB) | $(READY)
+	@$(BIN)/python -m tools.web build $(LENIENT)
+
+dist: web ## Build the wheel and the source archive, with the page
+	$(BIN)/hatchling build -d dist
 
 lint: $(READY) ## Check style and format
 	$(BIN)/ruff check $(SOURCES)
@@ -79,7 +96,7 @@ lock: $(READY) ## Write requirements.lock anew (ARGS=--upgrade moves to the newe
 		echo 'error: requirements.lock names a host, a path or an option; the lines are above' >&2; exit 1; fi
 
 clean: ## Remove .venv, caches and builds
-	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist src/muster/dashboard web/node_modules .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Set up once, and again when the lock or the project file changes. A set-up that fails leaves no stamp.

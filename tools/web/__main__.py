@@ -1,0 +1,59 @@
+"""`python -m tools.web build|test`: the page into the package, or its types and tests.
+
+`--if-possible` is for those who want something else and would like the page too: without a Node.js they get
+one line that says what is missing, and go on.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.web.node import Node, NoNode, of_pypi, of_this_machine
+
+ROOT = Path(__file__).parents[2]
+WEB = ROOT / "web"
+MODULES = WEB / "node_modules"
+STAMP = MODULES / ".muster-lock"
+BUILD = (("node_modules/vite/bin/vite.js", "build", "--logLevel=warn"), ("scripts/budget.mjs",))
+TEST = (("node_modules/typescript/bin/tsc",), ("node_modules/vitest/vitest.mjs", "run"))
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="tools.web")
+    parser.add_argument("what", choices=("build", "test"))
+    parser.add_argument("--if-possible", action="store_true")
+    asked = parser.parse_args(arguments)
+    try:
+        node = _ready()
+    except NoNode as error:
+        if asked.if_possible:
+            print(f"note: {error}; what needs the page is left out", file=sys.stderr)
+            return 0
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    for command in BUILD if asked.what == "build" else TEST:
+        failed = node.run(*command, cwd=WEB)
+        if failed:
+            return failed
+    return 0
+
+
+def _ready() -> Node:
+    """A Node.js, with what `web/package-lock.json` names installed. Raises NoNode."""
+    lock = (WEB / "package-lock.json").read_bytes()
+    found = of_this_machine()
+    if STAMP.is_file() and STAMP.read_bytes() == lock:
+        return found or of_pypi(WEB / "node.lock", ROOT / ".venv" / "node")
+    STAMP.unlink(missing_ok=True)
+    # An old npm may fail where a newer one doesn't: the one from PyPI is tried then.
+    if found is None or found.install(cwd=WEB) != 0:
+        found = of_pypi(WEB / "node.lock", ROOT / ".venv" / "node")
+        if found.install(cwd=WEB) != 0:
+            raise NoNode("cannot build the page: npm cannot install what web/package-lock.json names")
+    STAMP.write_bytes(lock)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,35 @@
+/** From a token to a session: the server says whose it is and what its holder may do. */
+
+import { Refused, send } from "./client";
+import { session } from "./session";
+import type { Who } from "./types";
+
+export async function signIn(token: string): Promise<void> {
+  // Other characters can't be sent in a header; no token has them.
+  if (!/^[\x21-\x7e]{1,512}$/.test(token)) {
+    throw new Refused(401, "unauthenticated", "a token has no spaces and only plain characters; copy it whole");
+  }
+  session.began(token, await whoami(token));
+}
+
+/** Takes up what this tab remembers. A token that is no longer good ends the session, with a word why. */
+export async function resume(): Promise<void> {
+  const { token } = session.get();
+  if (token === null) return;
+  try {
+    session.began(token, await whoami(token));
+  } catch (error) {
+    if (!(error instanceof Refused) || error.status !== 401) throw error;
+    session.ended(`You were signed out: ${error.message}`);
+  }
+}
+
+async function whoami(token: string): Promise<Who> {
+  try {
+    return (await (await send("/whoami", { token })).json()) as Who;
+  } catch (error) {
+    // A token that may not look (one that only enrols apps) is refused in words that say so.
+    if (error instanceof Refused && error.status === 403) throw new Refused(403, error.code, `${error.message}; use a viewer's, an operator's or an admin's token`);
+    throw error;
+  }
+}

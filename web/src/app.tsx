@@ -1,0 +1,88 @@
+/** The frame around every page: who is signed in, where one is, whether the connection holds. */
+
+import { useEffect, useState, useSyncExternalStore } from "react";
+import { session } from "./api/session";
+import { resume } from "./api/signing-in";
+import { feed } from "./live/feed";
+import { forgetAll } from "./live/resource";
+import { Loading, NotFound, Trouble } from "./parts/states";
+import { ConnectionLost, Header } from "./parts/header";
+import { Clusters } from "./pages/clusters";
+import { Events } from "./pages/events";
+import { NodePage } from "./pages/node";
+import { Nodes } from "./pages/nodes";
+import { OperationPage } from "./pages/operation";
+import { Operations } from "./pages/operations";
+import { OverviewPage } from "./pages/overview";
+import { ProvisionDialog } from "./pages/provision";
+import { SignIn } from "./pages/sign-in";
+import { TemplatePage } from "./pages/template";
+import { Templates } from "./pages/templates";
+import { matched, useAddress } from "./routing/router";
+
+export function App() {
+  const { token, who } = useSyncExternalStore(session.subscribe, session.get);
+  const [trouble, setTrouble] = useState<Error | null>(null);
+  const [tries, setTries] = useState(0);
+  useEffect(() => {
+    if (token === null || who !== null) return;
+    setTrouble(null);
+    resume().catch((error: unknown) => setTrouble(error as Error));
+  }, [token, who, tries]);
+  useEffect(() => {
+    if (who === null) return undefined;
+    feed.start();
+    return () => {
+      feed.stop();
+      forgetAll(); // nothing that one token could see is left for the next
+    };
+  }, [who]);
+
+  if (token === null) return <SignIn />;
+  if (who === null) {
+    return (
+      <main className="page">
+        {trouble ? <Trouble error={trouble} retry={() => setTries(tries + 1)} /> : <Loading />}
+      </main>
+    );
+  }
+  return <Frame />;
+}
+
+function Frame() {
+  const { path, query } = useAddress();
+  return (
+    <>
+      <a className="skip" href="#main">
+        Skip to the content
+      </a>
+      <Header path={path} />
+      <ConnectionLost />
+      <main id="main" className="page" tabIndex={-1}>
+        <Page path={path} />
+      </main>
+      {query.has("provision") && <ProvisionDialog template={query.get("provision") ?? ""} />}
+    </>
+  );
+}
+
+/** Each thing has its own key: what one page had open or typed never shows on the next. */
+function Page({ path }: { path: string }) {
+  const first = path.split("/")[1] ?? "";
+  useEffect(() => {
+    document.title = first ? `${first.charAt(0).toUpperCase()}${first.slice(1)} · Muster` : "Muster";
+  }, [first]);
+  if (path === "/") return <OverviewPage />;
+  if (matched("/operations", path)) return <Operations />;
+  if (matched("/nodes", path)) return <Nodes />;
+  if (matched("/templates", path)) return <Templates />;
+  if (matched("/clusters", path)) return <Clusters />;
+  if (matched("/events", path)) return <Events />;
+  const operation = matched("/operations/:id", path)?.["id"];
+  if (operation) return <OperationPage key={operation} id={operation} />;
+  const node = matched("/nodes/:id", path)?.["id"];
+  if (node) return <NodePage key={node} id={node} />;
+  const template = matched("/templates/:name", path)?.["name"];
+  if (template) return <TemplatePage key={template} name={template} />;
+  return <NotFound what="page" id={path} />;
+}

@@ -1,0 +1,124 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { session } from "../api/session";
+import type { FeedEvent } from "../api/types";
+import { event, signedIn } from "../testing/examples";
+import { Feed } from "./feed";
+
+/** A server whose streams the test writes. */
+class Server {
+  readonly asked: { path: string; last: string | null; authorization: string | null }[] = [];
+  private streams: ReadableStreamDefaultController<Uint8Array>[] = [];
+  refuse: Response | null = null;
+  private waiting: (() => void)[] = [];
+
+  readonly fetch = async (address: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
+    const headers = new Headers(init?.headers);
+    this.asked.push({ path: String(address), last: headers.get("Last-Event-ID"), authorization: headers.get("Authorization") });
+    for (const each of this.waiting.splice(0)) each();
+    if (this.refuse) return this.refuse.clone();
+    if (!headers.get("Accept")?.includes("event-stream")) return Response.json({ items: [event({ id: "old" })], next: "place-0" });
+    const body = new ReadableStream<Uint8Array>({ start: (control) => void this.streams.push(control) });
+    init?.signal?.addEventListener("abort", () => this.streams.at(-1)?.error(new DOMException("", "AbortError")));
+    return new Response(body);
+  };
+
+  async asks(count: number): Promise<void> {
+    while (this.asked.length < count) await new Promise<void>((resolve) => this.waiting.push(resolve));
+    await settled();
+  }
+
+  say(events: readonly FeedEvent[], place: string): void {
+    const words = events.map((each, index) => `${index === events.length - 1 ? `id: ${place}\n` : ""}data: ${JSON.stringify(each)}\n\n`);
+    this.streams.at(-1)?.enqueue(new TextEncoder().encode(words.join("")));
+  }
+
+  breakOff(): void {
+    this.streams.at(-1)?.error(new TypeError("network"));
+  }
+}
+
+const settled = () => new Promise((resolve) => setTimeout(resolve, 30));
+let server: Server;
+let feed: Feed;
+
+beforeEach(() => {
+  server = new Server();
+  vi.stubGlobal("fetch", server.fetch);
+  signedIn("viewer");
+  feed = new Feed();
+});
+
+afterEach(() => {
+  feed.stop();
+  vi.unstubAllGlobals();
+});
+
+describe("the feed", () => {
+  test("begins with the last events and goes on from there, with the token in a header", async () => {
+    feed.start();
+    await server.asks(2);
+    expect(feed.recent.map((each) => each.id)).toEqual(["old"]);
+    expect(server.asked[1]).toEqual({ path: "/api/v1/events", last: "place-0", authorization: "Bearer muster_secret" });
+    expect(server.asked.every((each) => !each.path.includes("secret"))).toBe(true);
+    expect(feed.connection().kind).toBe("live");
+  });
+
+  test("says that the connection is lost, comes back where it was, and gives each event once", async () => {
+    const seen: string[] = [];
+    feed.subscribe((batch) => seen.push(...batch.map((each) => each.id)));
+    feed.start();
+    await server.asks(2);
+    server.say([event({ id: "a" }), event({ id: "b" })], "place-1");
+    await settled();
+    server.breakOff();
+    await settled();
+    expect(feed.connection().kind).toBe("lost");
+    feed.retry();
+    await server.asks(3);
+    expect(server.asked[2]?.last).toBe("place-1");
+    server.say([event({ id: "b" }), event({ id: "c" })], "place-2");
+    await settled();
+    expect(seen).toEqual(["a", "b", "c"]);
+    expect(feed.connection().kind).toBe("live");
+  });
+
+  test("ends the session, and asks no more, once its token is no longer good", async () => {
+    server.refuse = Response.json({ code: "unauthenticated", detail: "cannot accept the token tok-1: it has expired" }, { status: 401 });
+    feed.start();
+    await server.asks(1);
+    await settled();
+    expect(session.get().token).toBeNull();
+    expect(session.get().notice).toContain("it has expired");
+    expect(server.asked).toHaveLength(1);
+  });
+
+  test("begins anew if the server doesn't know the place any more", async () => {
+    feed.start();
+    await server.asks(2);
+    server.refuse = Response.json({ code: "invalid_request", detail: "no such place" }, { status: 422 });
+    server.breakOff();
+    await settled();
+    feed.retry();
+    await server.asks(3);
+    server.refuse = null;
+    feed.retry();
+    await server.asks(5);
+    expect(server.asked.slice(3).map((each) => each.path)).toEqual(["/api/v1/events?last=300", "/api/v1/events"]);
+  });
+
+  test("hands a burst of ten thousand on in a few batches, none of them too large for a frame", async () => {
+    const sizes: number[] = [];
+    feed.subscribe((batch) => sizes.push(batch.length));
+    feed.start();
+    await server.asks(2);
+    server.say(
+      Array.from({ length: 10_000 }, (_, index) => event({ id: `ev-${index}` })),
+      "place-9",
+    );
+    while (sizes.reduce((sum, size) => sum + size, 0) < 10_000) await settled();
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(1500);
+    expect(sizes.length).toBeLessThan(60);
+    expect(feed.recent).toHaveLength(3000);
+    expect(feed.recent.at(-1)?.id).toBe("ev-9999");
+  });
+});

@@ -1,0 +1,15 @@
+import { createRoot } from "react-dom/client";
+import { App } from "./app";
+import { Boundary } from "./parts/boundary";
+import "./styles/base.css";
+import "./styles/parts.css";
+import "./styles/pages.css";
+
+const root = document.getElementById("root");
+if (root) {
+  createRoot(root).render(
+    <Boundary>
+      <App />
+    </Boundary>,
+  );
+}

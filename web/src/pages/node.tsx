@@ -1,0 +1,245 @@
+/** One node: who may use it and how it feels, how long it may stay as it is, how its boot went, what it said. */
+
+import { post, Refused } from "../api/client";
+import type { Bundle, Console, FeedEvent, Node, Timeline } from "../api/types";
+import { useHistory } from "../live/history";
+import { useResource } from "../live/resource";
+import { Act } from "../parts/act";
+import { BootChart } from "../parts/charts";
+import { Copy } from "../parts/copy";
+import { DiagnosisCard } from "../parts/diagnosis";
+import { EventList } from "../parts/events";
+import { Card, Fact, Facts } from "../parts/facts";
+import { Loading, NotFound, Shown, Trouble } from "../parts/states";
+import { Ago, Badge, Countdown, Elapsed, HealthBadge, Name, OperationLink, StateBadge, TemplateLink } from "../parts/words";
+import { capital, HEALTH_MEANINGS, plain, STATE_MEANINGS } from "../words/names";
+
+const CONSOLE_EVERY = 15_000;
+
+export function NodePage({ id }: { id: string }) {
+  const path = `/nodes/${encodeURIComponent(id)}`;
+  const own = (event: FeedEvent) => event.entity_id === id;
+  const read = useResource<Node>(path, { on: own });
+  const node = read.data;
+  if (!node) {
+    if (read.error instanceof Refused && read.error.notFound) return <NotFound what="node" id={id} />;
+    return read.error ? <Trouble error={read.error} retry={read.refresh} /> : <Loading rows={6} />;
+  }
+  return (
+    <div className="node">
+      <header className="page-head">
+        <h1>
+          <bdi className="mono name">{node.id}</bdi> <Copy text={() => node.id} label="Copy the node's id" />
+        </h1>
+        <div className="page-acts">
+          <Brakes node={node} path={path} />
+        </div>
+      </header>
+      {read.error && <Trouble error={read.error} retry={read.refresh} />}
+      <Axes node={node} />
+      <div className="columns">
+        <div className="column">
+          <FailureOf node={node} path={path} own={own} />
+          <Boot node={node} path={path} own={own} />
+          <ConsoleTail node={node} path={path} />
+          <History id={id} />
+        </div>
+        <div className="column">
+          <About node={node} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Brakes({ node, path }: { node: Node; path: string }) {
+  const ending = node.state === "terminating" || node.state === "terminated";
+  if (ending) return null;
+  const busy = node.state === "running" || node.state === "claimed";
+  const consequence = busy ? (
+    <>
+      It belongs to run <Name>{node.run ?? "?"}</Name>, which loses it at once.
+    </>
+  ) : (
+    "Whatever it does ends at once."
+  );
+  return (
+    <>
+      {!node.drain && (
+        <Act
+          needs="operator"
+          act={() => post(`${path}/drain`)}
+          confirm={{ title: "Drain this node?", text: "No other run gets it. It is ended once it is free.", yes: "Drain" }}
+        >
+          Drain
+        </Act>
+      )}
+      <Act
+        needs="operator"
+        kind="danger"
+        act={() => post(`${path}/terminate`)}
+        confirm={{ title: "Terminate this node?", text: <p>{consequence} This can't be undone.</p>, yes: "Terminate" }}
+      >
+        Terminate
+      </Act>
+    </>
+  );
+}
+
+/** State says who may use it, health how it feels. They have different writers, so they are told apart. */
+function Axes({ node }: { node: Node }) {
+  return (
+    <div className="axes">
+      <section className="card axis" aria-label="State" data-testid="axis-state">
+        <h2>State</h2>
+        <p className="axis-value">
+          <StateBadge state={node.state} />
+          {node.drain && <Badge tone="warning">drain</Badge>}
+        </p>
+        <p className="faint">{capital(STATE_MEANINGS[node.state] ?? "")}</p>
+        <p className="faint">
+          for <Elapsed since={node.entered_at} />
+        </p>
+      </section>
+      <section className="card axis" aria-label="Health" data-testid="axis-health">
+        <h2>Health</h2>
+        <p className="axis-value">
+          <HealthBadge health={node.health} />
+        </p>
+        <p className="faint">{node.health ? capital(node.health_reason || HEALTH_MEANINGS[node.health]) : "It has not joined, or is gone"}</p>
+        <p className="faint">
+          {node.health_source && <>by {plain(node.health_source)} · </>}
+          last heard <Ago at={node.last_seen_at} />
+        </p>
+      </section>
+      <section className="card axis" aria-label="Deadline" data-testid="axis-deadline">
+        <h2>Deadline</h2>
+        <p className="axis-value">{node.deadline_at ? <Countdown until={node.deadline_at} /> : <span className="faint">none</span>}</p>
+        <p className="faint">{node.deadline_at ? <>until it may no longer be {plain(node.state)}</> : "It may stay as it is"}</p>
+        {node.deadline_source && <p className="faint">from {plain(node.deadline_source)}</p>}
+      </section>
+    </div>
+  );
+}
+
+type Part = { node: Node; path: string; own: (event: FeedEvent) => boolean };
+
+function FailureOf({ node, path, own }: Part) {
+  const failed = Boolean(node.reason) && ["failed", "terminating", "terminated", "releasing"].includes(node.state);
+  const read = useResource<Bundle>(failed ? `${path}/diagnosis` : null, { on: own });
+  if (!failed) return null;
+  const bundle = read.data;
+  return (
+    <section className="failed card tone-danger" aria-label="Why it ended">
+      <header className="card-head">
+        <h2>
+          <Badge tone={node.state === "failed" || bundle ? "danger" : "warning"}>{plain(node.reason ?? "")}</Badge>
+        </h2>
+        {bundle && (
+          <span className="faint">
+            collected <Ago at={bundle.collected_at} />
+          </span>
+        )}
+      </header>
+      {node.detail && (
+        <p className="failed-message">
+          <bdi>{node.detail}</bdi>
+        </p>
+      )}
+      {bundle && (
+        <>
+          <DiagnosisCard diagnosis={bundle} />
+          {bundle.sections.map((section) => (
+            <details key={section.name} className="section">
+              <summary>
+                {capital(plain(section.name))} {section.missing && <span className="faint">– {section.missing}</span>}
+              </summary>
+              {section.text && <pre className="log">{section.text}</pre>}
+            </details>
+          ))}
+        </>
+      )}
+    </section>
+  );
+}
+
+function Boot({ node, path, own }: Part) {
+  const booting = node.state === "created" && !node.booted_at;
+  const read = useResource<Timeline>(`${path}/boot`, { on: own, ...(booting && { every: 2000 }) });
+  return (
+    <Card title="Boot" side={booting ? <Badge tone="active">booting</Badge> : null} id="boot">
+      <Shown read={read}>
+        {(timeline) => (timeline.spans.length === 0 ? <p className="calm">Nothing is known of its boot.</p> : <BootChart timeline={timeline} live={booting} />)}
+      </Shown>
+    </Card>
+  );
+}
+
+function ConsoleTail({ node, path }: { node: Node; path: string }) {
+  const gone = node.state === "terminated";
+  const read = useResource<Console>(gone ? null : `${path}/console`, gone ? {} : { every: CONSOLE_EVERY });
+  if (gone) return null;
+  if (read.error instanceof Refused && read.error.notFound) return null;
+  const side = read.data && (
+    <span className="faint">
+      read <Ago at={read.data.read_at} />
+    </span>
+  );
+  return (
+    <Card title="Console" side={side} id="console">
+      <Shown read={read}>
+        {(tail) =>
+          tail.text ? (
+            <pre className="log" tabIndex={0} aria-label="Console tail">
+              {tail.text}
+            </pre>
+          ) : (
+            <p className="calm">
+              <bdi>{capital(tail.missing || "it has said nothing yet")}</bdi>
+            </p>
+          )
+        }
+      </Shown>
+    </Card>
+  );
+}
+
+function History({ id }: { id: string }) {
+  const history = useHistory(id);
+  return (
+    <Card title="Events" side={<span className="faint">newest first</span>}>
+      <Shown read={history}>{(events) => <EventList events={[...events].reverse()} about={false} />}</Shown>
+    </Card>
+  );
+}
+
+function About({ node }: { node: Node }) {
+  return (
+    <Card title="About">
+      <Facts>
+        <Fact name="Template">
+          <TemplateLink name={node.template} revision={node.revision} />
+        </Fact>
+        <Fact name="Run">{node.run && <Name>{node.run}</Name>}</Fact>
+        <Fact name="Operation">{node.operation_id && <OperationLink id={node.operation_id} full />}</Fact>
+        <Fact name="Owner">{node.owner && <Name>{node.owner}</Name>}</Fact>
+        <Fact name="Last owner">{node.last_owner && <Name>{node.last_owner}</Name>}</Fact>
+        <Fact name="Provider">{node.provider}</Fact>
+        <Fact name="Machine">{node.machine_id && <Name mono>{node.machine_id}</Name>}</Fact>
+        <Fact name="Instance type">{node.instance_type}</Fact>
+        <Fact name="Class">{node.resource_class}</Fact>
+        <Fact name="Usage">{node.usage_class}</Fact>
+        <Fact name="Assignment">{node.assignment_id && <Name mono>{node.assignment_id}</Name>}</Fact>
+        <Fact name="Launch">{node.launch_id && <Name mono>{node.launch_id}</Name>}</Fact>
+        <Fact name="Address">{node.address && <Name mono>{node.address}</Name>}</Fact>
+        <Fact name="Boot phase">{[plain(node.phase ?? ""), node.step].filter(Boolean).join(" · ")}</Fact>
+        <Fact name="Created">
+          <Ago at={node.created_at} />
+        </Fact>
+        <Fact name="Joined">{node.joined_at && <Ago at={node.joined_at} />}</Fact>
+        <Fact name="Booted">{node.booted_at && <Ago at={node.booted_at} />}</Fact>
+        <Fact name="Attached">{node.attached_at && <Ago at={node.attached_at} />}</Fact>
+      </Facts>
+    </Card>
+  );
+}

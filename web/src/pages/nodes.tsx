@@ -1,0 +1,118 @@
+/** All nodes. Ten thousand rows are read in the background and kept up to date by events; what is in sight is drawn. */
+
+import { useEffect, useMemo, useState } from "react";
+import { HEALTHS, type Node, NODE_STATES } from "../api/types";
+import { Fleet, type FleetState, MOST } from "../live/fleet";
+import { Filter, Search } from "../parts/filters";
+import { Icon } from "../parts/icons";
+import { Empty, Loading, Trouble } from "../parts/states";
+import { Cell, useNarrow, VirtualTable } from "../parts/virtual";
+import { Ago, Badge, Countdown, HealthBadge, Name, NodeLink, StateBadge, TemplateLink } from "../parts/words";
+import { setQuery, useAddress } from "../routing/router";
+import { type Column, COLUMNS, chosen, sorted } from "./nodes-choosing";
+
+const ROW = 38;
+const ROW_NARROW = 64;
+
+export function useFleet(terminatedToo: boolean): FleetState {
+  const [state, setState] = useState<FleetState>({ nodes: [], whole: false, more: false, error: undefined });
+  useEffect(() => {
+    const states = NODE_STATES.filter((state) => terminatedToo || state !== "terminated");
+    return new Fleet(states, setState).start();
+  }, [terminatedToo]);
+  return state;
+}
+
+export function Nodes() {
+  const { query } = useAddress();
+  const fleet = useFleet(query.get("state") === "terminated");
+  const narrow = useNarrow();
+  const asked = query.toString();
+  const filters = useMemo(() => new URLSearchParams(asked), [asked]);
+  const rows = useMemo(() => sorted(chosen(fleet.nodes, filters), filters), [fleet.nodes, filters]);
+  const templates = useMemo(() => [...new Set(fleet.nodes.map((node) => node.template))].sort(), [fleet.nodes]);
+  const filtered = ["state", "health", "template", "run", "q"].some((name) => filters.has(name));
+  return (
+    <div className="nodes">
+      <header className="page-head">
+        <h1>
+          Nodes{" "}
+          <span className="faint figures" data-testid="node-count" data-shown={rows.length} data-whole={fleet.whole}>
+            {filtered ? `${rows.length.toLocaleString("en")} of ${fleet.nodes.length.toLocaleString("en")}` : rows.length.toLocaleString("en")}
+            {!fleet.whole && " …"}
+          </span>
+        </h1>
+        <div className="filters" role="search">
+          <Filter name="state" label="State" options={NODE_STATES} />
+          <Filter name="health" label="Health" options={HEALTHS} />
+          <Filter name="template" label="Template" options={templates} />
+          <Search name="q" label="Search nodes" placeholder="node, run, machine, owner" />
+        </div>
+      </header>
+      {fleet.error && <Trouble error={fleet.error} />}
+      {fleet.more && fleet.whole && (
+        <p className="faint">The table holds the first {MOST.toLocaleString("en")} nodes; there are more. Use the command line to see them all.</p>
+      )}
+      {!fleet.whole && fleet.nodes.length === 0 && !fleet.error ? (
+        <Loading rows={10} />
+      ) : rows.length === 0 ? (
+        <Empty title={filtered ? "No node fits these filters" : "There are no nodes"}>
+          {!filtered && <p>They are made when a run asks for them, or by a template that keeps some warm (min_idle).</p>}
+        </Empty>
+      ) : (
+        <VirtualTable
+          rows={rows}
+          height={narrow ? ROW_NARROW : ROW}
+          label="Nodes"
+          columns={COLUMNS.length}
+          className="card nodes-table"
+          rowTestId="node-row"
+          keyOf={(node) => node.id}
+          head={COLUMNS.map((column) => (
+            <Head key={column.key} column={column} query={filters} />
+          ))}
+        >
+          {(node) => <Row node={node} />}
+        </VirtualTable>
+      )}
+    </div>
+  );
+}
+
+function Head({ column, query }: { column: Column; query: URLSearchParams }) {
+  const by = query.get("sort") ?? "";
+  const here = by.replace(/^-/, "") === column.key;
+  const descending = here && by.startsWith("-");
+  const next = !here ? column.key : descending ? null : `-${column.key}`;
+  return (
+    <div role="columnheader" className={`cell cell-${column.key}`} aria-sort={here ? (descending ? "descending" : "ascending") : "none"}>
+      <button type="button" onClick={() => setQuery({ sort: next })}>
+        {column.name}
+        {here && <Icon name={descending ? "down" : "up"} />}
+      </button>
+    </div>
+  );
+}
+
+function Row({ node }: { node: Node }) {
+  return (
+    <>
+      <Cell className="cell-id">
+        <NodeLink id={node.id} full />
+      </Cell>
+      <Cell className="cell-state">
+        <StateBadge state={node.state} />
+        {node.drain && <Badge tone="warning">drain</Badge>}
+      </Cell>
+      <Cell className="cell-health">{node.health && <HealthBadge health={node.health} reason={node.health_reason} />}</Cell>
+      <Cell className="cell-template">
+        <TemplateLink name={node.template} revision={node.revision} />
+      </Cell>
+      <Cell className="cell-run">{node.run ? <Name>{node.run}</Name> : <span className="faint">–</span>}</Cell>
+      <Cell className="cell-deadline">{node.deadline_at ? <Countdown until={node.deadline_at} /> : <span className="faint">none</span>}</Cell>
+      <Cell className="cell-age">
+        <Ago at={node.created_at} />
+      </Cell>
+    </>
+  );
+}

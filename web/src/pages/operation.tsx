@@ -1,0 +1,215 @@
+/** One operation: how far it is, why it waits, why it failed, what it made. Finished ones read the same. */
+
+import { post, Refused } from "../api/client";
+import type { Failure, FeedEvent, Node, Operation, Why } from "../api/types";
+import { useHistory } from "../live/history";
+import { useResource } from "../live/resource";
+import { Act } from "../parts/act";
+import { Banner } from "../parts/banner";
+import { Copy } from "../parts/copy";
+import { DiagnosisCard } from "../parts/diagnosis";
+import { EventList } from "../parts/events";
+import { Card, Fact, Facts } from "../parts/facts";
+import { ExtendButton } from "../parts/extend";
+import { Loading, NotFound, Shown, Trouble } from "../parts/states";
+import { StepTimeline } from "../parts/steps";
+import { Ago, Badge, Countdown, Elapsed, HealthBadge, Name, NodeLink, OperationLink, StateBadge, StatusBadge } from "../parts/words";
+import { capital, ended, plain } from "../words/names";
+import { given } from "../words/time";
+
+export function OperationPage({ id }: { id: string }) {
+  const path = `/operations/${encodeURIComponent(id)}`;
+  const own = (event: FeedEvent) => event.entity_id === id;
+  const read = useResource<Operation>(path, { on: own, gap: 250 });
+  const history = useHistory(id);
+  const operation = read.data;
+  if (!operation) {
+    if (read.error instanceof Refused && read.error.notFound) return <NotFound what="operation" id={id} />;
+    return read.error ? <Trouble error={read.error} retry={read.refresh} /> : <Loading rows={6} />;
+  }
+  const over = ended(operation.status);
+  return (
+    <div className="operation">
+      <header className="page-head">
+        <h1>
+          {capital(operation.kind)} {operation.run && <Name>{operation.run}</Name>} <StatusBadge status={operation.status} />
+        </h1>
+        <div className="page-acts">
+          <Afterwards operation={operation} />
+          <Copy text={() => location.href} label="Copy a link to this operation" />
+        </div>
+      </header>
+      {read.error && <Trouble error={read.error} retry={read.refresh} />}
+      <Banner operation={operation} detailed={false} />
+      {operation.error && <Failed error={operation.error} />}
+      {!over && <Waiting id={id} />}
+      <div className="columns">
+        <div className="column">
+          <Card title="Steps">
+            <StepTimeline operation={operation} events={history.data ?? []} />
+          </Card>
+          <Members operation={operation} />
+          <Card title="Events" side={<span className="faint">newest first</span>}>
+            <Shown read={history}>{(events) => <EventList events={[...events].reverse()} about={false} />}</Shown>
+          </Card>
+        </div>
+        <div className="column">
+          <About operation={operation} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+/** What can be done with nodes that were handed over. */
+function Afterwards({ operation }: { operation: Operation }) {
+  const handedOver = operation.kind === "provision" && operation.status === "succeeded" && (operation.members?.length ?? 0) > 0;
+  if (!handedOver) return null;
+  const words = {
+    title: "Release these nodes?",
+    text: "The run loses them at once. They are wiped and go back to the pool, or are ended.",
+    yes: "Release",
+  };
+  return (
+    <>
+      <ExtendButton operationId={operation.operation_id} />
+      <Act needs="operator" act={() => post("/releases", { operation_id: operation.operation_id })} confirm={words}>
+        Release
+      </Act>
+    </>
+  );
+}
+
+function Failed({ error }: { error: Failure }) {
+  return (
+    <section className="failed card tone-danger" aria-label="Why it failed" data-testid="operation-error">
+      <header className="card-head">
+        <h2>
+          <Badge tone="danger">{plain(error.code)}</Badge>
+        </h2>
+        {error.node_id && (
+          <span>
+            on <NodeLink id={error.node_id} full />
+          </span>
+        )}
+      </header>
+      <p className="failed-message">
+        <bdi>{error.message}</bdi>
+      </p>
+      {error.diagnosis ? (
+        <DiagnosisCard diagnosis={error.diagnosis} />
+      ) : (
+        error.advice && (
+          <p>
+            <strong>What to do:</strong> {error.advice}.
+          </p>
+        )
+      )}
+    </section>
+  );
+}
+
+function Waiting({ id }: { id: string }) {
+  const read = useResource<Why>(`/operations/${encodeURIComponent(id)}/why`, { on: (event) => event.entity_id === id, gap: 500 });
+  const why = read.data;
+  if (!why) return null;
+  return (
+    <section className="why card" aria-label="Why is it waiting" data-testid="why">
+      <h2>Why is it waiting?</h2>
+      <p>
+        <bdi>{capital(why.waits_for)}</bdi>
+      </p>
+      <p className="faint">
+        for <Elapsed since={why.since} />
+        {typeof why.position === "number" && ` · place ${why.position} in the queue`} · it is given up in <Countdown until={why.until} />
+      </p>
+    </section>
+  );
+}
+
+function Members({ operation }: { operation: Operation }) {
+  const ids = [
+    ...new Set([
+      ...(operation.members ?? []).map((member) => member.node_id),
+      ...(operation.parts ?? []).map((part) => part.id).filter((part) => part.startsWith("node-")),
+    ]),
+  ];
+  if (ids.length === 0) return null;
+  const most = 60;
+  return (
+    <Card title="Nodes" side={<span className="figures">{ids.length}</span>}>
+      <table className="plain-table">
+        <thead>
+          <tr>
+            <th>Node</th>
+            <th>State now</th>
+            <th>Health</th>
+            <th className="wide">Boot</th>
+          </tr>
+        </thead>
+        <tbody>
+          {ids.slice(0, most).map((id) => (
+            <Member key={id} id={id} />
+          ))}
+        </tbody>
+      </table>
+      {ids.length > most && <p className="faint">and {ids.length - most} more</p>}
+    </Card>
+  );
+}
+
+function Member({ id }: { id: string }) {
+  const own = (event: FeedEvent) => event.entity_id === id && (event.entity === "node" || event.entity === "health");
+  const { data: node } = useResource<Node>(`/nodes/${encodeURIComponent(id)}`, { on: own });
+  return (
+    <tr>
+      <td>
+        <NodeLink id={id} />
+      </td>
+      <td>{node && <StateBadge state={node.state} />}</td>
+      <td>{node && <HealthBadge health={node.health} reason={node.health_reason} />}</td>
+      <td className="wide cell-words">
+        <bdi>{node && [plain(node.phase ?? ""), node.step].filter(Boolean).join(" · ")}</bdi>
+      </td>
+    </tr>
+  );
+}
+
+function About({ operation }: { operation: Operation }) {
+  const asked = operation.request ?? {};
+  const of = typeof asked["operation_id"] === "string" ? asked["operation_id"] : null;
+  const number = (name: string) => (typeof asked[name] === "number" ? (asked[name] as number) : null);
+  const words = (name: string) => (Array.isArray(asked[name]) ? (asked[name] as string[]).join(", ") : null);
+  const patience = number("queue_timeout");
+  const runtime = number("max_runtime");
+  return (
+    <Card title="About">
+      <Facts>
+        <Fact name="Operation">
+          <bdi className="mono name">{operation.operation_id}</bdi>
+        </Fact>
+        <Fact name="Template">{operation.template && <Name>{operation.template}</Name>}</Fact>
+        <Fact name="Of">{of && <OperationLink id={of} full />}</Fact>
+        <Fact name="Nodes asked for">{operation.detail?.count ?? number("count")}</Fact>
+        <Fact name="Owner">{typeof asked["owner"] === "string" && <Name>{asked["owner"]}</Name>}</Fact>
+        <Fact name="Class">{typeof asked["resource_class"] === "string" && asked["resource_class"]}</Fact>
+        <Fact name="Usage">{words("usage")}</Fact>
+        <Fact name="Instance types">{words("instance_types")}</Fact>
+        <Fact name="Began">
+          <Ago at={operation.started_at} />
+        </Fact>
+        <Fact name="Ended">{operation.ended_at && <Ago at={operation.ended_at} />}</Fact>
+        <Fact name="Deadline">
+          {!ended(operation.status) && operation.deadline_at && (
+            <>
+              in <Countdown until={operation.deadline_at} /> <span className="faint">({operation.deadline_source})</span>
+            </>
+          )}
+        </Fact>
+        <Fact name="Waits for room up to">{patience !== null && patience > 0 && given(patience)}</Fact>
+        <Fact name="May run for">{runtime !== null && given(runtime)}</Fact>
+        <Fact name="Result">{operation.result && <bdi>{operation.result}</bdi>}</Fact>
+      </Facts>
+    </Card>
+  );
+}

@@ -1,0 +1,190 @@
+/** The overview's blocks about work: what waits, what failed, what is left over, what changed. */
+
+import { useAddress, setQuery } from "../routing/router";
+import type { Change, FailureGroup, Failures, Leftover, Overview, Waiting } from "../api/overview";
+import { Card } from "../parts/facts";
+import { Badge, Ago, Elapsed, NodeLink, OperationLink, TemplateLink } from "../parts/words";
+import { capital, counted, plain } from "../words/names";
+
+export function WaitingCard({ waiting }: { waiting: Waiting }) {
+  return (
+    <Card title="Waiting work" id="waiting" side={<Count count={waiting.count} more={waiting.more} />}>
+      {waiting.reasons.length === 0 ? (
+        <p className="calm">Nothing waits.</p>
+      ) : (
+        <ul className="lines">
+          {waiting.reasons.map((each) => (
+            <li key={each.reason}>
+              <strong className="line-count figures">{each.count}</strong>
+              <span className="line-words">
+                {capital(plain(each.text || each.reason))}
+                <span className="faint line-links">
+                  {each.operation_ids.map((id) => (
+                    <OperationLink key={id} id={id} />
+                  ))}
+                </span>
+              </span>
+              <span className="line-side">
+                oldest <Elapsed since={each.oldest_since} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}
+
+function Count({ count, more }: { count: number; more: boolean }) {
+  return (
+    <span className="figures">
+      {count}
+      {more && "+"}
+    </span>
+  );
+}
+
+export function FailuresCard({ failures }: { failures: { hour: Failures; day: Failures } }) {
+  const day = useAddress().query.get("failures") === "day";
+  const shown = day ? failures.day : failures.hour;
+  const side = (
+    <fieldset className="segments">
+      <legend className="unseen">Failures of the last</legend>
+      {(["hour", "day"] as const).map((each) => (
+        <label key={each}>
+          <input type="radio" name="failures" checked={day === (each === "day")} onChange={() => setQuery({ failures: each === "day" ? "day" : null })} />
+          <span>
+            {each} · {failures[each].count}
+            {failures[each].more && "+"}
+          </span>
+        </label>
+      ))}
+    </fieldset>
+  );
+  return (
+    <Card title="Failures" side={side} id="failures">
+      {shown.groups.length === 0 ? (
+        <p className="calm">No failures in the last {day ? "day" : "hour"}.</p>
+      ) : (
+        <ul className="lines">
+          {shown.groups.map((group) => (
+            <FailureLine key={`${group.cause}-${group.template}-${group.revision}`} group={group} />
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}
+
+function FailureLine({ group }: { group: FailureGroup }) {
+  return (
+    <li data-cause={group.cause}>
+      <strong className="line-count figures tone-danger">{group.count}</strong>
+      <span className="line-words">
+        <span>
+          <strong>{capital(plain(group.cause))}</strong>
+          {group.template && (
+            <>
+              {" in "}
+              <TemplateLink name={group.template} revision={group.revision} />
+            </>
+          )}
+        </span>
+        {group.detail && (
+          <span className="line-detail mono">
+            <bdi>{group.detail}</bdi>
+          </span>
+        )}
+        {group.advice && <span className="faint">{capital(group.advice)}.</span>}
+        <span className="line-links">
+          {group.example_node_id && <NodeLink id={group.example_node_id} />}
+          {group.example_operation_id && <OperationLink id={group.example_operation_id} />}
+        </span>
+      </span>
+      <span className="line-side">
+        <Ago at={group.last_at} />
+      </span>
+    </li>
+  );
+}
+
+export function LeftoversCard({ leftovers }: { leftovers: NonNullable<Overview["leftovers"]> }) {
+  const { stuck, orphans, terminating } = leftovers;
+  const calm = stuck.count === 0 && orphans.count === 0;
+  return (
+    <Card title="Leftovers" id="leftovers" side={terminating > 0 && <span className="faint">{counted(terminating, "node")} being ended</span>}>
+      {calm ? (
+        <p className="calm">No orphans, and nothing is stuck while it ends.</p>
+      ) : (
+        <>
+          <LeftoverLines title="Stuck while ending" found={stuck} />
+          <LeftoverLines title="Orphans" found={orphans} />
+        </>
+      )}
+    </Card>
+  );
+}
+
+function LeftoverLines({ title, found }: { title: string; found: { count: number; items: Leftover[] } }) {
+  if (found.count === 0) return null;
+  return (
+    <>
+      <h3>
+        <Badge tone="warning">
+          {title}: {found.count}
+        </Badge>
+      </h3>
+      <ul className="lines">
+        {found.items.map((each, index) => (
+          <li key={each.node_id ?? each.machine_id ?? index}>
+            <span className="line-words">
+              {each.node_id ? <NodeLink id={each.node_id} full /> : <bdi className="mono name">{each.machine_id}</bdi>}
+              <span className="faint">
+                {[each.provider, each.template, each.reason && plain(each.reason)].filter(Boolean).join(" · ")} <bdi>{each.detail}</bdi>
+              </span>
+            </span>
+            <span className="line-side">
+              <Elapsed since={each.since} />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+export function Changes({ changes }: { changes: readonly Change[] }) {
+  return (
+    <Card title="What changed" id="changes" side={<span className="faint">last 24 hours</span>}>
+      {changes.length === 0 ? (
+        <p className="calm">Nobody changed anything.</p>
+      ) : (
+        <ul className="lines">
+          {changes.map((change) => (
+            <li key={change.id}>
+              <span className="line-words">
+                <span>
+                  <bdi>{capital(change.text)}</bdi>
+                  {change.entity === "node" && (
+                    <>
+                      {" "}
+                      <NodeLink id={change.entity_id} />
+                    </>
+                  )}
+                </span>
+                {(change.who || change.detail) && (
+                  <span className="faint">
+                    {change.who && <bdi>by {change.who}</bdi>} <bdi>{change.detail}</bdi>
+                  </span>
+                )}
+              </span>
+              <span className="line-side">
+                <Ago at={change.at} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}

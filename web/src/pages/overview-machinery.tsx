@@ -1,0 +1,72 @@
+/** What the verdict rests on: do providers and the store answer, do the periodic duties tick. */
+
+import type { Duty, Overview, ProviderFigures } from "../api/overview";
+import { Card, Figure } from "../parts/facts";
+import { Ago, Badge } from "../parts/words";
+import { counted, plain } from "../words/names";
+import { given } from "../words/time";
+
+const BAD_RATE = 0.2;
+
+const ms = (value: number | null | undefined) => (typeof value === "number" ? `≤ ${value} ms` : "–");
+
+export function Machinery({ overview }: { overview: Overview }) {
+  const { duties, providers, store } = overview;
+  if (!duties && !providers && !store) return null;
+  return (
+    <Card title="The machinery" id="machinery">
+      <div className="figures-row">
+        {providers?.map((each) => <Provider key={each.name} figures={each} />)}
+        {store && (
+          <Figure
+            name="Store, p99"
+            value={ms(store.p99_ms)}
+            note={store.errors > 0 ? `${counted(store.errors, "error")} of ${store.calls}` : `p50 ${ms(store.p50_ms)}`}
+            {...(store.errors > 0 && { tone: "danger" })}
+          />
+        )}
+      </div>
+      {duties && <Duties duties={duties} />}
+    </Card>
+  );
+}
+
+function Provider({ figures }: { figures: ProviderFigures }) {
+  const rate = figures.error_rate;
+  const known = typeof rate === "number";
+  const tone = known && rate >= BAD_RATE ? "danger" : known && rate > 0 ? "warning" : "";
+  const throttled = figures.throttled > 0 ? ` · ${figures.throttled} throttled` : "";
+  return (
+    <Figure
+      name={`${figures.name}, errors`}
+      value={known ? `${Math.round(100 * rate)} %` : "–"}
+      note={<span title={figures.last_error}>{`${counted(figures.calls, "call")} in ${given(figures.window_seconds)}${throttled}`}</span>}
+      tone={tone}
+    />
+  );
+}
+
+function Duties({ duties }: { duties: readonly Duty[] }) {
+  const late = duties.filter((duty) => duty.late || duty.problem);
+  return (
+    <details className="duties" open={late.length > 0}>
+      <summary>
+        {late.length === 0 ? <Badge tone="success">all {duties.length} duties tick</Badge> : <Badge tone="danger">{late.length} of {duties.length} duties are late</Badge>}
+      </summary>
+      <ul>
+        {duties.map((duty) => (
+          <li key={duty.name} data-duty={duty.name} data-late={duty.late}>
+            <span>{plain(duty.name)}</span>
+            <span className="faint">every {given(duty.every_seconds)}</span>
+            <span className={duty.late ? "tone-danger" : ""}>{duty.last_tick_at ? <Ago at={duty.last_tick_at} /> : "not yet"}</span>
+            {duty.problem && (
+              <span className="duty-problem">
+                <bdi>{duty.problem}</bdi>
+              </span>
+            )}
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}

@@ -1,0 +1,65 @@
+/** The verdict in one line: is it us, the cloud or GitHub; then whatever else was found. */
+
+import { send } from "../api/client";
+import type { Finding, Overview } from "../api/overview";
+import { Copy } from "../parts/copy";
+import { ToneSign } from "../parts/icons";
+import { NodeLink, OperationLink, TemplateLink } from "../parts/words";
+
+const CULPRITS: Record<string, string> = {
+  us: "Muster itself",
+  cloud: "the cloud",
+  github: "GitHub",
+  template: "a template",
+  operator: "held by an operator",
+  demand: "demand",
+};
+
+async function report(): Promise<string> {
+  return (await send("/overview/report", { headers: { Accept: "text/markdown" } })).text();
+}
+
+export function Verdict({ overview }: { overview: Overview }) {
+  const { verdict } = overview;
+  if (!verdict) return null;
+  const others = (overview.findings ?? []).filter((finding) => finding.code !== verdict.code || finding.text !== verdict.text);
+  return (
+    <section className={`verdict card tone-${verdict.tone}`} data-testid="verdict" data-tone={verdict.tone} data-code={verdict.code} aria-label="Verdict">
+      <div className="verdict-main">
+        <ToneSign tone={verdict.tone} />
+        <div className="verdict-words" role="status">
+          <p className="verdict-text">
+            {CULPRITS[verdict.culprit] && <span className="verdict-culprit">{CULPRITS[verdict.culprit]}</span>}
+            <bdi>{verdict.text}</bdi>
+          </p>
+          {(verdict.advice || verdict.about) && (
+            <p className="verdict-advice">
+              <bdi>{verdict.advice}</bdi> <About finding={verdict} />
+            </p>
+          )}
+        </div>
+        <Copy text={report}>Copy as incident report</Copy>
+      </div>
+      {others.length > 0 && (
+        <ul className="findings">
+          {others.map((finding, index) => (
+            <li key={`${finding.code}-${index}`} className={`tone-${finding.tone}`}>
+              <ToneSign tone={finding.tone} />
+              <span>
+                <bdi>{finding.text}</bdi> <span className="faint">{finding.advice}</span> <About finding={finding} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function About({ finding }: { finding: Finding }) {
+  const about = finding.about;
+  if (about?.kind === "node") return <NodeLink id={about.id} />;
+  if (about?.kind === "operation") return <OperationLink id={about.id} />;
+  if (about?.kind === "template") return <TemplateLink name={about.id} />;
+  return null;
+}

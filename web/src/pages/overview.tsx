@@ -1,0 +1,160 @@
+/** One page that says what runs, what waits and why, what is broken and what to do. What is wrong comes first. */
+
+import { useMemo } from "react";
+import { Refused } from "../api/client";
+import type { Overview } from "../api/overview";
+import type { FeedEvent, Operation, Page } from "../api/types";
+import { useResource } from "../live/resource";
+import { Banner } from "../parts/banner";
+import { Card, Figure } from "../parts/facts";
+import { BrakeButton, PoolBar } from "../parts/pool";
+import { Empty, Loading, Shown, Trouble } from "../parts/states";
+import { HealthBadge } from "../parts/words";
+import { HEALTHS } from "../api/types";
+import { Link } from "../routing/router";
+import { counted } from "../words/names";
+import { took } from "../words/time";
+import { Changes, FailuresCard, LeftoversCard, WaitingCard } from "./overview-blocks";
+import { Machinery } from "./overview-machinery";
+import { Verdict } from "./overview-verdict";
+
+const OVERVIEW_GAP = 2000;
+const OVERVIEW_EVERY = 30_000; // ages of duties move without any event
+const BANNERS_MOST = 30;
+
+const always = () => true;
+const ofOperations = (event: FeedEvent) => event.entity === "operation";
+
+export function OverviewPage() {
+  const overview = useResource<Overview>("/overview", { on: always, gap: OVERVIEW_GAP, every: OVERVIEW_EVERY });
+  const data = overview.data;
+  const older = overview.error instanceof Refused && overview.error.notFound; // a server from before the overview
+  return (
+    <div className="overview">
+      <h1 className="unseen">Overview</h1>
+      {overview.error && !older && <Trouble error={overview.error} retry={overview.refresh} />}
+      {data ? <Verdict overview={data} /> : !overview.error && <Loading rows={2} />}
+      <Running />
+      {data && (
+        <div className="columns">
+          <div className="column">
+            {data.waiting && <WaitingCard waiting={data.waiting} />}
+            {data.failures && <FailuresCard failures={data.failures} />}
+            {data.leftovers && <LeftoversCard leftovers={data.leftovers} />}
+            {data.changes && <Changes changes={data.changes} />}
+          </div>
+          <div className="column">
+            <Pools overview={data} />
+            <Warmth overview={data} />
+            <HealthCounts overview={data} />
+            <Machinery overview={data} />
+          </div>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Running() {
+  const read = useResource<Page<Operation>>("/operations", {
+    query: { status: ["queued", "running"], limit: BANNERS_MOST },
+    on: ofOperations,
+  });
+  const oldestFirst = useMemo(() => [...(read.data?.items ?? [])].reverse(), [read.data]);
+  return (
+    <section aria-label="Running operations" className="running">
+      <header className="section-head">
+        <h2>Running operations</h2>
+        <Link href="/operations">All operations</Link>
+      </header>
+      <Shown read={read} rows={2}>
+        {() =>
+          oldestFirst.length === 0 ? (
+            <Empty title="Nothing is running right now">
+              <p>
+                Provisions, releases, refills and runs show up here while they go on. Start one with <strong>Provision</strong>, or with{" "}
+                <code>muster provision --count 3 --run ci-42</code>.
+              </p>
+            </Empty>
+          ) : (
+            <div className="banners">
+              {oldestFirst.map((operation) => (
+                <Banner key={operation.operation_id} operation={operation} />
+              ))}
+              {read.data?.next && <Link href="/operations?status=running">There are more</Link>}
+            </div>
+          )
+        }
+      </Shown>
+    </section>
+  );
+}
+
+function Pools({ overview }: { overview: Overview }) {
+  const pools = overview.pools;
+  if (!pools) return null;
+  const side = (
+    <>
+      <span className="figures faint">
+        {pools.used} of {pools.max_nodes} in all
+      </span>
+      <BrakeButton path="" paused={pools.paused} what="everything" />
+    </>
+  );
+  return (
+    <Card title="Pools" side={side} id="pools">
+      {pools.items.length === 0 ? (
+        <Empty title="No templates yet">
+          <p>
+            Describe one in <code>muster.toml</code>, then run <code>muster apply</code>.
+          </p>
+        </Empty>
+      ) : (
+        pools.items.map((pool) => <PoolBar key={pool.template} pool={pool} />)
+      )}
+    </Card>
+  );
+}
+
+function Warmth({ overview }: { overview: Overview }) {
+  const { warmth } = overview;
+  if (!warmth) return null;
+  const { hour, day } = warmth;
+  const rate = (value: number | null | undefined) => (typeof value === "number" ? `${Math.round(100 * value)} %` : "–");
+  return (
+    <Card title="How fast" id="warmth">
+      <div className="figures-row">
+        <Figure
+          name="Warm hits, last hour"
+          value={rate(hour.rate)}
+          note={hour.nodes > 0 ? `${hour.warm} of ${counted(hour.nodes, "node")}` : "no provisions"}
+        />
+        <Figure name="Warm hits, last day" value={rate(day.rate)} note={day.nodes > 0 ? `${day.warm} of ${counted(day.nodes, "node")}` : "no provisions"} />
+        <Figure
+          name="Time to ready, last hour"
+          value={hour.ready ? took(hour.ready.p50) : "–"}
+          note={hour.ready ? `p95 ${took(hour.ready.p95)} · ${counted(hour.ready.count, "provision")}` : "none finished"}
+        />
+      </div>
+    </Card>
+  );
+}
+
+function HealthCounts({ overview }: { overview: Overview }) {
+  const { health } = overview;
+  if (!health) return null;
+  return (
+    <Card title="Health" id="health" side={<Link href="/nodes">All nodes</Link>}>
+      <ul className="health-counts">
+        {HEALTHS.map((each) => (
+          <li key={each} data-health={each}>
+            <Link href={`/nodes?health=${each}`}>
+              <strong className="figures">{health[each] ?? 0}</strong>
+              <HealthBadge health={each} />
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}

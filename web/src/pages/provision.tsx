@@ -1,0 +1,172 @@
+/** Asking for nodes. Says what is warm right now, starts, and lands on the operation's page. */
+
+import { type FormEvent, useEffect, useMemo, useRef, useState } from "react";
+import { newKey, post, Refused } from "../api/client";
+import type { FeedEvent, Operation, Pool, Pools, Template } from "../api/types";
+import { useResource } from "../live/resource";
+import { Modal } from "../parts/dialog";
+import { Shown } from "../parts/states";
+import { Badge } from "../parts/words";
+import { navigate, setQuery, to } from "../routing/router";
+import { counted } from "../words/names";
+
+const ofPools = (event: FeedEvent) => ["node", "template", "launch", "installation"].includes(event.entity);
+
+export function ProvisionDialog({ template }: { template: string }) {
+  const templates = useResource<{ items: Template[] }>("/templates");
+  const close = () => setQuery({ provision: null });
+  return (
+    <Modal title="Provision nodes" close={close}>
+      <Shown read={templates} rows={4}>
+        {({ items }) => <Form templates={items.filter((each) => each.runtime !== "service")} wanted={template} close={close} />}
+      </Shown>
+    </Modal>
+  );
+}
+
+function list(text: string): string[] | undefined {
+  const found = text.split(",").map((each) => each.trim()).filter(Boolean);
+  return found.length > 0 ? found : undefined;
+}
+
+function Form({ templates, wanted, close }: { templates: readonly Template[]; wanted: string; close: () => void }) {
+  const pools = useResource<Pools>("/pools", { on: ofPools, gap: 1000 });
+  const [name, setName] = useState(() => (templates.some((each) => each.name === wanted) ? wanted : (templates[0]?.name ?? "")));
+  const [count, setCount] = useState("1");
+  const key = useMemo(newKey, []);
+  const [run, setRun] = useState(() => `page-${key.slice(-6)}`);
+  const [resourceClass, setResourceClass] = useState("");
+  const [usage, setUsage] = useState("");
+  const [types, setTypes] = useState("");
+  const [queue, setQueue] = useState("0");
+  const [wrong, setWrong] = useState<Error | null>(null);
+  const [busy, setBusy] = useState(false);
+  const first = useRef<HTMLSelectElement>(null);
+  useEffect(() => first.current?.focus(), []);
+  const template = templates.find((each) => each.name === name);
+  const pool = pools.data?.items.find((each) => each.template === name);
+  if (templates.length === 0) {
+    return (
+      <p>
+        There is no template to provision from. Describe one in <code>muster.toml</code>, then run <code>muster apply</code>.
+      </p>
+    );
+  }
+
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setWrong(null);
+    const patience = Number(queue) * 60;
+    try {
+      const operation = await post<Operation>(
+        "/provisions",
+        {
+          template: name,
+          count: Number(count),
+          run,
+          ...(resourceClass && { resource_class: resourceClass }),
+          ...(usage && { usage: usage.split("+") }),
+          ...(list(types) && { instance_types: list(types) }),
+          ...(patience > 0 && { queue_timeout: patience }),
+        },
+        // What is asked is part of its name: after a refusal, a changed form is another request.
+        `${key}-${hash([name, count, run, resourceClass, usage, types, queue].join("\n"))}`,
+      );
+      navigate(to("operations", operation.operation_id));
+    } catch (error) {
+      setWrong(error as Error);
+      setBusy(false);
+    }
+  };
+  const field = wrong instanceof Refused ? wrong.field : undefined;
+  const invalid = (name: string) => (field === name ? { "aria-invalid": true as const, "aria-describedby": "provision-wrong" } : {});
+  return (
+    <form className="form" onSubmit={(event) => void submit(event)}>
+      <div className="form-row">
+        <label className="field">
+          <span>Template</span>
+          <select ref={first} value={name} onChange={(event) => setName(event.target.value)} {...invalid("template")}>
+            {templates.map((each) => (
+              <option key={each.name} value={each.name}>
+                {each.name}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label className="field field-small">
+          <span>Count</span>
+          <input type="number" min={1} max={10_000} required value={count} onChange={(event) => setCount(event.target.value)} {...invalid("count")} />
+        </label>
+      </div>
+      {pool && <Warm pool={pool} count={Number(count)} />}
+      <label className="field">
+        <span>Run</span>
+        <input value={run} required spellCheck={false} onChange={(event) => setRun(event.target.value)} {...invalid("run")} />
+        <small className="faint">Your own id for this piece of work.</small>
+      </label>
+      <details>
+        <summary>More choices</summary>
+        <div className="form">
+          <label className="field">
+            <span>Class</span>
+            <input value={resourceClass} placeholder={template ? `${template.resource_class}, from the template` : ""} onChange={(event) => setResourceClass(event.target.value)} {...invalid("resource_class")} />
+          </label>
+          <label className="field">
+            <span>Usage</span>
+            <select value={usage} onChange={(event) => setUsage(event.target.value)}>
+              <option value="">as the template says{template ? ` (${template.usage.join(", ")})` : ""}</option>
+              <option value="on-demand">on-demand</option>
+              <option value="spot">spot</option>
+              <option value="spot+on-demand">spot, else on-demand</option>
+            </select>
+          </label>
+          <label className="field">
+            <span>Instance type patterns</span>
+            <input value={types} placeholder={template ? `${template.instance_types.join(", ")}, from the template` : ""} onChange={(event) => setTypes(event.target.value)} {...invalid("instance_types")} />
+            <small className="faint">Separated by commas, as in m6i.*, m7i.*</small>
+          </label>
+          <label className="field">
+            <span>Wait for room, in minutes</span>
+            <input type="number" min={0} max={1440} value={queue} onChange={(event) => setQueue(event.target.value)} {...invalid("queue_timeout")} />
+          </label>
+        </div>
+      </details>
+      {wrong && (
+        <p className="form-wrong" role="alert" id="provision-wrong">
+          <bdi>{wrong.message}</bdi>
+        </p>
+      )}
+      <div className="modal-acts">
+        <button type="button" className="button" onClick={close}>
+          Not now
+        </button>
+        <button type="submit" className="button button-primary" disabled={busy}>
+          {busy ? "Starting …" : "Start"}
+        </button>
+      </div>
+    </form>
+  );
+}
+
+function Warm({ pool, count }: { pool: Pool; count: number }) {
+  const warm = Math.min(pool.idle, count);
+  const cold = Math.max(0, count - pool.idle);
+  const room = Math.max(0, pool.max_nodes - pool.used);
+  if (pool.paused) return <Badge tone="warning">paused: it will wait until somebody resumes {pool.template}</Badge>;
+  return (
+    <p className="warm" data-testid="warm-now" data-idle={pool.idle}>
+      <Badge tone={pool.idle > 0 ? "success" : "pending"}>{counted(pool.idle, "node")} warm right now</Badge>{" "}
+      <span className="faint">
+        {count > 0 && `${warm} warm, ${cold} to be made`}
+        {cold > room && ` – but there is room for ${room} only`}
+      </span>
+    </p>
+  );
+}
+
+function hash(text: string): string {
+  let found = 5381;
+  for (const letter of text) found = ((found * 33) ^ (letter.codePointAt(0) ?? 0)) >>> 0;
+  return found.toString(36);
+}

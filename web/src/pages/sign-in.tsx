@@ -1,0 +1,71 @@
+/** Signing in with a token. It goes into a header and this tab's memory, and nowhere else. */
+
+import { type FormEvent, useState } from "react";
+import { Refused } from "../api/client";
+import { session } from "../api/session";
+import { signIn } from "../api/signing-in";
+import { Logo } from "../parts/logo";
+
+export function SignIn() {
+  const notice = session.get().notice;
+  const [token, setToken] = useState("");
+  const [wrong, setWrong] = useState("");
+  const [busy, setBusy] = useState(false);
+
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setWrong("");
+    try {
+      await signIn(token.trim());
+    } catch (error) {
+      const unknown = error instanceof Refused && error.status === 401;
+      setWrong(unknown ? `This token is not accepted: ${(error as Error).message}` : (error as Error).message);
+      setBusy(false);
+    }
+  };
+  return (
+    <main className="sign-in" data-testid="sign-in">
+      <form className="card sign-in-card" onSubmit={(event) => void submit(event)}>
+        <Logo />
+        <h1>Sign in</h1>
+        {notice && !wrong && (
+          <p className="sign-in-notice tone-warning" role="alert">
+            {notice}
+          </p>
+        )}
+        <label className="field">
+          <span>Token</span>
+          <input
+            type="password"
+            name="token"
+            autoComplete="current-password"
+            spellCheck={false}
+            autoFocus
+            required
+            value={token}
+            onChange={(event) => setToken(event.target.value)}
+            placeholder="muster_…"
+            {...(wrong && { "aria-invalid": true, "aria-describedby": "sign-in-wrong" })}
+          />
+        </label>
+        {wrong && (
+          <p className="form-wrong" role="alert" id="sign-in-wrong">
+            <bdi>{wrong}</bdi>
+          </p>
+        )}
+        <button type="submit" className="button button-primary" disabled={busy || token.trim() === ""}>
+          {busy ? "Signing in …" : "Sign in"}
+        </button>
+        <details className="faint">
+          <summary>Where do I get a token?</summary>
+          <p>
+            On the server's machine, <code>admin.token</code> in its data directory holds the first one. An admin makes more, for people who only look:
+          </p>
+          <pre>muster tokens create NAME --role viewer</pre>
+          <p>The token stays in this tab and is forgotten when you close it.</p>
+        </details>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,152 @@
+/** One template: its revision and settings, its pool, and how long its boots take against what they are given. */
+
+import { Refused } from "../api/client";
+import type { BootKind, Boots, FeedEvent, Pools, Template } from "../api/types";
+import { useResource } from "../live/resource";
+import { useMay } from "../parts/act";
+import { Histogram } from "../parts/charts";
+import { Card, Fact, Facts } from "../parts/facts";
+import { Icon } from "../parts/icons";
+import { PoolBar } from "../parts/pool";
+import { Empty, Loading, NotFound, Shown, Trouble } from "../parts/states";
+import { Ago, Badge, Name } from "../parts/words";
+import { Link, setQuery } from "../routing/router";
+import { plain } from "../words/names";
+import { given, took } from "../words/time";
+
+const ofPools = (event: FeedEvent) => ["node", "template", "launch", "installation"].includes(event.entity);
+const ofBoots = (event: FeedEvent) => event.entity === "node" && event.name === "booted";
+
+export function TemplatePage({ name }: { name: string }) {
+  const path = `/templates/${encodeURIComponent(name)}`;
+  const own = (event: FeedEvent) => event.entity_id === name || event.entity === "installation";
+  const read = useResource<Template>(path, { on: own });
+  const operator = useMay("operator");
+  const template = read.data;
+  if (!template) {
+    if (read.error instanceof Refused && read.error.notFound) return <NotFound what="template" id={name} />;
+    return read.error ? <Trouble error={read.error} retry={read.refresh} /> : <Loading rows={6} />;
+  }
+  return (
+    <div className="template">
+      <header className="page-head">
+        <h1>
+          <Name>{template.name}</Name> <span className="faint">revision {template.revision}</span> {template.paused && <Badge tone="warning">paused</Badge>}
+        </h1>
+        <div className="page-acts">
+          {operator && template.runtime !== "service" && (
+            <button type="button" className="button" onClick={() => setQuery({ provision: template.name }, "push")}>
+              <Icon name="plus" />
+              Provision from it
+            </button>
+          )}
+          <Link className="button" href={`/nodes?template=${encodeURIComponent(name)}`}>
+            Its nodes
+          </Link>
+        </div>
+      </header>
+      <div className="columns">
+        <div className="column">
+          <PoolCard name={name} />
+          <BootsCard path={path} />
+          {template.boot_script && (
+            <Card title="Boot script">
+              <pre className="log" tabIndex={0} aria-label="Boot script">
+                {template.boot_script}
+              </pre>
+            </Card>
+          )}
+        </div>
+        <div className="column">
+          <Settings template={template} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function PoolCard({ name }: { name: string }) {
+  const read = useResource<Pools>("/pools", { on: ofPools, gap: 1000 });
+  const pool = read.data?.items.find((each) => each.template === name);
+  return (
+    <Card title="Pool">
+      {pool ? <PoolBar pool={pool} /> : <Loading rows={1} />}
+    </Card>
+  );
+}
+
+function BootsCard({ path }: { path: string }) {
+  const read = useResource<Boots>(`${path}/boots`, { on: ofBoots, gap: 2000 });
+  return (
+    <Card title="Boot times" side={<span className="faint">of this revision</span>} id="boots">
+      <Shown read={read}>
+        {(boots) =>
+          boots.kinds.length === 0 ? (
+            <Empty title="No boots of this revision yet">
+              <p>
+                Until there are some, a boot is given {given(boots.deadline.seconds)} ({boots.deadline.source}).
+              </p>
+            </Empty>
+          ) : (
+            boots.kinds.map((kind) => <Kind key={kind.instance_type} kind={kind} ceiling={boots.ceiling_seconds} />)
+          )
+        }
+      </Shown>
+    </Card>
+  );
+}
+
+function Kind({ kind, ceiling }: { kind: BootKind; ceiling: number }) {
+  const seconds = kind.seconds ?? kind.last.map((boot) => boot.seconds);
+  return (
+    <section className="kind" aria-label={`Boots of ${kind.instance_type}`}>
+      <h3>
+        <Name>{kind.instance_type}</Name>
+      </h3>
+      <Histogram seconds={seconds} total={kind.total} deadline={kind.deadline} />
+      <p className="faint">
+        {kind.learned ? `Learned: ${given(kind.learned.seconds)} (${kind.learned.basis}). ` : "Too few boots to learn a deadline from. "}
+        While a boot advances, it is extended up to {given(ceiling)}.
+      </p>
+      {kind.phases.length > 0 && (
+        <ul className="phases">
+          {kind.phases.map((span) => (
+            <li key={span.name}>
+              <bdi>{plain(span.name)}</bdi> <span className="figures">{took(span.seconds)}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function Settings({ template }: { template: Template }) {
+  const time = (value: number | null | undefined) => (typeof value === "number" ? given(value) : <span className="faint">default</span>);
+  return (
+    <Card title="Settings">
+      <Facts>
+        <Fact name="Provider">{template.provider}</Fact>
+        <Fact name="Runtime">{template.runtime}</Fact>
+        <Fact name="Class">{template.resource_class}</Fact>
+        <Fact name="Usage">{template.usage.join(", ")}</Fact>
+        <Fact name="Instance types">{template.instance_types.join(", ")}</Fact>
+        <Fact name="Reuse">{template.reuse}</Fact>
+        <Fact name="Kept warm">{template.min_idle}</Fact>
+        <Fact name="At most">{template.max_nodes} nodes</Fact>
+        <Fact name="Replacements">{template.replacements}</Fact>
+        <Fact name="Boot deadline">{time(template.provision_timeout)}</Fact>
+        <Fact name="… extended up to">{time(template.max_provision_timeout)}</Fact>
+        <Fact name="Stalled after">{time(template.stall_after)}</Fact>
+        <Fact name="Learns">{template.learn === false ? "no" : "yes"}</Fact>
+        <Fact name="Attach within">{time(template.attach_timeout)}</Fact>
+        <Fact name="May run for">{time(template.max_runtime)}</Fact>
+        <Fact name="Idle for">{time(template.idle_timeout)}</Fact>
+        <Fact name="Rescue window">{time(template.rescue_window)}</Fact>
+        <Fact name="Applied">
+          <Ago at={template.applied_at} />
+        </Fact>
+      </Facts>
+    </Card>
+  );
+}

@@ -1,0 +1,65 @@
+/** More time for the running nodes of a provision. */
+
+import { type FormEvent, useState } from "react";
+import { post } from "../api/client";
+import { useMay } from "./act";
+import { Modal } from "./dialog";
+
+const MINUTES = [15, 30, 60, 120, 240];
+
+export function ExtendButton({ operationId }: { operationId: string }) {
+  const allowed = useMay("operator");
+  const [open, setOpen] = useState(false);
+  const [minutes, setMinutes] = useState(30);
+  const [said, setSaid] = useState("");
+  const [busy, setBusy] = useState(false);
+  if (!allowed) return null;
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await post(`/operations/${encodeURIComponent(operationId)}/extend`, { by: minutes * 60 });
+      setOpen(false);
+    } catch (error) {
+      setSaid((error as Error).message);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <span className="act">
+      <button type="button" className="button" onClick={() => setOpen(true)}>
+        Extend
+      </button>
+      {open && (
+        <Modal title="Give its nodes more time" close={() => setOpen(false)}>
+          <form onSubmit={(event) => void submit(event)} className="form">
+            <label className="field">
+              <span>By how many minutes</span>
+              <select data-focus value={minutes} onChange={(event) => setMinutes(Number(event.target.value))}>
+                {MINUTES.map((each) => (
+                  <option key={each} value={each}>
+                    {each}
+                  </option>
+                ))}
+              </select>
+            </label>
+            {said && (
+              <p className="form-wrong" role="alert">
+                {said}
+              </p>
+            )}
+            <div className="modal-acts">
+              <button type="button" className="button" onClick={() => setOpen(false)}>
+                Leave it
+              </button>
+              <button type="submit" className="button button-primary" disabled={busy}>
+                Extend
+              </button>
+            </div>
+          </form>
+        </Modal>
+      )}
+    </span>
+  );
+}

@@ -1,0 +1,56 @@
+/** Filters and searches whose value is in the address. */
+
+import { useEffect, useRef, useState } from "react";
+import { setQuery, useAddress } from "../routing/router";
+import { capital, plain } from "../words/names";
+import { Icon } from "./icons";
+
+const SETTLED = 200;
+
+export function Filter({ name, label, options }: { name: string; label: string; options: readonly string[] }) {
+  const value = useAddress().query.get(name) ?? "";
+  const known = options.includes(value) || value === "" ? options : [...options, value];
+  return (
+    <label className="filter">
+      <span>{label}</span>
+      <select value={value} onChange={(event) => setQuery({ [name]: event.target.value })}>
+        <option value="">any</option>
+        {known.map((option) => (
+          <option key={option} value={option}>
+            {plain(option)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** `/` puts the cursor here, as in many tools. What is typed reaches the address once the typing pauses. */
+export function Search({ name, label, placeholder }: { name: string; label: string; placeholder: string }) {
+  const given = useAddress().query.get(name) ?? "";
+  const [typed, setTyped] = useState(given);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => setTyped(given), [given]);
+  useEffect(() => {
+    if (typed === given) return undefined;
+    const timer = setTimeout(() => setQuery({ [name]: typed }), SETTLED);
+    return () => clearTimeout(timer);
+  }, [typed, given, name]);
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      const elsewhere = event.target instanceof HTMLElement && event.target.closest("input, textarea, select, dialog");
+      if (event.key !== "/" || elsewhere || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      field.current?.focus();
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
+  return (
+    <label className="filter filter-search">
+      <span className="unseen">{capital(label)}</span>
+      <Icon name="search" />
+      <input ref={field} type="search" value={typed} placeholder={placeholder} spellCheck={false} onChange={(event) => setTyped(event.target.value)} />
+    </label>
+  );
+}

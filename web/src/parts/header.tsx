@@ -1,0 +1,140 @@
+/** The bar at the top, and the word that the connection is lost. */
+
+import { useState } from "react";
+import { session } from "../api/session";
+import { feed } from "../live/feed";
+import { useConnection } from "../live/history";
+import { useNow } from "../live/ticking";
+import { Link, setQuery } from "../routing/router";
+import { seconds } from "../words/time";
+import { useMay, useWho } from "./act";
+import { Icon, ToneSign } from "./icons";
+import { Logo } from "./logo";
+import { Countdown } from "./words";
+
+const PAGES = [
+  ["/", "Overview"],
+  ["/operations", "Operations"],
+  ["/nodes", "Nodes"],
+  ["/templates", "Templates"],
+  ["/clusters", "Clusters"],
+  ["/events", "Events"],
+] as const;
+
+export function Header({ path }: { path: string }) {
+  const operator = useMay("operator");
+  return (
+    <header className="top">
+      <Link href="/" className="top-logo" aria-label="Muster, to the overview">
+        <Logo />
+      </Link>
+      <nav aria-label="Pages" className="top-nav">
+        {PAGES.map(([href, name]) => {
+          const here = href === "/" ? path === "/" : path === href || path.startsWith(`${href}/`);
+          return (
+            <Link key={href} href={href} aria-current={here ? "page" : undefined}>
+              {name}
+            </Link>
+          );
+        })}
+      </nav>
+      <div className="top-side">
+        <Live />
+        {operator && (
+          <button type="button" className="button button-primary" onClick={() => setQuery({ provision: "1" }, "push")}>
+            <Icon name="plus" />
+            Provision
+          </button>
+        )}
+        <Account />
+      </div>
+    </header>
+  );
+}
+
+function Live() {
+  const connection = useConnection();
+  const words = { connecting: "connecting", live: "live", lost: "offline" }[connection.kind];
+  return (
+    <span className={`live live-${connection.kind}`} data-testid="connection" data-connection={connection.kind} title="Whether this page hears of changes as they happen">
+      <i /> {words}
+    </span>
+  );
+}
+
+export function ConnectionLost() {
+  const connection = useConnection();
+  const now = useNow();
+  if (connection.kind !== "lost") return null;
+  // The pause is this machine's own, so it is counted on its own clock; `now` only makes it tick.
+  const wait = now > 0 ? Math.max(0, Math.ceil((connection.retryAt - Date.now()) / 1000)) : 0;
+  return (
+    <div className="lost tone-warning" role="alert" data-testid="connection-lost">
+      <ToneSign tone="warning" />
+      <span>
+        <strong>Connection lost, retrying</strong>
+        {wait > 0 ? ` in ${wait} s` : " now"}. What you see is as it was before; nothing that happens meanwhile is missed.
+      </span>
+      <button type="button" className="button" onClick={feed.retry}>
+        Retry now
+      </button>
+    </div>
+  );
+}
+
+function Account() {
+  const who = useWho();
+  const left = seconds(who?.expires_at, useNow());
+  return (
+    <details className="account">
+      <summary aria-label="Account and appearance" className="button">
+        <bdi className="account-name">{who?.name || who?.role}</bdi>
+        <Icon name="down" />
+      </summary>
+      <div className="account-menu card">
+        <p>
+          <bdi className="name">{who?.name}</bdi> <span className="faint">{who?.role}</span>
+        </p>
+        {who?.expires_at && left !== null && (
+          <p className="faint">
+            token ends in <Countdown until={who.expires_at} />
+          </p>
+        )}
+        <Theme />
+        {who?.version && <p className="faint">Muster {who.version}</p>}
+        <button type="button" className="button" onClick={() => session.ended("")}>
+          <Icon name="out" />
+          Sign out
+        </button>
+      </div>
+    </details>
+  );
+}
+
+const THEMES = ["auto", "light", "dark"] as const;
+const THEME_KEY = "muster.theme"; // read by theme.js before the first paint
+
+function Theme() {
+  const [theme, setTheme] = useState<string>(() => document.documentElement.dataset["theme"] ?? "auto");
+  const choose = (chosen: string) => {
+    setTheme(chosen);
+    if (chosen === "auto") delete document.documentElement.dataset["theme"];
+    else document.documentElement.dataset["theme"] = chosen;
+    try {
+      localStorage.setItem(THEME_KEY, chosen);
+    } catch {
+      // It holds until the page is closed.
+    }
+  };
+  return (
+    <fieldset className="segments">
+      <legend className="unseen">Appearance</legend>
+      {THEMES.map((each) => (
+        <label key={each}>
+          <input type="radio" name="theme" checked={theme === each} onChange={() => choose(each)} />
+          <span>{each}</span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}

@@ -1,0 +1,97 @@
+/** Small pieces of text: names that others chose, times, states. */
+
+import type { ReactNode } from "react";
+import type { Tone } from "../api/types";
+import { useNow } from "../live/ticking";
+import { Link, to } from "../routing/router";
+import { plain, short, toneOfHealth, toneOfState, toneOfStatus } from "../words/names";
+import { ago, exact, running, seconds } from "../words/time";
+import { ToneSign } from "./icons";
+
+/** Text that somebody else chose: any script and direction, any length, and it stays inside of its place. */
+export function Name({ children, mono = false }: { children: string; mono?: boolean }) {
+  return (
+    <bdi className={mono ? "name mono" : "name"} title={children.length > 24 ? children : undefined}>
+      {children}
+    </bdi>
+  );
+}
+
+export function Badge({ tone, children, title }: { tone: Tone; children: ReactNode; title?: string }) {
+  return (
+    <span className={`badge tone-${tone}`} title={title}>
+      <ToneSign tone={tone} />
+      <span>{children}</span>
+    </span>
+  );
+}
+
+export const StateBadge = ({ state }: { state: string }) => <Badge tone={toneOfState(state)}>{plain(state)}</Badge>;
+
+export const StatusBadge = ({ status }: { status: string }) => <Badge tone={toneOfStatus(status)}>{plain(status)}</Badge>;
+
+export function HealthBadge({ health, reason }: { health: string | null | undefined; reason?: string | undefined }) {
+  if (!health) return <span className="faint">not known</span>;
+  return (
+    <Badge tone={toneOfHealth(health)} {...(reason ? { title: reason } : {})}>
+      {plain(health)}
+    </Badge>
+  );
+}
+
+/** When, in relation to now; exactly when on hover. */
+export function Ago({ at }: { at: string | null | undefined }) {
+  const passed = seconds(at, useNow());
+  if (!at || passed === null) return <span className="faint">never</span>;
+  return (
+    <time dateTime={at} title={exact(at)}>
+      {ago(passed)}
+    </time>
+  );
+}
+
+/** How long it has been going on, from the server's times: a reload shows the same. */
+export function Elapsed({ since, until }: { since: string; until?: string | null | undefined }) {
+  const now = useNow();
+  const passed = seconds(since, until ? Date.parse(until) : now);
+  return (
+    <time dateTime={since} title={`since ${exact(since)}`} className="figures">
+      {running(passed ?? 0)}
+    </time>
+  );
+}
+
+export function Countdown({ until }: { until: string }) {
+  const passed = seconds(until, useNow()) ?? 0;
+  const left = -passed;
+  return (
+    <time dateTime={until} title={exact(until)} className={left < 0 ? "figures late" : "figures"}>
+      {left >= 0 ? running(left) : `${running(passed)} over`}
+    </time>
+  );
+}
+
+export function NodeLink({ id, full = false }: { id: string; full?: boolean }) {
+  return (
+    <Link className="mono name" href={to("nodes", id)} title={id}>
+      <bdi>{full ? id : short(id)}</bdi>
+    </Link>
+  );
+}
+
+export function OperationLink({ id, full = false }: { id: string; full?: boolean }) {
+  return (
+    <Link className="mono name" href={to("operations", id)} title={id}>
+      <bdi>{full ? id : short(id)}</bdi>
+    </Link>
+  );
+}
+
+export function TemplateLink({ name, revision }: { name: string; revision?: number | null | undefined }) {
+  return (
+    <Link className="name" href={to("templates", name)} title={name}>
+      <bdi>{name}</bdi>
+      {typeof revision === "number" && <span className="faint"> r{revision}</span>}
+    </Link>
+  );
+}
