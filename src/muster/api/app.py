@@ -1,4 +1,4 @@
-"""Puts the API together: the hot paths in front, then bounds, then the framework with its tables."""
+"""Puts the API together: the hot paths in front, the page, bounds, then the framework with its tables."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,6 +13,7 @@ from muster.api.beats import Beats
 from muster.api.bounds import Bounds
 from muster.api.closing import Closing
 from muster.api.context import ApiSettings, Context
+from muster.api.dashboard import Dashboard
 from muster.api.files import Shelf
 from muster.api.metrics import Metrics
 from muster.api.routes import TABLES
@@ -55,7 +56,7 @@ class Api:
         self.context = context
         self._beats = context.beats
         bounded = Bounds(framework, most=context.settings.body_most, streamed=_STREAMED, raw=_RAW)
-        self._others = Shortcut(context, otherwise=bounded)
+        self._others = Shortcut(context, otherwise=Dashboard(bounded))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == beats.PATH and scope["method"] == "POST":
