@@ -46,6 +46,7 @@ class ControlPlane:
         self, ports: Ports, *, owner: str, settings: Settings | None = None, hosts: Sequence[str] = ()
     ) -> None:
         settings = settings or Settings()
+        self.owner = owner
         launcher = Launcher(ports)
         watching = Watching(ports.store, ports.clock, settings.limits)
         self.learning = Learning(ports.store, ports.clock, settings.limits)

@@ -265,7 +265,9 @@ class _Parts:
             clock=self._clock,
             ids=self._ids,
             wakeups=self._opened.wakeups,
-            providers={provider.name: provider, apps.name: apps},
+            providers={
+                each.name: self._metrics.telemetry.watched(each, self._clock) for each in (provider, apps)
+            },
             verifier=ProcessVerifier(self._nodes, installation_id=installation.id),
             prober=HttpProber(allowed=self._config.probes.allowed, timeout=self._config.limits.probe_timeout),
         )

@@ -222,7 +222,7 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
         clock=clock,
         ids=ids,
         wakeups=wakeups,
-        providers={"simulated": provider, apps.name: apps},
+        providers={each.name: metrics.telemetry.watched(each, clock) for each in (provider, apps)},
         verifier=SimulatedVerifier(cloud),
     )
     plane = ControlPlane(ports, owner=ids.new("replica"))

@@ -343,3 +343,16 @@ def test_events_are_followed_as_they_happen(terminal: Terminal) -> None:
         client.send_signal(signal.SIGINT)
         client.communicate(timeout=30)
     assert client.returncode == 130
+
+
+def test_status_says_what_is_wrong_first_in_every_form(terminal: Terminal) -> None:
+    plain = terminal.muster("status")
+    assert plain.code == 0, plain.err
+    assert plain.out.splitlines()[0][0] in "✔▲✖"
+    assert "\nNodes\n" in plain.out and "in all" in plain.out and CONTROL not in plain.out
+    seen = terminal.muster("status", "--output", "json").json
+    assert seen["verdict"]["text"] in plain.out
+    assert {"waiting", "failures", "leftovers", "changes", "warmth", "pools", "duties"} <= set(seen)
+    assert "by first admin (tok-" in plain.out or "the server" in plain.out or "configuration" in plain.out
+    report = terminal.muster("status", "--report")
+    assert report.out.startswith("# Muster at ") and "## Nodes" in report.out

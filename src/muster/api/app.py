@@ -21,12 +21,14 @@ from muster.api.routing import ROOT, mount
 from muster.api.sharing import Shared
 from muster.api.shortcut import Shortcut
 from muster.domain.events import Draft
+from muster.operations.overviewing import Overviewing
 from muster.plane import ControlPlane, Ports
 
 __all__ = ["Api", "ApiSettings", "create_app"]
 
 HOUR = 3600.0
 REMEMBER_BEATS = 30.0
+REMEMBER_OVERVIEW = 1.0
 REMEMBER_CONSOLE = 5.0
 """A page that stays open asks often; the provider is asked seldom."""
 _STREAMED = (("PUT", f"{ROOT}/blobs", ""), ("PUT", f"{ROOT}/agent/commands/", "/artifact"))
@@ -79,6 +81,15 @@ def create_app(
     """`metrics` is given by a caller that also passes every write to `saw`; only then may beats be answered
     from memory."""
     told = metrics is not None
+    gathered = metrics or Metrics(started_at=ports.clock.now())
+    overviewing = Overviewing(
+        ports,
+        settings.settings,
+        gathered.telemetry,
+        owner=plane.owner,
+        duties=[(duty.name, duty.every) for duty in plane.duties],
+        since=gathered.started_at,
+    )
     context = Context(
         plane=plane,
         ports=ports,
@@ -86,9 +97,11 @@ def create_app(
         gate=Gate(ports.access, plane.enrolment, ports.clock),
         beats=Beats(plane.enrolment, ports.clock, remember=REMEMBER_BEATS if told else 0.0),
         closing=Closing(ports.wakeups),
-        metrics=metrics or Metrics(started_at=ports.clock.now()),
+        metrics=gathered,
         archives=_shelf(settings, "blobs", "archive", settings.blob_hours * HOUR),
         results=_shelf(settings, "artifacts", "result", settings.settings.retention),
+        overviewing=overviewing,
+        looks=Shared(ports.clock, keep=REMEMBER_OVERVIEW),
         consoles=Shared(ports.clock, keep=REMEMBER_CONSOLE),
     )
     return Api(_framework(context), context)

@@ -16,7 +16,9 @@ from muster.api.sharing import Shared
 from muster.domain.access import ApiToken
 from muster.domain.diagnosis import Section
 from muster.domain.ids import NodeId
+from muster.domain.overview import Overview
 from muster.domain.settings import Settings
+from muster.operations.overviewing import Overviewing
 from muster.plane import ControlPlane, Ports
 
 
@@ -55,6 +57,11 @@ class Context:
     results: Shelf
     consoles: Shared[tuple[Section, float]]
     """Of nodes, by id: each with when it was read."""
+    overviewing: Overviewing
+    looks: Shared[Overview]
+
+    async def overview(self) -> Overview:
+        return await self.looks.get("", self.overviewing.look)
 
     def now(self) -> float:
         return self.ports.clock.now()

@@ -3,17 +3,19 @@ gathered from the writes of this process as they happen.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, TypeVar, cast
 
 import muster
 from muster.api.figures import MILLISECONDS, SECONDS, Counter, Histogram, Labels, gauge
+from muster.api.telemetry import Telemetry
 from muster.domain.deadlines import Limits
 from muster.domain.errors import StoreUnavailable
 from muster.domain.events import Draft, Entity
 from muster.domain.lifecycle import Fact, NodeState, Verb
-from muster.domain.operation import ENDED, Kind, Operation, Status
+from muster.domain.operation import ENDED, Kind, Operation, Status, Step
+from muster.domain.overview import Overview
 from muster.domain.reasons import Reason
 from muster.ports.store import Store
 
@@ -32,7 +34,11 @@ class Metrics:
         self.launches = Histogram("muster_launch_seconds", "From a launch's call to its answer.", SECONDS)
         self.boots = Histogram("muster_boot_seconds", "From a node's creation to booted.", SECONDS)
         self.attaches = Histogram("muster_attach_seconds", "From claimed or booted to attached.", SECONDS)
+        self.ready = Histogram("muster_ready_seconds", "From a provision's request to its commit.", SECONDS)
+        self.handed = Counter("muster_nodes_handed_over_total", "Nodes handed over, from the pool or new.")
         self.store = Histogram("muster_store_seconds", "How long the store took, by verb.", MILLISECONDS)
+        self.telemetry = Telemetry()
+        self.started_at = started_at
         self.duty_at = started_at
         """When a periodic duty last asked for its lease."""
         self.unwritable = False
@@ -79,11 +85,23 @@ class Metrics:
 
     def _operation(self, draft: Draft) -> None:
         kind, status = draft.changes.get("kind"), draft.changes.get("status")
+        if kind == Kind.PROVISION:
+            self._begin(draft.entity_id, draft.changes.get("created_at"))
+        if draft.name == Step.COMMITTED:
+            self._committed(draft)
         if isinstance(kind, str):
             self._kinds[draft.entity_id] = kind
             _bound(self._kinds)
         if isinstance(status, str) and status in _ENDED:
             self.ended.add(kind=self._kinds.pop(draft.entity_id, "unknown"), status=status)
+            self._since.pop(draft.entity_id, None)
+
+    def _committed(self, draft: Draft) -> None:
+        self._end(draft.entity_id, draft.changes.get("committed_at"), self.ready)
+        members, warm = draft.changes.get("members"), draft.changes.get("warm", 0)
+        if isinstance(members, Sequence) and isinstance(warm, int):
+            self.handed.add(warm, source="pool")
+            self.handed.add(len(members) - warm, source="new")
 
     def _begin(self, entity_id: str, since: object) -> None:
         if isinstance(since, int | float):
@@ -97,14 +115,14 @@ class Metrics:
 
     def took(self, verb: str, seconds: float, error: Exception | None = None, *, now: float) -> None:
         self.store.observe(seconds, verb=verb)
+        self.telemetry.store_took(seconds, error, now=now)
         if verb == "lease_duty":
             self.duty_at = now
             self.unwritable = isinstance(error, StoreUnavailable)
 
     # --- read -------------------------------------------------------------------------------------
 
-    async def render(self, store: Store, limits: Limits, *, beats: int, now: float) -> str:
-        nodes = await _nodes(store)
+    async def render(self, store: Store, seen: Overview, limits: Limits, *, beats: int, now: float) -> str:
         waiting = await _all(store, Status.QUEUED)
         queued = [operation for operation in waiting if operation.queued_since is not None]
         oldest = min((operation.created_at for operation in queued), default=now)
@@ -113,7 +131,7 @@ class Metrics:
         installation = await store.installation()
         lines: Iterator[str] = chain(
             gauge("muster_build_info", "Which Muster this is.", [({"version": muster.__version__}, 1)]),
-            gauge("muster_nodes", "Nodes by template and state.", nodes),
+            gauge("muster_nodes", "Nodes by template and state.", _nodes(seen)),
             gauge("muster_nodes_max", "The cap over all templates.", [({}, installation.max_nodes)]),
             gauge("muster_operations", "Operations under way, by kind and status.", _counted(open_now)),
             gauge("muster_queue_length", "Operations that wait for room.", [({}, len(queued))]),
@@ -124,22 +142,54 @@ class Metrics:
                 "Machines that resist their termination.",
                 [({}, await _stuck(store, now - limits.attention))],
             ),
+            *overview(seen),
             ("# HELP muster_heartbeats_total Heartbeats received.", "# TYPE muster_heartbeats_total counter"),
             (f"muster_heartbeats_total {beats}",),
-            *(figure.lines() for figure in (self.ended, self.orphans)),
-            *(figure.lines() for figure in (self.launches, self.boots, self.attaches, self.store)),
+            *(figure.lines() for figure in (self.ended, self.orphans, self.handed, self.telemetry.errors)),
+            *(figure.lines() for figure in (self.launches, self.boots, self.attaches, self.ready)),
+            *(figure.lines() for figure in (self.store, self.telemetry.calls)),
         )
         return "\n".join(lines) + "\n"
 
 
-async def _nodes(store: Store) -> list[tuple[Labels, float]]:
-    found: list[tuple[Labels, float]] = []
-    for template in await store.templates():
-        for state in NodeState:
-            if state is not NodeState.TERMINATED:
-                count = await store.count_nodes(state=state, template=template.name)
-                found.append(({"template": template.name, "state": state.value}, count))
-    return found
+def overview(seen: Overview) -> Iterator[Iterator[str]]:
+    """What the overview says, to alarm on."""
+    verdict = {
+        "code": seen.verdict.code,
+        "culprit": seen.verdict.culprit.value,
+        "tone": seen.verdict.tone.value,
+    }
+    yield gauge("muster_verdict", "What is wrong, first.", [(verdict, 1)])
+    ages = [({"duty": each.name}, seen.at - each.ticked_at) for each in seen.duties if each.ticked_at]
+    yield gauge("muster_duty_age_seconds", "Since a duty was last begun, by any replica.", ages)
+    waits = [({"reason": each.reason.value}, each) for each in seen.waiting.groups]
+    yield gauge(
+        "muster_waiting", "Operations that wait, by reason.", [(name, each.count) for name, each in waits]
+    )
+    yield gauge(
+        "muster_waiting_oldest_seconds",
+        "How long the oldest has waited, by reason.",
+        [(name, seen.at - each.oldest_since) for name, each in waits],
+    )
+    failed = [
+        (
+            {"cause": each.cause, "template": each.template or "", "revision": str(each.revision or "")},
+            each.count,
+        )
+        for each in seen.failed_hour.groups
+    ]
+    yield gauge("muster_failures_hour", "What failed in the last hour, by cause and revision.", failed)
+    feels = [({"health": health.value}, count) for health, count in seen.health.items()]
+    yield gauge("muster_nodes_health", "How nodes that joined feel.", feels)
+
+
+def _nodes(seen: Overview) -> list[tuple[Labels, float]]:
+    return [
+        ({"template": pool.template.name, "state": state.value}, pool.counts.get(state, 0))
+        for pool in seen.pools.items
+        for state in NodeState
+        if state is not NodeState.TERMINATED
+    ]
 
 
 async def _all(store: Store, status: Status) -> list[Operation]:

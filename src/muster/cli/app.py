@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, Entry] = {
     "commands": Entry(DAILY, "List the commands of runs; show or cancel one."),
     "extend": Entry(DAILY, "Give a run more time."),
     "release": Entry(DAILY, "Give the nodes of a run back."),
+    "status": Entry(LOOKING, "Show what is wrong first, and what to do about it."),
     "nodes": Entry(LOOKING, "List nodes; show, diagnose or terminate one."),
     "pools": Entry(LOOKING, "Show each template's nodes against its bounds."),
     "operations": Entry(LOOKING, "List operations; show, watch, cancel one, or ask why it waits."),

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from muster.client import results
+from muster.client.overview import Overview
 from muster.client.streams import Stream
 from muster.domain.plain import from_plain
 from muster.domain.requests import ProvisionRequest
@@ -216,6 +217,16 @@ def terminate(node_id: str) -> Call[results.Node]:
 
 def drain(node_id: str) -> Call[results.Node]:
     return _post(f"/nodes/{_id(node_id)}/drain", _into(results.Node), key=_key(None))
+
+
+def overview() -> Call[Overview]:
+    """What is wrong, first."""
+    return _get("/overview", _into(Overview))
+
+
+def incident_report() -> Call[str]:
+    """The same as Markdown."""
+    return _get("/overview/report", bytes.decode)
 
 
 def pools() -> Call[results.Pools]:

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from muster.domain.errors import ProviderError, StoreUnavailable
-from muster.domain.redaction import redact
+from muster.domain.redaction import told
 from muster.ports.bundle import Ports
 
 logger = logging.getLogger(__name__)
 
 LEASE_LEAST = 60.0
 GATHER = 1.0
-TOLD_MOST = 200
 LEASE_TICKS = 3
 """A duty's lease outlasts this many of its intervals: a slow tick doesn't lose it."""
 
@@ -86,9 +85,3 @@ class Duties:
             # A bug in one duty must not stop the others; the next tick tries again.
             self._problems[duty.name] = told(error)
             logger.exception("duty failed", extra={"duty": duty.name})
-
-
-def told(error: Exception) -> str:
-    """An error in one line for operators: whatever it quotes is theirs to see, secrets are not."""
-    words = redact(str(error)).partition("\n")[0]
-    return f"{type(error).__name__}: {words}"[:TOLD_MOST] if words else type(error).__name__

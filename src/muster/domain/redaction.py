@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 MARK = "[redacted]"
 SHORTEST = 4
 """Of an exact secret. A shorter one would shred the text and guard nothing."""
+TOLD_MOST = 200
 
 Span = tuple[int, int]
 
@@ -27,6 +28,12 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
     for rule in _SHAPED:
         spans.extend(_found(rule, text, 0, len(text)))
     return "".join(_rebuilt(text, sorted(span for span in spans if span[0] < span[1])))
+
+
+def told(error: Exception) -> str:
+    """An error in one line, for operators to see."""
+    words = redact(str(error)).partition("\n")[0]
+    return f"{type(error).__name__}: {words}"[:TOLD_MOST] if words else type(error).__name__
 
 
 def _rebuilt(text: str, spans: list[Span]) -> Iterator[str]:

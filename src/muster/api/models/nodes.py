@@ -11,6 +11,7 @@ from muster.domain.diagnosis import Section
 from muster.domain.health import Health, HealthSource, Vitals
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
+from muster.domain.overview import Pool, Pools
 from muster.domain.reasons import Reason
 from muster.domain.template import UsageClass
 
@@ -179,6 +180,24 @@ class PoolOut(Out):
     """What counts against max_nodes: nodes that are not terminated, and what open launches hold."""
     paused: bool
 
+    @classmethod
+    def of(cls, pool: Pool) -> Self:
+        counts, spec = pool.counts, pool.template.spec
+        return cls(
+            template=pool.template.name,
+            idle=counts.get(NodeState.IDLE, 0),
+            claimed=counts.get(NodeState.CLAIMED, 0),
+            running=counts.get(NodeState.RUNNING, 0),
+            booting=counts.get(NodeState.CREATED, 0),
+            releasing=counts.get(NodeState.RELEASING, 0),
+            failed=counts.get(NodeState.FAILED, 0),
+            terminating=counts.get(NodeState.TERMINATING, 0),
+            min_idle=spec.min_idle,
+            max_nodes=spec.max_nodes,
+            used=pool.used,
+            paused=pool.paused,
+        )
+
 
 class PoolsOut(Out):
     model_config = example(
@@ -209,3 +228,8 @@ class PoolsOut(Out):
     used: int
     max_nodes: int
     paused: bool
+
+    @classmethod
+    def of(cls, pools: Pools) -> Self:
+        items = [PoolOut.of(pool) for pool in pools.items]
+        return cls(items=items, used=pools.used, max_nodes=pools.max_nodes, paused=pools.paused)

@@ -8,12 +8,14 @@ from muster.api.routes import (
     health,
     nodes,
     operations,
+    overview,
     provisions,
     templates,
     tokens,
 )
 
 TABLES = (
+    overview.TABLE,
     provisions.TABLE,
     operations.TABLE,
     commands.TABLE,

@@ -50,7 +50,8 @@ async def readyz(ctx: Here) -> Response:
 async def metrics(ctx: Here) -> Response:
     """Show the figures in Prometheus's text format."""
     limits = ctx.settings.settings.limits
-    text = await ctx.metrics.render(ctx.ports.store, limits, beats=ctx.beats.total, now=ctx.now())
+    seen = await ctx.overview()
+    text = await ctx.metrics.render(ctx.ports.store, seen, limits, beats=ctx.beats.total, now=ctx.now())
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 

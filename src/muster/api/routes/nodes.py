@@ -8,7 +8,7 @@ from muster.api.access import Access
 from muster.api.context import Caller, Context, Here
 from muster.api.models.boots import TimelineOut
 from muster.api.models.diagnosis import BundleOut
-from muster.api.models.nodes import ConsoleOut, NodeOut, NodesAsked, PoolOut, PoolsOut
+from muster.api.models.nodes import ConsoleOut, NodeOut, NodesAsked, PoolsOut
 from muster.api.routes.operations import NodesOut
 from muster.api.routing import Route, Table
 from muster.domain import node as domain
@@ -17,7 +17,6 @@ from muster.domain.diagnosis import Section
 from muster.domain.errors import NoDiagnosis
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
-from muster.domain.template import Template
 from muster.operations.sections import console_section
 from muster.ports.store import Cursor
 
@@ -96,39 +95,12 @@ async def drain(ctx: Here, caller: Caller, node_id: str) -> NodeOut:
 
 async def pools(ctx: Here) -> PoolsOut:
     """Show each template's nodes against what it may have and should keep warm."""
-    store = ctx.ports.store
-    installation = await store.installation()
-    paused = await ctx.ports.access.pauses()
-    items, used = [], 0
-    for template in await store.templates():
-        usage = await store.usage(template.name)
-        used = usage.total
-        items.append(await _pool(ctx, template, usage.template, paused=template.name in paused))
-    return PoolsOut(items=items, used=used, max_nodes=installation.max_nodes, paused=None in paused)
+    return PoolsOut.of(await ctx.overviewing.pools(await ctx.ports.access.pauses()))
 
 
 async def _shown(ctx: Context, node: domain.Node) -> NodeOut:
     vitals = await ctx.ports.store.vitals([node.id])
     return NodeOut.of(node, vitals.get(node.id))
-
-
-async def _pool(ctx: Context, template: Template, used: int, *, paused: bool) -> PoolOut:
-    store = ctx.ports.store
-    counts = {state: await store.count_nodes(state=state, template=template.name) for state in _PRESENT}
-    return PoolOut(
-        template=template.name,
-        idle=counts[NodeState.IDLE],
-        claimed=counts[NodeState.CLAIMED],
-        running=counts[NodeState.RUNNING],
-        booting=counts[NodeState.CREATED],
-        releasing=counts[NodeState.RELEASING],
-        failed=counts[NodeState.FAILED],
-        terminating=counts[NodeState.TERMINATING],
-        min_idle=template.spec.min_idle,
-        max_nodes=template.spec.max_nodes,
-        used=used,
-        paused=paused,
-    )
 
 
 TABLE = Table(

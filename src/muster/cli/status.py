@@ -1,0 +1,134 @@
+"""`muster status`: what is wrong, first; then what waits, failed, changed, and how much there is."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli.printing import Output
+from muster.domain.counting import counted
+
+if TYPE_CHECKING:
+    from muster.client.overview import Finding, Group, Overview, Warm
+
+SHOWN = 8
+"""Of each kind; the rest is in `--output json` and `--report`."""
+
+
+def status(
+    *,
+    report: Annotated[
+        bool, typer.Option("--report", help="As Markdown, to be pasted into an incident.")
+    ] = False,
+    _output: Output = None,
+) -> None:
+    """Show what is wrong first and what to do; then what waits, what failed, and who changed what."""
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.client import calls
+
+    with connected() as client:
+        if report and not printing.wants_json():
+            printing.say(client.send(calls.incident_report()).rstrip("\n"))
+            return
+        seen = client.send(calls.overview())
+    if printing.wants_json():
+        printing.document(seen)
+        return
+    for finding in (seen.verdict, *seen.findings[1:]):
+        _verdict(finding)
+    for title, lines in (
+        ("Waiting", list(_waiting(seen))),
+        ("Failed in the last day", list(_failed(seen))),
+        ("Lingering", list(_lingering(seen))),
+        ("Changed in the last day", list(_changed(seen))),
+        ("Nodes", list(_nodes(seen))),
+    ):
+        if lines:
+            printing.say(f"\n{title}")
+            for line in lines:
+                printing.say(f"  {line}")
+
+
+def _verdict(finding: "Finding") -> None:
+    from muster.cli import printing
+    from muster.cli.views import LOOKS
+
+    sign, style = LOOKS[finding.tone]
+    advice = f" {finding.advice}" if finding.advice else ""
+    if printing.terminal():
+        from rich.text import Text
+
+        printing.console().print(Text.assemble((f"{sign} {finding.text}", style), advice))
+    else:
+        printing.say(f"{sign} {finding.text}{advice}")
+
+
+def _waiting(seen: "Overview") -> Iterator[str]:
+    from muster.cli import printing
+
+    for group in seen.waiting.reasons:
+        age = printing.since(group.oldest_since)
+        yield f"{group.count} {group.text}, the oldest for {age}: {group.operation_ids[0]}"
+
+
+def _failed(seen: "Overview") -> Iterator[str]:
+    recent = {
+        (group.cause, group.template, group.revision): group.count for group in seen.failures.hour.groups
+    }
+    for group in seen.failures.day.groups[:SHOWN]:
+        lately = recent.get((group.cause, group.template, group.revision), 0)
+        yield _group(group, lately)
+
+
+def _group(group: "Group", lately: int) -> str:
+    from muster.cli import printing
+
+    of = "" if group.template is None else f" of {group.template}"
+    revision = "" if group.revision is None else f" revision {group.revision}"
+    example = group.example_node_id or group.example_operation_id or ""
+    return (
+        f"{group.count} × {group.cause}{of}{revision} ({lately} in the last hour),"
+        f" last {printing.since(group.last_at)} ago, e.g. {example}"
+    )
+
+
+def _lingering(seen: "Overview") -> Iterator[str]:
+    from muster.cli import printing
+
+    for what, found in (
+        ("resists its termination", seen.leftovers.stuck),
+        ("orphan", seen.leftovers.orphans),
+    ):
+        for item in found.items[:SHOWN]:
+            age = printing.since(item.since)
+            yield f"{item.machine_id} at {item.provider}: {what}, for {age} ({item.node_id})"
+
+
+def _changed(seen: "Overview") -> Iterator[str]:
+    from muster.cli import printing
+
+    for change in seen.changes[:SHOWN]:
+        who = f", by {change.who}" if change.who else ""
+        yield f"{printing.since(change.at):>4} ago  {change.text}{who}"
+
+
+def _nodes(seen: "Overview") -> Iterator[str]:
+    for pool in seen.pools.items:
+        paused = " · paused" if pool.paused else ""
+        yield (
+            f"{pool.template}: {pool.idle} idle (min {pool.min_idle}), {pool.booting} booting,"
+            f" {pool.claimed} claimed, {pool.running} running, {pool.used} of {pool.max_nodes}{paused}"
+        )
+    whole = f"{seen.pools.used} of {counted(seen.pools.max_nodes, 'node')} in all"
+    yield ", ".join([whole, *(f"{count} {health}" for health, count in seen.health.items() if count)])
+    yield f"last hour: {_warmth(seen.warmth.hour)}"
+
+
+def _warmth(found: "Warm") -> str:
+    from muster.cli.durations import took
+
+    if found.rate is None or found.ready is None:
+        return "nobody asked for nodes"
+    ready = f"ready in {took(found.ready.p50)} (p50), {took(found.ready.p95)} (p95)"
+    return f"{found.warm} of {counted(found.nodes, 'node')} warm ({found.rate:.0%}), {ready}"

@@ -1,0 +1,88 @@
+"""The whole at one look: what is wrong, what waits, what failed, who changed what, and how much there is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from muster.domain.changing import Change
+from muster.domain.failures import Group
+from muster.domain.health import Health
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.signs import Calls, Dependency, DutySign
+from muster.domain.template import Template
+from muster.domain.verdicts import Finding
+from muster.domain.waiting import Waiting
+from muster.domain.warmth import Warmth
+
+GROUPS_MOST = 20
+LEFTOVERS_MOST = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Waiting work. `more`: there is more than was looked at."""
+
+    groups: tuple[Waiting, ...]
+    more: bool
+
+    @property
+    def count(self) -> int:
+        return sum(group.count for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failures:
+    groups: tuple[Group, ...]
+    more: bool
+
+    @property
+    def count(self) -> int:
+        return sum(group.count for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """A template's nodes by state, against what it may have and should keep warm."""
+
+    template: Template
+    counts: Mapping[NodeState, int]
+    used: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pools:
+    items: tuple[Pool, ...]
+    used: int
+    max_nodes: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    terminating: int
+    stuck: tuple[Node, ...]
+    orphans: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    at: float
+    replica: str
+    """Who looked: `store` and `dependencies` are as this one sees them."""
+    verdict: Finding
+    findings: tuple[Finding, ...]
+    waiting: Counted
+    failed_hour: Failures
+    failed_day: Failures
+    leftovers: Leftovers
+    changes: tuple[Change, ...]
+    warm_hour: Warmth
+    warm_day: Warmth
+    warm_more: bool
+    pools: Pools
+    health: Mapping[Health, int]
+    paused: Sequence[str | None]
+    duties: tuple[DutySign, ...]
+    dependencies: tuple[Dependency, ...]
+    store: Calls

@@ -1,0 +1,116 @@
+"""The whole at one look, over HTTP: the same for everybody, found out once, with what is wrong first."""
+
+import asyncio
+from typing import Any
+
+import httpx
+
+from muster.client import calls
+from muster.domain.access import Role
+from muster.domain.requests import ProvisionRequest
+from tests.api.site import Site
+
+
+async def look(site: Site, role: Role = Role.VIEWER) -> Any:
+    answer = await site.http(site.secrets[role]).get("/api/v1/overview")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def fresh(site: Site) -> Any:
+    """A look that is not shared with an earlier one."""
+    site.api.context.looks._answers.clear()
+    return await look(site)
+
+
+async def test_all_is_well_on_a_quiet_site(site: Site) -> None:
+    await site.provisioned(site.client(), count=2)
+    seen = await look(site)
+    assert (seen["verdict"]["code"], seen["verdict"]["tone"], seen["findings"]) == ("all_well", "success", [])
+    assert (seen["waiting"]["count"], seen["failures"]["day"]["count"]) == (0, 0)
+    assert seen["pools"] == (await site.http().get("/api/v1/pools")).json()
+    assert seen["warmth"]["hour"]["nodes"] == 2 and seen["warmth"]["hour"]["rate"] == 0.0
+    assert seen["warmth"]["hour"]["ready"]["count"] == 1
+    assert sum(seen["health"].values()) == 2
+    assert [each["name"] for each in seen["providers"]] == ["simulated", "external"]
+    assert seen["providers"][0]["calls"] >= 1 and seen["store"]["calls"] > 1
+
+
+async def test_nodes_from_the_pool_are_warm(site: Site) -> None:
+    client = site.client()
+    first = await site.provisioned(client, count=2)
+    released = await client.send(calls.release(operation_id=first.operation_id))
+    await site.ended(client, released)
+    await site.provisioned(client, count=2, run="run-2")
+    warmth = (await look(site))["warmth"]
+    assert (warmth["hour"]["nodes"], warmth["hour"]["warm"], warmth["day"]["rate"]) == (4, 2, 0.5)
+
+
+async def test_what_waits_and_what_is_paused_is_told_with_why(site: Site) -> None:
+    client = site.client(Role.OPERATOR)
+    await client.send(calls.pause("ci"))
+    request = ProvisionRequest(template="ci", count=1, run="run-1")
+    waiting = await client.send(calls.provision(request))
+
+    async def held() -> bool:
+        reasons = (await fresh(site))["waiting"]["reasons"]
+        return [each["reason"] for each in reasons] == ["paused"]
+
+    await site.until(held)
+    seen = await look(site)
+    (group,) = seen["waiting"]["reasons"]
+    assert (group["count"], group["operation_ids"]) == (1, [waiting.operation_id])
+    assert (seen["verdict"]["code"], seen["verdict"]["culprit"]) == ("paused", "operator")
+    assert seen["brakes"] == {"all": False, "templates": ["ci"]}
+    change = seen["changes"][0]
+    assert (change["what"], change["text"]) == ("paused", "ci paused")
+    assert change["who"].startswith("operator (tok-")
+    report = (await site.http(site.secrets[Role.VIEWER]).get("/api/v1/overview/report")).text
+    assert "**Paused: ci; 1 operation held back.**" in report
+    assert "1 are held back by a pause" in report and "by operator (tok-" in report
+
+
+async def test_a_failure_is_told_with_its_cause_and_an_example(site: Site) -> None:
+    site.lazy = True
+    client = site.client(Role.OPERATOR)
+    request = ProvisionRequest(template="ci", count=1, run="run-1", timeout=1.0)
+    failed = await site.ended(client, await client.send(calls.provision(request)))
+    (group,) = (await fresh(site))["failures"]["hour"]["groups"]
+    assert failed.error is not None
+    assert (group["cause"], group["diagnosed"]) == (failed.error.code, False)
+    assert (group["template"], group["operations"]) == ("ci", 1)
+    assert group["example_operation_id"] == failed.operation_id
+    seen = await look(site)
+    assert seen["verdict"]["code"] == "failures" and seen["verdict"]["tone"] == "warning"
+
+
+async def test_however_many_look_it_is_found_out_once(site: Site) -> None:
+    looked = 0
+    find = site.api.context.overviewing.look
+
+    async def counted() -> Any:
+        nonlocal looked
+        looked += 1
+        return await find()
+
+    site.api.context.overviewing.look = counted  # type: ignore[method-assign]
+    http = site.http(site.secrets[Role.VIEWER])
+    answers: list[httpx.Response] = await asyncio.gather(*(http.get("/api/v1/overview") for _ in range(20)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert looked == 1
+
+
+async def test_a_look_needs_a_token(site: Site) -> None:
+    for path in ("/api/v1/overview", "/api/v1/overview/report"):
+        assert (await site.http("").get(path)).status_code == 401
+        assert (await site.http(site.secrets[Role.ENROL]).get(path)).status_code == 403
+
+
+async def test_the_figures_say_what_the_overview_says(site: Site) -> None:
+    await site.provisioned(site.client(), count=2)
+    text = (await site.http().get("/metrics")).text
+    assert 'muster_verdict{code="all_well",culprit="none",tone="success"} 1' in text
+    assert 'muster_nodes_handed_over_total{source="new"} 2' in text
+    assert "muster_ready_seconds_count 1" in text
+    assert 'muster_provider_seconds_count{provider="simulated",verb="launch"} 1' in text
+    assert 'muster_nodes{template="ci",state="running"} 2' in text

@@ -1,0 +1,311 @@
+"""What is wrong, first: each rule on both sides of its limit, and the order of what is found."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from muster.domain import verdicts
+from muster.domain.failures import Failed, Failure, Group, grouped
+from muster.domain.health import Health
+from muster.domain.ids import NodeId, OperationId
+from muster.domain.lifecycle import NodeState
+from muster.domain.progress import Tone
+from muster.domain.reasons import Reason
+from muster.domain.signs import (
+    DAY,
+    HOUR,
+    LATE_LEAST,
+    LATE_TICKS,
+    MINUTE,
+    Calls,
+    Dependency,
+    DutySign,
+    Signs,
+    aged,
+    late,
+)
+from muster.domain.verdicts import Culprit, Finding, all_well, judge
+from muster.domain.waiting import Waiting, WaitsFor
+from tests.domain.builders import NOW, SMALLEST, node
+
+HEALTHY = dict.fromkeys(Health, 0) | {Health.READY: 10}
+QUIET = Signs(
+    now=NOW,
+    store=Calls(window=300.0),
+    dependencies=(),
+    duties=(),
+    waiting=(),
+    failures=(),
+    handed_over={},
+    health=HEALTHY,
+    stuck=(),
+    orphans=(),
+    paused=(),
+)
+BAD, DOUBTFUL = Tone.DANGER, Tone.WARNING
+
+
+def found(**fields: Any) -> list[tuple[str, Tone, Culprit]]:
+    return [(each.code, each.tone, each.culprit) for each in judge(replace(QUIET, **fields))]
+
+
+def calls(calls: int, errors: int = 0, throttled: int = 0, p95: float | None = 0.01) -> Calls:
+    return Calls(window=300.0, calls=calls, errors=errors, throttled=throttled, p95=p95)
+
+
+def waits(reason: WaitsFor, age: float, count: int = 2) -> Waiting:
+    return Waiting(reason=reason, count=count, oldest_since=NOW - age, operation_ids=(OperationId("op-1"),))
+
+
+def group(count: int, **fields: Any) -> Group:
+    given: dict[str, Any] = {
+        "what": Failed.NODE,
+        "reason": Reason.BOOT_TIMEOUT,
+        "template": "web",
+        "revision": 3,
+        "operation_id": None,
+    }
+    (one,) = grouped(
+        [Failure(id=f"n{n}", at=NOW - n, node_id=NodeId(f"n{n}"), **(given | fields)) for n in range(count)]
+    )
+    return one
+
+
+# --- nothing --------------------------------------------------------------------------------------
+
+
+def test_all_is_well_if_nothing_is_found() -> None:
+    assert judge(QUIET) == ()
+    verdict = all_well(QUIET)
+    assert (verdict.tone, verdict.culprit) == (Tone.SUCCESS, Culprit.NONE)
+    assert verdict.text == "All is well: 10 nodes up, nothing waits."
+    busy = all_well(replace(QUIET, waiting=(waits(WaitsFor.BOOT, 5.0, count=1),)))
+    assert busy.text.endswith("1 operation under way.")
+
+
+# --- us -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("store", "expected"),
+    [
+        (calls(verdicts.LEAST_CALLS - 1, errors=4), []),
+        (calls(verdicts.LEAST_CALLS, errors=5), [("store_failing", BAD, Culprit.US)]),
+        (calls(100, errors=9), []),
+        (calls(100, errors=10), [("store_failing", BAD, Culprit.US)]),
+        (calls(verdicts.LEAST_CALLS - 1, p95=2.0), []),
+        (calls(100, p95=None), []),
+        (calls(100, p95=verdicts.STORE_SLOW), []),
+        (calls(100, p95=verdicts.STORE_SLOW + SMALLEST), [("store_slow", DOUBTFUL, Culprit.US)]),
+        (calls(100, p95=verdicts.STORE_STOPS), [("store_slow", DOUBTFUL, Culprit.US)]),
+        (calls(100, p95=verdicts.STORE_STOPS + SMALLEST), [("store_slow", BAD, Culprit.US)]),
+    ],
+)
+def test_a_store_that_fails_or_is_slow_is_our_fault(
+    store: Calls, expected: list[tuple[str, Tone, Culprit]]
+) -> None:
+    assert found(store=store) == expected
+
+
+def test_duties_that_are_late_are_named_once() -> None:
+    duties = [DutySign(name=f"duty-{n}", every=5.0, ticked_at=0.0, late=True) for n in range(5)]
+    (finding,) = judge(replace(QUIET, duties=duties))
+    assert (finding.code, finding.tone, finding.culprit) == ("duty_late", BAD, Culprit.US)
+    assert "duty-0, duty-1, duty-2 and 2 more" in finding.text
+
+
+def test_a_duty_that_was_interrupted_is_doubtful() -> None:
+    duty = DutySign(name="reaper", every=5.0, ticked_at=NOW, late=False, problem="Uncertain: no answer")
+    assert found(duties=[duty]) == [("duty_interrupted", DOUBTFUL, Culprit.US)]
+    assert found(duties=[replace(duty, late=True)]) == [("duty_late", BAD, Culprit.US)]
+
+
+@pytest.mark.parametrize("every", [5.0, 3600.0])
+def test_a_duty_is_late_after_some_of_its_intervals_and_a_little_more(every: float) -> None:
+    patience = LATE_TICKS * every + LATE_LEAST
+    for begun, ticked in ((0.0, NOW), (NOW, 0.0), (NOW, None)):
+        assert not late(ticked, every=every, since=begun, now=NOW + patience)
+        assert late(ticked, every=every, since=begun, now=NOW + patience + SMALLEST)
+
+
+def test_work_that_nobody_drives_is_our_fault_after_a_while() -> None:
+    assert found(waiting=[waits(WaitsFor.DRIVER, verdicts.UNDRIVEN)]) == []
+    assert found(waiting=[waits(WaitsFor.DRIVER, verdicts.UNDRIVEN + SMALLEST)]) == [
+        ("undriven", BAD, Culprit.US)
+    ]
+    assert found(waiting=[waits(WaitsFor.BOOT, 5000.0)]) == []
+
+
+# --- the cloud, GitHub ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("github", [False, True])
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (calls(0), None),
+        (calls(verdicts.LEAST_CALLS - 1, errors=4), None),
+        (calls(verdicts.LEAST_CALLS, errors=5), ("provider_failing", BAD)),
+        (calls(100, errors=9), None),
+        (calls(100, errors=10), ("provider_failing", DOUBTFUL)),
+        (calls(100, errors=49), ("provider_failing", DOUBTFUL)),
+        (calls(100, errors=50), ("provider_failing", BAD)),
+        (calls(100, throttled=19), None),
+        (calls(100, throttled=20), ("provider_throttles", DOUBTFUL)),
+        (calls(100, errors=10, throttled=90), ("provider_failing", DOUBTFUL)),
+    ],
+)
+def test_a_provider_is_judged_by_its_rate_of_errors(
+    said: Calls, expected: tuple[str, Tone] | None, github: bool
+) -> None:
+    told = found(dependencies=[Dependency(name="ec2", calls=said, github=github)])
+    culprit = Culprit.GITHUB if github else Culprit.CLOUD
+    assert told == ([] if expected is None else [(*expected, culprit)])
+
+
+def test_machines_that_linger_are_told_with_the_oldest() -> None:
+    stuck = [node(NodeState.TERMINATING, n, entered_at=NOW - 1200 + n) for n in (1, 2)]
+    (finding,) = judge(replace(QUIET, stuck=stuck))
+    assert (finding.code, finding.tone, finding.culprit) == ("stuck_terminating", DOUBTFUL, Culprit.CLOUD)
+    assert "2 machines" in finding.text and "20 min" in finding.text
+    assert finding.about == verdicts.About(kind="node", id="node-1")
+    assert found(orphans=stuck) == [("orphans", DOUBTFUL, Culprit.US)]
+
+
+@pytest.mark.parametrize(
+    ("offline", "ready", "expected"),
+    [
+        (0, 10, []),
+        (1, 0, [("nodes_offline", DOUBTFUL, Culprit.CLOUD)]),
+        (verdicts.FEW - 1, 0, [("nodes_offline", DOUBTFUL, Culprit.CLOUD)]),
+        (verdicts.FEW, verdicts.FEW, [("nodes_offline", BAD, Culprit.US)]),
+        (verdicts.FEW, verdicts.FEW + 1, [("nodes_offline", DOUBTFUL, Culprit.CLOUD)]),
+    ],
+)
+def test_if_most_nodes_are_silent_it_is_not_the_nodes(
+    offline: int, ready: int, expected: list[tuple[str, Tone, Culprit]]
+) -> None:
+    assert found(health={Health.OFFLINE: offline, Health.READY: ready}) == expected
+
+
+# --- what failed ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "handed", "expected"),
+    [
+        (1, NOW, None),
+        (1, NOW - SMALLEST, DOUBTFUL),
+        (1, None, DOUBTFUL),
+        (verdicts.FEW - 1, NOW, None),
+        (verdicts.FEW, NOW, DOUBTFUL),
+        (verdicts.FEW - 1, None, DOUBTFUL),
+        (verdicts.FEW, None, BAD),
+    ],
+)
+def test_failures_count_the_more_if_nothing_got_through_since(
+    count: int, handed: float | None, expected: Tone | None
+) -> None:
+    known = {} if handed is None else {"web": handed}
+    told = found(failures=[group(count)], handed_over=known)
+    assert told == ([] if expected is None else [("failures", expected, Culprit.TEMPLATE)])
+
+
+@pytest.mark.parametrize(
+    ("reason", "culprit"),
+    [
+        (Reason.BOOT_SCRIPT_FAILED, Culprit.TEMPLATE),
+        (Reason.CAPACITY, Culprit.CLOUD),
+        (Reason.PROVIDER_ERROR, Culprit.CLOUD),
+        (Reason.CAP_REACHED, Culprit.DEMAND),
+        (Reason.INTERNAL, Culprit.US),
+    ],
+)
+def test_whose_fault_a_failure_is_follows_from_its_reason(reason: Reason, culprit: Culprit) -> None:
+    (finding,) = judge(replace(QUIET, failures=[group(1, reason=reason)]))
+    assert finding.culprit is culprit
+    assert finding.text == f"1 node of web revision 3 failed in the last hour: {reason.replace('_', ' ')}."
+    assert finding.advice[0].isupper() and finding.advice.endswith(".")
+    assert finding.about == verdicts.About(kind="node", id="n0")
+
+
+def test_a_failure_without_node_or_template_is_told_as_far_as_it_is_known() -> None:
+    bare = replace(group(1, what=Failed.OPERATION, template=None, revision=None), node_id=None)
+    (finding,) = judge(replace(QUIET, failures=[bare]))
+    assert finding.text.startswith("1 operation failed in the last hour")
+    assert finding.about is None
+    (linked,) = judge(replace(QUIET, failures=[replace(bare, operation_id=OperationId("op-1"))]))
+    assert linked.about == verdicts.About(kind="operation", id="op-1")
+
+
+# --- brakes and demand ----------------------------------------------------------------------------
+
+
+def test_a_brake_that_is_pulled_is_told_with_what_it_holds_back() -> None:
+    assert found(paused=["ci"]) == [("paused", DOUBTFUL, Culprit.OPERATOR)]
+    (finding,) = judge(replace(QUIET, paused=[None, "ci"], waiting=[waits(WaitsFor.PAUSED, 1.0)]))
+    assert finding.text == "Paused: everything, ci; 2 operations held back."
+    assert finding.about == verdicts.About(kind="template", id="ci")
+
+
+def test_a_queue_is_told_once_its_oldest_has_waited_for_a_while() -> None:
+    assert found(waiting=[waits(WaitsFor.ROOM, verdicts.QUEUED)]) == []
+    assert found(waiting=[waits(WaitsFor.ROOM, verdicts.QUEUED + SMALLEST)]) == [
+        ("no_room", DOUBTFUL, Culprit.DEMAND)
+    ]
+
+
+# --- order ----------------------------------------------------------------------------------------
+
+
+def test_the_worst_comes_first_and_our_own_fault_before_anothers() -> None:
+    codes = [
+        code
+        for code, _, _ in found(
+            store=calls(100, p95=0.5),
+            dependencies=[Dependency(name="ec2", calls=calls(10, errors=10))],
+            failures=[group(5)],
+            paused=["ci"],
+            waiting=[waits(WaitsFor.DRIVER, 100.0), waits(WaitsFor.ROOM, 100.0)],
+        )
+    ]
+    assert codes == ["undriven", "provider_failing", "failures", "store_slow", "paused", "no_room"]
+
+
+def test_every_sentence_ends_and_every_finding_says_what_to_do() -> None:
+    everything: tuple[Finding, ...] = judge(
+        replace(
+            QUIET,
+            store=calls(100, errors=50),
+            duties=[
+                DutySign(name="a", every=1.0, ticked_at=None, late=True),
+                DutySign(name="b", every=1.0, ticked_at=NOW, late=False, problem="x"),
+            ],
+            dependencies=[Dependency(name="ec2", calls=calls(10, throttled=10))],
+            failures=[group(1)],
+            health={Health.OFFLINE: 1},
+            stuck=[node(NodeState.TERMINATING)],
+            orphans=[node(NodeState.TERMINATING)],
+            paused=["ci"],
+            waiting=[waits(WaitsFor.DRIVER, 100.0), waits(WaitsFor.ROOM, 100.0)],
+        )
+    )
+    assert len(everything) == 11
+    assert all(each.text.endswith(".") and each.advice.endswith(".") for each in everything)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-1.0, "0 s"),
+        (59.0, "59 s"),
+        (MINUTE, "1 min"),
+        (HOUR - MINUTE, "59 min"),
+        (HOUR, "1 h"),
+        (2 * DAY - HOUR, "47 h"),
+        (2 * DAY, "2 d"),
+    ],
+)
+def test_ages_are_short_enough_for_a_sentence(seconds: float, words: str) -> None:
+    assert aged(seconds) == words
