@@ -20,7 +20,7 @@ LENIENT := --if-possible
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check web web-test dist sandbox lint format types imports lifecycle bench simulate mutants lock clean
+.PHONY: help demo test check web web-test dist sandbox browser lint format types imports lifecycle bench simulate mutants lock clean
 
 help: ## List the targets
 	@echo 'Usage: make <target> [NAME=value]'
@@ -33,7 +33,7 @@ demo: $(READY) $(PAGE) ## See it work on this machine, in under a minute (KEEP=1
 	@KEEP='$(KEEP)' $(BIN)/muster demo $(ARGS)
 
 check: LENIENT :=
-check: sandbox lint types imports test ## Everything that CI runs, and nothing else
+check: browser sandbox lint types imports test ## Everything that CI runs, and nothing else
 
 # Never a reason to fail: without it, the tests that need it skip, and pytest's summary names them.
 sandbox: ## Install bubblewrap for the sandbox tests, if it is missing and this is root on Debian
@@ -44,6 +44,16 @@ sandbox: ## Install bubblewrap for the sandbox tests, if it is missing and this 
 		fi; \
 		command -v bwrap >/dev/null || \
 			echo 'note: bubblewrap is missing, so the sandbox tests will skip; get them with: apt-get install bubblewrap'; }
+
+# A reason to fail, and only in `check`: without it, `make test` skips the browser tests and says how to get them.
+browser: ## Install Chromium for the browser tests, if it is missing and this is root on Debian
+	@found() { command -v "$${MUSTER_BROWSER:-chromium}" >/dev/null; }; found || { \
+		if [ -z "$$MUSTER_BROWSER" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo 'Installing Chromium for the browser tests'; \
+			$(APT) install chromium >/dev/null 2>&1 || { $(APT) update && $(APT) install chromium; } >/dev/null 2>&1; \
+		fi; \
+		found || { echo "error: cannot run the browser tests: there is no $${MUSTER_BROWSER:-chromium};" \
+			'install it (apt-get install chromium), or name a Chromium: MUSTER_BROWSER=/path/to/chromium' >&2; exit 1; }; }
 
 test: $(READY) $(PAGE) $(if $(ARGS),,web-test) ## Run the tests (ARGS="-k claim" narrows them, WORKERS=0 runs them in one process)
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)

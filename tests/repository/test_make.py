@@ -1,4 +1,4 @@
-"""`make sandbox`, on machines that have bubblewrap, can get it, or can't; none of them is this one."""
+"""`make sandbox` and `make browser`, on machines that have what they see to, can get it, or can't."""
 
 import shutil
 import subprocess
@@ -13,6 +13,11 @@ NOTE = (
     "note: bubblewrap is missing, so the sandbox tests will skip; get them with: apt-get install bubblewrap\n"
 )
 INSTALLING = "Installing bubblewrap for the sandbox tests\n"
+BROWSING = "Installing Chromium for the browser tests\n"
+NO_BROWSER = (
+    "error: cannot run the browser tests: there is no {}; install it (apt-get install chromium),"
+    " or name a Chromium: MUSTER_BROWSER=/path/to/chromium\n"
+)
 
 
 class Machine:
@@ -31,16 +36,19 @@ class Machine:
         (self.directory / name).chmod(0o755)
 
     def make(self) -> str:
+        done = self.run("sandbox")
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    def run(self, target: str, **environment: str) -> "subprocess.CompletedProcess[str]":
         assert MAKE is not None
-        done = subprocess.run(
-            [MAKE, "--no-print-directory", "-C", str(ROOT), "sandbox", f"SHELL={self.directory}/sh"],
-            env={"PATH": str(self.directory), "MACHINE": str(self.directory)},
+        return subprocess.run(
+            [MAKE, "--no-print-directory", "-s", "-C", str(ROOT), target, f"SHELL={self.directory}/sh"],
+            env={"PATH": str(self.directory), "MACHINE": str(self.directory), **environment},
             capture_output=True,
             text=True,
             check=False,
         )
-        assert (done.returncode, done.stderr) == (0, "")
-        return done.stdout
 
     @property
     def asked(self) -> list[str]:
@@ -59,7 +67,7 @@ for word in "$@"; do
     update) touch "$MACHINE/asked-1-update" ;;
     install) touch "$MACHINE/asked-2-install"
       [ -e "$MACHINE/asked-1-update" ] || exit 100
-      touch "$MACHINE/bwrap"; chmod 755 "$MACHINE/bwrap" ;;
+      for program in bwrap chromium; do touch "$MACHINE/$program"; chmod 755 "$MACHINE/$program"; done ;;
   esac
 done
 echo "a lot of words"
@@ -97,3 +105,46 @@ def test_check_sees_to_it_and_demo_does_not() -> None:
     named = {line.partition(":")[0]: line for line in rules if line.startswith(("check:", "demo:", "test:"))}
     assert "sandbox" in named["check"]
     assert "sandbox" not in named["demo"] + named["test"]
+
+
+# --- the browser ----------------------------------------------------------------------------------
+
+
+def test_where_a_browser_is_nothing_is_done_or_said(machine: Machine) -> None:
+    machine.has("apt-get", APT)
+    machine.has("chromium", "true")
+    done = machine.run("browser")
+    assert (done.returncode, done.stdout, done.stderr, machine.asked) == (0, "", "", [])
+
+
+def test_root_gets_a_browser_quietly(machine: Machine) -> None:
+    machine.has("apt-get", APT)
+    done = machine.run("browser")
+    assert (done.returncode, done.stdout, done.stderr) == (0, BROWSING, "")
+    assert machine.asked == ["asked-1-update", "asked-2-install"]
+
+
+@pytest.mark.parametrize("who", ["0", "1000"])
+def test_without_a_browser_it_fails_and_says_how_to_get_one(machine: Machine, who: str) -> None:
+    machine.has("id", f"echo {who}")
+    machine.has("apt-get", "exit 100")
+    done = machine.run("browser")
+    assert done.returncode != 0
+    assert done.stdout == (BROWSING if who == "0" else "")
+    assert done.stderr.startswith(NO_BROWSER.format("chromium"))
+
+
+def test_a_browser_that_is_named_is_taken_at_its_word(machine: Machine) -> None:
+    machine.has("apt-get", APT)
+    machine.has("my-chrome", "true")
+    assert machine.run("browser", MUSTER_BROWSER="my-chrome").returncode == 0
+    done = machine.run("browser", MUSTER_BROWSER="/nowhere/chrome")
+    assert done.returncode != 0 and machine.asked == []
+    assert done.stderr.startswith(NO_BROWSER.format("/nowhere/chrome"))
+
+
+def test_check_needs_a_browser_and_test_does_without() -> None:
+    rules = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
+    named = {line.partition(" ##")[0] for line in rules if line.startswith(("check: ", "test: "))}
+    assert any("browser" in line for line in named if line.startswith("check:"))
+    assert not any("browser" in line for line in named if line.startswith("test:"))
