@@ -197,7 +197,7 @@ async def test_nobody_judges_the_nodes_of_a_committed_operation_before_they_run(
     await stage.template()
     await stage.warm(1)
     replica = await stage.replica()
-    replica.ambush.before("apply", replica.life.die)
+    replica.ambush.before("apply_all", replica.life.die)
     operation = await replica.provision(1)
     await stage.pass_time(2.0)
     assert not replica.life.alive

@@ -178,7 +178,7 @@ async def test_a_provision_that_is_being_handed_over_is_not_ready_yet(stage: Sta
             await execute(other, operation)
         refusals.append(refusal.value.rule)
 
-    replica.ambush.before("apply", too_early)
+    replica.ambush.before("apply_all", too_early)
     await stage.succeeded(await replica.provision(1))
     assert refusals == ["its nodes are not ready yet: wait for it"]
 

@@ -20,6 +20,19 @@ async def test_a_request_that_the_pool_can_serve_launches_nothing(stage: Stage) 
 
 
 @staged
+async def test_a_warm_hand_over_looks_when_it_begins_and_when_all_are_attached(stage: Stage) -> None:
+    await stage.template()
+    await stage.warm(3)
+    replica = await stage.replica()
+    replica.ambush.armed = True
+
+    operation = await stage.succeeded(await replica.provision(3))
+
+    assert len(operation.members) == 3
+    assert replica.ambush.calls.count("view") == 2, "what it writes itself gives it no reason to look"
+
+
+@staged
 async def test_an_empty_pool_means_one_call_for_all_nodes(stage: Stage) -> None:
     await stage.template()
     replica = await stage.replica()

@@ -171,6 +171,9 @@ async def test_finding_too_few_proves_nothing_before_the_window_has_passed(stage
 
     assert reason_of(operation) is Reason.PARTIAL_LAUNCH
     assert stage.now - began >= window
+    (launch,) = await stage.launches(operation.id)
+    assert launch.closed_at is not None
+    assert operation.ended_at == pytest.approx(launch.closed_at, abs=0.5), "it goes on as soon as it knows"
     await stage.nothing_is_left()
 
 

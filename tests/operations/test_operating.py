@@ -107,7 +107,7 @@ async def test_nobody_can_take_a_node_out_of_a_committed_provision_before_it_run
             await OperatorDesk(stage.ports).terminate(node.id)
         refused.append(node.id)
 
-    replica.ambush.before("apply", terminate)
+    replica.ambush.before("apply_all", terminate)
     operation = await stage.succeeded(await replica.provision(1))
     assert refused == [member.node_id for member in operation.members]
     assert (await stage.node(operation.members[0].node_id)).state is NodeState.RUNNING

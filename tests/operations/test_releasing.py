@@ -151,7 +151,7 @@ async def test_a_release_that_comes_after_the_commit_goes_on_from_there(stage: S
         asked.append(await other.release(operation.id))
         await stage.pass_time(1.0)
 
-    replica.ambush.before("apply", release_what_is_being_handed_over)
+    replica.ambush.before("apply_all", release_what_is_being_handed_over)
     provision = await stage.succeeded(await replica.provision(1))
     await stage.succeeded(asked[0])
 
@@ -170,7 +170,7 @@ async def test_a_release_outlives_a_provision_that_is_committed_and_has_not_ende
         one.life.kill()
         await stage.pass_time(10_000.0)
 
-    one.ambush.before("apply", die)
+    one.ambush.before("apply_all", die)
     operation = await one.provision(2)
 
     async def committed() -> bool:

@@ -214,7 +214,7 @@ async def test_a_cancel_that_loses_against_the_commit_gives_the_nodes_back(stage
         assert provision.committed and not provision.ended
         await other.cancel(run.id)
 
-    replica.ambush.before("apply", cancel)
+    replica.ambush.before("apply_all", cancel)
     run = await stage.ended(await replica.run(1))
     assert run.status is Status.CANCELLED
     (provision,) = await of_run(stage, Kind.PROVISION)

@@ -136,7 +136,7 @@ async def test_a_provision_that_is_quick_publishes_nothing_on_its_way(stage: Sta
     names = [event.name for event in await stage.events(operation.id)]
     assert names == ["submitted", "committed", "ended"]
     writes = [verb for verb in replica.ambush.writes() if verb not in ("lease", "renew", "watch")]
-    assert writes == ["submit", "claim", "write_operation", "apply", "write_operation"]
+    assert writes == ["submit", "claim", "write_operation", "apply_all", "write_operation"]
     (node,) = await stage.nodes(NodeState.RUNNING)
     attached = [event for event in await stage.events(node.id) if event.name == "attached"]
     assert len(writes) + len(attached) <= 6

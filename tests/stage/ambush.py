@@ -11,7 +11,8 @@ Strike = Callable[[], Awaitable[None]]
 
 READS = (
     "installation", "template", "templates", "node", "node_by_machine", "recorded", "nodes", "nodes_due",
-    "count_nodes", "count_claimable", "admitted_key", "node_for_token", "last_seen", "unseen", "launch",
+    "count_nodes", "count_claimable", "admitted_key", "node_for_token", "standing",
+    "standing_for_token", "last_seen", "unseen", "launch",
     "vitals", "suspects", "offline", "stalled", "marks", "boots", "undiagnosed", "bundle",
     "launch_by_token", "forsaken_launches", "operation", "operation_by_key", "view", "operations", "pool",
     "usage", "events", "commands.command", "commands.of_operation", "commands.unfinished",

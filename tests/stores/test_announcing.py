@@ -9,7 +9,7 @@ from muster.domain import operation as operations
 from muster.domain.desired import desired
 from muster.domain.errors import Conflict
 from muster.domain.lifecycle import NodeState
-from muster.domain.operation import Member, Status
+from muster.domain.operation import Member, Operation, Status
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.ports.wakeups import (
@@ -18,6 +18,7 @@ from muster.ports.wakeups import (
     OPERATIONS,
     ROOM,
     Listener,
+    driver_topic,
     node_topic,
     operation_topic,
     progress_topic,
@@ -48,6 +49,10 @@ class Heard:
         return sorted(topics)
 
 
+def _all_of(operation: Operation) -> tuple[str, str]:
+    return operation_topic(operation.id), driver_topic(operation.id)
+
+
 @pytest.fixture
 def heard() -> Heard:
     return Heard()
@@ -62,9 +67,7 @@ async def store(heard: Heard) -> AsyncIterator[SqlStore]:
 
 async def test_a_submission_wakes_the_drivers(store: SqlStore, heard: Heard) -> None:
     operation = await Scene(store).submitted()
-    assert heard.since() == sorted(
-        [OPERATIONS, EVENTS, operation_topic(operation.id), progress_topic(operation.id)]
-    )
+    assert heard.since() == sorted([OPERATIONS, EVENTS, *_all_of(operation), progress_topic(operation.id)])
 
 
 async def test_a_fact_about_a_node_wakes_its_operation(store: SqlStore, heard: Heard) -> None:
@@ -73,17 +76,36 @@ async def test_a_fact_about_a_node_wakes_its_operation(store: SqlStore, heard: H
     (node,) = await scene.created(operation, 1)
     heard.since()
     up = await store.apply(lifecycle.booted(node, now=3.0, deadline_at=500.0))
-    topics = sorted([EVENTS, node_topic(node.id), operation_topic(operation.id)])
+    topics = sorted([EVENTS, node_topic(node.id), *_all_of(operation)])
     assert heard.since() == sorted([*topics, HEALTH]), "booted is its word that it is ready"
     bound = await store.apply(lifecycle.attached(up, now=3.0, deadline_at=500.0))
-    assert heard.since() == sorted([EVENTS, operation_topic(operation.id)]), "the node said so itself"
+    assert heard.since() == sorted([EVENTS, *_all_of(operation)]), "the node said so itself"
     given = await store.apply(lifecycle.release(bound, now=3.0, deadline_at=500.0))
     assert heard.since() == topics
     await store.apply(lifecycle.clean(given, now=4.0, deadline_at=500.0))
     assert heard.since() == sorted([*topics, ROOM]), "it left the operation, and can be claimed"
 
 
-async def test_a_claim_wakes_the_nodes_and_the_operation_once(store: SqlStore, heard: Heard) -> None:
+async def test_a_driver_is_woken_by_everybody_but_itself(store: SqlStore, heard: Heard) -> None:
+    scene = Scene(store)
+    operation, other = await scene.leased(), await scene.leased()
+    nodes = await scene.created(operation, 3)
+    driver = driver_topic(operation.id)
+    heard.since()
+    own = await store.write_operation(operations.progressed(operation, _STEP, now=3.0), fence=operation.fence)
+    assert driver not in heard.since()
+    await store.write_operation(operations.progressed(own, _STEP, now=4.0))
+    assert driver in heard.since(), "a cancel has no fence"
+    changes = [lifecycle.condemn(node, now=3.0, reason=Reason.OPERATOR) for node in nodes]
+    await store.apply(changes[0], fence=operation.fence)
+    assert driver not in heard.since()
+    await store.apply(changes[1])
+    assert driver in heard.since()
+    await store.apply(changes[2], fence=other.fence)
+    assert driver in heard.since(), "it was the driver of another operation"
+
+
+async def test_a_claim_wakes_the_nodes_and_followers_once(store: SqlStore, heard: Heard) -> None:
     scene = Scene(store)
     idle = await scene.idle(2)
     operation = await scene.leased()
@@ -105,8 +127,8 @@ async def test_a_node_that_is_gone_and_a_launch_that_closed_make_room(store: Sql
     launch = await scene.called(scene.plan(operation, ordinal=2), operation.fence)
     assert ROOM not in heard.since()
     abandoned = launches.abandoned(launch, now=5.0, reason=Reason.CAPACITY)
-    await store.write_launch(launch, abandoned, fence=operation.fence)
-    assert heard.since() == sorted([EVENTS, ROOM, operation_topic(operation.id)])
+    await store.write_launch(launch, abandoned, fence=None)
+    assert heard.since() == sorted([EVENTS, ROOM, *_all_of(operation)])
 
 
 async def test_an_operation_that_leaves_the_queue_or_ends_makes_room(store: SqlStore, heard: Heard) -> None:
@@ -115,7 +137,7 @@ async def test_an_operation_that_leaves_the_queue_or_ends_makes_room(store: SqlS
     queued = await store.write_operation(operations.queued(operation, _STEP, now=2.0))
     heard.since()
     left = await store.write_operation(operations.progressed(queued, _STEP, now=3.0))
-    own = [EVENTS, ROOM, operation_topic(operation.id), progress_topic(operation.id)]
+    own = [EVENTS, ROOM, *_all_of(operation), progress_topic(operation.id)]
     assert heard.since() == sorted(own)
     await store.write_operation(operations.ended(left, Status.FAILED, now=4.0, progress=None))
     assert heard.since() == sorted([*own, OPERATIONS])
@@ -133,7 +155,7 @@ async def test_handing_over_wakes_no_node(store: SqlStore, heard: Heard) -> None
     await store.write_operation(commit, clock=lambda: 4.0)
     heard.since()
     running = await store.apply(lifecycle.hand_over(bound, now=4.0, deadline_at=900.0))
-    assert heard.since() == sorted([EVENTS, operation_topic(operation.id)])
+    assert heard.since() == sorted([EVENTS, *_all_of(operation)])
     await store.apply(lifecycle.commanded(running, now=5.0))
     assert node_topic(running.id) in heard.since(), "now there is something to do"
 

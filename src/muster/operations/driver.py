@@ -15,7 +15,7 @@ from muster.domain.operation import Kind, Operation
 from muster.domain.settings import Settings
 from muster.operations.tenure import Next, Tenure, Workflow
 from muster.ports.bundle import Ports
-from muster.ports.wakeups import OPERATIONS, Listener, operation_topic
+from muster.ports.wakeups import OPERATIONS, Listener, driver_topic
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class Driver:
             task.cancel()
 
     async def _drive(self, kind: Kind, tenure: Tenure) -> None:
-        topics: tuple[str, ...] = (operation_topic(tenure.operation_id),)
+        topics: tuple[str, ...] = (driver_topic(tenure.operation_id),)
         listener = self._ports.wakeups.listen(topics)
         try:
             while True:

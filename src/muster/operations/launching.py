@@ -193,6 +193,7 @@ class Launcher:
         message = "" if reason is None else answer.message or f"the provider gave {got} of {launch.count}"
         after = launches.settled(launch, now=now, adopted=len(nodes), reason=reason, message=message)
         await self._ports.store.settle(launch, after, nodes, fence=tenure.fence, now=now)
+        tenure.retry_at = 0.0  # answered: there is nothing to wait for
 
     def _created(
         self, launch: Launch, machine: Machine, binding: Binding, berth: Berth, *, now: float

@@ -255,7 +255,7 @@ class Provision:
         committed_at = at.operation.committed_at or at.now
         until = committed_at + (at.request.max_runtime or at.template.spec.max_runtime)
         changes = [nodes.hand_over(node, now=at.now, deadline_at=until) for node in ready]
-        running = await together(self._store.apply(change, fence=tenure.fence) for change in changes)
+        running = await self._store.apply_all(changes, fence=tenure.fence)
         after = {node.id: node for node in running}
         return tuple(after.get(node.id, node) for node in at.nodes)
 

@@ -7,7 +7,7 @@ starts it and waits. A release of an unfinished provision cancels it first.
 from muster.domain import node as nodes
 from muster.domain import operation as operations
 from muster.domain import showing
-from muster.domain.errors import Conflict, IllegalTransition, LeaseLost, NotCancellable
+from muster.domain.errors import IllegalTransition, NotCancellable
 from muster.domain.node import Node
 from muster.domain.operation import Status
 from muster.domain.progress import Progress
@@ -17,7 +17,6 @@ from muster.domain.settings import Settings
 from muster.operations.cancelling import request_cancel
 from muster.operations.publishing import Publisher
 from muster.operations.tenure import Next, Tenure, goes_on
-from muster.operations.together import together
 from muster.operations.watching import Watching
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import operation_topic
@@ -70,16 +69,8 @@ class Releasing:
 
     async def _release(self, running: tuple[Node, ...], at: Situation, tenure: Tenure) -> None:
         until = at.now + self._settings.limits.releasing
-        await together(self._take_back(node, until, at.now, tenure) for node in running)
-
-    async def _take_back(self, node: Node, until: float, now: float, tenure: Tenure) -> None:
-        change = nodes.release(node, now=now, deadline_at=until)
-        try:
-            await self._store.apply(change, fence=tenure.fence)
-        except LeaseLost:
-            raise
-        except Conflict:
-            return  # released or condemned by somebody else: either way it is on its way back
+        changes = [nodes.release(node, now=at.now, deadline_at=until) for node in running]
+        await self._store.apply_all(changes, fence=tenure.fence)
 
     async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:
         progress: Progress | None = None

@@ -49,7 +49,8 @@ class Workflow(Protocol):
     """One kind of operation."""
 
     async def advance(self, tenure: Tenure) -> Next | None:
-        """Look at everything the operation holds, do the one next thing, say when to look again.
+        """Look at everything the operation holds, do the one next thing, say when to look again: at once, if
+        what was done gives more to do, because nobody is woken by what they wrote themselves.
 
         None: it has ended. Raises LeaseLost (stop driving), Conflict (look again at once),
         StoreUnavailable (look again later).

@@ -55,6 +55,14 @@ class Installation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A node and the operation it belongs to, if it has one that is still known, at one moment."""
+
+    node: Node
+    operation: Operation | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperationView:
     """An operation with all that it holds. The operation is read first: a guarded write with its version
     therefore fails if a node was lost after the view was taken."""
@@ -193,6 +201,11 @@ class Store(Protocol):
         change's OperationGuard doesn't hold. `confirm_gone` also gives the node's room back."""
         ...
 
+    async def apply_all(self, changes: Sequence[NodeChange], *, fence: Fence | None = None) -> Sequence[Node]:
+        """`apply` for each, in one go. Raises as `apply` does for the first that is refused; of the others,
+        all or none may be written then: read them again."""
+        ...
+
     async def adopt_stray(self, node: Node, *, now: float) -> Node | None:
         """Record a machine that has no live record and no open launch, as terminating. Counts against the
         caps although it wasn't asked for. None: somebody recorded it first."""
@@ -227,6 +240,12 @@ class Store(Protocol):
     async def admitted_key(self, node_id: NodeId) -> str | None: ...
 
     async def node_for_token(self, token_hash: str) -> NodeId | None: ...
+
+    async def standing(self, node_id: NodeId) -> Standing: ...
+
+    async def standing_for_token(self, token_hash: str) -> Standing | None:
+        """`node_for_token` and `standing` at one moment."""
+        ...
 
     # --- liveness ---------------------------------------------------------------------------------
 

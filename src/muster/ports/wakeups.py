@@ -37,6 +37,11 @@ def operation_topic(operation_id: str) -> str:
     return f"operation/{operation_id}"
 
 
+def driver_topic(operation_id: str) -> str:
+    """The same, but for what its own driver wrote: that one knows what it did."""
+    return f"driver/{operation_id}"
+
+
 def progress_topic(operation_id: str) -> str:
     """The operation's own record changed: there is something new to show."""
     return f"progress/{operation_id}"

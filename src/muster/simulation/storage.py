@@ -17,13 +17,14 @@ from muster.simulation.tally import Tally
 
 READS = (
     "installation", "template", "templates", "node", "node_by_machine", "recorded", "nodes", "nodes_due",
-    "count_nodes", "count_claimable", "admitted_key", "node_for_token", "last_seen", "unseen", "launch",
+    "count_nodes", "count_claimable", "admitted_key", "node_for_token", "standing",
+    "standing_for_token", "last_seen", "unseen", "launch",
     "launch_by_token", "forsaken_launches", "operation", "operation_by_key", "view", "operations",
     "pool", "usage", "events", "last_events",
 )  # fmt: skip
 """Verbs that change nothing. What could happen around one happens before the next write as well, so a read
 takes a step only where the store is slow."""
-CONTESTED = ("apply", "write_launch", "settle", "write_operation")
+CONTESTED = ("apply", "apply_all", "write_launch", "settle", "write_operation")
 """Verbs that may always answer Conflict: the caller reads again and decides anew."""
 
 

@@ -19,6 +19,7 @@ from muster.ports.wakeups import (
     ROOM,
     Wakeups,
     command_topic,
+    driver_topic,
     node_topic,
     operation_topic,
     progress_topic,
@@ -37,6 +38,8 @@ class Written:
 
     draft: Draft
     operation_ids: tuple[OperationId, ...] = ()
+    by: OperationId | None = None
+    """The operation whose driver wrote it, under its fence."""
 
 
 AfterCommit = Callable[[Sequence[Written]], None]
@@ -53,8 +56,10 @@ def announcing(wakeups: Wakeups) -> AfterCommit:
 
 
 def topics(written: Written) -> tuple[str, ...]:
-    found = [operation_topic(operation_id) for operation_id in written.operation_ids]
     draft = written.draft
+    found: list[str] = []
+    for operation_id in written.operation_ids:
+        found += _concerning(operation_id, written.by)
     match draft.entity:
         case Entity.NODE:
             if draft.name not in NOTHING_NEW:
@@ -68,7 +73,7 @@ def topics(written: Written) -> tuple[str, ...]:
             if state is not None and state not in _OPEN:
                 found.append(ROOM)
         case Entity.OPERATION:
-            found += (operation_topic(draft.entity_id), progress_topic(draft.entity_id))
+            found += (*_concerning(draft.entity_id, written.by), progress_topic(draft.entity_id))
             found.extend(_of_operation(draft))
         case Entity.HEALTH | Entity.DIAGNOSIS:
             pass  # whoever follows the feed is told; nobody waits for it
@@ -79,6 +84,12 @@ def topics(written: Written) -> tuple[str, ...]:
             found.append(ROOM)
     found.append(EVENTS)
     return tuple(dict.fromkeys(found))
+
+
+def _concerning(operation_id: str, by: OperationId | None) -> tuple[str, ...]:
+    # Fenced writes come from the one driver there is, which decides anew after each of them by itself.
+    everybody = operation_topic(operation_id)
+    return (everybody,) if operation_id == by else (everybody, driver_topic(operation_id))
 
 
 def _of_operation(draft: Draft) -> tuple[str, ...]:

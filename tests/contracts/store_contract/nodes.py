@@ -12,7 +12,7 @@ from muster.domain.node import Node
 from muster.domain.operation import Member
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
-from muster.ports.store import Beat, Cursor, Store
+from muster.ports.store import Beat, Cursor, Standing, Store
 from tests.contracts.store_contract.bookkeeping import whole_feed
 from tests.contracts.store_contract.scene import EVERY_STATE, Scene
 
@@ -55,6 +55,55 @@ class NodeContract:
             await store.apply(lifecycle.drained(node, now=5.0), fence=old)
         assert await store.node(node.id) == node
         assert (await store.apply(lifecycle.drained(node, now=5.0), fence=operation.fence)).drain
+
+    async def test_changes_of_several_nodes_are_written_in_one_go(self, store: Store) -> None:
+        scene = Scene(store)
+        made = await scene.created(await scene.leased(), 3)
+        changes = [lifecycle.booted(node, now=3.0, deadline_at=9.0) for node in made]
+        assert await store.apply_all(changes) == [change.after for change in changes]
+        assert [await store.node(node.id) for node in made] == [change.after for change in changes]
+        events = (await store.events(after=None, limit=100)).items
+        assert [event.entity_id for event in events if event.name == "booted"] == [node.id for node in made]
+        assert await store.apply_all([]) == []
+
+    async def test_each_of_several_changes_is_guarded(self, store: Store) -> None:
+        scene = Scene(store)
+        operation = await scene.leased()
+        made = await scene.created(operation, 2)
+        moved = await store.apply(lifecycle.booted(made[1], now=3.0, deadline_at=9.0))
+        changes = [lifecycle.booted(node, now=4.0, deadline_at=8.0) for node in made]
+        with pytest.raises(Conflict):
+            await store.apply_all(changes)
+        assert await store.node(moved.id) == moved
+        early = lifecycle.attached(moved, now=4.0, deadline_at=9.0).after
+        with pytest.raises(Conflict, match="not committed"):
+            await store.apply_all([lifecycle.hand_over(early, now=4.0, deadline_at=9.0)])
+
+    async def test_several_changes_under_an_old_epoch_are_all_refused(self, store: Store) -> None:
+        scene = Scene(store)
+        operation, old = await scene.taken_over()
+        made = await scene.created(operation, 2)
+        changes = [lifecycle.booted(node, now=3.0, deadline_at=9.0) for node in made]
+        with pytest.raises(LeaseLost):
+            await store.apply_all(changes, fence=old)
+        assert [await store.node(node.id) for node in made] == made
+        assert len(await store.apply_all(changes, fence=operation.fence)) == 2
+
+    async def test_a_node_stands_with_the_operation_it_belongs_to(self, store: Store) -> None:
+        scene = Scene(store)
+        operation = await scene.leased()
+        (node,) = await scene.created(operation, 1)
+        join = lifecycle.joined(node, boot_id="boot-1", now=5.0)
+        await store.admit(join, node.id, key_hash="key-1", token_hash="token-1")
+        expected = Standing(node=join.after, operation=await store.operation(operation.id))
+        assert await store.standing(node.id) == expected
+        assert await store.standing_for_token("token-1") == expected
+        await store.admit(None, node.id, key_hash="key-1", token_hash="token-2")
+        assert await store.standing_for_token("token-1") is None
+        (idle,) = await scene.idle(1)
+        assert await store.standing(idle.id) == Standing(node=idle, operation=None)
+        with pytest.raises(NotFound, match="node-x"):
+            await store.standing(NodeId("node-x"))
 
     async def test_losing_a_node_makes_a_commit_that_saw_it_fail(self, store: Store) -> None:
         scene = Scene(store)

@@ -60,7 +60,7 @@ def append(tx: Tx, draft: Draft, *, at: float, operations: Sequence[OperationId]
             "actor": draft.actor,
         },
     )
-    tx.written.append(Written(draft=draft, operation_ids=tuple(operations)))
+    tx.written.append(Written(draft=draft, operation_ids=tuple(operations), by=tx.by))
 
 
 def note(tx: Tx, entity_id: str, name: str, *, reason: Reason | None, detail: str, now: float) -> None:

@@ -35,6 +35,7 @@ def hold(tx: Tx, fence: Fence | None) -> None:
             f"cannot write for operation {fence.operation_id}: its lease was taken over"
             f" (epoch {fence.epoch} is not the present one); stop driving it"
         )
+    tx.by = fence.operation_id
 
 
 def hold_operation(tx: Tx, guard: OperationGuard | None) -> None:

@@ -104,10 +104,18 @@ def count(tx: Tx, *, state: NodeState, template: str | None) -> int:
 
 
 def apply(tx: Tx, change: NodeChange, *, fence: Fence | None) -> Node:
+    return apply_all(tx, (change,), fence=fence)[0]
+
+
+def apply_all(tx: Tx, changes: Sequence[NodeChange], *, fence: Fence | None) -> Sequence[Node]:
+    guards.hold(tx, fence)
+    return [_apply(tx, change) for change in changes]
+
+
+def _apply(tx: Tx, change: NodeChange) -> Node:
     before, after = change.before, change.after
     if before is None:
         raise IllegalTransition(f"cannot adopt node {after.id} by itself: settle its launch or adopt a stray")
-    guards.hold(tx, fence)
     guards.hold_operation(tx, change.guard)
     liveness.hold_still(tx, before.id, change.still_since)
     liveness.hold_silent(tx, before.id, change.silent_since)

@@ -11,10 +11,21 @@ from functools import cache
 from muster.domain import events as drafts
 from muster.domain.errors import Conflict, IdempotencyMismatch, IllegalTransition, LeaseLost, NotFound
 from muster.domain.failures import of_operation as of_failure
-from muster.domain.ids import OperationId
+from muster.domain.ids import NodeId, OperationId
 from muster.domain.operation import Fence, Kind, Operation, OperationChange, Status
-from muster.ports.store import Cursor, OperationView, Page, Pool
-from muster.stores.sql import cursors, events, failures, guards, launches, lists, liveness, pools
+from muster.ports.store import Cursor, OperationView, Page, Pool, Standing
+from muster.stores.sql import (
+    admission,
+    cursors,
+    events,
+    failures,
+    guards,
+    launches,
+    lists,
+    liveness,
+    nodes,
+    pools,
+)
 from muster.stores.sql.rows import NODE, OPERATION
 from muster.stores.sql.tx import Tx, Value
 
@@ -41,14 +52,25 @@ def get(tx: Tx, operation_id: OperationId) -> Operation:
 
 def view(tx: Tx, operation_id: OperationId) -> OperationView:
     operation = get(tx, operation_id)
-    nodes = tuple(NODE.decode(row) for row in tx.execute(NODES_OF, {"id": operation_id}))
+    held = tuple(NODE.decode(row) for row in tx.execute(NODES_OF, {"id": operation_id}))
     return OperationView(
         operation=operation,
-        nodes=nodes,
+        nodes=held,
         launches=launches.of_operation(tx, operation_id),
-        seen=liveness.last_seen(tx, [node.id for node in nodes]),
+        seen=liveness.last_seen(tx, [node.id for node in held]),
         ahead=_ahead(tx, operation),
     )
+
+
+def standing(tx: Tx, node_id: NodeId) -> Standing:
+    node = nodes.get(tx, node_id)
+    rows = tx.execute(_BY_ID, {"id": node.operation_id}) if node.operation_id is not None else ()
+    return Standing(node=node, operation=OPERATION.decode(rows[0]) if rows else None)
+
+
+def standing_for_token(tx: Tx, token_hash: str) -> Standing | None:
+    node_id = admission.node_for_token(tx, token_hash)
+    return None if node_id is None else standing(tx, node_id)
 
 
 def _ahead(tx: Tx, operation: Operation) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.domain.errors import Conflict, StoreUnavailable
+from muster.domain.ids import OperationId
 from muster.stores.announcing import Written
 from muster.stores.sql.running import Done, T, Work, caused
 from muster.stores.sql.tx import ALONE, NOTHING, Params, Row
@@ -22,12 +23,13 @@ BUSY_SECONDS = 5.0
 class SqliteTx:
     """Implements Tx over one cursor: every statement is fetched whole before the next one starts."""
 
-    __slots__ = ("_cursor", "written")
+    __slots__ = ("_cursor", "by", "written")
     locks = ALONE
 
     def __init__(self, cursor: sqlite3.Cursor) -> None:
         self._cursor = cursor
         self.written: list[Written] = []
+        self.by: OperationId | None = None
 
     def execute(self, sql: str, params: Params = NOTHING) -> Sequence[Row]:
         return self._cursor.execute(sql, params).fetchall()

@@ -31,6 +31,7 @@ from muster.ports.store import (
     Page,
     Pool,
     Pruned,
+    Standing,
     Usage,
 )
 from muster.stores.announcing import AfterCommit
@@ -179,6 +180,9 @@ class SqlStore:
     async def apply(self, change: NodeChange, *, fence: Fence | None = None) -> Node:
         return await self._engine.write(lambda tx: nodes.apply(tx, change, fence=fence))
 
+    async def apply_all(self, changes: Sequence[NodeChange], *, fence: Fence | None = None) -> Sequence[Node]:
+        return await self._engine.write(lambda tx: nodes.apply_all(tx, changes, fence=fence))
+
     async def adopt_stray(self, node: Node, *, now: float) -> Node | None:
         return await self._engine.write(lambda tx: nodes.adopt_stray(tx, node, now=now))
 
@@ -218,6 +222,12 @@ class SqlStore:
 
     async def node_for_token(self, token_hash: str) -> NodeId | None:
         return await self._engine.read(lambda tx: admission.node_for_token(tx, token_hash))
+
+    async def standing(self, node_id: NodeId) -> Standing:
+        return await self._engine.read(lambda tx: operations.standing(tx, node_id))
+
+    async def standing_for_token(self, token_hash: str) -> Standing | None:
+        return await self._engine.read(lambda tx: operations.standing_for_token(tx, token_hash))
 
     # --- liveness ---------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from muster.domain.ids import OperationId
 from muster.stores.announcing import Written
 
 Value = None | int | float | str | bytes
@@ -49,6 +50,8 @@ class Tx(Protocol):
 
     written: list[Written]
     """What this transaction appended to the event log; announced after the commit."""
+    by: OperationId | None
+    """The operation under whose fence it writes."""
 
     @property
     def locks(self) -> Locks: ...

@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 
+from muster.domain.ids import OperationId
 from muster.stores.announcing import Written
 from muster.stores.sql.postgres import feed
 from muster.stores.sql.postgres.connecting import Connection, Door
@@ -31,13 +32,14 @@ _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 class PgTx:
     """Implements Tx. What may run last is kept until then: appending to the log holds back its readers."""
 
-    __slots__ = ("_cursor", "_last", "written")
+    __slots__ = ("_cursor", "_last", "by", "written")
     locks = SIDE_BY_SIDE
 
     def __init__(self, cursor: psycopg.Cursor[Row]) -> None:
         self._cursor = cursor
         self._last: dict[str, list[tuple[Any, ...]]] = {}
         self.written: list[Written] = []
+        self.by: OperationId | None = None
 
     def execute(self, sql: str, params: Params = NOTHING) -> Sequence[Row]:
         self._run(sql, params)
