@@ -44,5 +44,11 @@ def test_a_node_hears_of_its_run_only_to_attach_to_it_or_detach_from_it(state: N
 
 
 @pytest.mark.parametrize("state", NodeState)
+def test_only_a_node_that_runs_or_did_has_commands(state: NodeState) -> None:
+    told = _asked(node(state, **BOUND))
+    assert told.commanded == (state in (NodeState.RUNNING, NodeState.RELEASING))
+
+
+@pytest.mark.parametrize("state", NodeState)
 def test_what_a_node_has_done_already_does_not_change_what_it_is_told(state: NodeState) -> None:
     assert _asked(node(state, attached_at=None)) == _asked(node(state, attached_at=NOW, booted_at=NOW))

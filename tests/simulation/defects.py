@@ -29,6 +29,7 @@ from muster.operations.launching import Launcher
 from muster.operations.provision import Provision
 from muster.operations.room import Room
 from muster.ports.provider import LaunchRequest, Machine
+from muster.ports.store import Standing
 from muster.providers.simulated.cloud import SimulatedCloud
 from muster.stores.sql import SqlStore, claims, counters, guards, leases, liveness, operations, vitals
 from muster.stores.sql.tx import Tx
@@ -100,10 +101,10 @@ def a_signal_counts_without_its_assignment(patch: Patch) -> None:
 def any_detach_counts_for_the_present_assignment(patch: Patch) -> None:
     real = Enrolment._change
 
-    async def change(self: Enrolment, reporting: Node, report: Any) -> Any:
-        if report.detached is not None and reporting.assignment_id is not None:
-            report = replace(report, detached=reporting.assignment_id)
-        return await real(self, reporting, report)
+    async def change(self: Enrolment, at: Standing, report: Any) -> Any:
+        if report.detached is not None and at.node.assignment_id is not None:
+            report = replace(report, detached=at.node.assignment_id)
+        return await real(self, at, report)
 
     patch.setattr(Enrolment, "_change", change)
 

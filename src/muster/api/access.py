@@ -14,6 +14,7 @@ from muster.enrolment.enroller import Enrolment, hashed
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.ids import Ids
+from muster.ports.store import Standing
 
 SECRET_PREFIX = "muster_"  # noqa: S105 — lets scanners of leaked secrets know what they found
 _LONGEST = 512
@@ -57,6 +58,12 @@ class Gate:
     async def node(self, authorization: str | None) -> NodeId:
         try:
             return await self._enrolment.identify(bearer(authorization))
+        except Forbidden as error:
+            raise Unauthenticated(str(error)) from error
+
+    async def speaker(self, authorization: str | None) -> Standing:
+        try:
+            return await self._enrolment.recognise(bearer(authorization))
         except Forbidden as error:
             raise Unauthenticated(str(error)) from error
 

@@ -15,22 +15,22 @@ from muster.api.models.agent import DesiredAsked, DesiredOut, ReportIn
 from muster.api.problems import translate
 from muster.api.routes import agent
 from muster.api.routing import ROOT
-from muster.domain.ids import NodeId
+from muster.ports.store import Standing
 
 BODY_MOST = 65536
 _JSON = b"application/json"
-_Answer = Callable[[Context, NodeId], Awaitable[DesiredOut]]
+_Answer = Callable[[Context, Standing], Awaitable[DesiredOut]]
 
 
 def _desired(scope: Scope, _body: bytes) -> _Answer:
     given = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     asked = DesiredAsked.model_validate(dict(given))
-    return lambda ctx, node_id: agent.desired(ctx, node_id, asked)
+    return lambda ctx, standing: agent.awaited(ctx, standing, asked)
 
 
 def _report(_scope: Scope, body: bytes) -> _Answer:
     said = ReportIn.model_validate_json(body)
-    return lambda ctx, node_id: agent.report(ctx, node_id, said)
+    return lambda ctx, standing: agent.reported(ctx, standing, said)
 
 
 _ROUTES: dict[tuple[str, str], Callable[[Scope, bytes], _Answer]] = {
@@ -56,8 +56,8 @@ class Shortcut:
             await self._otherwise(scope, again, send)
             return
         try:
-            node_id = await self._context.gate.node(_header(scope, b"authorization"))
-            said = (await answer(self._context, node_id)).model_dump_json().encode()
+            standing = await self._context.gate.speaker(_header(scope, b"authorization"))
+            said = (await answer(self._context, standing)).model_dump_json().encode()
         except Exception as error:
             problem = translate(error, method=scope["method"], path=scope["path"])
             await problem.response()(scope, again, send)

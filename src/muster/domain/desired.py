@@ -4,7 +4,7 @@ Level-triggered: the answer depends on nothing but the present record, so a repl
 answer starts nothing twice. The agent compares it with what it has done and closes the gap.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from muster.domain.ids import AssignmentId
@@ -31,6 +31,8 @@ class Desired:
     run: str | None
     dead_man: float
     """Seconds after which the node, hearing nothing more, stops by itself."""
+    commanded: bool = field(compare=False)
+    """Not told: whether there can be commands for it. Only for a node that runs, or did until its release."""
 
 
 def desired(node: Node, *, dead_man: float) -> Desired:
@@ -42,6 +44,7 @@ def desired(node: Node, *, dead_man: float) -> Desired:
         assignment_id=node.assignment_id if bound else None,
         run=node.run if bound else None,
         dead_man=dead_man,
+        commanded=bound and node.state in (NodeState.RUNNING, NodeState.RELEASING),
     )
 
 

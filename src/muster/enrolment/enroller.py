@@ -7,19 +7,19 @@ state, so that a node which is out of step learns what it should do instead.
 
 import hashlib
 import logging
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from muster.domain import checks, deadlines, serving
 from muster.domain import node as nodes
 from muster.domain.boot import MARKS_MOST
 from muster.domain.desired import Desired, desired
-from muster.domain.errors import Conflict, Forbidden, Gone, NotFound, NotYet
+from muster.domain.errors import Conflict, Forbidden, Gone, NotYet
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
-from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
 from muster.domain.redaction import redact
 from muster.domain.releasing import after_detach
@@ -31,6 +31,7 @@ from muster.enrolment.commands import CommandPost
 from muster.enrolment.heartbeats import Heartbeats
 from muster.ports.bundle import Ports
 from muster.ports.identity import Identity
+from muster.ports.store import Standing
 from muster.ports.wakeups import node_topic
 
 logger = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ DETAIL_MAX = 4096
 """Of what a node says about its failure: its exit code, then the end of its output."""
 STEP_MAX = 200
 SPECS_MOST = 256
+UNKNOWN_TOKEN = "unknown node token: join again"  # noqa: S105 — what is said, not a token
 _OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
 
 
@@ -139,8 +141,15 @@ class Enrolment:
     async def identify(self, token: str) -> NodeId:
         node_id = await self._store.node_for_token(hashed(token))
         if node_id is None:
-            raise Forbidden("unknown node token: join again")
+            raise Forbidden(UNKNOWN_TOKEN)
         return node_id
+
+    async def recognise(self, token: str) -> Standing:
+        """As `identify`, with all that an answer to the node needs."""
+        standing = await self._store.standing_for_token(hashed(token))
+        if standing is None:
+            raise Forbidden(UNKNOWN_TOKEN)
+        return standing
 
     # --- heartbeats and desired state -------------------------------------------------------------
 
@@ -159,22 +168,24 @@ class Enrolment:
         return node
 
     async def desired(self, node_id: NodeId) -> Desired:
-        return await self._desired(await self._store.node(node_id))
+        return await self.told(await self._store.standing(node_id))
 
-    async def poll(self, node_id: NodeId, *, known: int, timeout: float) -> Desired:
-        """The desired state, as soon as the record's version isn't `known`, or after `timeout` seconds."""
-        listener = self._ports.wakeups.listen((node_topic(node_id),))
+    async def poll(
+        self, node_id: NodeId, *, known: int, timeout: float, unless: Sequence[str] = ()
+    ) -> Desired:
+        """The desired state, as soon as the record's version isn't `known`, or after `timeout` seconds, or
+        when one of the topics in `unless` is notified."""
+        listener = self._ports.wakeups.listen((node_topic(node_id), *unless))
         try:
-            node = await self._store.node(node_id)
-            if node.version == known and await listener.wait(timeout):
-                node = await self._store.node(node_id)
+            if (await self._store.node(node_id)).version == known:
+                await listener.wait(timeout)
         finally:
             listener.close()
-        return await self._desired(node)
+        return await self.desired(node_id)
 
-    async def _desired(self, node: Node) -> Desired:
+    async def told(self, standing: Standing) -> Desired:
+        node, operation = standing.node, standing.operation
         template = await self._template_spec(node)
-        operation = await self._operation(node)
         max_runtime = template.max_runtime
         if operation is not None and isinstance(operation.request, ProvisionRequest):
             max_runtime = operation.request.max_runtime or max_runtime
@@ -190,21 +201,22 @@ class Enrolment:
 
     # --- signals ----------------------------------------------------------------------------------
 
-    async def report(self, node_id: NodeId, report: Report) -> Desired:
-        node = await self._store.node(node_id)
+    async def report(self, node_id: NodeId, report: Report, *, standing: Standing | None = None) -> Desired:
+        """`standing`: how the node stood a moment ago, if the caller knows."""
+        at = standing or await self._store.standing(node_id)
         for _ in range(TRIES):
             if not report.left:
-                _refuse_the_gone(node)
-            change = await self._change(node, report)
+                _refuse_the_gone(at.node)
+            change = await self._change(at, report)
             if change is None:
-                return await self._desired(node)
+                return await self.told(at)
             if change.after.state is NodeState.IDLE:
                 await self._vouch(node_id)
             try:
-                node = await self._store.apply(change)
+                at = _moved(at, await self._store.apply(change))
             except Conflict:
                 # First writer wins; see whether the fact is still news.
-                node = await self._store.node(node_id)
+                at = await self._store.standing(node_id)
         raise NotYet(f"node {node_id} keeps changing; report again", JOIN_RETRY)
 
     async def _vouch(self, node_id: NodeId) -> None:
@@ -216,16 +228,16 @@ class Enrolment:
             self.heartbeats.beat(node_id)
             await self.heartbeats.flush()
 
-    async def _change(self, node: Node, report: Report) -> NodeChange | None:
+    async def _change(self, at: Standing, report: Report) -> NodeChange | None:
         """The first thing in the report that is news; None when nothing is."""
+        node = at.node
         now = self._ports.clock.now()
         if node.enrolled and (report.left or _serves(node, report)):
             return _app_news(node, report, now)
         if node.state is NodeState.CREATED and not node.up:
             return await self._boot_news(node, report, now)
         if report.attached is not None and self._awaits(node, report.attached):
-            operation = await self._operation(node)
-            until = (operation.deadline_at if operation else now) + self._limits.after_operation
+            until = (at.operation.deadline_at if at.operation else now) + self._limits.after_operation
             return nodes.attached(node, now=now, deadline_at=until)
         if report.detached is not None and report.detached == node.assignment_id and not node.enrolled:
             return await self._detach_news(node, now)
@@ -314,13 +326,10 @@ class Enrolment:
             self._specs[node.template, node.revision] = known
         return known
 
-    async def _operation(self, node: Node) -> Operation | None:
-        if node.operation_id is None:
-            return None
-        try:
-            return await self._store.operation(node.operation_id)
-        except NotFound:
-            return None
+
+def _moved(before: Standing, node: Node) -> Standing:
+    """After a write of the node, which leaves it with its operation or takes it away."""
+    return replace(before, node=node, operation=None if node.operation_id is None else before.operation)
 
 
 def _refuse_the_gone(node: Node) -> None:

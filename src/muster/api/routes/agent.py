@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import Query, Request
 from starlette.responses import FileResponse, Response
 
+from muster.api import closing
 from muster.api.access import Access
 from muster.api.context import Caller, Context, Here, Node
 from muster.api.models.agent import (
@@ -29,6 +30,7 @@ from muster.api.routing import Raw, Route, Table
 from muster.domain.desired import Desired
 from muster.domain.errors import Conflict, Forbidden, NotFound
 from muster.domain.ids import CommandId, NodeId
+from muster.ports.store import Standing
 from muster.ports.wakeups import command_topic
 
 
@@ -65,16 +67,27 @@ async def beat(ctx: Here, node_id: Node, body: BeatIn) -> BeatOut:  # noqa: ARG0
 
 async def report(ctx: Here, node_id: Node, body: ReportIn) -> DesiredOut:
     """Say what has become true. The answer is what to do now."""
-    return await _desired(ctx, node_id, await ctx.plane.enrolment.report(node_id, body.report()))
+    return await reported(ctx, await ctx.ports.store.standing(node_id), body)
+
+
+async def reported(ctx: Context, standing: Standing, body: ReportIn) -> DesiredOut:
+    node_id = standing.node.id
+    desired = await ctx.plane.enrolment.report(node_id, body.report(), standing=standing)
+    return await _desired(ctx, node_id, desired)
 
 
 async def desired(ctx: Here, node_id: Node, asked: Annotated[DesiredAsked, Query()]) -> DesiredOut:
     """Ask what to do. Held until it differs from the known version, or the time is over."""
-    enrolment = ctx.plane.enrolment
-    found: Desired | None = None
-    if asked.timeout > 0:
-        found = await ctx.closing.unless(enrolment.poll(node_id, known=asked.known, timeout=asked.timeout))
-    return await _desired(ctx, node_id, found or await enrolment.desired(node_id))
+    return await awaited(ctx, await ctx.ports.store.standing(node_id), asked)
+
+
+async def awaited(ctx: Context, standing: Standing, asked: DesiredAsked) -> DesiredOut:
+    enrolment, node = ctx.plane.enrolment, standing.node
+    if node.version != asked.known or asked.timeout <= 0 or ctx.closing.begun:
+        return await _desired(ctx, node.id, await enrolment.told(standing))
+    # From here to where the poll listens nothing is awaited, so the end of service is not missed.
+    found = await enrolment.poll(node.id, known=asked.known, timeout=asked.timeout, unless=(closing.TOPIC,))
+    return await _desired(ctx, node.id, found)
 
 
 async def output(
@@ -125,7 +138,7 @@ async def artifact(ctx: Here, node_id: Node, command_id: str, request: Request) 
 
 
 async def _desired(ctx: Context, node_id: NodeId, found: Desired) -> DesiredOut:
-    if found.assignment_id is None:
+    if found.assignment_id is None or not found.commanded:
         return DesiredOut.of(found, ())
     commands = await ctx.plane.enrolment.commands.unfinished(node_id, found.assignment_id)
     return DesiredOut.of(found, commands)
