@@ -26,7 +26,7 @@ STEPS = 40
 """They fall within this many steps."""
 TARGETED = 0.6
 """The share of those that wait for one of the writes in which an operation's fate is decided."""
-TARGETS = ("claim", "reserve", "write_launch", "settle", "apply", "write_operation")
+TARGETS = ("claim", "reserve", "write_launch", "settle", "apply", "apply_all", "write_operation")
 TARGET_STEPS = 4
 
 
