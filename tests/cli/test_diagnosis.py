@@ -31,6 +31,12 @@ def test_a_failed_provision_tells_the_cause_the_line_and_the_way_to_more(termina
         "--- phases ---" in shown.out and "--- console ---" in shown.out and "this can not work" in shown.out
     )
 
+    listed = terminal.muster("operations", "--status", "failed", "--limit", "1", "-o", "json")
+    (failed,) = listed.json["items"]
+    again = terminal.muster("operations", "show", failed["operation_id"]).out
+    assert "agent line 2: this can not work" in again and f"`muster nodes diagnosis {node}`" in again
+    assert "booting" not in again.partition("nodes")[2]
+
     record = diagnosed(terminal, node, "--output", "json").json
     assert (record["node_id"], record["cause"]) == (node, "script_failed")
     assert [each["name"] for each in record["sections"]] == ["phases", "agent", "console", "provider"]

@@ -23,7 +23,7 @@ FAILS = Manner(fails=f"the boot script ended with 3\ntoken={SECRET}\nboot: line 
 
 async def failed(stage: Stage, *manners: Manner, **template: Any) -> list[Node]:
     """Nodes whose boot just failed, and nobody who does anything about it."""
-    await stage.template(rescue_window=120.0, **template)
+    await stage.template(**{"rescue_window": 120.0} | template)
     stage.agents.script(*manners)
     replica = await stage.replica()
     # Nothing is collected before the test says so.
@@ -119,6 +119,15 @@ async def test_a_node_that_failed_for_good_is_condemned_once_its_bundle_is_filed
     await Collector(stage.ports).reconcile()
     gone = await stage.node(node.id)
     assert (gone.state, gone.reason, gone.detail) == (NodeState.TERMINATING, node.reason, node.detail)
+
+
+@staged
+async def test_without_a_rescue_window_a_late_node_goes_once_its_bundle_is_filed(stage: Stage) -> None:
+    (node,) = await failed(stage, NEVER_BOOTS, provision_timeout=30.0, rescue_window=0.0)
+    assert node.reason in RESCUABLE
+    await Collector(stage.ports).reconcile()
+    await bundle_of(stage, node)
+    assert (await stage.node(node.id)).state is NodeState.TERMINATING
 
 
 @staged

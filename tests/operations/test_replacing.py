@@ -1,6 +1,7 @@
 from muster.domain import node as nodes
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
+from muster.ports.store import Beat
 from tests.stage import NEVER_ATTACHES, Manner, Stage, staged
 
 
@@ -53,6 +54,26 @@ async def test_a_claimed_node_that_dies_after_attaching_is_replaced_before_the_c
     running = await stage.nodes(NodeState.RUNNING)
     assert {node.id for node in running} == {member.node_id for member in operation.members}
     assert all(node.attached for node in running)
+
+
+@staged
+async def test_a_node_that_beats_while_it_is_being_buried_is_spared(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(Manner(silent_after_attach=True))
+    (quiet,) = await stage.warm(1)
+    stage.agents.script(Manner(boot=300.0))
+    replica = await stage.replica()
+    heard: list[float] = []
+
+    async def beat() -> None:
+        heard.append(stage.now)
+        await stage.store.record_beats([Beat(node_id=quiet.id, seen_at=stage.now)])
+
+    replica.ambush.before("apply", beat)
+    await stage.succeeded(await replica.provision(2))
+
+    (condemned,) = [event for event in await stage.events(quiet.id) if event.name == "condemn"]
+    assert condemned.at > heard[0] + stage.settings.limits.burial
 
 
 @staged

@@ -9,6 +9,7 @@ from muster.domain.events import Event
 from muster.domain.ids import OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Operation
+from muster.domain.progress import GROUP_ABOVE, Tone
 from muster.domain.showing import Why
 from tests.stage import (
     FULL,
@@ -121,6 +122,18 @@ async def test_a_failed_provision_keeps_what_it_had_reached(stage: Stage) -> Non
     assert steps == sorted(steps)
     assert operation.progress is not None
     assert operation.progress.percent < 100.0
+
+
+@pytest.mark.parametrize("count", [1, GROUP_ABOVE + 1])
+@staged
+async def test_a_failed_provision_shows_what_became_of_its_nodes(stage: Stage, count: int) -> None:
+    await stage.template(max_nodes=count)
+    stage.agents.script(*[Manner(boot=20.0, fails="exit 1")] * count)
+    replica = await stage.replica()
+    operation = await stage.ended(await replica.provision(count))
+
+    assert operation.progress is not None
+    assert {part.tone for part in operation.progress.parts} <= {Tone.DANGER, Tone.WARNING}
 
 
 @staged

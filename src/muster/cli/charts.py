@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from muster.cli.durations import took
+from muster.domain.counting import counted
 
 if TYPE_CHECKING:
     from muster.client.results import BootKind, Span, Timeline
@@ -42,7 +43,7 @@ def boots(kind: "BootKind") -> list[str]:
     total = kind.total
     spread = (
         f"{kind.instance_type}: p50 {took(total.p50)} · p95 {took(total.p95)} · p99 {took(total.p99)} "
-        f"· longest {took(total.longest)} ({total.count} boots)"
+        f"· longest {took(total.longest)} ({counted(total.count, 'boot')})"
     )
     lines = [
         spread,

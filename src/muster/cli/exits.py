@@ -18,7 +18,7 @@ from muster.domain.errors import (
 from muster.domain.reasons import Reason
 
 if TYPE_CHECKING:
-    from muster.client.results import Progress
+    from muster.client.results import Failure, Progress
 
 OK, FAILED, USAGE, NO_CAPACITY, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 124, 130
 _NO_ROOM = (Reason.CAPACITY, Reason.QUOTA, Reason.CAP_REACHED)
@@ -151,8 +151,12 @@ def _told(progress: "Progress") -> str:
 
 
 def diagnosis(error: MusterError) -> list[str]:
-    """What is known of the node that failed an operation: the cause, the line that proves it, what to do."""
-    found = error.progress.error if isinstance(error, OperationFailed) else None
+    """What is known of the node that failed an operation."""
+    return examined(error.progress.error) if isinstance(error, OperationFailed) else []
+
+
+def examined(found: "Failure | None") -> list[str]:
+    """The cause, the line that proves it, what to do."""
     if found is None or found.node_id is None:
         return []
     more = f"more: `muster nodes diagnosis {found.node_id}`"

@@ -107,7 +107,7 @@ def _step(operation: "Operation") -> str:
 @app.command()
 def show(target: Target, *, _output: Output = None) -> None:
     """Show an operation: how far it is, or how it ended."""
-    from muster.cli import printing
+    from muster.cli import exits, printing
     from muster.cli.connecting import connected, newest
     from muster.cli.durations import took
     from muster.cli.views import LOOKS, chip_name, left, where
@@ -131,7 +131,8 @@ def show(target: Target, *, _output: Output = None) -> None:
             ("step", where(found) if found.step else ""),
             ("message", found.message),
             ("error", f"{error.code}: {error.message}" if error else ""),
-            ("advice", error.advice if error else ""),
+            ("advice", error.advice if error and error.diagnosis is None else ""),
+            ("diagnosis", "\n".join(exits.examined(error))),
             ("result", found.result),
             ("run", found.run or ""),
             ("template", found.template or ""),

@@ -2,15 +2,15 @@
 
 Concurrent and bounded: whatever hangs costs its own section, not another node's bundle. Nothing is kept that
 was not redacted: a section whose redaction fails is withheld, and without a redactor there is no bundle.
-A node that failed for anything but time is condemned as soon as its bundle is filed; the others may yet be
-rescued, and the sweep ends those that weren't.
+A node that can't be rescued is condemned as soon as its bundle is filed; the sweep ends those that could have
+been and weren't.
 """
 
 import asyncio
 
 from muster.controllers.working import work_off
 from muster.domain import node as nodes
-from muster.domain.deadlines import COLLECTING, RESCUABLE
+from muster.domain.deadlines import COLLECTING, rescuable
 from muster.domain.diagnosing import classify
 from muster.domain.diagnosis import Bundle, Source
 from muster.domain.errors import Conflict
@@ -41,7 +41,8 @@ class Collector:
         if self._redactor is not None:
             bundle = await self._collected(node, self._redactor)
             await self._store.file_bundle(bundle, cause=classify(bundle).cause)
-        if node.reason in RESCUABLE:
+        template = await self._store.template(node.template, node.revision)
+        if rescuable(node, template.spec):
             return
         try:
             change = nodes.condemn(

@@ -61,6 +61,11 @@ class Limits:
             if value is not None or each.default is not None:
                 checks.seconds(each.name, value)
 
+    @property
+    def burial(self) -> float:
+        """Silent for this long, a node is dead."""
+        return self.stale_after + self.dead_after
+
     def boot_for(self, runtime: Runtime) -> float | None:
         by_runtime = {
             Runtime.EXEC: self.boot_exec,
@@ -255,12 +260,16 @@ def failed_until(reason: Reason, template: TemplateSpec, *, now: float) -> float
     return now + max(window, COLLECTING)
 
 
+def rescuable(node: Node, template: TemplateSpec) -> bool:
+    """Whether a failed node may yet be rescued. If not, it is kept only for what it can tell."""
+    return node.reason in RESCUABLE and template.rescue_window > 0
+
+
 def rescued_late(node: Node, template: TemplateSpec, *, now: float) -> float | None:
     """By how many seconds a failed node that has booted now was late; None: it can't be rescued."""
     late = now - node.entered_at
-    if node.state is not NodeState.FAILED or node.reason not in RESCUABLE or late > template.rescue_window:
-        return None
-    return late
+    hopeless = node.state is not NodeState.FAILED or not rescuable(node, template)
+    return None if hopeless or late > template.rescue_window else late
 
 
 def prolonged(operation: Operation, nodes: Sequence[Node], template: TemplateSpec) -> float | None:

@@ -241,7 +241,7 @@ def _gather(at: Situation) -> Action:
 
 def _dead(at: Situation, node: Node) -> bool:
     watched = at.now - at.watched_since
-    return min(_silent_for(at, node), watched) > at.limits.stale_after + at.limits.dead_after
+    return min(_silent_for(at, node), watched) > at.limits.burial
 
 
 def _fresh(at: Situation, node: Node) -> bool:

@@ -71,6 +71,11 @@ def completed(steps: Steps, message: str, nodes: Sequence[Node]) -> Progress:
     return at_step(steps, len(steps), message=message, parts=chips(nodes))
 
 
+def stopped(shown: Progress | None, nodes: Sequence[Node]) -> Progress | None:
+    """It failed or was cancelled where it stood; its chips tell what became of the nodes."""
+    return replace(shown, parts=chips(nodes)) if shown is not None and shown.parts else shown
+
+
 def of_provision(at: Situation) -> Progress:
     held = at.held
     parts = chips(held)

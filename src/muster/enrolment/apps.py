@@ -43,8 +43,6 @@ class Apps:
         """Admit an app under a template. Raises CapReached, Lost or Removed (its key was given up before, by
         nobody's wish or by somebody's), InvalidRequest, and NotFound for a template that is gone."""
         await self._check_address(app.address)
-        if app.address and self._ports.prober is not None:
-            await self._ports.prober.check(app.address)
         found = await self._store.template(template)
         if not found.spec.enrols:
             rule = f"must have the provider {EXTERNAL}: nodes of {found.spec.provider} are made, not enrolled"

@@ -261,11 +261,12 @@ class Provision:
 
     async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:
         operation = at.operation
-        progress: Progress | None = None
         result = ""
         if end.status is Status.SUCCEEDED:
             result = f"{counted(len(operation.members), 'node')} for {at.request.run}"
-            progress = showing.completed(showing.PROVISION_STEPS, result, at.nodes)
+            progress: Progress | None = showing.completed(showing.PROVISION_STEPS, result, at.nodes)
+        else:
+            progress = showing.stopped(operation.progress, at.nodes)
         change = operations.ended(
             operation, end.status, now=at.now, progress=progress, verdict=end.verdict, result=result
         )
@@ -290,8 +291,9 @@ class Provision:
         await self._store.apply(change, fence=tenure.fence)
 
     async def _bury(self, dead: tuple[Node, ...], at: Situation, tenure: Tenure) -> None:
+        silence = at.now - self._limits.burial
         for node in dead:
-            change = nodes.condemn(node, now=at.now, reason=Reason.HEARTBEAT_LOST)
+            change = nodes.condemn(node, now=at.now, reason=Reason.HEARTBEAT_LOST, silent_since=silence)
             await self._store.apply(change, fence=tenure.fence)
 
     # --- showing ----------------------------------------------------------------------------------

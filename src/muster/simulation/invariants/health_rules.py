@@ -26,7 +26,7 @@ _PATIENCE = {
 _OVERDUE = {"running": "max_runtime", "idle": "idle_timeout", "releasing": "release_timeout"}
 """What a node is condemned for when the time of its state is over."""
 _RESCUED = ("boot_timeout", "boot_stalled")
-"""Failures that are waited for: the others end when they are diagnosed."""
+"""Failures that are waited for, if the template has a window: the others end when they are diagnosed."""
 
 
 class HealthRules:
@@ -82,8 +82,12 @@ class HealthRules:
         if reason == "heartbeat_lost" and state in _PATIENCE and not self._rolled_back(before):
             self._unseen(before, "no_live_node_is_given_up", f"{event.detail}")
             self._not_for_absence(event, _PATIENCE[state], before)
-        elif reason == _OVERDUE.get(state) or (state == "failed" and reason in _RESCUED):
+        elif reason == _OVERDUE.get(state) or (state == "failed" and self._waited_for(before, reason)):
             self._overdue(event, before)
+
+    def _waited_for(self, node: Record, reason: str) -> bool:
+        window = self._at.records.spec(node["template"], node["revision"])["rescue_window"]
+        return reason in _RESCUED and window > 0
 
     def _overdue(self, event: Event, before: Record) -> None:
         """A deadline that passed while nobody was there gets a grace."""
