@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from muster.domain import checks
+from muster.domain.ec2 import DISK_MOST, HOPS_MOST, PERCENT_MOST, Architecture, Ec2Spec
 from muster.domain.errors import InvalidRequest
 from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest
 from muster.domain.template import RESOURCE_CLASSES, Reuse, Runtime, Template, TemplateSpec, UsageClass
@@ -50,6 +51,7 @@ BAD_TEMPLATES: Values = {
     "max_runtime": [*NOT_SECONDS, None],
     "idle_timeout": [*NOT_SECONDS, None],
     "rescue_window": [*NOT_SECONDS_OR_ZERO, None],
+    "ec2": [Ec2Spec(image="ami-0123456789abcdef0", subnets=("subnet-0123456789abcdef0",))],
 }
 BAD_PROVISIONS: Values = {
     "template": NOT_NAMES,
@@ -73,13 +75,26 @@ BAD_REFILLS: Values = {
     "count": [*NOT_WHOLE, 0, checks.COUNT_MAX + 1],
 }
 
+EC2: dict[str, Any] = {"image": "ami-0123456789abcdef0", "subnets": ("subnet-0123456789abcdef0",)}
+BAD_EC2: Values = {
+    "image": ["", "ami-", "ami-xyz", "0123456789abcdef0", None, 1],
+    "subnets": [(), ("subnet-x",), EC2["subnets"] * 2, "subnet-0123456789abcdef0", (None,)],
+    "security_groups": [("sg-x",), ("sg-01234567",) * 2, "sg-01234567", ["sg-01234567"]],
+    "instance_profile": [" ", "a b", "arn:aws:iam::1:role/x y", 1],
+    "architecture": ["x86_64", "sparc", None],
+    "disk_gib": [0, -1, DISK_MOST + 1, 1.5, True, "50"],
+    "price_protection": [0, PERCENT_MOST + 1, None, "20"],
+    "hop_limit": [0, HOPS_MOST + 1, None, True],
+}
 GOOD: dict[type, dict[str, Any]] = {
+    Ec2Spec: EC2,
     TemplateSpec: {"name": "web", "provider": "simulated"},
     ProvisionRequest: {"template": "web", "count": 1, "run": "r"},
     ReleaseRequest: {"operation_id": "op-1"},
     RefillRequest: {"template": "web", "revision": 1, "count": 1},
 }
 BAD: dict[type, Values] = {
+    Ec2Spec: BAD_EC2,
     TemplateSpec: BAD_TEMPLATES,
     ProvisionRequest: BAD_PROVISIONS,
     ReleaseRequest: BAD_RELEASES,
@@ -104,6 +119,11 @@ def test_every_field_has_rows_of_bad_values(cls: type) -> None:
 
 LONGEST = checks.SECONDS_MAX
 EDGES: list[tuple[type, dict[str, Any]]] = [
+    (TemplateSpec, {"provider": "ec2", "ec2": Ec2Spec(**EC2)}),
+    (Ec2Spec, {"disk_gib": 1, "price_protection": 1, "hop_limit": 1}),
+    (Ec2Spec, {"disk_gib": DISK_MOST, "price_protection": PERCENT_MOST, "hop_limit": HOPS_MOST}),
+    (Ec2Spec, {"instance_profile": "arn:aws:iam::123456789012:instance-profile/path/ci"}),
+    (Ec2Spec, {"architecture": Architecture.ARM64, "security_groups": ("sg-01234567", "sg-89abcdef")}),
     (TemplateSpec, {}),
     (TemplateSpec, {"max_nodes": 0}),
     (TemplateSpec, {"max_nodes": checks.MACHINES_MAX, "min_idle": checks.COUNT_MAX}),

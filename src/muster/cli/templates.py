@@ -79,6 +79,8 @@ def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: O
             ("template", f"{found.name}, revision {found.revision}{', paused' if found.paused else ''}"),
             ("applied", f"{printing.since(found.applied_at)} ago"),
             ("provider", found.provider),
+            ("image", "" if found.ec2 is None else f"{found.ec2.image} ({found.ec2.architecture})"),
+            ("subnets", "" if found.ec2 is None else ", ".join(found.ec2.subnets)),
             ("class", found.resource_class),
             ("runtime", str(found.runtime)),
             ("usage", ", then ".join(found.usage)),

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from muster.client import results
 from muster.client.overview import Overview
 from muster.client.streams import Stream
-from muster.domain.plain import from_plain
+from muster.domain.plain import fields_to_plain, from_plain
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
 
@@ -252,8 +252,7 @@ def template(name: str) -> Call[results.Template]:
 
 
 def apply(spec: TemplateSpec) -> Call[results.Template]:
-    given = {each.name: getattr(spec, each.name) for each in fields(spec) if each.name != "name"}
-    body = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    body = {name: value for name, value in fields_to_plain(spec).items() if name != "name"}
     path = f"{ROOT}/templates/{_id(spec.name)}"
     return Call(method="PUT", path=path, read=_into(results.Template), body=body)
 

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from muster.domain.access import Role
 from muster.domain.command import CommandState
+from muster.domain.ec2 import Ec2Spec
 from muster.domain.health import Health, HealthSource
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import ENDED, Kind, Member, Status
@@ -225,6 +226,7 @@ class Template:
     max_runtime: float
     idle_timeout: float
     rescue_window: float
+    ec2: Ec2Spec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ sources    file, environment, flags, in order     data      the data directory a
 
 from muster.config.data import Connection, DataDirectory, default_data_directory, find_server
 from muster.config.reading import ConfigError
-from muster.config.schema import Config, ProcessConfig, ServerConfig
+from muster.config.schema import Config, Ec2Config, ProcessConfig, ServerConfig
 from muster.config.sources import load
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "ConfigError",
     "Connection",
     "DataDirectory",
+    "Ec2Config",
     "ProcessConfig",
     "ServerConfig",
     "default_data_directory",

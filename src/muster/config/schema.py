@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from muster.domain import checks
 from muster.domain.deadlines import Limits
+from muster.domain.ec2 import DISK_MOST, HOPS_MOST, PERCENT_MOST, Architecture
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import Reuse, Runtime, TemplateSpec, UsageClass
 
@@ -59,6 +60,21 @@ class ProcessConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ec2Config:
+    """Where machines of the provider `ec2` come from. Without a region there is no such provider."""
+
+    region: str = ""
+    account: str = ""
+    """The account whose machines may join; empty: that of the server's own credentials."""
+    endpoint_url: str | None = None
+    """Only for an EC2 that isn't AWS's."""
+    visibility_window: float = 300.0
+    """Seconds for which AWS may not show a machine that it made."""
+    certificates: Mapping[str, str] = field(default_factory=dict)
+    """By region: the certificate, as PEM or as a file of it, that AWS signs identity documents with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbesConfig:
     allowed: tuple[str, ...] = DEFAULT_ALLOWED
     """Where services may ask to be probed: their addresses come from themselves."""
@@ -72,6 +88,7 @@ class Config:
     server: ServerConfig = field(default_factory=ServerConfig)
     limits: Limits = field(default_factory=Limits)
     process: ProcessConfig = field(default_factory=ProcessConfig)
+    ec2: Ec2Config = field(default_factory=Ec2Config)
     probes: ProbesConfig = field(default_factory=ProbesConfig)
     templates: tuple[TemplateSpec, ...] = ()
 
@@ -142,6 +159,24 @@ def _patterns(name: str, value: object) -> object:
     return checks.patterns(name, tuple(value) if isinstance(value, list) else (value,))
 
 
+def _strings(name: str, value: object) -> object:
+    if not isinstance(value, list):
+        raise InvalidRequest(name, value, "must be a list")
+    return tuple(value)
+
+
+def _pem(name: str, value: object) -> object:
+    """Its text, or the name of a file that holds it."""
+    if isinstance(value, str) and "BEGIN CERTIFICATE" in value:
+        return value
+    try:
+        return Path(checks.text(name, value, longest=4096)).expanduser().read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(
+            name, value, f"must be a certificate in PEM, or a file of it ({error})"
+        ) from error
+
+
 def _networks(name: str, value: object) -> object:
     rule = "must be a list of networks like '10.0.0.0/8'"
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
@@ -176,13 +211,32 @@ SECTIONS: Mapping[str, Mapping[str, Check]] = {
     },
     "limits": {each.name: _seconds for each in fields(Limits)},
     "probes": {"allowed": _networks},
+    "ec2": {
+        "region": _text,
+        "account": _text,
+        "endpoint_url": _url,
+        "visibility_window": _seconds,
+        "certificates": _pem,
+    },
     "process": {
         "capacity": _whole(1, 10_000),
         "isolation": _known("auto", "sandbox", "none"),
         "directory": _path,
     },
 }
+MAPS = (("ec2", "certificates"),)
+"""Settings that are tables with free names; the check is for each of their values."""
 TEMPLATES = "templates"
+TEMPLATE_EC2: Mapping[str, Check] = {
+    "image": _text,
+    "subnets": _strings,
+    "security_groups": _strings,
+    "instance_profile": _text,
+    "architecture": _one_of(Architecture),
+    "disk_gib": _whole(1, DISK_MOST),
+    "price_protection": _whole(1, PERCENT_MOST),
+    "hop_limit": _whole(1, HOPS_MOST),
+}
 TEMPLATE: Mapping[str, Check] = {
     "provider": _name,
     "resource_class": _text,

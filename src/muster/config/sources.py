@@ -7,16 +7,20 @@ from typing import Any
 
 from muster.config.reading import ConfigError, Found, Key, nearest, read
 from muster.config.schema import (
+    MAPS,
     SECTIONS,
     TEMPLATE,
+    TEMPLATE_EC2,
     TEMPLATES,
     Check,
     Config,
+    Ec2Config,
     ProbesConfig,
     ProcessConfig,
     ServerConfig,
 )
 from muster.domain.deadlines import Limits
+from muster.domain.ec2 import EC2, Ec2Spec
 from muster.domain.errors import InvalidRequest
 from muster.domain.settings import Settings
 from muster.domain.template import BOOT_LEAST, STALL_LEAST, TemplateSpec
@@ -35,6 +39,7 @@ ENVIRONMENT: Mapping[str, Key] = {
     "MUSTER_PROCESS_CAPACITY": ("process", "capacity"),
     "MUSTER_PROCESS_ISOLATION": ("process", "isolation"),
     "MUSTER_PROCESS_DIRECTORY": ("process", "directory"),
+    "MUSTER_EC2_REGION": ("ec2", "region"),
 }
 _NUMBERS = ("max_nodes", "port", "capacity", "store_connections")
 BEATS = 3
@@ -82,6 +87,7 @@ def _built(found: Mapping[Key, Found]) -> Config:
         server=ServerConfig(**sections["server"]),
         limits=limits,
         process=ProcessConfig(**sections["process"]),
+        ec2=Ec2Config(**sections["ec2"]),
         probes=ProbesConfig(**sections["probes"]),
         templates=tuple(_template(name, content, found) for name, content in templates.items()),
     )
@@ -95,9 +101,24 @@ def _take(key: Key, found: Found, sections: dict[str, dict[str, Any]]) -> None:
             raise ConfigError(key[0], found.value, f"{key[0]} is a table: write [{key[0]}]", found.where)
         return
     known = SECTIONS[key[0]]
+    if key[:2] in MAPS:
+        _take_named(key, found, sections[key[0]])
+        return
     if len(key) > 2 or key[1] not in known:  # noqa: PLR2004 — a section and a name
         raise _unknown(".".join(key[1:]), found, known)
     sections[key[0]][key[1]] = _checked(known[key[1]], key[1], found)
+
+
+def _take_named(key: Key, found: Found, section: dict[str, Any]) -> None:
+    """A value of a table with free names."""
+    if len(key) == 2:  # noqa: PLR2004 — a section and a name
+        if found.value != {}:
+            rule = f"{key[1]} is a table: write [{'.'.join(key)}]"
+            raise ConfigError(key[1], found.value, rule, found.where)
+        return
+    name = ".".join(key[2:])
+    check = SECTIONS[key[0]][key[1]]
+    section.setdefault(key[1], {})[name] = _checked(check, f"{key[1]}.{name}", found)
 
 
 def _take_template(key: Key, found: Found, templates: dict[str, dict[str, Any]]) -> None:
@@ -109,12 +130,44 @@ def _take_template(key: Key, found: Found, templates: dict[str, dict[str, Any]])
     content = templates.setdefault(key[1], {})
     if len(key) == 2:  # noqa: PLR2004
         return
+    if key[2] == EC2:
+        _take_ec2(key, found, content)
+        return
     if len(key) > 3 or key[2] not in TEMPLATE:  # noqa: PLR2004
         raise _unknown(".".join(key[2:]), found, TEMPLATE)
     content[key[2]] = _checked(TEMPLATE[key[2]], key[2], found)
 
 
+def _take_ec2(key: Key, found: Found, content: dict[str, Any]) -> None:
+    """The table [templates.NAME.ec2]."""
+    if len(key) == 3:  # noqa: PLR2004 — templates, its name, ec2
+        if found.value != {}:
+            rule = f"{EC2} is a table: write [{TEMPLATES}.{key[1]}.{EC2}]"
+            raise ConfigError(EC2, found.value, rule, found.where)
+        content.setdefault(EC2, {})
+        return
+    if len(key) > 4 or key[3] not in TEMPLATE_EC2:  # noqa: PLR2004 — and a field
+        raise _unknown(".".join(key[3:]), found, TEMPLATE_EC2)
+    content.setdefault(EC2, {})[key[3]] = _checked(TEMPLATE_EC2[key[3]], key[3], found)
+
+
+def _ec2(name: str, content: Mapping[str, Any], found: Mapping[Key, Found]) -> Ec2Spec:
+    missing = [field for field in ("image", "subnets") if field not in content]
+    place = (TEMPLATES, name, EC2)
+    if missing:
+        where = next((each.where for key, each in found.items() if key[:3] == place), f"template {name}")
+        rule = f"{missing[0]} must be given in [{'.'.join(place)}]"
+        raise ConfigError(missing[0], None, rule, where)
+    try:
+        return Ec2Spec(**content)
+    except InvalidRequest as error:
+        where = found[*place, error.field].where
+        raise ConfigError(error.field, error.value, f"{error.field} {error.rule}", where) from error
+
+
 def _template(name: str, content: Mapping[str, Any], found: Mapping[Key, Found]) -> TemplateSpec:
+    if EC2 in content:
+        content = {"provider": EC2, **content, EC2: _ec2(name, content[EC2], found)}
     try:
         return TemplateSpec(**{"provider": "process", **content, "name": name})
     except InvalidRequest as error:

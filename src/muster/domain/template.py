@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from muster.domain import checks
+from muster.domain.ec2 import EC2, Ec2Spec
 from muster.domain.errors import InvalidRequest
 
 
@@ -85,6 +86,8 @@ class TemplateSpec:
     max_runtime: float = 1800.0
     idle_timeout: float = 360.0
     rescue_window: float = 120.0
+    ec2: Ec2Spec | None = None
+    """What the provider `ec2` needs to know, and no other."""
 
     def __post_init__(self) -> None:
         checks.name("name", self.name)
@@ -107,6 +110,9 @@ class TemplateSpec:
             raise InvalidRequest("runtime", self.runtime, rule)
         if self.min_idle and self.runtime is Runtime.SERVICE:
             raise InvalidRequest("min_idle", self.min_idle, "must be 0 for services: they are never idle")
+        if (self.ec2 is not None) is not (self.provider == EC2):
+            rule = f"must be there for the provider {EC2}, and for no other: it says which image and subnets"
+            raise InvalidRequest("ec2", self.ec2, rule)
 
     def _check_times(self) -> None:
         for field in ("provision_timeout", "max_provision_timeout", "stall_after", "attach_timeout"):

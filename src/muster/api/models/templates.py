@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field
 
 from muster.api.models.base import EXAMPLE_TIME, In, Out, at, example
+from muster.api.models.ec2 import Ec2In, Ec2Out
 from muster.domain.template import Reuse, Runtime, Template, TemplateSpec, UsageClass
 
 SPEC_EXAMPLE: dict[str, Any] = {
@@ -27,6 +28,7 @@ SPEC_EXAMPLE: dict[str, Any] = {
     "max_runtime": 1800.0,
     "idle_timeout": 360.0,
     "rescue_window": 120.0,
+    "ec2": None,
 }
 
 
@@ -53,6 +55,7 @@ class SpecIn(In):
     max_runtime: float = 1800.0
     idle_timeout: float = 360.0
     rescue_window: float = 120.0
+    ec2: Ec2In | None = None
 
     def spec(self, name: str) -> TemplateSpec:
         return TemplateSpec(
@@ -75,6 +78,7 @@ class SpecIn(In):
             max_runtime=self.max_runtime,
             idle_timeout=self.idle_timeout,
             rescue_window=self.rescue_window,
+            ec2=None if self.ec2 is None else self.ec2.spec(),
         )
 
 
@@ -111,6 +115,7 @@ class TemplateOut(Out):
     max_runtime: float
     idle_timeout: float
     rescue_window: float
+    ec2: Ec2Out | None
 
     @classmethod
     def of(cls, template: Template, *, paused: bool) -> Self:
@@ -138,6 +143,7 @@ class TemplateOut(Out):
             max_runtime=spec.max_runtime,
             idle_timeout=spec.idle_timeout,
             rescue_window=spec.rescue_window,
+            ec2=None if spec.ec2 is None else Ec2Out.of(spec.ec2),
         )
 
 
