@@ -22,6 +22,7 @@ def test_a_fact_leaves_the_state_and_the_time_it_was_entered() -> None:
         nodes.booted(node(), now=NOW, deadline_at=LATER),
         nodes.attached(node(NodeState.CLAIMED), now=NOW, deadline_at=LATER),
         nodes.drained(node(NodeState.IDLE), now=NOW),
+        nodes.interrupted(node(NodeState.RUNNING), now=NOW, ends_at=LATER),
         nodes.commanded(node(NodeState.RUNNING), now=NOW),
         nodes.displaced(node(NodeState.RUNNING, provider=EXTERNAL), now=NOW),
         nodes.left(node(NodeState.TERMINATING, provider=EXTERNAL), now=NOW),

@@ -7,6 +7,7 @@ Refuses to start a command twice and to report what isn't proven.
 from __future__ import annotations
 
 import argparse
+import calendar
 import ctypes
 import fcntl
 import http.client
@@ -36,6 +37,7 @@ CHUNK = MIB // 4
 BULK_MAX = 512 * MIB
 TAIL = 4096
 NOISE = 65536  # bytes received per beat: our own talk
+MARGIN = 60  # for our own end, before the machine's switch acts
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ class State:
     failure: str = ""
     boot_told: bool = False
     steps: tuple[str, ...] = ()
+    notice: float | None = None  # the provider takes the machine back in so many seconds
+    notice_told: bool = False
     desired: Desired = Desired()
     behind: int = -1  # the version that a beat heard of
     attached: str = ""
@@ -141,6 +145,11 @@ class Answered(Event):
 @dataclass(frozen=True)
 class StepNamed(Event):
     name: str
+
+
+@dataclass(frozen=True)
+class Noticed(Event):
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -282,6 +291,8 @@ def wants(s: State) -> list[tuple[str, str, dict[str, Any]]]:
 
 def news(s: State) -> dict[str, Any]:
     d = s.desired
+    if s.notice is not None and not s.notice_told:
+        return {"interrupted": s.notice}
     if s.steps:
         return {"phase": "boot_script", **({"step": s.steps[0]} if s.steps[0] else {})}
     if not s.boot_told and s.boot in ("done", "failed"):
@@ -345,6 +356,10 @@ class Turn:
         if self.s.boot == "running" and len(self.s.steps) < 100:
             self.put(steps=(*self.s.steps, e.name))
 
+    def on_noticed(self, e: Noticed) -> None:
+        self.put(notice=e.seconds, notice_told=False)
+        self.out.append(Log(f"interrupted: the machine is taken back in {e.seconds:.0f} s"))
+
     def on_scriptended(self, e: ScriptEnded) -> None:
         self.put(boot="done")
         if e.code:
@@ -402,6 +417,8 @@ class Turn:
             self.end("this node is gone")
         elif "phase" in line.said:
             self.put(steps=self.s.steps[1:])
+        elif "interrupted" in line.said:  # an older server
+            self.put(notice_told=True)
 
     def got_join(self, e: Answered, line: Line) -> float:
         body, boot = e.body, e.body.get("boot") or {}
@@ -417,7 +434,7 @@ class Turn:
         self.put(
             joined=True, epoch=self.s.epoch + 1, node_id=node_id, token=str(body["token"]), beat_seconds=beat
         )
-        self.put(boot_told=False, attached_told="", behind=-1, lines={})
+        self.put(boot_told=False, attached_told="", notice_told=False, behind=-1, lines={})
         self.line("beat", False, 0, self.now + beat * self.chance)
         self.out.append(Log("joined as " + node_id))
         if not self.s.boot and script:
@@ -442,6 +459,8 @@ class Turn:
         desired, said = read_desired(e.body), line.said
         if "phase" in said:
             self.put(steps=self.s.steps[1:])
+        elif "interrupted" in said:
+            self.put(notice_told=True)
         elif "attached" in said:
             self.put(attached_told=said["attached"])
         elif "detached" not in said:
@@ -749,6 +768,28 @@ class Agent:
         with self.turn:
             self.dead_at = time.monotonic() + e.seconds
             self.turn.notify()
+        if self.options.switch:
+            self.set_switch(e.seconds + MARGIN)
+
+    def set_switch(self, seconds: float) -> None:
+        """The machine's own switch: a file that says how long it may be up."""
+        try:
+            with open("/proc/uptime") as file:
+                until = float(file.read().split()[0]) + seconds
+            with open(self.options.switch + ".new", "w") as file:
+                file.write(f"{until:.0f}\n")
+            os.replace(file.name, self.options.switch)
+        except (OSError, ValueError) as error:
+            self.log(f"cannot move the switch: {error}")
+
+    def watch_notice(self) -> None:
+        while True:
+            try:
+                said = json.loads(metadata("meta-data/spot/instance-action"))
+                ends = calendar.timegm(time.strptime(said["time"], "%Y-%m-%dT%H:%M:%SZ"))
+                return self.events.put(Noticed(max(0.0, ends - time.time())))
+            except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+                time.sleep(GRACE)
 
     def watch_time(self) -> None:
         with self.turn:
@@ -826,6 +867,8 @@ class Agent:
         for role in ("beat", "poll", "report", "upload", "bulk"):
             self.roles[role] = queue.SimpleQueue()
             self.spawn(self.talk, self.roles[role], Link(self.options.server))
+        if self.options.identity == "ec2":
+            self.spawn(self.watch_notice)
 
     def loop(self) -> None:
         event: Any = Started(os.urandom(16).hex(), os.urandom(16).hex(), self.options.dead_man, self.recall())
@@ -876,7 +919,12 @@ class Agent:
     def ask(self, e: Send, link: Link) -> Any:
         body: Any = e.body
         if e.what == "join":
-            return link.call("POST", "/join", {**body, "proof": self.proof()})
+            try:
+                body = {**body, "proof": self.proof()}
+            except (OSError, http.client.HTTPException) as error:
+                self.log(f"cannot prove who we are: {error}")
+                return 0, {}, 0.0
+            return link.call("POST", "/join", body)
         if e.what == "beat":
             return link.call("POST", "/beat", {"activity": self.activity()}, e.token)
         if e.what == "desired":
@@ -1133,7 +1181,29 @@ class Agent:
         self.note(id=e.id, told="all")
 
 
+def metadata(path: str) -> str:
+    """Of EC2, with a session token. Raises OSError if there is no such thing."""
+    url = urlsplit(os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or "http://169.254.169.254")
+    link, base, header = (
+        http.client.HTTPConnection(url.hostname or "", url.port, timeout=GRACE),
+        url.path.rstrip("/") + "/latest/",
+        "X-aws-ec2-metadata-token",
+    )
+    try:
+        link.request("PUT", base + "api/token", headers={header + "-ttl-seconds": "60"})
+        token = link.getresponse().read(TAIL).decode()
+        link.request("GET", base + path, headers={header: token})
+        answer = link.getresponse()
+        if answer.status != 200:
+            raise OSError(f"the metadata service answered {answer.status}")
+        return answer.read(CHUNK).decode()
+    finally:
+        link.close()
+
+
 def proof_source(options: argparse.Namespace) -> Callable[[], str]:
+    if options.identity == "ec2":
+        return lambda: "ec2:" + "".join(metadata("dynamic/instance-identity/rsa2048").split())
     with open(options.secret_fd, "rb") as file:
         secret = file.read(TAIL).decode().strip()
     return lambda: str(options.proof_prefix) + secret
@@ -1144,9 +1214,9 @@ def main() -> None:
     verbs = parser.add_subparsers(dest="verb", required=True)
     run = verbs.add_parser("run")
     run.add_argument("--server", action="append", required=True)
-    run.add_argument("--secret-fd", type=int, required=True)
+    run.add_argument("--secret-fd", type=int)
     run.add_argument("--dead-man", type=float, default=1740.0)
-    for flag in ("--dir", "--proof-prefix", "--poweroff"):
+    for flag in ("--dir", "--proof-prefix", "--poweroff", "--identity", "--switch"):
         run.add_argument(flag, default="")
     run.add_argument("--shared-net", action="store_true")
     verbs.add_parser("step").add_argument("name")

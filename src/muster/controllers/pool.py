@@ -70,7 +70,9 @@ class PoolKeeper:
             )
             for node in page.items:
                 if node.drain:
-                    await self._try(nodes.condemn(node, now=now, reason=Reason.OPERATOR, detail="draining"))
+                    await self._try(
+                        nodes.condemn(node, now=now, reason=node.reason or Reason.OPERATOR, detail="draining")
+                    )
                 else:
                     counted.append(node)
             cursor = page.next

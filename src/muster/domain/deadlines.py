@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from muster.domain import checks
 from muster.domain.boot import Learned
 from muster.domain.lifecycle import NodeState
-from muster.domain.node import Node
+from muster.domain.node import INTERRUPTION, Node
 from muster.domain.operation import Kind, Operation
 from muster.domain.reasons import Reason
 from muster.domain.template import Runtime, TemplateSpec
@@ -201,7 +201,9 @@ def judge(node: Node, at: Bench) -> Overdue | Extended | None:
     if node.state is NodeState.FAILED:
         return Overdue(reason=node.reason or Reason.BOOT_TIMEOUT, fails=False, detail=_overrun(node, at.now))
     if node.state in _REASONS:
-        return Overdue(reason=_REASONS[node.state], fails=False, detail=_overrun(node, at.now))
+        taken_back = node.deadline_source == INTERRUPTION
+        reason = Reason.INTERRUPTED if taken_back else _REASONS[node.state]
+        return Overdue(reason=reason, fails=False, detail=_overrun(node, at.now))
     return None
 
 
@@ -309,6 +311,11 @@ def dead_man(
 
 
 DEAD_MAN_GRACE = 300.0
+
+
+def first_dead_man(template: TemplateSpec, limits: Limits) -> float:
+    """The same for a machine that has yet to hear of us: counted from its start."""
+    return max_boot(template, limits) + template.rescue_window + DEAD_MAN_GRACE
 
 
 def max_boot(template: TemplateSpec, limits: Limits) -> float:

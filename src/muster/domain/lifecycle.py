@@ -41,6 +41,7 @@ class Fact(StrEnum):
     BOOTED = "booted"
     ATTACHED = "attached"
     DRAINED = "drained"
+    INTERRUPTED = "interrupted"
     COMMANDED = "commanded"
     DISPLACED = "displaced"
     LEFT = "left"

@@ -149,6 +149,8 @@ def hand_over(node: Node, *, now: float, deadline_at: float | None) -> NodeChang
 
 
 def release(node: Node, *, now: float, deadline_at: float, reason: Reason | None = None) -> NodeChange:
+    # Why it drains must not be forgotten before it ends of it.
+    reason = reason or (node.reason if node.drain else None)
     return _moved(node, Verb.RELEASE, NodeState.RELEASING, now=now, deadline_at=deadline_at, reason=reason)
 
 
@@ -294,6 +296,27 @@ def attached(node: Node, *, now: float, deadline_at: float) -> NodeChange:
 def drained(node: Node, *, now: float) -> NodeChange:
     after = replace(node, version=node.version + 1, drain=True)
     return NodeChange(name=Fact.DRAINED, before=node, after=after, at=now)
+
+
+def interrupted(node: Node, *, now: float, ends_at: float) -> NodeChange:
+    """Its provider takes the machine back at that time. What it does goes on until then, or until it is
+    released; a node that does nothing is condemned instead."""
+    if node.state not in (NodeState.RUNNING, NodeState.RELEASING):
+        raise IllegalTransition(f"cannot mark node {node.id} as interrupted: it is {node.state}")
+    after = replace(
+        node,
+        version=node.version + 1,
+        drain=True,
+        reason=Reason.INTERRUPTED,
+        deadline_at=ends_at if node.deadline_at is None else min(node.deadline_at, ends_at),
+        deadline_source=INTERRUPTION,
+    )
+    detail = f"{node.provider} takes machine {node.machine_id} back in {max(0.0, ends_at - now):.0f} s"
+    return NodeChange(name=Fact.INTERRUPTED, before=node, after=after, at=now, detail=detail)
+
+
+INTERRUPTION = "interruption"
+"""The source of a deadline that the provider set."""
 
 
 def commanded(node: Node, *, now: float) -> NodeChange:

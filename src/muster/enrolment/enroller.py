@@ -5,6 +5,7 @@ Signals are facts, repeated until acknowledged: each is idempotent, and the answ
 state, so that a node which is out of step learns what it should do instead.
 """
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from muster.domain import checks, deadlines, serving
 from muster.domain import node as nodes
 from muster.domain.boot import MARKS_MOST
 from muster.domain.desired import Desired, desired
-from muster.domain.errors import Conflict, Forbidden, Gone, NotYet
+from muster.domain.errors import Conflict, Forbidden, Gone, NotYet, ProviderError
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.launch import Launch
@@ -46,6 +47,8 @@ DETAIL_MAX = 4096
 STEP_MAX = 200
 SPECS_MOST = 256
 UNKNOWN_TOKEN = "unknown node token: join again"  # noqa: S105 — what is said, not a token
+NOTICE_MOST = 600.0
+"""Seconds of notice that a provider gives at the most; what a node says beyond that is no reason to wait."""
 _OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
 
 
@@ -75,8 +78,12 @@ class Report:
     """What the boot script says it is at, inside the phase."""
     left: bool = False
     """An app's goodbye: it is no node any more."""
+    interrupted: float | None = None
+    """Its provider takes the machine back in so many seconds."""
 
     def __post_init__(self) -> None:
+        if self.interrupted is not None:
+            checks.seconds("interrupted", self.interrupted, zero=True)
         if self.phase is not None:
             checks.text("phase", self.phase, longest=checks.NAME_MAX)
         if self.step is not None:
@@ -105,20 +112,51 @@ class Enrolment:
         checks.text("key", key)
         checks.text("boot_id", boot_id)
         identity = await self._ports.verifier.verify(proof)
-        await self._check_installation(identity)
-        # The launch first: one that is closed has its records, so a machine that has none isn't wanted.
-        launch = await self._store.launch_by_token(identity.token)
-        node = await self._store.node_by_machine(identity.provider, identity.machine_id)
-        if node is None:
-            raise _without_record(identity, launch)
+        await self._check_installation(identity.machine_id, identity.installation_id)
+        node = await self._record(identity)
         if node.state in _OVER:
             raise Gone(f"node {node.id} is {node.state}: {node.reason or 'its time is over'}")
         return await self._admit(node, key, boot_id)
 
-    async def _check_installation(self, identity: Identity) -> None:
+    async def _check_installation(self, machine_id: str, named: str | None) -> None:
         installation = await self._store.installation()
-        if identity.installation_id != installation.id:
-            raise Forbidden(f"machine {identity.machine_id} belongs to another installation")
+        if named is not None and named != installation.id:
+            raise Forbidden(f"machine {machine_id} belongs to another installation")
+
+    async def _record(self, identity: Identity) -> Node:
+        token = identity.token
+        if token is None:
+            # Most have a record, and then nobody need be asked.
+            node = await self._store.node_by_machine(identity.provider, identity.machine_id)
+            if node is not None:
+                return node
+            token = await self._token_told(identity)
+        # The launch first: one that is closed has its records, so a machine that has none isn't wanted.
+        launch = await self._store.launch_by_token(token)
+        node = await self._store.node_by_machine(identity.provider, identity.machine_id)
+        if node is None:
+            raise _without_record(identity, launch)
+        return node
+
+    async def _token_told(self, identity: Identity) -> str:
+        """By the machine's provider, which may not show a new machine yet."""
+        provider = self._ports.providers[identity.provider]
+        try:
+            async with asyncio.timeout(provider.call_timeout):
+                machine = (await provider.describe([identity.machine_id])).get(identity.machine_id)
+        except (ProviderError, TimeoutError) as error:
+            raise NotYet(
+                f"cannot tell whose machine {identity.machine_id} is: {error}", JOIN_RETRY
+            ) from error
+        if machine is not None:
+            await self._check_installation(identity.machine_id, machine.installation_id)
+            return machine.token
+        if (
+            identity.since is not None
+            and self._ports.clock.now() < identity.since + provider.visibility_window
+        ):
+            raise NotYet(f"{identity.provider} doesn't show machine {identity.machine_id} yet", JOIN_RETRY)
+        raise Gone(f"{identity.provider} knows no machine {identity.machine_id}")
 
     async def _admit(self, node: Node, key: str, boot_id: str) -> Admission:
         now = self._ports.clock.now()
@@ -234,6 +272,8 @@ class Enrolment:
         now = self._ports.clock.now()
         if node.enrolled and (report.left or _serves(node, report)):
             return _app_news(node, report, now)
+        if report.interrupted is not None and node.reason is not Reason.INTERRUPTED:
+            return _interruption(node, report.interrupted, now)
         if node.state is NodeState.CREATED and not node.up:
             return await self._boot_news(node, report, now)
         if report.attached is not None and self._awaits(node, report.attached):
@@ -353,6 +393,17 @@ def _app_news(node: Node, report: Report, now: float) -> NodeChange | None:
     if node.state is NodeState.TERMINATING and node.left_at is None:
         return nodes.left(node, now=now)
     return None
+
+
+def _interruption(node: Node, seconds: float, now: float) -> NodeChange | None:
+    """A run may use what is left of the time; for anything else the machine is of no use any more."""
+    if node.state in (NodeState.RUNNING, NodeState.RELEASING):
+        return nodes.interrupted(node, now=now, ends_at=now + min(seconds, NOTICE_MOST))
+    if node.state in _OVER:
+        return None
+    return nodes.condemn(
+        node, now=now, reason=Reason.INTERRUPTED, detail=f"{node.provider} takes the machine back"
+    )
 
 
 def _bounded(said: str) -> str:

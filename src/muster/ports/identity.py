@@ -6,12 +6,15 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What a proof established. `token` is the launch token that the machine carries."""
+    """What a proof established, and nothing else."""
 
-    installation_id: str
     provider: str
     machine_id: str
-    token: str
+    installation_id: str | None = None
+    token: str | None = None
+    """Of the launch that the machine belongs to. None: the proof doesn't say, so its provider is asked."""
+    since: float | None = None
+    """When the machine started, if the proof says."""
 
 
 class IdentityVerifier(Protocol):

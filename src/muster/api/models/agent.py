@@ -79,6 +79,8 @@ class ReportIn(Said):
     step: str | None = None
     left: bool = False
     """An app's goodbye: it is no node any more."""
+    interrupted: float | None = None
+    """Its provider takes the machine back in so many seconds."""
 
     def report(self) -> Report:
         return Report(
@@ -90,6 +92,7 @@ class ReportIn(Said):
             phase=self.phase,
             step=self.step or None,
             left=self.left,
+            interrupted=self.interrupted,
         )
 
 

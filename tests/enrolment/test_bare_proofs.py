@@ -1,0 +1,111 @@
+"""Machines whose proof says who they are, and not which launch they belong to: their provider is asked."""
+
+from dataclasses import replace
+
+import pytest
+
+from muster.domain.errors import Forbidden, Gone, NotYet, Uncertain
+from muster.domain.lifecycle import NodeState
+from muster.domain.reasons import Reason
+from muster.enrolment.enroller import Enrolment
+from muster.enrolment.proofs import Verifiers
+from muster.ports.identity import Identity
+from tests.stage import Manner, Stage, hangs, staged
+
+NOBODY = Manner(join=False)
+
+
+class BareVerifier:
+    """A proof is `cloud:` and the machine's id, with the time of its start."""
+
+    def __init__(self, since: float) -> None:
+        self._since = since
+
+    async def verify(self, proof: str) -> Identity:
+        return Identity(provider="cloud", machine_id=proof.removeprefix("cloud:"), since=self._since)
+
+
+def enrolment(stage: Stage, since: float = 0.0) -> Enrolment:
+    verifier = Verifiers({"cloud": BareVerifier(since)})
+    return Enrolment(replace(stage.ports, verifier=verifier), stage.settings)
+
+
+async def join(found: Enrolment, machine_id: str, key: str = "key-1") -> str:
+    admission = await found.join(f"cloud:{machine_id}", key=key, boot_id="boot-1")
+    return admission.node_id
+
+
+@staged
+async def test_a_machine_with_a_record_joins_although_its_provider_can_not_be_asked(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(NOBODY)
+    await (await stage.replica()).provision(1)
+    (node,) = await stage.count(1, NodeState.CREATED)
+    stage.cloud.trouble = Uncertain("no answer")
+
+    assert await join(enrolment(stage), node.machine_id) == node.id
+    stage.cloud.trouble = None
+
+
+@staged
+async def test_a_machine_of_an_open_launch_is_told_to_come_again(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(NOBODY)
+    stage.cloud.script(hangs())
+    await (await stage.replica()).provision(1)
+    await stage.pass_time(1.0)
+
+    with pytest.raises(NotYet, match="not settled yet"):
+        await join(enrolment(stage, stage.now), "i-0001")
+    (node,) = await stage.count(1, NodeState.CREATED)
+    assert await join(enrolment(stage, stage.now), "i-0001") == node.id
+
+
+@staged
+async def test_what_its_provider_does_not_show_waits_for_the_window_and_no_longer(stage: Stage) -> None:
+    window = stage.cloud.visibility_window
+    young, old = enrolment(stage, stage.now - window + 1), enrolment(stage, stage.now - window)
+
+    with pytest.raises(NotYet, match="doesn't show machine i-9999 yet"):
+        await join(young, "i-9999")
+    with pytest.raises(Gone, match="knows no machine i-9999"):
+        await join(old, "i-9999")
+
+
+@staged
+async def test_nobody_is_sent_away_because_the_provider_did_not_answer(stage: Stage) -> None:
+    stage.cloud.trouble = Uncertain("no answer")
+    with pytest.raises(NotYet, match="cannot tell whose machine"):
+        await join(enrolment(stage), "i-9999")
+    stage.cloud.trouble = None
+
+
+@staged
+async def test_a_machine_of_another_installation_or_of_none_is_refused(stage: Stage) -> None:
+    stage.agents.script(NOBODY, NOBODY, NOBODY)
+    for installation in ("inst-other", ""):
+        box = stage.cloud.make("inst-other/op-1.1", installation)
+        with pytest.raises(Forbidden, match="another installation"):
+            await join(enrolment(stage), box.id)
+    own = stage.cloud.make("inst/op-1.1", (await stage.store.installation()).id)
+    with pytest.raises(Gone, match="no open launch"):
+        await join(enrolment(stage), own.id)
+
+
+@staged
+async def test_a_document_opens_the_door_once(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(NOBODY)
+    await (await stage.replica()).provision(1)
+    (node,) = await stage.count(1, NodeState.CREATED)
+    await join(enrolment(stage), node.machine_id)
+
+    with pytest.raises(Forbidden, match="another key"):
+        await join(enrolment(stage), node.machine_id, key="stolen")
+    assert (await stage.node(node.id)).reason is Reason.DUPLICATE_JOIN
+
+
+@staged
+async def test_a_proof_of_an_unknown_kind_is_refused_with_those_that_are_known(stage: Stage) -> None:
+    with pytest.raises(Forbidden, match=r"no kind that this server knows \(cloud\)"):
+        await enrolment(stage).join("gcp:x", key="k", boot_id="b")
