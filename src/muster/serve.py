@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -25,12 +25,16 @@ from muster.api.listening import CannotListen, Listening, bind, url_of
 from muster.api.logs import configure
 from muster.api.metrics import Metrics, timed
 from muster.config import Config, DataDirectory, default_data_directory, load
+from muster.domain import deadlines
 from muster.domain.access import Role
 from muster.domain.errors import MusterError, StoreUnavailable
 from muster.domain.settings import Settings
 from muster.domain.template import TemplateSpec
 from muster.enrolment.enroller import hashed
+from muster.enrolment.proofs import Verifiers
 from muster.plane import ControlPlane, Ports
+from muster.ports.identity import IdentityVerifier
+from muster.ports.provider import NodeProvider
 from muster.probes.http import HttpProber
 from muster.providers.external import ExternalProvider
 from muster.providers.process import Isolation, ProcessProvider, ProcessVerifier
@@ -109,6 +113,7 @@ class _Parts:
         self._driven: asyncio.Task[None] | None = None
         self._api: Api | None = None
         self._opened: Opened
+        self._closing = AsyncExitStack()
 
     @classmethod
     async def put_together(cls, config: Config, data: DataDirectory) -> "_Parts":
@@ -137,6 +142,7 @@ class _Parts:
         self.store = self._opened.store
 
     async def close(self) -> None:
+        await self._closing.aclose()
         await self._opened.close()
 
     def _committed(self, written: Sequence[Written]) -> None:
@@ -257,6 +263,11 @@ class _Parts:
             installation_id=installation.id,
             lost_after=self._config.limits.lost_after,
         )
+        providers: dict[str, NodeProvider] = {provider.name: provider, apps.name: apps}
+        verifiers: dict[str, IdentityVerifier] = {
+            provider.name: ProcessVerifier(self._nodes, installation_id=installation.id)
+        }
+        await self._connect_ec2(urls, installation.id, providers, verifiers)
         ports = Ports(
             store=store,
             commands=timed(self.store.commands, took),
@@ -266,9 +277,9 @@ class _Parts:
             ids=self._ids,
             wakeups=self._opened.wakeups,
             providers={
-                each.name: self._metrics.telemetry.watched(each, self._clock) for each in (provider, apps)
+                name: self._metrics.telemetry.watched(each, self._clock) for name, each in providers.items()
             },
-            verifier=ProcessVerifier(self._nodes, installation_id=installation.id),
+            verifier=Verifiers(verifiers),
             prober=HttpProber(allowed=self._config.probes.allowed, timeout=self._config.limits.probe_timeout),
         )
         settings = Settings(limits=self._config.limits)
@@ -294,6 +305,34 @@ class _Parts:
     @property
     def _nodes(self) -> Path:
         return self._config.process.directory or self._data.nodes
+
+    async def _connect_ec2(
+        self,
+        urls: Sequence[str],
+        installation_id: str,
+        providers: dict[str, NodeProvider],
+        verifiers: dict[str, IdentityVerifier],
+    ) -> None:
+        ec2 = self._config.ec2
+        if not ec2.region:
+            return
+        from muster.providers.ec2 import Ec2Provider, Ec2Settings, Ec2Verifier  # noqa: PLC0415 — an extra
+
+        settings = Ec2Settings(
+            region=ec2.region,
+            installation_id=installation_id,
+            servers=tuple(sorted(urls)),  # what machines start with is the same whoever launches them
+            dead_man=lambda spec: deadlines.first_dead_man(spec, self._config.limits),
+            account=ec2.account,
+            endpoint_url=ec2.endpoint_url,
+            certificates=ec2.certificates,
+            visibility_window=ec2.visibility_window,
+        )
+        provider = Ec2Provider(settings, self._clock, self._ids)
+        self._closing.push_async_callback(provider.close)
+        await provider.open()
+        providers[provider.name] = provider
+        verifiers[provider.name] = Ec2Verifier(settings, provider.aws, self._clock)
 
     def _driving(self) -> bool:
         return self._driven is not None and not self._driven.done()

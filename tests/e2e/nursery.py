@@ -15,6 +15,9 @@ from typing import Self
 LAUNCHER = Path(__file__).with_name("launcher.py")
 ROOT = LAUNCHER.parents[2]
 
+FAKE = {"AWS_ACCESS_KEY_ID": "fake", "AWS_SECRET_ACCESS_KEY": "fake"}
+"""Whatever credentials this machine has, they are none of the tests' business."""
+
 
 class Nursery:
     def __init__(self) -> None:
@@ -24,7 +27,7 @@ class Nursery:
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
+            env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", **FAKE},
         )
 
     def __enter__(self) -> Self:

@@ -1,0 +1,109 @@
+"""AWS's error codes in our words. Pure; AWS's own text is always kept.
+
+A code that isn't known here is a refusal if AWS took the blame off itself (4xx), and else uncertain.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from muster.domain.errors import ProviderError, Refused, Throttled, TokenSpent, Uncertain
+from muster.domain.reasons import Reason
+
+_CAPACITY = (
+    "InsufficientInstanceCapacity",
+    "InsufficientCapacity",
+    "InsufficientHostCapacity",
+    "InsufficientReservedInstanceCapacity",
+    "InsufficientFreeAddressesInSubnet",
+    "SpotMaxPriceTooLow",
+    "UnfulfillableCapacity",
+)
+_QUOTA = (
+    "InstanceLimitExceeded",
+    "MaxSpotInstanceCountExceeded",
+    "MaxSpotFleetRequestCountExceeded",
+    "SpotInstanceCountLimitExceeded",
+    "VcpuLimitExceeded",
+    "VolumeLimitExceeded",
+)
+_THROTTLED = (
+    "EC2ThrottledException",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequestsException",
+)
+_SPENT = ("IdempotentInstanceTerminated", "IdempotentParameterMismatch")
+UNKNOWN_MACHINE = ("InvalidInstanceID.Malformed", "InvalidInstanceID.NotFound", "InvalidInstanceId")
+NO_LAUNCH_TEMPLATE = (
+    "InvalidLaunchTemplateId.NotFound",
+    "InvalidLaunchTemplateId.VersionNotFound",
+    "InvalidLaunchTemplateName.NotFoundException",
+)
+_SHOWN = 600
+SERVER_ERROR = 500
+
+
+class AwsError(Exception):
+    """AWS answered, with an error. Doesn't leave the adapter."""
+
+    def __init__(self, code: str, text: str, status: int) -> None:
+        self.code = code
+        self.text = text
+        self.status = status
+        super().__init__(f"{code}: {text}")
+
+
+class NoAnswer(Exception):
+    """Nobody knows whether AWS heard. Doesn't leave the adapter."""
+
+
+class NotAsked(Exception):
+    """AWS wasn't asked: there are no usable credentials, or the request is malformed. Stays inside, too."""
+
+
+def reason_of(code: str) -> Reason:
+    if code in _CAPACITY:
+        return Reason.CAPACITY
+    return Reason.QUOTA if code in _QUOTA else Reason.PROVIDER_REFUSED
+
+
+def throttles(error: AwsError) -> bool:
+    return error.code in _THROTTLED
+
+
+def of_launch(error: AwsError | NoAnswer | NotAsked, *, pause: float) -> ProviderError:
+    """What an error means for machines that were asked for."""
+    if isinstance(error, NoAnswer):
+        return Uncertain(f"EC2 gave no answer: {error}")
+    if isinstance(error, NotAsked):
+        return Refused(f"cannot ask EC2: {error}", Reason.PROVIDER_REFUSED)
+    if throttles(error):
+        return Throttled(f"EC2 throttles: {error}", pause)
+    if error.code in NO_LAUNCH_TEMPLATE:
+        return Throttled(f"the launch template is gone and will be made anew ({error})", pause)
+    if error.code in _SPENT:
+        return TokenSpent(f"EC2 knows the token: {error}")
+    if error.status >= SERVER_ERROR:
+        return Uncertain(f"EC2 failed: {error}")
+    return Refused(f"EC2 refused: {error}", reason_of(error.code))
+
+
+def of_look(error: AwsError | NoAnswer | NotAsked, *, pause: float) -> ProviderError:
+    """What an error means for a look, or for an end that was asked for: nothing is known."""
+    if isinstance(error, AwsError) and throttles(error):
+        return Throttled(f"EC2 throttles: {error}", pause)
+    return Uncertain(f"EC2 didn't tell: {error}")
+
+
+def fleet_errors(errors: Sequence[Mapping[str, Any]]) -> tuple[Reason | None, str]:
+    """Why a fleet came short. Each pool fails on its own; a quota outweighs capacity, and that the rest."""
+    texts = dict.fromkeys(f"{each.get('ErrorCode')}: {each.get('ErrorMessage', '')}" for each in errors)
+    reasons = [reason_of(str(each.get("ErrorCode"))) for each in errors]
+    message = "; ".join(texts)[:_SHOWN]
+    for reason in (Reason.QUOTA, Reason.CAPACITY, Reason.PROVIDER_REFUSED):
+        if reason in reasons:
+            return reason, message
+    return None, message

@@ -1,0 +1,198 @@
+"""Launches against an EC2 that fails in all the ways that real ones do."""
+
+from typing import Any
+
+import pytest
+
+from fakes.ec2 import FakeEc2
+from muster.domain.ec2 import Architecture
+from muster.domain.errors import Refused, Throttled, TokenSpent, Uncertain
+from muster.domain.reasons import Reason
+from muster.domain.template import UsageClass
+from muster.providers.ec2 import Ec2Provider
+from tests.providers.ec2.region import SUBNETS, Region, spec, template, wanting
+from tests.providers.provider_contract import ids, listed
+
+CREATE = "CreateFleet"
+
+
+async def test_a_lost_reply_is_uncertain_and_the_repeat_finds_what_was_made(
+    provider: Ec2Provider, fake: FakeEc2
+) -> None:
+    fake.faults.lose(CREATE)
+    with pytest.raises(Uncertain):
+        await provider.launch(wanting(count=3))
+    assert len(fake.instances()) == 3
+    answer = await provider.launch(wanting(count=3))
+    assert ids(answer) == [each.id for each in fake.instances()]
+
+
+async def test_a_throttled_launch_made_nothing_and_says_when_to_come_again(
+    provider: Ec2Provider, fake: FakeEc2
+) -> None:
+    fake.faults.throttle(CREATE)
+    with pytest.raises(Throttled, match="RequestLimitExceeded") as caught:
+        await provider.launch(wanting())
+    assert caught.value.retry_after > 0
+    assert fake.instances() == []
+
+
+async def test_a_failing_ec2_is_uncertain(provider: Ec2Provider, fake: FakeEc2) -> None:
+    fake.faults.fail(CREATE, "InternalError", status=500)
+    with pytest.raises(Uncertain, match="InternalError"):
+        await provider.launch(wanting())
+
+
+async def test_an_ec2_that_can_not_be_reached_is_uncertain(region: Region) -> None:
+    provider = region.provider(endpoint_url="http://127.0.0.1:1")
+    with pytest.raises(Uncertain):
+        await provider.launch(wanting())
+    with pytest.raises(Uncertain):
+        await listed(provider)
+
+
+async def test_part_of_a_fleet_comes_with_the_reason_in_aws_own_words(
+    provider: Ec2Provider, fake: FakeEc2
+) -> None:
+    fake.faults.capacity = 2
+    answer = await provider.launch(wanting(count=3))
+    assert (len(answer.machines), answer.reason) == (2, Reason.CAPACITY)
+    assert answer.message.startswith("InsufficientInstanceCapacity: ")
+
+
+async def test_spot_has_a_capacity_of_its_own(provider: Ec2Provider, fake: FakeEc2) -> None:
+    fake.faults.spot_capacity = 0
+    none = await provider.launch(wanting("t1", usage=UsageClass.SPOT))
+    assert (none.machines, none.reason) == ((), Reason.CAPACITY)
+    (machine,) = (await provider.launch(wanting("t2"))).machines
+    assert machine.usage_class is UsageClass.ON_DEMAND
+
+
+async def test_machines_are_spread_over_the_zones(provider: Ec2Provider, fake: FakeEc2) -> None:
+    await provider.launch(wanting(count=4))
+    assert sorted(each.subnet for each in fake.instances()) == sorted(SUBNETS * 2)
+
+
+async def test_types_are_those_that_the_patterns_allow(provider: Ec2Provider) -> None:
+    answer = await provider.launch(wanting(patterns=("m*", "r*")))
+    assert answer.machines[0].instance_type == "m7i.large"
+
+
+async def test_there_is_no_machine_with_one_processor_but_on_arm(provider: Ec2Provider) -> None:
+    with pytest.raises(Refused, match="No instance types match"):
+        await provider.launch(wanting(size="small"))
+    arm = template(image="ami-00000000000000002", architecture=Architecture.ARM64)
+    answer = await provider.launch(wanting("t2", size="small", template=arm))
+    assert answer.machines[0].instance_type == "c7g.medium"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"image": "ami-0000000000000dead"}, "InvalidAMIID.NotFound.*ami-0000000000000dead"),
+        ({"subnets": ("subnet-0000000000000dead",)}, "InvalidSubnetID.NotFound.*subnet-0000000000000dead"),
+        ({"instance_profile": "nobody"}, "Invalid IAM Instance Profile name"),
+        ({"security_groups": ("sg-0000000000000dead",)}, "InvalidGroup.NotFound"),
+        ({"architecture": Architecture.ARM64}, "is for x86_64, and the template for arm64"),
+        (
+            {"subnets": (SUBNETS[1], "subnet-000000000000000b2")},
+            "subnet-0000000000000000b and subnet-000000000000000b2 are both in eu-west-1b",
+        ),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+async def test_what_ec2_does_not_have_is_refused_by_name_and_nothing_is_launched(
+    provider: Ec2Provider, fake: FakeEc2, wrong: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(Refused, match=why) as caught:
+        await provider.launch(wanting(template=template(**wrong)))
+    assert caught.value.reason is Reason.PROVIDER_REFUSED
+    assert fake.instances(there=False) == []
+
+
+async def test_without_credentials_ec2_is_not_even_asked(
+    region: Region, fake: FakeEc2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    monkeypatch.setattr("muster.providers.ec2.api._session", region.fresh_session)
+    with pytest.raises(Refused, match="credentials"):
+        await region.provider().launch(wanting())
+    assert fake.calls == []
+
+
+async def test_what_credentials_may_not_do_is_refused(provider: Ec2Provider, fake: FakeEc2) -> None:
+    fake.faults.denied = frozenset({CREATE})
+    with pytest.raises(Refused, match="UnauthorizedOperation"):
+        await provider.launch(wanting())
+
+
+# --- launch templates -------------------------------------------------------------------------------------
+
+
+def versions(fake: FakeEc2) -> list[int]:
+    return [len(each) for each in fake.cloud.templates.values()]
+
+
+async def test_the_same_content_is_one_version_for_every_launch_and_every_replica(
+    region: Region, fake: FakeEc2
+) -> None:
+    one, other = region.provider(), region.provider()
+    await one.launch(wanting("t1"))
+    asked = len(fake.calls)
+    await one.launch(wanting("t2"))
+    assert len(fake.calls) == asked + 1, "a launch of known content is one call"
+    await other.launch(wanting("t3"))
+    assert versions(fake) == [1]
+
+
+async def test_changed_content_is_a_new_version_and_the_old_one_is_found_again(
+    region: Region, fake: FakeEc2
+) -> None:
+    await region.provider().launch(wanting("t1"))
+    await region.provider().launch(wanting("t2", template=template(hop_limit=2)))
+    assert versions(fake) == [2]
+    await region.provider().launch(wanting("t3"))
+    assert versions(fake) == [2]
+    asked = fake.cloud.fleets.values()
+    used = [each["LaunchTemplateConfigs"][0]["LaunchTemplateSpecification"]["Version"] for each, _ in asked]
+    assert used == ["1", "2", "1"]
+
+
+async def test_each_template_of_each_installation_has_one_of_its_own(region: Region, fake: FakeEc2) -> None:
+    await region.provider().launch(wanting("t1"))
+    await region.provider().launch(wanting("t2", template=template("other")))
+    await region.provider().launch(wanting("t3", installation_id="inst-2"))
+    assert sorted(fake.cloud.templates) == ["muster-inst-1-other", "muster-inst-1-work", "muster-inst-2-work"]
+
+
+async def test_a_launch_template_that_somebody_deleted_is_made_anew(
+    provider: Ec2Provider, fake: FakeEc2
+) -> None:
+    await provider.launch(wanting("t1"))
+    fake.cloud.templates.clear()
+    with pytest.raises(Throttled):
+        await provider.launch(wanting("t2"))
+    assert len((await provider.launch(wanting("t2"))).machines) == 1
+
+
+async def test_a_launch_whose_content_changed_since_its_first_call_is_spent(
+    region: Region, fake: FakeEc2
+) -> None:
+    """As after an upgrade between a crash and the repeat: the machines are there, and must be looked for."""
+    fake.faults.lose(CREATE)
+    with pytest.raises(Uncertain):
+        await region.provider().launch(wanting("t1", 2))
+    upgraded = region.provider(servers=("http://127.0.0.1:9",))
+    with pytest.raises(TokenSpent):
+        await upgraded.launch(wanting("t1", 2))
+    assert len(await upgraded.find("t1")) == 2
+
+
+async def test_a_disk_is_put_on_the_device_of_the_image(provider: Ec2Provider, fake: FakeEc2) -> None:
+    await provider.launch(wanting(template=template(disk_gib=80)))
+    (mapping,) = fake.instances()[0].data["BlockDeviceMappings"]
+    assert mapping["DeviceName"] == "/dev/xvda" and mapping["Ebs"]["VolumeSize"] == 80
+    assert spec().disk_gib is None
