@@ -1,6 +1,6 @@
 /** The frame around every page: who is signed in, where one is, whether the connection holds. */
 
-import { useEffect, useState, useSyncExternalStore } from "react";
+import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { session } from "./api/session";
 import { resume } from "./api/signing-in";
 import { feed } from "./live/feed";
@@ -51,6 +51,13 @@ export function App() {
 
 function Frame() {
   const { path, query } = useAddress();
+  const content = useRef<HTMLElement>(null);
+  const shown = useRef(path);
+  useEffect(() => {
+    // A new page begins at its top, for the keyboard and for a screen reader too.
+    if (shown.current !== path) content.current?.focus({ preventScroll: true });
+    shown.current = path;
+  }, [path]);
   return (
     <>
       <a className="skip" href="#main">
@@ -58,7 +65,7 @@ function Frame() {
       </a>
       <Header path={path} />
       <ConnectionLost />
-      <main id="main" className="page" tabIndex={-1}>
+      <main id="main" className="page" tabIndex={-1} ref={content}>
         <Page path={path} />
       </main>
       {query.has("provision") && <ProvisionDialog template={query.get("provision") ?? ""} />}

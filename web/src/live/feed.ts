@@ -14,7 +14,8 @@ const PAUSE_FIRST = 500;
 const PAUSE_MOST = 15_000;
 const RECENT_MOST = 3000;
 const FIRST = 300;
-const BATCH_MOST = 1500;
+const BATCH_MOST = 1000;
+const BREATH = 250; // after so many at once, the page may draw
 const HIDDEN_EVERY = 500; // a page that nobody sees gets no frames
 
 export type Connection =
@@ -118,7 +119,11 @@ export class Feed {
         if (done) return;
         heard();
         arrived();
-        for (const message of reading.take(value)) this.took(JSON.parse(message.data) as FeedEvent);
+        for (const [index, message] of reading.take(value).entries()) {
+          this.took(JSON.parse(message.data) as FeedEvent);
+          if (index % BREATH === BREATH - 1) await new Promise((resolve) => setTimeout(resolve));
+          if (signal.aborted) return;
+        }
       }
     } finally {
       clearTimeout(timer);

@@ -6,6 +6,7 @@ import { feed, type Connection } from "./feed";
 import { type Read, useResource } from "./resource";
 
 const LAST = 500;
+const RECENT_EVERY = 200;
 
 export function useHistory(entityId: string): Read<readonly FeedEvent[]> {
   const read = useResource<Page<FeedEvent>>("/events", { query: { entity_id: entityId, last: LAST } });
@@ -28,6 +29,27 @@ export function useConnection(): Connection {
   return useSyncExternalStore(feed.watch, feed.connection);
 }
 
+/** The newest events, a few times a second at most: nobody reads sixty lists a second. */
 export function useRecent(): readonly FeedEvent[] {
-  return useSyncExternalStore(feed.watch, () => feed.recent);
+  const [recent, setRecent] = useState(feed.recent);
+  useEffect(() => {
+    let timer = 0;
+    const soon = () => {
+      if (timer !== 0 || feed.recent === shown) return;
+      timer = window.setTimeout(take, RECENT_EVERY);
+    };
+    let shown: readonly FeedEvent[] = [];
+    const take = () => {
+      timer = 0;
+      shown = feed.recent;
+      setRecent(shown);
+    };
+    take();
+    const end = feed.watch(soon);
+    return () => {
+      clearTimeout(timer);
+      end();
+    };
+  }, []);
+  return recent;
 }

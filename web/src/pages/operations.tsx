@@ -61,7 +61,7 @@ function Table({ operations }: { operations: readonly Operation[] }) {
             <th>Run</th>
             <th className="wide">Template</th>
             <th className="wide">What it does</th>
-            <th>Took</th>
+            <th className="wide">Took</th>
             <th>Began</th>
             <th className="wide">Operation</th>
           </tr>
@@ -82,7 +82,7 @@ function Table({ operations }: { operations: readonly Operation[] }) {
               <td className="wide cell-words">
                 <bdi>{each.error ? each.error.message : ended(each.status) ? each.message || where(each) : where(each)}</bdi>
               </td>
-              <td>
+              <td className="wide">
                 <Elapsed since={each.started_at} until={each.ended_at} />
               </td>
               <td>

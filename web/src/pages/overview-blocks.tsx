@@ -140,7 +140,13 @@ function LeftoverLines({ title, found }: { title: string; found: { count: number
             <span className="line-words">
               {each.node_id ? <NodeLink id={each.node_id} full /> : <bdi className="mono name">{each.machine_id}</bdi>}
               <span className="faint">
-                {[each.provider, each.template, each.reason && plain(each.reason)].filter(Boolean).join(" · ")} <bdi>{each.detail}</bdi>
+                {[each.provider, each.template, each.reason && plain(each.reason)].filter(Boolean).join(" · ")}
+                {each.detail && (
+                  <>
+                    {" · "}
+                    <bdi>{each.detail}</bdi>
+                  </>
+                )}
               </span>
             </span>
             <span className="line-side">

@@ -1,7 +1,6 @@
 /** One page that says what runs, what waits and why, what is broken and what to do. What is wrong comes first. */
 
 import { useMemo } from "react";
-import { Refused } from "../api/client";
 import type { Overview } from "../api/overview";
 import type { FeedEvent, Operation, Page } from "../api/types";
 import { useResource } from "../live/resource";
@@ -28,11 +27,10 @@ const ofOperations = (event: FeedEvent) => event.entity === "operation";
 export function OverviewPage() {
   const overview = useResource<Overview>("/overview", { on: always, gap: OVERVIEW_GAP, every: OVERVIEW_EVERY });
   const data = overview.data;
-  const older = overview.error instanceof Refused && overview.error.notFound; // a server from before the overview
   return (
     <div className="overview">
       <h1 className="unseen">Overview</h1>
-      {overview.error && !older && <Trouble error={overview.error} retry={overview.refresh} />}
+      {overview.error && <Trouble error={overview.error} retry={overview.refresh} />}
       {data ? <Verdict overview={data} /> : !overview.error && <Loading rows={2} />}
       <Running />
       {data && (
@@ -125,15 +123,15 @@ function Warmth({ overview }: { overview: Overview }) {
     <Card title="How fast" id="warmth">
       <div className="figures-row">
         <Figure
-          name="Warm hits, last hour"
+          name="Warm hits · hour"
           value={rate(hour.rate)}
           note={hour.nodes > 0 ? `${hour.warm} of ${counted(hour.nodes, "node")}` : "no provisions"}
         />
-        <Figure name="Warm hits, last day" value={rate(day.rate)} note={day.nodes > 0 ? `${day.warm} of ${counted(day.nodes, "node")}` : "no provisions"} />
+        <Figure name="Warm hits · day" value={rate(day.rate)} note={day.nodes > 0 ? `${day.warm} of ${counted(day.nodes, "node")}` : "no provisions"} />
         <Figure
-          name="Time to ready, last hour"
+          name="Time to ready · hour"
           value={hour.ready ? took(hour.ready.p50) : "–"}
-          note={hour.ready ? `p95 ${took(hour.ready.p95)} · ${counted(hour.ready.count, "provision")}` : "none finished"}
+          note={hour.ready ? `p95 ${took(hour.ready.p95)}` : "none finished"}
         />
       </div>
     </Card>

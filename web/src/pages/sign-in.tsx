@@ -34,6 +34,7 @@ export function SignIn() {
             {notice}
           </p>
         )}
+        <input type="text" name="username" autoComplete="username" value="muster" readOnly hidden />
         <label className="field">
           <span>Token</span>
           <input

@@ -31,12 +31,12 @@ export function Templates() {
                 <thead>
                   <tr>
                     <th>Template</th>
-                    <th>Provider</th>
+                    <th className="wide">Provider</th>
                     <th className="wide">Class</th>
                     <th className="wide">Runtime</th>
                     <th>Warm</th>
                     <th>In use</th>
-                    <th>Applied</th>
+                    <th className="wide">Applied</th>
                   </tr>
                 </thead>
                 <tbody>
@@ -47,7 +47,7 @@ export function Templates() {
                         <td className="cell-name">
                           <TemplateLink name={each.name} revision={each.revision} /> {each.paused && <Badge tone="warning">paused</Badge>}
                         </td>
-                        <td>{each.provider}</td>
+                        <td className="wide">{each.provider}</td>
                         <td className="wide">{each.resource_class}</td>
                         <td className="wide">{each.runtime}</td>
                         <td className="figures">
@@ -56,7 +56,7 @@ export function Templates() {
                         <td className="figures">
                           {pool ? pool.used : "–"} <span className="faint">of {each.max_nodes}</span>
                         </td>
-                        <td>
+                        <td className="wide">
                           <Ago at={each.applied_at} />
                         </td>
                       </tr>

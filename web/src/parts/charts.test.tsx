@@ -41,6 +41,6 @@ describe("a boot", () => {
       ["0%", "25%"],
       ["25%", "75%"],
     ]);
-    expect(container.textContent).toContain("boot script: warming caches");
+    expect(container.textContent).toContain("› warming caches");
   });
 });

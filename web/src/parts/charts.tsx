@@ -3,11 +3,14 @@
 import type { Distribution, Span, Timeline } from "../api/types";
 import { plain } from "../words/names";
 import { given, took } from "../words/time";
+import { useNarrow } from "./virtual";
 
 const GROWN_LAST = 0.002;
 
+/** `boot_script: warming caches` is a step inside of a phase that was named before. */
 function named(span: Span): string {
-  return plain(span.name);
+  const [phase, step] = span.name.split(/: (.*)/s);
+  return step ? `› ${step}` : plain(phase ?? "");
 }
 
 /** A row per phase, each bar where it lay in time; the usual boot is marked. */
@@ -99,13 +102,15 @@ function rounded(width: number): number {
   return factor * power;
 }
 
-const W = 720;
+const WIDE = 720;
+const NARROW = 360;
 const H = 190;
 const TOP = 44;
 const BOTTOM = 22;
 
 /** The deadline is drawn in; if it lies far beyond what was seen, at the edge, with an arrow. */
 export function Histogram({ seconds, total, deadline }: { seconds: readonly number[]; total: Distribution; deadline: { seconds: number; source: string } }) {
+  const W = useNarrow() ? NARROW : WIDE; // text keeps its size on a phone
   const found = bins(seconds);
   const first = found[0];
   const last = found.at(-1);

@@ -1,6 +1,6 @@
 /** The bar at the top, and the word that the connection is lost. */
 
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { session } from "../api/session";
 import { feed } from "../live/feed";
 import { useConnection } from "../live/history";
@@ -43,7 +43,7 @@ export function Header({ path }: { path: string }) {
         {operator && (
           <button type="button" className="button button-primary" onClick={() => setQuery({ provision: "1" }, "push")}>
             <Icon name="plus" />
-            Provision
+            <span className="top-word">Provision</span>
           </button>
         )}
         <Account />
@@ -57,7 +57,7 @@ function Live() {
   const words = { connecting: "connecting", live: "live", lost: "offline" }[connection.kind];
   return (
     <span className={`live live-${connection.kind}`} data-testid="connection" data-connection={connection.kind} title="Whether this page hears of changes as they happen">
-      <i /> {words}
+      <i /> <span className="top-word">{words}</span>
     </span>
   );
 }
@@ -85,11 +85,26 @@ export function ConnectionLost() {
 function Account() {
   const who = useWho();
   const left = seconds(who?.expires_at, useNow());
+  const menu = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    const elsewhere = (event: Event) => {
+      const inside = event.target instanceof Node && menu.current?.contains(event.target);
+      const escaped = event instanceof KeyboardEvent && event.key === "Escape";
+      if (menu.current && (escaped || (event.type === "pointerdown" && !inside))) menu.current.open = false;
+    };
+    addEventListener("pointerdown", elsewhere);
+    addEventListener("keydown", elsewhere);
+    return () => {
+      removeEventListener("pointerdown", elsewhere);
+      removeEventListener("keydown", elsewhere);
+    };
+  }, []);
   return (
-    <details className="account">
-      <summary aria-label="Account and appearance" className="button">
-        <bdi className="account-name">{who?.name || who?.role}</bdi>
-        <Icon name="down" />
+    <details className="account" ref={menu}>
+      <summary className="button">
+        <span className="unseen">Account</span>
+        <bdi className="account-name top-word">{who?.name || who?.role}</bdi>
+        <Icon name="person" />
       </summary>
       <div className="account-menu card">
         <p>

@@ -3,9 +3,9 @@
 import type { ReactNode } from "react";
 import type { Tone } from "../api/types";
 
-function Sign({ children }: { children: ReactNode }) {
+function Sign({ children, turning = false }: { children: ReactNode; turning?: boolean }) {
   return (
-    <svg className="sign" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" focusable="false">
+    <svg className={turning ? "sign sign-turning" : "sign"} viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" focusable="false">
       {children}
     </svg>
   );
@@ -18,7 +18,7 @@ const TONES: Record<Tone, ReactNode> = {
   active: (
     <>
       <circle cx="8" cy="8" r="5.25" {...stroke} opacity="0.35" />
-      <path d="M8 2.75A5.25 5.25 0 0 1 13.25 8" {...stroke} className="sign-turning" />
+      <path d="M8 2.75A5.25 5.25 0 0 1 13.25 8" {...stroke} />
     </>
   ),
   success: (
@@ -42,7 +42,7 @@ const TONES: Record<Tone, ReactNode> = {
 };
 
 export function ToneSign({ tone }: { tone: Tone }) {
-  return <Sign>{TONES[tone] ?? TONES.pending}</Sign>;
+  return <Sign turning={tone === "active"}>{TONES[tone] ?? TONES.pending}</Sign>;
 }
 
 const PATHS = {
@@ -52,13 +52,10 @@ const PATHS = {
   copy: "M5.5 5.5V2.8h7.7v7.7h-2.7M2.8 5.5h7.7v7.7H2.8z",
   out: "M6.5 3H3v10h3.5M7 8h6M10.5 5.2L13.3 8l-2.8 2.8",
   search: "M7 11.5A4.5 4.5 0 1 0 7 2.5a4.5 4.5 0 0 0 0 9zM10.4 10.4L14 14",
-  right: "M6 3.5L10.5 8 6 12.5",
   up: "M4 9.5L8 5.5l4 4",
   down: "M4 6.5l4 4 4-4",
+  person: "M8 7.6a2.6 2.6 0 1 0 0-5.2 2.6 2.6 0 0 0 0 5.2zM2.9 13.6a5.1 5.1 0 0 1 10.2 0",
   close: "M4 4l8 8M12 4l-8 8",
-  theme: "M8 2.2a5.8 5.8 0 1 0 0 11.6zM8 2.2a5.8 5.8 0 0 1 0 11.6",
-  clock: "M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12zM8 4.8V8l2.3 1.6",
-  cloud: "M4.6 12.5a2.8 2.8 0 0 1-.3-5.6 3.9 3.9 0 0 1 7.5.6 2.5 2.5 0 0 1-.3 5z",
 } as const;
 
 export function Icon({ name }: { name: keyof typeof PATHS }) {

@@ -69,11 +69,11 @@ export function BrakeButton({ path, paused, what }: { path: string; paused: bool
   };
   return paused ? (
     <Act needs="operator" act={() => post(`${path}/resume`)}>
-      Resume<span className="unseen"> {what}</span>
+      Resume<span className={path === "" ? "" : "unseen"}> {what}</span>
     </Act>
   ) : (
     <Act needs="operator" act={() => post(`${path}/pause`)} confirm={words}>
-      Pause<span className="unseen"> {what}</span>
+      Pause<span className={path === "" ? "" : "unseen"}> {what}</span>
     </Act>
   );
 }

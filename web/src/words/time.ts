@@ -46,9 +46,11 @@ export function ago(value: number): string {
   return `${Math.floor(value / 86_400)} d ago`;
 }
 
+// Made once: a formatter takes longer to make than a row of a table to draw.
+const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+
 /** The exact time, in the viewer's zone, with the zone. */
 export function exact(at: string): string {
   const date = new Date(at);
-  if (Number.isNaN(date.getTime())) return at;
-  return date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+  return Number.isNaN(date.getTime()) ? at : EXACT.format(date);
 }
