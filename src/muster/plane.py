@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from muster.controllers.arrivals import Arrivals
 from muster.controllers.auditor import Auditor
 from muster.controllers.boot_watch import BootWatch
 from muster.controllers.commands import ForsakenCommands
@@ -10,6 +11,7 @@ from muster.controllers.deadlines import Sweep
 from muster.controllers.diagnosis import Collector
 from muster.controllers.duties import Duties, Duty
 from muster.controllers.launches import ForsakenLaunches
+from muster.controllers.leftovers import Leftovers
 from muster.controllers.lost import Lost
 from muster.controllers.orphans import Orphans
 from muster.controllers.pool import PoolKeeper
@@ -18,12 +20,14 @@ from muster.controllers.pruner import Pruner
 from muster.controllers.reaper import Reaper
 from muster.controllers.status import StatusKeeper
 from muster.controllers.vanished import Vanished
+from muster.controllers.workflows import WorkflowKeeper
 from muster.domain.operation import Kind
 from muster.domain.settings import Settings
 from muster.enrolment.enroller import Enrolment
 from muster.operations.commanding import Commander
 from muster.operations.desk import FrontDesk
 from muster.operations.driver import Driver
+from muster.operations.issued import Issued
 from muster.operations.launching import Launcher
 from muster.operations.learning import Learning
 from muster.operations.operating import OperatorDesk
@@ -69,7 +73,8 @@ class ControlPlane:
         runs.desk = self.desk
         self.enrolment = Enrolment(ports, settings)
         probing = Probing(ports, settings)
-        self.duties = (
+        issued = Issued(ports, settings)
+        self.duties: tuple[Duty, ...] = (
             Duty(name="status", every=10.0, work=StatusKeeper(ports, settings, watching), woken_by=HEALTH),
             Duty(name="probing", every=probing.spread, work=probing),
             Duty(name="lost", every=10.0, work=Lost(ports, settings, watching)),
@@ -85,6 +90,13 @@ class ControlPlane:
             Duty(name="auditor", every=300.0, work=Auditor(ports)),
             Duty(name="pruner", every=3600.0, work=Pruner(ports, settings)),
         )
+        if ports.runners is not None and ports.workflows is not None:
+            keeper = WorkflowKeeper(ports, ports.workflows, issued, self.desk)
+            self.duties += (
+                Duty(name="arrivals", every=3.0, work=Arrivals(ports, settings)),
+                Duty(name="leftovers", every=30.0, work=Leftovers(ports, ports.runners, issued)),
+                Duty(name="workflows", every=20.0, work=keeper),
+            )
         self._duties = Duties(ports, owner, self.duties)
 
     async def run(self) -> None:

@@ -29,15 +29,18 @@ from muster.domain import deadlines
 from muster.domain.access import Role
 from muster.domain.errors import MusterError, StoreUnavailable
 from muster.domain.settings import Settings
-from muster.domain.template import TemplateSpec
+from muster.domain.template import Runtime, TemplateSpec
 from muster.enrolment.enroller import hashed
 from muster.enrolment.proofs import Verifiers
 from muster.plane import ControlPlane, Ports
+from muster.ports.clock import Clock
+from muster.ports.federation import Federation
 from muster.ports.identity import IdentityVerifier
 from muster.ports.provider import NodeProvider
 from muster.probes.http import HttpProber
 from muster.providers.external import ExternalProvider
 from muster.providers.process import Isolation, ProcessProvider, ProcessVerifier
+from muster.runtimes.github import DOWNLOAD, Account, GitHub, RunnerPackage, federation
 from muster.stores.announcing import Written
 from muster.stores.choosing import Opened, open_store
 from muster.system import SystemClock, SystemIds, new_loop
@@ -100,6 +103,33 @@ def _bound(config: Config, data: DataDirectory) -> socket.socket:
     except CannotListen:
         data.check_free()
         raise
+
+
+def account_of(config: Config) -> Account:
+    given = config.github
+    return Account(
+        url=given.url,
+        api_url=given.api_url,
+        issuer=given.issuer,
+        token=given.token,
+        token_file=given.token_file,
+        app_id=given.app_id,
+        private_key_file=given.private_key_file,
+    )
+
+
+def github_of(config: Config, clock: Clock, *, installation_id: str) -> GitHub | None:
+    """None: nothing is said about GitHub. Raises InvalidRequest for what can't be used."""
+    given = config.github
+    if not given.configured:
+        return None
+    package = RunnerPackage(
+        path=given.runner_path,
+        version=given.runner_version,
+        sha256=given.runner_sha256,
+        url=given.runner_url or DOWNLOAD,
+    )
+    return GitHub(account_of(config), package, clock, installation_id=installation_id)
 
 
 class _Parts:
@@ -268,6 +298,9 @@ class _Parts:
             provider.name: ProcessVerifier(self._nodes, installation_id=installation.id)
         }
         await self._connect_ec2(urls, installation.id, providers, verifiers)
+        github = github_of(self._config, self._clock, installation_id=installation.id)
+        if github is not None:
+            self._closing.push_async_callback(github.close)
         ports = Ports(
             store=store,
             commands=timed(self.store.commands, took),
@@ -281,6 +314,10 @@ class _Parts:
             },
             verifier=Verifiers(verifiers),
             prober=HttpProber(allowed=self._config.probes.allowed, timeout=self._config.limits.probe_timeout),
+            runtimes={Runtime.GITHUB: github.runtime} if github else {},
+            runners=github.registry if github else None,
+            workflows=github.registry if github else None,
+            federation=self._federation(),
         )
         settings = Settings(limits=self._config.limits)
         plane = ControlPlane(
@@ -295,6 +332,7 @@ class _Parts:
             ApiSettings(
                 data=self._config.server.files_dir or self._data.path,
                 settings=settings,
+                trust=self._config.trust,
                 driving=self._driving,
             ),
             metrics=self._metrics,
@@ -333,6 +371,13 @@ class _Parts:
         await provider.open()
         providers[provider.name] = provider
         verifiers[provider.name] = Ec2Verifier(settings, provider.aws, self._clock)
+
+    def _federation(self) -> Federation | None:
+        if not self._config.trust:
+            return None
+        found = federation(account_of(self._config), self._clock, audience=self._config.github.audience)
+        self._closing.push_async_callback(found.close)
+        return found
 
     def _driving(self) -> bool:
         return self._driven is not None and not self._driven.done()

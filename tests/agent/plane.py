@@ -40,6 +40,7 @@ class Plane:
         self.states: dict[str, list[dict[str, Any]]] = {}
         self.artifacts: dict[str, bytes] = {}
         self.blobs: dict[str, bytes] = {}
+        self.kit = ""
         self.faults: list[tuple[str, Fault]] = []
         self.requests: list[tuple[str, str]] = []
         self.stopped = False
@@ -154,6 +155,8 @@ class Handler(BaseHTTPRequestHandler):
                 known, timeout = int(query["known"]), float(query["timeout"])
                 plane.changed.wait_for(lambda: plane.stopped or plane.desired["version"] != known, timeout)
             return self.drop() if plane.stopped else self.answer(200, plane.desired)
+        if path == "/kit":
+            return self.answer(200, {"program": plane.kit}) if plane.kit else self.answer(503, {})
         if path.startswith("/blobs/"):
             blob = plane.blobs.get(path[7:])
             return self.answer(200, blob) if blob is not None else self.answer(404, {})

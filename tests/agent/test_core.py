@@ -412,8 +412,10 @@ def test_an_attempt_to_attach_that_hangs_is_not_deaf() -> None:
 def test_a_workspace_that_cant_be_made_is_a_failure() -> None:
     drive = joined(desired=want(1, "attach"))
     drive.answer("report", 200, want(1, "attach"))
-    drive.feed(a.Moved("", "no space"))
-    assert drive.open["report"].body == {"failed": "no space"}
+    drive.feed(a.Ended("as-1", 126, "no space"))
+    drive.feed(a.Moved(""))
+    failed = {"failed": "attaching ended with 126\nno space", "failed_assignment": "as-1"}
+    assert drive.open["report"].body == {"detached": "as-1", **failed}
     assert len(drive.of(a.Attach)) == 1
 
 
@@ -578,3 +580,113 @@ def test_a_step_changes_nothing_in_the_state_it_was_given() -> None:
     copy = replace(before, lines=dict(before.lines), commands=dict(before.commands))
     a.step(before, a.CommandIs("c1", "exited", 5, False, 0, None), drive.now, 0.5)
     assert before == copy
+
+
+# --- kits ---------------------------------------------------------------------------------------------------
+
+
+def kitted(program: str = "a program") -> Drive:
+    """Its program was started, and has said nothing yet."""
+    drive = joined()
+    drive.answer("report", 200, ANSWER)
+    drive.answer("poll", 200, want(2, "attach", run="r", kit=True))
+    drive.answer("report", 200, {"program": program})
+    drive.feed(a.Moved("as-1"))
+    return drive
+
+
+def test_attaching_with_a_kit_asks_for_it_and_starts_its_program() -> None:
+    drive = joined()
+    drive.answer("report", 200, ANSWER)
+    drive.answer("poll", 200, want(2, "attach", run="r", kit=True))
+    assert not drive.of(a.Attach)
+    assert (drive.open["report"].what, drive.open["report"].body) == ("kit", {"assignment": "as-1"})
+    drive.answer("report", 200, {"program": "a program"})
+    assert drive.of(a.Attach) == [a.Attach("as-1", "r", "a program")]
+
+
+def test_a_kit_is_asked_for_only_after_the_boot() -> None:
+    boot = {"script": "true", "env": {}}
+    drive = joined(boot=boot, desired=want(1, "attach", kit=True))
+    assert drive.open["report"].what == "report"
+    drive.answer("report", 200, want(1, "attach", kit=True))
+    assert "report" not in drive.open
+    drive.feed(a.ScriptEnded(0, ""))
+    drive.answer("report", 200, want(2, "attach", kit=True))
+    assert drive.open["report"].what == "kit"
+
+
+def test_a_kit_that_cant_be_had_is_asked_for_again_while_the_poll_goes_on() -> None:
+    drive = joined()
+    drive.answer("report", 200, ANSWER)
+    drive.answer("poll", 200, want(2, "attach", kit=True))
+    assert drive.open["poll"].what == "desired"
+    for status in (0, 409, 502, 503):
+        drive.answer("report", status)
+        drive.to_wake()
+        while "report" not in drive.open:
+            drive.answer("beat", 200, {"version": 2})
+            drive.to_wake()
+        assert drive.open["report"].what == "kit"
+    drive.answer("poll", 200, want(3, "detach"))
+    drive.answer("report", 503)
+    drive.pass_time(60.0)
+    assert drive.open["report"].body == {"detached": "as-1"}
+
+
+def test_a_kit_that_comes_when_something_else_is_wanted_is_thrown_away() -> None:
+    drive = joined()
+    drive.answer("report", 200, ANSWER)
+    drive.answer("poll", 200, want(2, "attach", kit=True))
+    drive.answer("poll", 200, want(3, "detach"))
+    drive.answer("report", 200, {"program": "too late"})
+    assert not drive.of(a.Attach)
+
+
+def test_a_node_with_a_kit_is_attached_when_its_program_says_its_first_word() -> None:
+    drive = kitted()
+    assert "report" not in drive.open
+    drive.feed(a.CommandIs("as-1", "running", 10))
+    assert drive.open["report"].body == {"attached": "as-1"}
+    drive.answer("report", 200, want(2, "attach", kit=True))
+    drive.feed(a.CommandIs("as-1", "running", 20))
+    assert "report" not in drive.open
+
+
+def test_a_program_that_ends_by_itself_gives_the_node_back_after_the_proof() -> None:
+    drive = kitted()
+    drive.feed(a.CommandIs("as-1", "running", 10))
+    drive.answer("report", 200, want(2, "attach", kit=True))
+    drive.feed(a.Ended("as-1", 0, ""))
+    assert drive.of(a.Detach) == [a.Detach("as-1")] and "report" not in drive.open
+    drive.feed(a.Moved(""))
+    assert drive.open["report"].body == {"detached": "as-1"}
+    drive.answer("report", 200, want(3, "detach"))
+    drive.pass_time(a.GRACE)
+    assert drive.open["report"].body == {"detached": "as-1"}
+    assert len(drive.of(a.Attach)) == 1, "what has ended is never begun again"
+
+
+def test_a_program_that_fails_is_told_with_its_last_words() -> None:
+    drive = kitted()
+    drive.feed(a.Ended("as-1", 1, "no such runner"))
+    drive.feed(a.Moved(""))
+    failed = {"failed": "attaching ended with 1\nno such runner", "failed_assignment": "as-1"}
+    assert drive.open["report"].body == {"detached": "as-1", **failed}
+
+
+def test_a_failure_is_told_of_its_own_assignment_only() -> None:
+    drive = kitted()
+    drive.feed(a.Ended("as-1", 1, "no such runner"))
+    drive.feed(a.Moved(""))
+    drive.answer("report", 200, want(4, "attach", kit=True, assignment_id="as-2"))
+    drive.answer("report", 200, {"program": "another"})
+    drive.feed(a.Moved("as-2"))
+    drive.answer("poll", 200, want(5, "detach", assignment_id="as-2"))
+    drive.feed(a.Moved(""))
+    assert drive.open["report"].body == {"detached": "as-2"}
+
+
+def test_the_agent_keeps_no_kit() -> None:
+    drive = kitted(program="a secret")
+    assert "a secret" not in repr(drive.state)

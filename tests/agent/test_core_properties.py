@@ -22,6 +22,7 @@ answers = st.fixed_dictionaries(
         "assignment_id": st.sampled_from(["as-1", "as-2"]),
         "dead_man": st.sampled_from([50, 1000]),
         "commands": orders,
+        "kit": st.booleans(),
     }
 )
 statuses = st.sampled_from([200, 200, 200, 0, 503, 401, 404, 409, 422])
@@ -29,6 +30,8 @@ moves = st.one_of(
     st.tuples(st.just("answer"), st.integers(0, 5), statuses, answers),
     st.tuples(st.just("replay"), st.integers(0, 20), statuses, answers),
     st.tuples(st.just("done"), st.integers(0, 5)),
+    st.tuples(st.just("speak")),
+    st.tuples(st.just("end"), st.sampled_from([0, 1])),
     st.tuples(st.just("time"), st.sampled_from([0.0, 0.5, 3.0, 20.0])),
 )
 
@@ -44,6 +47,7 @@ class World:
         self.started: list[str] = []
         self.running: dict[str, bool] = {}
         self.held = ""
+        self.hosted = ""
         self.feed(a.Started("key", "boot", 1740.0))
         join = {"node_id": "n", "token": "t", "desired": {"version": 0, "directive": "stay", "dead_man": 500}}
         self.answer(0, 200, join)
@@ -92,6 +96,8 @@ class World:
         if send.what == "join":
             body = {"node_id": "n", "token": "t", "desired": {**body, **body.get("desired", {})}}
             status = 0 if status in (403, 410) else status
+        if send.what == "kit":
+            body = {"program": "a program"}
         if send.what == "output":
             body = {"offset": send.body["offset"] + 1}
         self.feed(a.Answered(send.line, send.what, send.epoch, status, body))
@@ -108,7 +114,10 @@ class World:
             return
         effect = self.todo.pop(which % len(self.todo))
         if isinstance(effect, (a.Attach, a.Detach)):
+            if isinstance(effect, a.Detach):
+                self.end(1)  # a program that is still there is ended first
             self.held = effect.assignment if isinstance(effect, a.Attach) else ""
+            self.hosted = self.held if isinstance(effect, a.Attach) and effect.program else ""
             self.feed(a.Moved(self.held))
         elif isinstance(effect, a.StartCommand):
             key = effect.order["id"]
@@ -119,6 +128,16 @@ class World:
                 self.feed(a.CommandIs(key, "running", 3))
             else:
                 self.feed(a.CommandIs(key, "exited", 4, True, 0))
+
+    def speak(self) -> None:
+        """The program says that it is ready."""
+        if self.hosted:
+            self.feed(a.CommandIs(self.hosted, "running", 3))
+
+    def end(self, code: int) -> None:
+        if self.hosted:
+            ended, self.hosted = self.hosted, ""
+            self.feed(a.Ended(ended, code, "its last words"))
 
     def time(self, seconds: float) -> None:
         self.now += seconds
@@ -136,9 +155,9 @@ def test_no_command_starts_twice_and_no_two_assignments_are_held_whatever_happen
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(moves, max_size=40), st.booleans())
+@given(st.lists(moves, max_size=40), st.booleans(), st.booleans())
 def test_once_the_server_answers_again_the_node_is_where_it_should_be(
-    plan: list[tuple[Any, ...]], attach: bool
+    plan: list[tuple[Any, ...]], attach: bool, kit: bool
 ) -> None:
     world = World()
     for verb, *given_ in plan:
@@ -149,9 +168,10 @@ def test_once_the_server_answers_again_the_node_is_where_it_should_be(
     for _ in range(300):
         while world.todo:
             world.done(0)
+        world.speak()
         while world.sends and not world.state.over:
             said = world.sends[0]
-            world.answer(0, 200, {**final, "dead_man": 1000})
+            world.answer(0, 200, {**final, "dead_man": 1000, "kit": kit})
             if said.body == ({"attached": "as-9"} if attach else {"detached": "as-9"}):
                 return
         world.time(max(0.0, a.wake(world.state) - world.now))

@@ -83,9 +83,13 @@ def test_what_is_sent_runs(tmp_path: Path) -> None:
     ("written", "sent"),
     [
         ("x = '# no comment'  # one\n", "x = '# no comment'\n"),
-        ("def f(a: int = 1, *b: str) -> int:\n    return a\n", "def f(a = 1, *b):\n    return a\n"),
-        ('class C:\n    """Two\n    lines."""\n', "class C:\n    pass\n\n"),
-        ("def f(\n    a: str,  # ä\n) -> 'ä':\n    return a\n", "def f(\n    a,\n):\n    return a\n"),
+        ("def f(a: int = 1, *b: str) -> int:\n    return a\n", "def f(a = 1, *b):\n return a\n"),
+        ('class C:\n    """Two\n    lines."""\n', "class C:\n pass\n\n"),
+        ("def f(\n    a: str,  # ä\n) -> 'ä':\n    return a\n", "def f(\na,\n):\n return a\n"),
+        (
+            'if a:\n    x = (\n        1\n    )\n    y = """\n    b"""\n',
+            'if a:\n x = (\n1\n)\n y = """\n    b"""\n',
+        ),
         ("ä = 'ä'  # ä\ny: int = 1\n", "ä = 'ä'\ny: int = 1\n"),
     ],
 )

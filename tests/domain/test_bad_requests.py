@@ -11,6 +11,7 @@ from muster.domain.ec2 import DISK_MOST, HOPS_MOST, PERCENT_MOST, Architecture, 
 from muster.domain.errors import InvalidRequest
 from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest
 from muster.domain.template import RESOURCE_CLASSES, Reuse, Runtime, Template, TemplateSpec, UsageClass
+from muster.domain.workflow import RunnerSpec
 from tests.domain.builders import kind
 
 Values = dict[str, list[Any]]
@@ -52,6 +53,7 @@ BAD_TEMPLATES: Values = {
     "idle_timeout": [*NOT_SECONDS, None],
     "rescue_window": [*NOT_SECONDS_OR_ZERO, None],
     "ec2": [Ec2Spec(image="ami-0123456789abcdef0", subnets=("subnet-0123456789abcdef0",))],
+    "runner": [None, "acme", {"scope": "acme"}, RunnerSpec(scope="acme")],
 }
 BAD_PROVISIONS: Values = {
     "template": NOT_NAMES,
@@ -64,6 +66,7 @@ BAD_PROVISIONS: Values = {
     "max_runtime": NOT_SECONDS,
     "timeout": NOT_SECONDS,
     "queue_timeout": [*NOT_SECONDS_OR_ZERO, None],
+    "workflow": ["acme/shop", 3, {"repository": "acme/shop"}],
 }
 BAD_RELEASES: Values = {
     "operation_id": NOT_TEXTS,

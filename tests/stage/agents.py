@@ -2,15 +2,16 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
 from muster.domain.command import CommandState
 from muster.domain.desired import Desired, Directive
-from muster.domain.errors import Forbidden, Gone, NotFound, NotYet
+from muster.domain.errors import Conflict, Forbidden, Gone, NotFound, NotYet, ProviderError
 from muster.domain.ids import AssignmentId, CommandId, NodeId
 from muster.enrolment.enroller import Enrolment, Report
+from muster.ports.runtime import Kit
 from muster.simulation.life import outside
 from tests.stage.cloud import Box, Cloud
 
@@ -58,6 +59,9 @@ class Agent:
         self.key = f"key-of-{box.id}"
         self.attached: list[AssignmentId] = []
         """Every assignment that it ever attached to, in order."""
+        self.kits: list[Kit] = []
+        self.host: Callable[[Kit], None] = lambda _kit: None
+        """Does what a kit's program would."""
         self.executed: list[CommandId] = []
         """Every command that it ever started, in order."""
         self._busy: dict[CommandId, asyncio.Task[None]] = {}
@@ -120,6 +124,20 @@ class Agent:
             passed = at
         await asyncio.sleep(seconds - passed)
 
+    async def _kitted(self, node_id: NodeId, assignment: AssignmentId) -> bool:
+        """Get its kit and run it. False: it isn't to attach to that any more."""
+        while True:
+            try:
+                kit = await self._enrolment.kit(node_id, assignment)
+            except Conflict:
+                return False
+            except ProviderError:
+                await asyncio.sleep(BEAT_EVERY)
+            else:
+                self.kits.append(kit)
+                self.host(kit)
+                return True
+
     def _activity(self, since: float) -> int:
         age = asyncio.get_running_loop().time() - since
         return int(sum(max(0.0, min(age, end) - start) for start, end in self.manner.busy) * 100)
@@ -155,6 +173,8 @@ class Agent:
             if manner.attach is None:
                 return
             await asyncio.sleep(manner.attach)
+            if desired.kit and not await self._kitted(node_id, assignment):
+                return
             self.attached.append(assignment)
             if manner.silent_after_attach:
                 self.silence()
@@ -196,7 +216,8 @@ class Agents:
         self.by_machine: dict[str, Agent] = {}
         self.usual = PROMPT
         self._manners: deque[Manner] = deque()
-        self._enrolment = enrolment
+        self.enrolment = enrolment
+        self.host: Callable[[Kit], None] = lambda _kit: None
         self._cloud = cloud
         cloud.on_made = self._made
 
@@ -208,6 +229,7 @@ class Agents:
 
     def _made(self, box: Box) -> None:
         manner = self._manners.popleft() if self._manners else self.usual
-        agent = Agent(box, manner, self._enrolment, self._cloud)
+        agent = Agent(box, manner, self.enrolment, self._cloud)
+        agent.host = self.host
         self.by_machine[box.id] = agent
         agent.start()

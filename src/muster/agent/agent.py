@@ -48,6 +48,7 @@ class Desired:
     run: str = ""
     dead_man: float = 0.0
     commands: tuple[dict[str, Any], ...] = ()
+    kit: bool = False  # attaching takes a program, which is asked for
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,8 @@ class State:
     behind: int = -1  # the version that a beat heard of
     attached: str = ""
     attached_told: str = ""
+    ready: str = ""  # what its program said of
+    ended: str = ""  # what its program ended for
     moving: bool = False
     lines: dict[str, Line] = field(default_factory=dict)
     commands: dict[str, Command] = field(default_factory=dict)
@@ -163,7 +166,15 @@ class Moved(Event):
     """Attached to this, or detached: to none."""
 
     assignment: str
-    error: str = ""
+
+
+@dataclass(frozen=True)
+class Ended(Event):
+    """What attaching began is over: a kit's program ended, or none could begin."""
+
+    assignment: str
+    code: int
+    tail: str
 
 
 @dataclass(frozen=True)
@@ -182,7 +193,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Send(Effect):
-    """`what`: join, beat, desired, report; output, state, artifact on the line /ID of a command."""
+    """`what`: join, beat, desired, report, kit; output, state, artifact on the line /ID of a command."""
 
     line: str
     what: str
@@ -201,6 +212,8 @@ class StartBoot(Effect):
 @dataclass(frozen=True)
 class Attach(Effect):
     assignment: str
+    run: str = ""
+    program: str = ""  # a secret
     slow = True
 
 
@@ -269,11 +282,14 @@ def wants(s: State) -> list[tuple[str, str, dict[str, Any]]]:
     known, fact = {"known": s.desired.version}, news(s)
     found: list[tuple[str, str, dict[str, Any]]] = [("beat", "beat", {})]
     # What it is about to say is answered with what to do; asking as well would be answered twice.
-    saying = s.desired.directive == "attach" and (s.moving or fact) and s.boot == "done"
+    d = s.desired
+    saying = d.directive == "attach" and (s.moving or fact) and s.boot == "done" and not d.kit
     if not saying or s.lines.get("report", Line()).tries:
         found.append(("poll", "desired", {**known, "timeout": POLL}))
     if fact:
         found.append(("report", "report", fact))
+    elif d.kit and wanted(s) and not s.attached and not s.moving and s.boot == "done":
+        found.append(("report", "kit", {"assignment": d.assignment}))
     elif s.behind > s.desired.version:  # the poll may hang
         found.append(("report", "desired", {**known, "timeout": 0}))
     for c in s.commands.values():  # all output before the end
@@ -289,6 +305,11 @@ def wants(s: State) -> list[tuple[str, str, dict[str, Any]]]:
     return found
 
 
+def wanted(s: State) -> str:
+    d = s.desired
+    return d.assignment if d.directive == "attach" and d.assignment != s.ended else ""
+
+
 def news(s: State) -> dict[str, Any]:
     d = s.desired
     if s.notice is not None and not s.notice_told:
@@ -297,11 +318,15 @@ def news(s: State) -> dict[str, Any]:
         return {"phase": "boot_script", **({"step": s.steps[0]} if s.steps[0] else {})}
     if not s.boot_told and s.boot in ("done", "failed"):
         return {"booted": True} if s.boot == "done" else {"failed": s.failure}
-    if d.directive == "attach" and s.attached == d.assignment != s.attached_told and not s.moving:
-        return {"attached": s.attached}
-    if d.directive == "detach" and not s.attached and not s.moving:
-        return {"detached": d.assignment}
-    return {}
+    if s.moving or s.attached != wanted(s):
+        return {}
+    if s.attached:
+        waits = s.attached == s.attached_told or (d.kit and s.ready != s.attached)
+        return {} if waits else {"attached": s.attached}
+    failed = (
+        {"failed": s.failure, "failed_assignment": s.ended} if s.failure and s.ended == d.assignment else {}
+    )
+    return {"detached": d.assignment, **failed} if d.assignment else {}
 
 
 def backoff(tries: int, chance: float) -> float:
@@ -322,7 +347,8 @@ def read_desired(body: Any) -> Desired:
     for order in orders:
         name(order["id"])
     assignment = name(body["assignment_id"]) if bound else ""
-    return Desired(int(body["version"]), word, assignment, body.get("run") or "", dead_man, orders)
+    kit = bool(body.get("kit"))
+    return Desired(int(body["version"]), word, assignment, body.get("run") or "", dead_man, orders, kit)
 
 
 class Turn:
@@ -369,11 +395,14 @@ class Turn:
 
     def on_moved(self, e: Moved) -> None:
         self.put(moving=False, attached=e.assignment, attached_told="")
-        if e.error:
-            self.put(boot="failed", failure=e.error, boot_told=False)
+
+    def on_ended(self, e: Ended) -> None:
+        self.put(ended=e.assignment, failure=f"attaching ended with {e.code}\n{e.tail}" if e.code else "")
 
     def on_commandis(self, e: CommandIs) -> None:
         c = self.s.commands.get(e.id)
+        if e.id == self.s.attached:
+            self.put(ready=e.id)
         if c and not c.ended:
             if not c.phase and c.timeout is not None and c.kill_at is None:
                 self.command(e.id, kill_at=self.now + c.timeout)
@@ -468,6 +497,13 @@ class Turn:
         self.hear(desired)
         return GRACE if "detached" in said and news(self.s) == said else 0.0
 
+    def got_kit(self, e: Answered, line: Line) -> float:
+        s, program = self.s, str(e.body["program"])
+        if wanted(s) == line.said["assignment"] and not s.attached and not s.moving:
+            self.put(moving=True)
+            self.out.append(Attach(s.desired.assignment, s.desired.run, program))
+        return 0.0
+
     def got_output(self, e: Answered, line: Line) -> None:
         c, full = self.s.commands[e.line[1:]], bool(e.body.get("full"))
         has = min(max(int(e.body["offset"]), 0), c.size)
@@ -504,10 +540,14 @@ class Turn:
 
     def move(self) -> None:
         s = self.s
-        wanted = s.desired.assignment if s.desired.directive == "attach" else ""
-        if s.boot == "done" and not s.moving and s.attached != wanted:
+        if (
+            s.boot == "done"
+            and not s.moving
+            and s.attached != wanted(s)
+            and (s.attached or not s.desired.kit)
+        ):
             self.put(moving=True)
-            self.out.append(Detach(s.attached) if s.attached else Attach(wanted))
+            self.out.append(Detach(s.attached) if s.attached else Attach(wanted(s)))
 
     def order(self) -> None:
         d = self.s.desired
@@ -930,8 +970,8 @@ class Agent:
         if e.what == "desired":
             path = "/desired?known={known}&timeout={timeout}".format(**body)
             return link.call("GET", path, None, e.token, body["timeout"] + 10)
-        if e.what == "report":
-            return link.call("POST", "/report", body, e.token)
+        if e.what in ("report", "kit"):
+            return link.call("POST", "/" + e.what, body, e.token)
         path, job = f"/commands{e.line}/{e.what}", self.jobs.get(e.line[1:])
         try:
             if job and e.what == "artifact":
@@ -987,16 +1027,19 @@ class Agent:
             time.sleep(0.01)
             self.reap()
 
-    def execute(self, key: str, argv: list[str], env: dict[str, str], cwd: str, job: Job) -> tuple[int, int]:
+    def execute(
+        self, key: str, argv: list[str], env: dict[str, str], cwd: str, job: Job, given: str = ""
+    ) -> tuple[int, int]:
         """Until the main process ends; daemons may hold its output."""
         output, inlet = os.pipe()
         bell, ring = os.pipe()
+        stdin = subprocess.PIPE if given else subprocess.DEVNULL
         try:
             with self.spawning:
                 if self.stopping or job.stop.is_set():
                     raise InterruptedError
                 process = subprocess.Popen(
-                    argv, env=env, cwd=cwd, stdin=-3, stdout=inlet, stderr=inlet, start_new_session=True
+                    argv, env=env, cwd=cwd, stdin=stdin, stdout=inlet, stderr=inlet, start_new_session=True
                 )
                 job.pid = process.pid
                 self.children.add(job.pid)
@@ -1008,8 +1051,10 @@ class Agent:
             os.close(inlet)
 
         def wait() -> None:
-            process.wait()
-            os.close(ring)
+            try:
+                process.communicate(given.encode() or None)
+            finally:
+                os.close(ring)
 
         def grew() -> Event:
             job.noted = False
@@ -1087,17 +1132,40 @@ class Agent:
             for name in (e.assignment, e.assignment + ".tmp"):
                 os.mkdir(self.path("work", name), 0o700)
             self.events.put(Moved(e.assignment))
+            if e.program:
+                self.host(e, self.path("work", e.assignment))
         except OSError as error:
-            self.events.put(Moved("", f"cannot make the workspace: {error}"))
+            self.events.put(Ended(e.assignment, 126, f"cannot make the workspace: {error}"))
+            self.events.put(Moved(""))
+
+    def host(self, e: Attach, work: str) -> None:
+        """Its first word means that it is ready."""
+        job = self.jobs[e.assignment] = Job(self.path("spool", e.assignment), e.assignment)
+        code, output = 126, -1
+        try:
+            env = self.env(work, {"TMPDIR": work + ".tmp"}, MUSTER_RUN=e.run, MUSTER_ASSIGNMENT=e.assignment)
+            code, output = self.execute(e.assignment, [sys.executable, "-"], env, work, job, e.program)
+        except Exception as error:
+            job.append(str(error).encode())
+        self.events.put(Ended(e.assignment, code, job.tail.decode(errors="replace")))
+        job.over.set()
+        if output >= 0:
+            self.drain(output)
 
     def tops(self) -> set[str]:
         tops = self.path("work"), *os.environ.get("MUSTER_WIPE", self.path("home")).split("\n")
         return {os.path.join(t, name) for t in tops if not os.path.islink(t) for name in os.listdir(t)}
 
     def do_detach(self, e: Detach) -> None:
+        job = self.jobs.get(e.assignment)
+        if job:  # a word first: it may have somebody to tell
+            self.do_killcommand(KillCommand(e.assignment, False))
+            job.over.wait(GRACE)
         while not self.cleared(e.assignment):
             self.log("cannot prove that nothing is left of " + e.assignment)
             time.sleep(GRACE)
+        if job:
+            os.close(self.jobs.pop(e.assignment).fd)
         self.events.put(Moved(""))
 
     def cleared(self, assignment: str) -> bool:

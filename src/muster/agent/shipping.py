@@ -1,7 +1,8 @@
 """The agent as it is sent: the same program without what only its readers need.
 
-Takes out comments, docstrings and the annotations of functions, nothing else: what a machine executes stays,
-on the same lines. User data is small, and every word that explains the agent would else cost a feature.
+Takes out comments, docstrings, the annotations of functions and most of the indentation, nothing else: what a
+machine executes stays, on the same lines. User data is small, and every word that explains the agent would
+else cost a feature.
 """
 
 import ast
@@ -21,7 +22,7 @@ def bare(text: str) -> str:
     cuts = [*_comments(text), *_docstrings(tree), *_annotations(tree, lines)]
     for start, end, instead in sorted(cuts, reverse=True):
         _cut(lines, start, end, instead)
-    return "".join(line.decode().rstrip() + "\n" for line in lines)
+    return _dented("".join(line.decode().rstrip() + "\n" for line in lines))
 
 
 Cut = tuple[Place, Place, bytes]
@@ -34,6 +35,31 @@ def _cut(lines: list[bytes], start: Place, end: Place, instead: bytes) -> None:
     lines[first - 1] = lines[first - 1][:left] + instead + (rest if first == last else b"\n")
     for number in range(first + 1, last + 1):
         lines[number - 1] = rest if number == last else b"\n"
+
+
+_LAYOUT = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+
+
+def _dented(text: str) -> str:
+    """One blank for each level; a statement's further lines need none. Text over several lines stays as is."""
+    lines = text.splitlines()
+    level, fresh = 0, True
+    indents: dict[int, int] = {}
+    inside: dict[int, bool] = {}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        level += (token.type == tokenize.INDENT) - (token.type == tokenize.DEDENT)
+        if token.type == tokenize.NEWLINE:
+            fresh = True
+        if token.type in _LAYOUT:
+            continue
+        first, last = token.start[0], token.end[0]
+        indents.setdefault(first, level if fresh else 0)
+        inside.update(dict.fromkeys(range(first + 1, last + 1), True))
+        fresh = False
+    return "".join(
+        (line if number in inside else " " * indents.get(number, 0) + line.lstrip()) + "\n"
+        for number, line in enumerate(lines, 1)
+    )
 
 
 def _comments(text: str) -> Iterator[Cut]:

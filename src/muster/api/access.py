@@ -4,20 +4,24 @@ Owns the reading of `Authorization`. Secrets are compared by hash, never logged,
 that nobody knows and none at all get the same answer; the holder of one that has ended is told so.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from muster.api.problems import Unauthenticated
-from muster.domain.access import ApiToken, Role, may
+from muster.domain.access import ApiToken, Confinement, Role, Trust, confined, may
 from muster.domain.errors import Forbidden
 from muster.domain.ids import NodeId
 from muster.enrolment.enroller import Enrolment, hashed
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
+from muster.ports.federation import Federation
 from muster.ports.ids import Ids
 from muster.ports.store import Standing
 
 SECRET_PREFIX = "muster_"  # noqa: S105 — lets scanners of leaked secrets know what they found
-_LONGEST = 512
+_LONGEST = 16_384
+"""Ours are short; what GitHub signs for a job takes a few thousand characters."""
 NO_TOKEN = "cannot tell who is asking: send a valid token as 'Authorization: Bearer …'"  # noqa: S105
 
 
@@ -36,24 +40,67 @@ class Access(StrEnum):
         return Role(self.value) if self.value in tuple(Role) else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    token: ApiToken
+    confinement: Confinement | None = None
+    """Of a workflow that signed in by itself."""
+
+
 class Gate:
-    def __init__(self, tokens: AccessStore, enrolment: Enrolment, clock: Clock) -> None:
+    def __init__(
+        self,
+        tokens: AccessStore,
+        enrolment: Enrolment,
+        clock: Clock,
+        *,
+        federation: Federation | None = None,
+        trust: Sequence[Trust] = (),
+    ) -> None:
         self._tokens = tokens
         self._enrolment = enrolment
         self._clock = clock
+        self._federation = federation
+        self._trust = trust
 
-    async def caller(self, authorization: str | None, needed: Role) -> ApiToken:
-        """The token that was shown. Raises Unauthenticated, or Forbidden naming the role that is needed."""
-        token = await self._tokens.token_for(hashed(bearer(authorization)))
+    async def caller(self, authorization: str | None, needed: Role) -> Caller:
+        """Who shows this. Raises Unauthenticated, or Forbidden naming the role that is needed."""
+        shown = bearer(authorization)
+        if self._federation is not None and self._federation.recognises(shown):
+            caller = await self._workflow(self._federation, shown)
+        else:
+            caller = Caller(token=await self._known(shown))
+        if not may(caller.token.role, needed):
+            raise Forbidden(f"cannot do this as {caller.token.role}: it needs the role {needed}")
+        return caller
+
+    async def _known(self, secret: str) -> ApiToken:
+        token = await self._tokens.token_for(hashed(secret))
         if token is None:
             raise Unauthenticated(NO_TOKEN)
-        now = self._clock.now()
-        if not token.valid(now=now):
+        if not token.valid(now=self._clock.now()):
             how = "was revoked" if token.revoked_at is not None else "has expired"
             raise Unauthenticated(f"cannot accept the token {token.id}: it {how}; ask an admin for a new one")
-        if not may(token.role, needed):
-            raise Forbidden(f"cannot do this as {token.role}: it needs the role {needed}")
         return token
+
+    async def _workflow(self, federation: Federation, signed: str) -> Caller:
+        try:
+            job = await federation.verify(signed)
+        except Forbidden as error:
+            raise Unauthenticated(str(error)) from error
+        held = confined(
+            self._trust,
+            repository=job.repository,
+            ref=job.ref,
+            environment=job.environment,
+            run_id=job.run_id,
+            attempt=job.attempt,
+        )
+        name = f"run {job.run_id}-{job.attempt}"
+        token = ApiToken(
+            id=f"workflow:{job.repository}", name=name, role=held.role, created_at=self._clock.now()
+        )
+        return Caller(token=token, confinement=held)
 
     async def node(self, authorization: str | None) -> NodeId:
         try:

@@ -1,6 +1,6 @@
 """What every handler can reach."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ from muster.api.closing import Closing
 from muster.api.files import Shelf
 from muster.api.metrics import Metrics
 from muster.api.sharing import Shared
-from muster.domain.access import ApiToken
+from muster.domain.access import ApiToken, Confinement, Trust
 from muster.domain.diagnosis import Section
 from muster.domain.ids import NodeId
 from muster.domain.overview import Overview
@@ -40,6 +40,8 @@ class ApiSettings:
     """An archive is needed until its commands have started; a day survives any queue."""
     keep_alive: float = 15.0
     """Seconds between signs of life on a silent stream: below the usual idle limit of proxies."""
+    trust: Sequence[Trust] = ()
+    """Which workflows may sign in by themselves."""
     driving: Callable[[], bool] = _always
     """Whether the control plane behind this API still runs."""
 
@@ -88,9 +90,17 @@ async def _caller(request: Request) -> ApiToken:
     return found
 
 
+async def _confinement(request: Request) -> Confinement | None:
+    found = request.state.confinement
+    assert found is None or isinstance(found, Confinement)  # noqa: S101 — likewise
+    return found
+
+
 Here = Annotated[Context, Depends(_here)]
 Node = Annotated[NodeId, Depends(_node)]
 """The node that speaks, as its token proved."""
+Held = Annotated[Confinement | None, Depends(_confinement)]
+"""What the caller is held to; None: only to its role."""
 Caller = Annotated[ApiToken, Depends(_caller)]
 """The token that was shown."""
 Key = Annotated[

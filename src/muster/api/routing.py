@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from muster.api.access import Access
 from muster.api.context import context
 from muster.api.problems import MEDIA_TYPE
+from muster.domain.errors import Forbidden
 
 ROOT = "/api/v1"
 Handler = Callable[..., Awaitable[Any]]
@@ -36,6 +37,8 @@ class Route:
     takes: Raw | None = None
     gives: Raw | None = None
     """Instead of the model that the handler returns."""
+    workflows: bool = False
+    """Whether a workflow that signed in by itself may use it, for what is its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +69,13 @@ def _mount(app: FastAPI, table: Table, route: Route) -> None:
         operation_id=f"{table.tag}_{route.handler.__name__}",
         response_model=model if modelled else None,
         response_class=JSONResponse if modelled else Response,
-        route_class_override=_guarded(route.access),
+        route_class_override=_guarded(route),
         responses=_responses(route),
         openapi_extra=_extra(route),
     )
 
 
-def _guarded(access: Access) -> type[APIRoute]:
+def _guarded(route: Route) -> type[APIRoute]:
     """Who is asking is settled before anything of what is asked is looked at."""
 
     class Guarded(APIRoute):
@@ -80,7 +83,7 @@ def _guarded(access: Access) -> type[APIRoute]:
             handle = super().get_route_handler()
 
             async def allowed(request: Request) -> Response:
-                await _admit(request, access)
+                await _admit(request, route)
                 return await handle(request)
 
             return allowed
@@ -88,11 +91,15 @@ def _guarded(access: Access) -> type[APIRoute]:
     return Guarded
 
 
-async def _admit(request: Request, access: Access) -> None:
+async def _admit(request: Request, route: Route) -> None:
     gate = context(request).gate
     shown = request.headers.get("authorization")
+    access = route.access
     if access.role is not None:
-        request.state.token = await gate.caller(shown, access.role)
+        caller = await gate.caller(shown, access.role)
+        if caller.confinement is not None and not route.workflows:
+            raise Forbidden("cannot do this as a workflow: it may provision, release and follow its own runs")
+        request.state.token, request.state.confinement = caller.token, caller.confinement
     elif access is Access.NODE:
         request.state.node_id = await gate.node(shown)
 

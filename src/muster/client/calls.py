@@ -3,7 +3,7 @@
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -83,12 +83,7 @@ def provision(request: ProvisionRequest, *, key: str | None = None) -> Call[resu
 
 
 def _provision(request: ProvisionRequest) -> dict[str, Any]:
-    given = {each.name: getattr(request, each.name) for each in fields(request)}
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in given.items()
-        if value is not None
-    }
+    return {name: value for name, value in fields_to_plain(request).items() if value is not None}
 
 
 def release(

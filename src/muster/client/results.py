@@ -1,7 +1,7 @@
 """What comes back, as frozen values. Times are ISO 8601 in UTC, as the server wrote them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from muster.domain.access import Role
@@ -13,6 +13,7 @@ from muster.domain.operation import ENDED, Kind, Member, Status
 from muster.domain.progress import Tone
 from muster.domain.reasons import Reason
 from muster.domain.template import Reuse, Runtime, UsageClass
+from muster.domain.workflow import RunnerSpec
 
 T = TypeVar("T")
 
@@ -227,6 +228,7 @@ class Template:
     idle_timeout: float
     rescue_window: float
     ec2: Ec2Spec | None = None
+    runner: RunnerSpec = field(default_factory=RunnerSpec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

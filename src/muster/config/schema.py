@@ -1,5 +1,6 @@
 """What can be set, what it is by default, and how each value is checked."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -8,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from muster.domain import checks
+from muster.domain.access import Role, Trust
 from muster.domain.deadlines import Limits
 from muster.domain.ec2 import DISK_MOST, HOPS_MOST, PERCENT_MOST, Architecture
 from muster.domain.errors import InvalidRequest
@@ -18,6 +20,7 @@ Check = Callable[[str, object], object]
 PORT = 8420
 DEFAULT_ALLOWED = ("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
 """This machine and private networks. Not link-local: that is where clouds keep their instance metadata."""
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -81,6 +84,36 @@ class ProbesConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GitHubConfig:
+    """How to speak to GitHub. Without credentials there is no runtime `github`."""
+
+    url: str = "https://github.com"
+    """Of GitHub Enterprise Server: where people see it."""
+    api_url: str | None = None
+    """None: what belongs to `url`."""
+    token: str = field(default="", repr=False)
+    """A personal access token; only from the environment. In a file: see `token_file`."""
+    token_file: Path | None = None
+    app_id: str = ""
+    private_key_file: Path | None = None
+    runner_path: str = ""
+    """Where nodes' images have the runner; empty: nodes fetch it."""
+    runner_version: str = ""
+    runner_sha256: tuple[str, ...] = ()
+    """Of the packages of that version, one per platform that nodes have."""
+    runner_url: str | None = None
+    """A mirror, with {version}, {os} and {arch} in it."""
+    issuer: str | None = None
+    """Of the tokens with which workflows sign in; None: what belongs to `url`."""
+    audience: str = "muster"
+    """What these tokens must be meant for."""
+
+    @property
+    def configured(self) -> bool:
+        return bool(self.token or self.token_file or self.app_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     path: Path | None = None
     max_nodes: int | None = None
@@ -90,6 +123,9 @@ class Config:
     process: ProcessConfig = field(default_factory=ProcessConfig)
     ec2: Ec2Config = field(default_factory=Ec2Config)
     probes: ProbesConfig = field(default_factory=ProbesConfig)
+    github: GitHubConfig = field(default_factory=GitHubConfig)
+    trust: tuple[Trust, ...] = ()
+    """Which workflows may sign in by themselves."""
     templates: tuple[TemplateSpec, ...] = ()
 
 
@@ -115,6 +151,10 @@ def _known(*words: str) -> Check:
 
 def _text(name: str, value: object) -> object:
     return checks.text(name, value)
+
+
+def _text_or_number(name: str, value: object) -> object:
+    return checks.text(name, str(value) if type(value) is int else value)
 
 
 def _path(name: str, value: object) -> object:
@@ -187,6 +227,33 @@ def _networks(name: str, value: object) -> object:
         raise InvalidRequest(name, value, f"{rule} ({error})") from error
 
 
+def _texts(name: str, value: object) -> object:
+    if not isinstance(value, list):
+        raise InvalidRequest(name, value, "must be a list of texts")
+    return tuple(checks.text(name, each) for each in value)
+
+
+def _hashes(name: str, value: object) -> object:
+    rule = "must be a SHA-256 in hexadecimal, or a list of them"
+    found = value if isinstance(value, list) else [value]
+    for each in found:
+        if not isinstance(each, str) or not _SHA256.fullmatch(each):
+            raise InvalidRequest(name, value, rule)
+    return tuple(str(each).lower() for each in found)
+
+
+def _package_url(name: str, value: object) -> object:
+    text = checks.text(name, value, longest=2048)
+    if "{version}" not in text or not text.startswith(("http://", "https://")):
+        raise InvalidRequest(name, value, "must be a URL with {version} in it, and {os} and {arch}")
+    return text
+
+
+def _no_secret(name: str, value: object) -> object:
+    """From the environment alone: files are copied, shown and kept in histories."""
+    return checks.text(name, value, longest=4096)
+
+
 def _script(name: str, value: object) -> object:
     return checks.script(name, value)
 
@@ -223,6 +290,20 @@ SECTIONS: Mapping[str, Mapping[str, Check]] = {
         "isolation": _known("auto", "sandbox", "none"),
         "directory": _path,
     },
+    "github": {
+        "url": _url,
+        "api_url": _url,
+        "token": _no_secret,
+        "token_file": _path,
+        "app_id": _text_or_number,
+        "private_key_file": _path,
+        "runner_path": _text,
+        "runner_version": _text,
+        "runner_sha256": _hashes,
+        "runner_url": _package_url,
+        "issuer": _url,
+        "audience": _text,
+    },
 }
 MAPS = (("ec2", "certificates"),)
 """Settings that are tables with free names; the check is for each of their values."""
@@ -237,6 +318,22 @@ TEMPLATE_EC2: Mapping[str, Check] = {
     "price_protection": _whole(1, PERCENT_MOST),
     "hop_limit": _whole(1, HOPS_MOST),
 }
+TRUST = "trust"
+TRUST_RULE: Mapping[str, Check] = {
+    "repository": _text,
+    "refs": _texts,
+    "environment": _text,
+    "role": _one_of(Role),
+    "templates": _texts,
+}
+RUNNER = "runner"
+TEMPLATE_RUNNER: Mapping[str, Check] = {
+    "scope": _text,
+    "group": _text,
+    "labels": _texts,
+    "ephemeral": checks.flag,
+}
+"""The table [templates.NAME.runner]."""
 TEMPLATE: Mapping[str, Check] = {
     "provider": _name,
     "resource_class": _text,

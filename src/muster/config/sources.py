@@ -8,22 +8,29 @@ from typing import Any
 from muster.config.reading import ConfigError, Found, Key, nearest, read
 from muster.config.schema import (
     MAPS,
+    RUNNER,
     SECTIONS,
     TEMPLATE,
     TEMPLATE_EC2,
+    TEMPLATE_RUNNER,
     TEMPLATES,
+    TRUST,
+    TRUST_RULE,
     Check,
     Config,
     Ec2Config,
+    GitHubConfig,
     ProbesConfig,
     ProcessConfig,
     ServerConfig,
 )
+from muster.domain.access import Trust
 from muster.domain.deadlines import Limits
 from muster.domain.ec2 import EC2, Ec2Spec
 from muster.domain.errors import InvalidRequest
 from muster.domain.settings import Settings
 from muster.domain.template import BOOT_LEAST, STALL_LEAST, TemplateSpec
+from muster.domain.workflow import RunnerSpec
 
 ENVIRONMENT: Mapping[str, Key] = {
     "MUSTER_MAX_NODES": ("installation", "max_nodes"),
@@ -40,6 +47,7 @@ ENVIRONMENT: Mapping[str, Key] = {
     "MUSTER_PROCESS_ISOLATION": ("process", "isolation"),
     "MUSTER_PROCESS_DIRECTORY": ("process", "directory"),
     "MUSTER_EC2_REGION": ("ec2", "region"),
+    "MUSTER_GITHUB_TOKEN": ("github", "token"),
 }
 _NUMBERS = ("max_nodes", "port", "capacity", "store_connections")
 BEATS = 3
@@ -74,9 +82,12 @@ def _environment(environment: Mapping[str, str]) -> dict[Key, Found]:
 def _built(found: Mapping[Key, Found]) -> Config:
     sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     templates: dict[str, dict[str, Any]] = {}
+    trust: dict[str, dict[str, Any]] = {}
     for key, each in found.items():
         if key[0] == TEMPLATES:
             _take_template(key, each, templates)
+        elif key[0] == TRUST:
+            _take_named(key, each, trust, TRUST_RULE)
         else:
             _take(key, each, sections)
     limits = Limits(**sections["limits"])
@@ -89,27 +100,30 @@ def _built(found: Mapping[Key, Found]) -> Config:
         process=ProcessConfig(**sections["process"]),
         ec2=Ec2Config(**sections["ec2"]),
         probes=ProbesConfig(**sections["probes"]),
+        github=_github(sections["github"], found),
+        trust=tuple(_trust(name, content, found) for name, content in trust.items()),
         templates=tuple(_template(name, content, found) for name, content in templates.items()),
     )
 
 
 def _take(key: Key, found: Found, sections: dict[str, dict[str, Any]]) -> None:
     if key[0] not in SECTIONS:
-        raise _unknown(key[0], replace(found, where=found.table or found.where), (*SECTIONS, TEMPLATES))
+        known = (*SECTIONS, TEMPLATES, TRUST)
+        raise _unknown(key[0], replace(found, where=found.table or found.where), known)
     if len(key) == 1:
         if found.value != {}:
             raise ConfigError(key[0], found.value, f"{key[0]} is a table: write [{key[0]}]", found.where)
         return
-    known = SECTIONS[key[0]]
+    fields = SECTIONS[key[0]]
     if key[:2] in MAPS:
-        _take_named(key, found, sections[key[0]])
+        _take_mapped(key, found, sections[key[0]])
         return
-    if len(key) > 2 or key[1] not in known:  # noqa: PLR2004 — a section and a name
-        raise _unknown(".".join(key[1:]), found, known)
-    sections[key[0]][key[1]] = _checked(known[key[1]], key[1], found)
+    if len(key) > 2 or key[1] not in fields:  # noqa: PLR2004 — a section and a name
+        raise _unknown(".".join(key[1:]), found, fields)
+    sections[key[0]][key[1]] = _checked(fields[key[1]], key[1], found)
 
 
-def _take_named(key: Key, found: Found, section: dict[str, Any]) -> None:
+def _take_mapped(key: Key, found: Found, section: dict[str, Any]) -> None:
     """A value of a table with free names."""
     if len(key) == 2:  # noqa: PLR2004 — a section and a name
         if found.value != {}:
@@ -122,33 +136,41 @@ def _take_named(key: Key, found: Found, section: dict[str, Any]) -> None:
 
 
 def _take_template(key: Key, found: Found, templates: dict[str, dict[str, Any]]) -> None:
-    if len(key) < 3 and found.value != {}:  # noqa: PLR2004 — templates, its name, a field
-        rule = "a template is a table: write [templates.NAME]"
+    if len(key) > 2 and key[2] in _INNER:  # noqa: PLR2004 — templates, its name, a table in it
+        inner = templates.setdefault(key[1], {}).setdefault(key[2], {})
+        _take_inner(key, found, inner, _INNER[key[2]])
+    else:
+        _take_named(key, found, templates, TEMPLATE)
+
+
+_INNER: Mapping[str, Mapping[str, Check]] = {RUNNER: TEMPLATE_RUNNER, EC2: TEMPLATE_EC2}
+
+
+def _take_inner(key: Key, found: Found, content: dict[str, Any], known: Mapping[str, Check]) -> None:
+    """A setting of a table in a template: [templates.NAME.runner], [templates.NAME.ec2]."""
+    if len(key) == 3:  # noqa: PLR2004 — templates, its name, the table
+        if found.value != {}:
+            rule = f"{key[2]} is a table: write [{'.'.join(key)}]"
+            raise ConfigError(key[2], found.value, rule, found.where)
+        return
+    if len(key) > 4 or key[3] not in known:  # noqa: PLR2004 — … and a field
+        raise _unknown(".".join(key[3:]), found, known)
+    content[key[3]] = _checked(known[key[3]], key[3], found)
+
+
+def _take_named(key: Key, found: Found, named: dict[str, dict[str, Any]], known: Mapping[str, Check]) -> None:
+    """A setting of a table with a name of its own: [templates.NAME], [trust.NAME]."""
+    if len(key) < 3 and found.value != {}:  # noqa: PLR2004 — the table, its name, a field
+        rule = f"a {key[0].rstrip('s')} is a table: write [{key[0]}.NAME]"
         raise ConfigError(key[0], found.value, rule, found.where)
     if len(key) == 1:
         return
-    content = templates.setdefault(key[1], {})
+    content = named.setdefault(key[1], {})
     if len(key) == 2:  # noqa: PLR2004
         return
-    if key[2] == EC2:
-        _take_ec2(key, found, content)
-        return
-    if len(key) > 3 or key[2] not in TEMPLATE:  # noqa: PLR2004
-        raise _unknown(".".join(key[2:]), found, TEMPLATE)
-    content[key[2]] = _checked(TEMPLATE[key[2]], key[2], found)
-
-
-def _take_ec2(key: Key, found: Found, content: dict[str, Any]) -> None:
-    """The table [templates.NAME.ec2]."""
-    if len(key) == 3:  # noqa: PLR2004 — templates, its name, ec2
-        if found.value != {}:
-            rule = f"{EC2} is a table: write [{TEMPLATES}.{key[1]}.{EC2}]"
-            raise ConfigError(EC2, found.value, rule, found.where)
-        content.setdefault(EC2, {})
-        return
-    if len(key) > 4 or key[3] not in TEMPLATE_EC2:  # noqa: PLR2004 — and a field
-        raise _unknown(".".join(key[3:]), found, TEMPLATE_EC2)
-    content.setdefault(EC2, {})[key[3]] = _checked(TEMPLATE_EC2[key[3]], key[3], found)
+    if len(key) > 3 or key[2] not in known:  # noqa: PLR2004
+        raise _unknown(".".join(key[2:]), found, known)
+    content[key[2]] = _checked(known[key[2]], key[2], found)
 
 
 def _ec2(name: str, content: Mapping[str, Any], found: Mapping[Key, Found]) -> Ec2Spec:
@@ -169,11 +191,40 @@ def _template(name: str, content: Mapping[str, Any], found: Mapping[Key, Found])
     if EC2 in content:
         content = {"provider": EC2, **content, EC2: _ec2(name, content[EC2], found)}
     try:
-        return TemplateSpec(**{"provider": "process", **content, "name": name})
+        runner = RunnerSpec(**content.get(RUNNER, {}))
+        return TemplateSpec(**{"provider": "process", **content, RUNNER: runner, "name": name})
     except InvalidRequest as error:
-        places = [(TEMPLATES, name, error.field), *(key for key in found if key[:2] == (TEMPLATES, name))]
-        where = next((found[key].where for key in places if key in found), f"template {name}")
-        raise ConfigError(error.field, error.value, f"{error.field} {error.rule}", where) from error
+        raise _misplaced(error, (TEMPLATES, name), found) from error
+
+
+def _trust(name: str, content: Mapping[str, Any], found: Mapping[Key, Found]) -> Trust:
+    try:
+        return Trust(**{"repository": "", **content, "name": name})
+    except InvalidRequest as error:
+        raise _misplaced(error, (TRUST, name), found) from error
+
+
+def _misplaced(error: InvalidRequest, table: Key, found: Mapping[Key, Found]) -> ConfigError:
+    """Where the named table says what it must not."""
+    places = [(*table, *error.field.split(".")), *(key for key in found if key[: len(table)] == table)]
+    where = next((found[key].where for key in places if key in found), ".".join(table))
+    return ConfigError(error.field, error.value, f"{error.field} {error.rule}", where)
+
+
+def _github(section: Mapping[str, Any], found: Mapping[Key, Found]) -> GitHubConfig:
+    config = GitHubConfig(**section)
+    token = found.get(("github", "token"))
+    if token is not None and "environment" not in token.where:
+        rule = "token must not stand in a file that others read: put it into one of its own, see token_file"
+        raise ConfigError("token", "…", rule, token.where)
+    given = [name for name in ("app_id", "private_key_file") if section.get(name)]
+    if len(given) == 1:
+        rule = "app_id and private_key_file must be given together"
+        raise ConfigError(given[0], "…", rule, found["github", given[0]].where)
+    if given and (config.token or config.token_file):
+        rule = "app_id and a token exclude each other: choose as whom to speak to GitHub"
+        raise ConfigError("app_id", config.app_id, rule, found["github", "app_id"].where)
+    return config
 
 
 def _checked(check: Check, name: str, found: Found) -> object:

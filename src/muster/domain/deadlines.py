@@ -111,6 +111,11 @@ def attach_timeout(template: TemplateSpec) -> float:
     return template.attach_timeout or ATTACH_TIMEOUTS[template.runtime]
 
 
+def attached_until(operation: Operation | None, limits: Limits, *, now: float) -> float:
+    """How long an attached node waits for its hand-over."""
+    return (operation.deadline_at if operation is not None else now) + limits.after_operation
+
+
 def for_provision(
     *,
     timeout: float | None,

@@ -33,9 +33,11 @@ class Desired:
     """Seconds after which the node, hearing nothing more, stops by itself."""
     commanded: bool = field(compare=False)
     """Not told: whether there can be commands for it. Only for a node that runs, or did until its release."""
+    kit: bool = False
+    """Attaching takes a kit, which the node asks for."""
 
 
-def desired(node: Node, *, dead_man: float) -> Desired:
+def desired(node: Node, *, dead_man: float, kit: bool = False) -> Desired:
     directive = _directive(node)
     bound = directive in (Directive.ATTACH, Directive.DETACH)
     return Desired(
@@ -45,6 +47,7 @@ def desired(node: Node, *, dead_man: float) -> Desired:
         run=node.run if bound else None,
         dead_man=dead_man,
         commanded=bound and node.state in (NodeState.RUNNING, NodeState.RELEASING),
+        kit=kit and directive is Directive.ATTACH,
     )
 
 

@@ -7,6 +7,7 @@ from muster.domain.command import Execution
 from muster.domain.errors import InvalidRequest
 from muster.domain.ids import AssignmentId, OperationId
 from muster.domain.template import RESOURCE_CLASSES, UsageClass
+from muster.domain.workflow import Workflow, whole_workflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,8 @@ class ProvisionRequest:
     """A hard deadline: neither learning nor extension passes it."""
     queue_timeout: float = 0.0
     """How long to wait for room under the caps; 0 fails at once."""
+    workflow: Workflow | None = None
+    """For runners: whose jobs they serve. Given back when it is over, asked for or not."""
 
     def __post_init__(self) -> None:
         checks.name("template", self.template)
@@ -43,6 +46,8 @@ class ProvisionRequest:
         if self.timeout is not None:
             checks.seconds("timeout", self.timeout)
         checks.seconds("queue_timeout", self.queue_timeout, zero=True)
+        if self.workflow is not None and self.run != whole_workflow("workflow", self.workflow).run:
+            raise InvalidRequest("run", self.run, f"must be {self.workflow.run}, as its workflow says")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

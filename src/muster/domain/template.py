@@ -5,12 +5,13 @@ the stored current revision.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from muster.domain import checks
 from muster.domain.ec2 import EC2, Ec2Spec
 from muster.domain.errors import InvalidRequest
+from muster.domain.workflow import RunnerSpec, runner_spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,8 @@ class TemplateSpec:
     rescue_window: float = 120.0
     ec2: Ec2Spec | None = None
     """What the provider `ec2` needs to know, and no other."""
+    runner: RunnerSpec = field(default_factory=RunnerSpec)
+    """For the runtime github."""
 
     def __post_init__(self) -> None:
         checks.name("name", self.name)
@@ -113,12 +116,13 @@ class TemplateSpec:
         if (self.ec2 is not None) is not (self.provider == EC2):
             rule = f"must be there for the provider {EC2}, and for no other: it says which image and subnets"
             raise InvalidRequest("ec2", self.ec2, rule)
+        self._check_runner()
 
     def _check_times(self) -> None:
-        for field in ("provision_timeout", "max_provision_timeout", "stall_after", "attach_timeout"):
-            value = getattr(self, field)
+        for name in ("provision_timeout", "max_provision_timeout", "stall_after", "attach_timeout"):
+            value = getattr(self, name)
             if value is not None:
-                checks.seconds(field, value)
+                checks.seconds(name, value)
         if self.provision_timeout is not None and self.provision_timeout < BOOT_LEAST:
             rule = f"must be at least {BOOT_LEAST:g} seconds: nothing boots faster"
             raise InvalidRequest("provision_timeout", self.provision_timeout, rule)
@@ -132,6 +136,22 @@ class TemplateSpec:
         if ceiling is not None and deadline is not None and ceiling < deadline:
             rule = f"must not be below provision_timeout ({deadline:g})"
             raise InvalidRequest("max_provision_timeout", ceiling, rule)
+
+    def _check_runner(self) -> None:
+        runner_spec("runner", self.runner)
+        if self.runtime is not Runtime.GITHUB and self.runner != RunnerSpec():
+            rule = f"must be left out: only nodes of the runtime {Runtime.GITHUB} are runners"
+            raise InvalidRequest("runner", self.runner, rule)
+        if self.runner.ephemeral and self.reuse is not Reuse.NEVER:
+            rule = f"must be {Reuse.NEVER}: the machine of an ephemeral runner serves one job and no other"
+            raise InvalidRequest("reuse", self.reuse, rule)
+
+    @property
+    def ephemeral(self) -> bool:
+        """Whether its runners serve one job each."""
+        if self.runner.ephemeral is None:
+            return self.reuse is Reuse.NEVER
+        return self.runner.ephemeral
 
     @property
     def pools(self) -> bool:

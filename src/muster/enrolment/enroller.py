@@ -15,7 +15,7 @@ from muster.domain import checks, deadlines, serving
 from muster.domain import node as nodes
 from muster.domain.boot import MARKS_MOST
 from muster.domain.desired import Desired, desired
-from muster.domain.errors import Conflict, Forbidden, Gone, NotYet, ProviderError
+from muster.domain.errors import Conflict, Forbidden, Gone, NotYet, ProviderError, Refused
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.launch import Launch
@@ -32,6 +32,7 @@ from muster.enrolment.commands import CommandPost
 from muster.enrolment.heartbeats import Heartbeats
 from muster.ports.bundle import Ports
 from muster.ports.identity import Identity
+from muster.ports.runtime import Kit, NodeRuntime
 from muster.ports.store import Standing
 from muster.ports.wakeups import node_topic
 
@@ -235,7 +236,35 @@ class Enrolment:
             now=self._ports.clock.now(),
             limits=self._limits,
         )
-        return desired(node, dead_man=seconds)
+        return desired(node, dead_man=seconds, kit=template.runtime in self._ports.runtimes)
+
+    async def kit(self, node_id: NodeId, assignment: AssignmentId) -> Kit:
+        """What the node needs to attach, once it may: for its present assignment, until it has attached.
+
+        A refusal is final for the node: it can't attach, and is thrown away with the reason. Raises Conflict
+        if it isn't asked to attach to this (any more), Throttled, Refused and Uncertain.
+        """
+        at = await self._store.standing(node_id)
+        node, bound = at.node, await self._bound(at)
+        _refuse_the_gone(node)
+        if bound is None or not self._awaits(node, assignment):
+            raise Conflict(
+                f"cannot give node {node_id} a kit for {assignment}: it isn't to attach to that now"
+            )
+        runtime, request, spec = bound
+        try:
+            return await runtime.kit(node, request, spec)
+        except Refused as error:
+            await self._condemn(node_id, Reason.ATTACH_FAILED, str(error))
+            raise
+
+    async def _bound(self, at: Standing) -> tuple[NodeRuntime, ProvisionRequest, TemplateSpec] | None:
+        """The runtime that has a say in the node's assignment, and for what; None: its agent alone knows."""
+        spec = await self._template_spec(at.node)
+        runtime, request = self._ports.runtimes.get(spec.runtime), at.operation and at.operation.request
+        if runtime is None or not isinstance(request, ProvisionRequest):
+            return None
+        return runtime, request, spec
 
     # --- signals ----------------------------------------------------------------------------------
 
@@ -277,16 +306,23 @@ class Enrolment:
         if node.state is NodeState.CREATED and not node.up:
             return await self._boot_news(node, report, now)
         if report.attached is not None and self._awaits(node, report.attached):
-            until = (at.operation.deadline_at if at.operation else now) + self._limits.after_operation
-            return nodes.attached(node, now=now, deadline_at=until)
+            return await self._attach_news(at)
         if report.detached is not None and report.detached == node.assignment_id and not node.enrolled:
-            return await self._detach_news(node, now)
-        if report.failed is not None and self._awaits(node, report.failed_assignment):
+            return await self._detach_news(at)
+        if report.failed is not None and _unfit(node, report.failed_assignment):
             detail = _bounded(report.failed)
             return nodes.condemn(node, now=now, reason=Reason.ATTACH_FAILED, detail=detail)
         if report.booted and node.state is NodeState.FAILED:
             return await self._rescue(node, now)
         return None
+
+    async def _attach_news(self, at: Standing) -> NodeChange | None:
+        bound = await self._bound(at)
+        if bound is not None and not await bound[0].attached(at.node, *bound[1:]):
+            return None  # its own word isn't enough; whoever watches the runtime looks again
+        now = self._ports.clock.now()
+        until = deadlines.attached_until(at.operation, self._limits, now=now)
+        return nodes.attached(at.node, now=now, deadline_at=until)
 
     async def _boot_news(self, node: Node, report: Report, now: float) -> NodeChange | None:
         spec = await self._template_spec(node)
@@ -327,11 +363,16 @@ class Enrolment:
             return False
         return node.state in (NodeState.CREATED, NodeState.CLAIMED) and node.up and not node.attached
 
-    async def _detach_news(self, node: Node, now: float) -> NodeChange | None:
+    async def _detach_news(self, at: Standing) -> NodeChange | None:
+        node, now = at.node, self._ports.clock.now()
         if node.state is NodeState.RUNNING:
             # Its work ended by itself (an ephemeral runner): the node gives itself back.
             return nodes.release(node, now=now, deadline_at=now + self._limits.releasing)
         if node.state is NodeState.RELEASING:
+            bound = await self._bound(at)
+            if bound is not None:
+                await bound[0].withdraw(node, *bound[1:])
+                now = self._ports.clock.now()
             template = await self._store.template(node.template)
             return after_detach(node, template, now=now, due_at=await self._due(node, now))
         return None
@@ -378,6 +419,13 @@ def _refuse_the_gone(node: Node) -> None:
         raise serving.turned_away(node)
     if node.state is NodeState.TERMINATED:
         raise Gone(f"node {node.id} is terminated")
+
+
+def _unfit(node: Node, assignment: AssignmentId | None) -> bool:
+    """It can't serve an assignment that was not handed over yet, whether or not it looked as if it could."""
+    if assignment is None or node.assignment_id != assignment:
+        return False
+    return node.state in (NodeState.CREATED, NodeState.CLAIMED) and node.up
 
 
 def _serves(node: Node, report: Report) -> bool:

@@ -20,7 +20,7 @@ from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseReque
 from muster.domain.running import RESERVED
 from muster.domain.settings import Settings
 from muster.domain.showing import Why
-from muster.domain.template import Template
+from muster.domain.template import Runtime, Template
 from muster.operations.cancelling import request_cancel
 from muster.operations.driver import Driver
 from muster.operations.provision import Provision
@@ -48,13 +48,20 @@ class FrontDesk:
         self._learning = provisions.learning
 
     async def provision(
-        self, request: ProvisionRequest, *, key: str | None = None, fence: Fence | None = None
+        self,
+        request: ProvisionRequest,
+        *,
+        key: str | None = None,
+        fence: Fence | None = None,
+        ours: bool = False,
     ) -> Operation:
-        """With `fence`: for another operation, as long as its lease holds. Else raises LeaseLost."""
-        first = await self._answered(key, Kind.PROVISION, request, fence)
+        """With `fence`: for another operation, as long as its lease holds. Else raises LeaseLost.
+        `ours`: nobody outside asked for it, and the key is one of our own."""
+        first = await self._answered(key, Kind.PROVISION, request, ours=ours or fence is not None)
         if first is not None:
             return first
         template = await self._known_template(request)
+        await self._check_runtime(request, template)
         deadline = await self._provision_deadline(request, template)
         return await self._submit(Kind.PROVISION, request, deadline, key=key, run=request.run, fence=fence)
 
@@ -68,6 +75,19 @@ class FrontDesk:
             raise InvalidRequest("template", template.name, rule)
         return template
 
+    async def _check_runtime(self, request: ProvisionRequest, template: Template) -> None:
+        """Nothing is begun that its runtime knows it can't finish."""
+        spec = template.spec
+        runtime = self._ports.runtimes.get(spec.runtime)
+        if runtime is not None:
+            await runtime.check(request, spec)
+        elif spec.runtime is Runtime.GITHUB:
+            rule = "its runtime github is not configured on this server: see [github] in docs/github.md"
+            raise InvalidRequest("template", template.name, rule)
+        if request.workflow is not None and spec.runtime is not Runtime.GITHUB:
+            rule = f"its nodes are no runners (its runtime is {spec.runtime}), so they serve no workflow"
+            raise InvalidRequest("template", template.name, rule)
+
     async def _provision_deadline(self, request: ProvisionRequest, template: Template) -> Deadline:
         return deadlines.for_provision(
             timeout=request.timeout,
@@ -78,9 +98,14 @@ class FrontDesk:
         )
 
     async def release(
-        self, request: ReleaseRequest, *, key: str | None = None, fence: Fence | None = None
+        self,
+        request: ReleaseRequest,
+        *,
+        key: str | None = None,
+        fence: Fence | None = None,
+        ours: bool = False,
     ) -> Operation:
-        first = await self._answered(key, Kind.RELEASE, request, fence)
+        first = await self._answered(key, Kind.RELEASE, request, ours=ours or fence is not None)
         if first is not None:
             return first
         target = await self._store.operation(request.operation_id)
@@ -181,13 +206,13 @@ class FrontDesk:
         return stored
 
     async def _answered(
-        self, key: str | None, kind: Kind, request: Request | None, fence: Fence | None = None
+        self, key: str | None, kind: Kind, request: Request | None, *, ours: bool = False
     ) -> Operation | None:
         """What was made under the key before, whatever has changed since. Callers can't use our own keys."""
         if key is None:
             return None
         text("idempotency_key", key, longest=KEY_MAX)
-        if fence is None and key.startswith(RESERVED):
+        if not ours and key.startswith(RESERVED):
             raise InvalidRequest("idempotency_key", key, f"must not start with {RESERVED!r}")
         first = await self._store.operation_by_key(key)
         if first is None:

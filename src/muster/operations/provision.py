@@ -12,7 +12,7 @@ from muster.domain import node as nodes
 from muster.domain import operation as operations
 from muster.domain.counting import counted
 from muster.domain.deadlines import Deadline
-from muster.domain.errors import CapReached, IllegalTransition
+from muster.domain.errors import CapReached, IllegalTransition, InvalidRequest, ProviderError, Refused
 from muster.domain.ids import AssignmentId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Binding, Node
@@ -154,6 +154,9 @@ class Provision:
             return Next(at=min(due, at.now + self._settings.poll_every, at.due_at), also=ROOM)
         if at.ahead:
             return await self._line_up(at, f"{at.ahead} older requests wait for room", tenure)
+        refused = await self._refused(at)
+        if refused is not None:
+            return refused if isinstance(refused, Next) else await self._give_up(at, refused, tenure)
         kind = demand(at.request, at.template)
         claimed = await self._store.claim(
             kind,
@@ -190,6 +193,23 @@ class Provision:
                 await self._publish(at, tenure, keep_place=True)
                 return Next(at=at.now + self._settings.poll_every, also=ROOM)
             return await self._line_up(at, str(short), tenure, claimed=tuple(claimed))
+        return Next(at=at.now)
+
+    async def _refused(self, at: Situation) -> Next | Verdict | None:
+        """What its runtime has against new nodes at present. None: nothing."""
+        runtime = self._ports.runtimes.get(at.template.spec.runtime)
+        if runtime is None:
+            return None
+        try:
+            await runtime.check(at.request, at.template.spec)
+        except (Refused, InvalidRequest) as error:
+            return Verdict(reason=Reason.PROVIDER_REFUSED, message=str(error))
+        except ProviderError:
+            return Next(at=min(at.now + self._settings.poll_every, at.due_at))
+        return None
+
+    async def _give_up(self, at: Situation, verdict: Verdict, tenure: Tenure) -> Next:
+        await self._write(operations.failing(at.operation, verdict, now=at.now), tenure)
         return Next(at=at.now)
 
     async def _line_up(

@@ -1,16 +1,20 @@
 """Everything that one replica of the control plane needs from outside."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from muster.domain.template import Runtime
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.commands import CommandStore
+from muster.ports.federation import Federation
 from muster.ports.identity import IdentityVerifier
 from muster.ports.ids import Ids
 from muster.ports.overview import OverviewStore
 from muster.ports.probe import Prober
 from muster.ports.provider import NodeProvider
+from muster.ports.runners import RunnerRegistry, Workflows
+from muster.ports.runtime import NodeRuntime
 from muster.ports.store import Store
 from muster.ports.wakeups import Wakeups
 
@@ -28,3 +32,9 @@ class Ports:
     verifier: IdentityVerifier
     prober: Prober | None = None
     """None: services are known by their heartbeats alone."""
+    runtimes: Mapping[Runtime, NodeRuntime] = field(default_factory=dict)
+    """Those whose nodes need more for an attach than their agent knows."""
+    runners: RunnerRegistry | None = None
+    workflows: Workflows | None = None
+    federation: Federation | None = None
+    """None: nobody signs in but by tokens of ours."""

@@ -20,6 +20,7 @@ DESIRED_EXAMPLE: dict[str, Any] = {
     "assignment_id": "as-1hx2k9q0c7m3t8v5e3",
     "run": "ci-42",
     "dead_man": 2400.0,
+    "kit": False,
     "commands": [
         {
             "id": "cmd-1hx2k9q0c7m3t8v5e4",
@@ -132,6 +133,8 @@ class DesiredOut(Out):
     assignment_id: str | None
     run: str | None
     dead_man: float
+    kit: bool
+    """To attach, ask for a kit first."""
     commands: list[OrderOut]
 
     @classmethod
@@ -142,8 +145,22 @@ class DesiredOut(Out):
             assignment_id=desired.assignment_id,
             run=desired.run,
             dead_man=desired.dead_man,
+            kit=desired.kit,
             commands=[OrderOut.of(command) for command in commands],
         )
+
+
+class KitIn(Said):
+    model_config = example({"assignment": "as-1hx2k9q0c7m3t8v5e3"})
+
+    assignment: str
+
+
+class KitOut(Out):
+    model_config = example({"program": "print('ready')\n"})
+
+    program: str
+    """For this node's interpreter, over its standard input. Holds secrets."""
 
 
 class BootOut(Out):

@@ -9,11 +9,28 @@ from muster.domain.command import Execution, Variable
 from muster.domain.ids import AssignmentId, OperationId
 from muster.domain.requests import ProvisionRequest, ReleaseRequest, RunRequest
 from muster.domain.template import UsageClass
+from muster.domain.workflow import Workflow, default_label
 
 Usage = Annotated[UsageClass, Field(strict=False)]
 """A word of an enum arrives as text."""
 PROVISION_EXAMPLE = {"template": "ci", "count": 3, "run": "ci-42", "owner": "acme/shop", "max_runtime": 1800}
 EXECUTION_EXAMPLE = {"argv": ["make", "test"], "env": {"CI": "1"}, "timeout": 600}
+
+
+class WorkflowIn(In):
+    """One attempt of a workflow run of GitHub Actions: whose jobs the nodes are for."""
+
+    model_config = example({"repository": "acme/shop", "run_id": 123456789, "attempt": 1})
+
+    repository: str
+    run_id: int
+    attempt: int
+    label: str | None = None
+    """What `runs-on` names; by default the run id and the attempt: 123456789-1."""
+
+    def workflow(self) -> Workflow:
+        label = default_label(self.run_id, self.attempt) if self.label is None else self.label
+        return Workflow(repository=self.repository, run_id=self.run_id, attempt=self.attempt, label=label)
 
 
 class ProvisionIn(In):
@@ -31,6 +48,8 @@ class ProvisionIn(In):
     max_runtime: float | None = None
     timeout: float | None = None
     queue_timeout: float = 0.0
+    workflow: WorkflowIn | None = None
+    """For templates of the runtime github."""
 
     def request(self) -> ProvisionRequest:
         return ProvisionRequest(
@@ -44,6 +63,7 @@ class ProvisionIn(In):
             max_runtime=self.max_runtime,
             timeout=self.timeout,
             queue_timeout=self.queue_timeout,
+            workflow=None if self.workflow is None else self.workflow.workflow(),
         )
 
 

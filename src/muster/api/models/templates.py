@@ -8,6 +8,7 @@ from pydantic import Field
 from muster.api.models.base import EXAMPLE_TIME, In, Out, at, example
 from muster.api.models.ec2 import Ec2In, Ec2Out
 from muster.domain.template import Reuse, Runtime, Template, TemplateSpec, UsageClass
+from muster.domain.workflow import RunnerSpec
 
 SPEC_EXAMPLE: dict[str, Any] = {
     "provider": "process",
@@ -29,7 +30,35 @@ SPEC_EXAMPLE: dict[str, Any] = {
     "idle_timeout": 360.0,
     "rescue_window": 120.0,
     "ec2": None,
+    "runner": {"scope": "", "group": "", "labels": [], "ephemeral": None},
 }
+
+
+class RunnerOut(Out):
+    """How nodes of the runtime github are registered."""
+
+    scope: str
+    group: str
+    labels: list[str]
+    ephemeral: bool | None
+
+    @classmethod
+    def of(cls, spec: RunnerSpec) -> Self:
+        return cls(scope=spec.scope, group=spec.group, labels=list(spec.labels), ephemeral=spec.ephemeral)
+
+
+class RunnerIn(In):
+    scope: str = ""
+    """An organisation or a repository; empty: the repository of the workflow that asks."""
+    group: str = ""
+    labels: list[str] = Field(default=[])
+    ephemeral: bool | None = None
+    """Whether a runner serves one job only. Null: where nodes are never reused."""
+
+    def spec(self) -> RunnerSpec:
+        return RunnerSpec(
+            scope=self.scope, group=self.group, labels=tuple(self.labels), ephemeral=self.ephemeral
+        )
 
 
 class SpecIn(In):
@@ -56,6 +85,7 @@ class SpecIn(In):
     idle_timeout: float = 360.0
     rescue_window: float = 120.0
     ec2: Ec2In | None = None
+    runner: RunnerIn = Field(default_factory=RunnerIn)
 
     def spec(self, name: str) -> TemplateSpec:
         return TemplateSpec(
@@ -79,6 +109,7 @@ class SpecIn(In):
             idle_timeout=self.idle_timeout,
             rescue_window=self.rescue_window,
             ec2=None if self.ec2 is None else self.ec2.spec(),
+            runner=self.runner.spec(),
         )
 
 
@@ -116,6 +147,7 @@ class TemplateOut(Out):
     idle_timeout: float
     rescue_window: float
     ec2: Ec2Out | None
+    runner: RunnerOut
 
     @classmethod
     def of(cls, template: Template, *, paused: bool) -> Self:
@@ -144,6 +176,7 @@ class TemplateOut(Out):
             idle_timeout=spec.idle_timeout,
             rescue_window=spec.rescue_window,
             ec2=None if spec.ec2 is None else Ec2Out.of(spec.ec2),
+            runner=RunnerOut.of(spec.runner),
         )
 
 

@@ -19,6 +19,8 @@ from muster.api.models.agent import (
     JoinIn,
     JoinOut,
     KeptOut,
+    KitIn,
+    KitOut,
     OutputAt,
     ReportIn,
     StateIn,
@@ -29,7 +31,8 @@ from muster.api.problems import of_error
 from muster.api.routing import Raw, Route, Table
 from muster.domain.desired import Desired
 from muster.domain.errors import Conflict, Forbidden, NotFound
-from muster.domain.ids import CommandId, NodeId
+from muster.domain.ids import AssignmentId, CommandId, NodeId
+from muster.domain.template import TemplateSpec
 from muster.ports.store import Standing
 from muster.ports.wakeups import command_topic
 
@@ -45,7 +48,7 @@ async def join(ctx: Here, body: JoinIn) -> JoinOut:
         node_id=admission.node_id,
         token=admission.token,
         beat_seconds=ctx.settings.beat_seconds,
-        boot=BootOut(script=template.spec.boot_script, env={}),
+        boot=BootOut(script=_boot_script(ctx, template.spec), env={}),
         desired=await _desired(ctx, admission.node_id, admission.desired),
     )
 
@@ -74,6 +77,12 @@ async def reported(ctx: Context, standing: Standing, body: ReportIn) -> DesiredO
     node_id = standing.node.id
     desired = await ctx.plane.enrolment.report(node_id, body.report(), standing=standing)
     return await _desired(ctx, node_id, desired)
+
+
+async def kit(ctx: Here, node_id: Node, body: KitIn) -> KitOut:
+    """Get what attaching takes, for the present assignment. An earlier answer is worthless from then on."""
+    given = await ctx.plane.enrolment.kit(node_id, AssignmentId(body.assignment))
+    return KitOut(program=given.program)
 
 
 async def desired(ctx: Here, node_id: Node, asked: Annotated[DesiredAsked, Query()]) -> DesiredOut:
@@ -137,6 +146,11 @@ async def artifact(ctx: Here, node_id: Node, command_id: str, request: Request) 
     return StoredOut(size=stored.size)
 
 
+def _boot_script(ctx: Context, spec: TemplateSpec) -> str:
+    runtime = ctx.ports.runtimes.get(spec.runtime)
+    return spec.boot_script if runtime is None else runtime.boot_script(spec)
+
+
 async def _desired(ctx: Context, node_id: NodeId, found: Desired) -> DesiredOut:
     if found.assignment_id is None or not found.commanded:
         return DesiredOut.of(found, ())
@@ -155,6 +169,7 @@ TABLE = Table(
         Route("POST", "/agent/enrol", Access.ENROL, enrol),
         Route("POST", "/agent/beat", Access.NODE, beat),
         Route("POST", "/agent/report", Access.NODE, report),
+        Route("POST", "/agent/kit", Access.NODE, kit),
         Route("GET", "/agent/desired", Access.NODE, desired),
         Route("GET", "/agent/blobs/{blob_id}", Access.NODE, archive, gives=_ARCHIVE),
         Route("POST", "/agent/commands/{command_id}/output", Access.NODE, output, takes=_BYTES, gives=_KEPT),

@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import Header, Query
 from starlette.responses import StreamingResponse
 
-from muster.api import streams
+from muster.api import confining, streams
 from muster.api.access import Access
-from muster.api.context import Caller, Here
+from muster.api.context import Caller, Held, Here
 from muster.api.models.base import PageOut
 from muster.api.models.nodes import NodeOut
 from muster.api.models.operations import (
@@ -47,20 +47,22 @@ async def listed(ctx: Here, asked: Annotated[OperationsAsked, Query()]) -> Opera
     return OperationsOut(items=[OperationOut.of(each, now=now) for each in page.items], next=page.next)
 
 
-async def show(ctx: Here, operation_id: str) -> OperationOut:
+async def show(ctx: Here, operation_id: str, confinement: Held) -> OperationOut:
     """Show an operation."""
-    operation = await ctx.ports.store.operation(OperationId(operation_id))
+    operation = await confining.own(ctx.ports.store, operation_id, confinement)
     told = await diagnosed(ctx.ports.store, operation, now=ctx.now())
     return OperationOut.of(operation, now=ctx.now(), diagnosis=told)
 
 
-async def why(ctx: Here, operation_id: str) -> WhyOut:
+async def why(ctx: Here, operation_id: str, confinement: Held) -> WhyOut:
     """Say what an operation waits for, since when, until when."""
+    await confining.own(ctx.ports.store, operation_id, confinement)
     return WhyOut.of(await ctx.plane.desk.why(OperationId(operation_id)))
 
 
-async def cancel(ctx: Here, caller: Caller, operation_id: str) -> OperationOut:
+async def cancel(ctx: Here, caller: Caller, operation_id: str, confinement: Held) -> OperationOut:
     """Ask an operation to stop. Refused once its nodes are handed over: release them instead."""
+    await confining.own(ctx.ports.store, operation_id, confinement)
     operation = await ctx.plane.desk.cancel(OperationId(operation_id), actor=caller.actor)
     return OperationOut.of(operation, now=ctx.now())
 
@@ -72,13 +74,15 @@ async def extend(ctx: Here, caller: Caller, operation_id: str, body: ExtendIn) -
     return NodesOut(items=[NodeOut.of(node, vitals.get(node.id)) for node in nodes], next=None)
 
 
-async def events(ctx: Here, operation_id: str, last_event_id: LastEventId = None) -> StreamingResponse:
+async def events(
+    ctx: Here, operation_id: str, confinement: Held, last_event_id: LastEventId = None
+) -> StreamingResponse:
     """Follow an operation: its progress so far, then live, to its end.
 
     Each event's data is the progress payload; its id is what Last-Event-ID takes the stream up from.
     """
     seen = streams.version_of(last_event_id)
-    operation = await ctx.ports.store.operation(OperationId(operation_id))
+    operation = await confining.own(ctx.ports.store, operation_id, confinement)
     body = streams.progress(ctx, operation.id, seen=seen)
     return StreamingResponse(body, media_type=streams.MEDIA_TYPE, headers=streams.HEADERS)
 
@@ -89,10 +93,12 @@ TABLE = Table(
     "operations",
     (
         Route("GET", "/operations", Access.VIEWER, listed),
-        Route("GET", "/operations/{operation_id}", Access.VIEWER, show),
-        Route("GET", "/operations/{operation_id}/why", Access.VIEWER, why),
-        Route("GET", "/operations/{operation_id}/events", Access.VIEWER, events, gives=_STREAM),
-        Route("POST", "/operations/{operation_id}/cancel", Access.OPERATOR, cancel),
+        Route("GET", "/operations/{operation_id}", Access.VIEWER, show, workflows=True),
+        Route("GET", "/operations/{operation_id}/why", Access.VIEWER, why, workflows=True),
+        Route(
+            "GET", "/operations/{operation_id}/events", Access.VIEWER, events, gives=_STREAM, workflows=True
+        ),
+        Route("POST", "/operations/{operation_id}/cancel", Access.OPERATOR, cancel, workflows=True),
         Route("POST", "/operations/{operation_id}/extend", Access.OPERATOR, extend),
     ),
 )

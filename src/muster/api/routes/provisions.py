@@ -2,23 +2,29 @@
 
 from fastapi import Response
 
+from muster.api import confining
 from muster.api.access import Access
-from muster.api.context import Context, Here, Key
+from muster.api.context import Context, Held, Here, Key
 from muster.api.models.operations import OperationOut
 from muster.api.models.requests import ProvisionIn, ReleaseIn, RunIn
 from muster.api.routing import ROOT, Route, Table
 from muster.domain.operation import Operation
 
 
-async def provision(ctx: Here, body: ProvisionIn, response: Response, key: Key = None) -> OperationOut:
+async def provision(
+    ctx: Here, body: ProvisionIn, response: Response, confinement: Held, key: Key = None
+) -> OperationOut:
     """Ask for N ready nodes, all or nothing.
 
     The answer is an operation; follow it at /operations/{id}/events.
     """
-    return accepted(ctx, response, await ctx.plane.desk.provision(body.request(), key=key))
+    request = confining.held(body.request(), confinement)
+    return accepted(ctx, response, await ctx.plane.desk.provision(request, key=key))
 
 
-async def release(ctx: Here, body: ReleaseIn, response: Response, key: Key = None) -> OperationOut:
+async def release(
+    ctx: Here, body: ReleaseIn, response: Response, confinement: Held, key: Key = None
+) -> OperationOut:
     """Give back what a provision got.
 
     Releasing an unfinished provision cancels it. A run that had several provisions is refused with their
@@ -26,8 +32,12 @@ async def release(ctx: Here, body: ReleaseIn, response: Response, key: Key = Non
     """
     desk = ctx.plane.desk
     if body.operation_id is not None:
-        operation = await desk.release(body.request(body.operation_id), key=key)
+        request = body.request(body.operation_id)
+        if confinement is not None:
+            await confining.own(ctx.ports.store, request.operation_id, confinement)
+        operation = await desk.release(request, key=key)
     else:
+        await confining.own_run(ctx.ports.store, body.run or "", confinement)
         operation = await desk.release_run(body.run or "", latest=body.latest, key=key)
     return accepted(ctx, response, operation)
 
@@ -48,8 +58,8 @@ def accepted(ctx: Context, response: Response, operation: Operation) -> Operatio
 TABLE = Table(
     "provisions",
     (
-        Route("POST", "/provisions", Access.OPERATOR, provision, status=202),
-        Route("POST", "/releases", Access.OPERATOR, release, status=202),
+        Route("POST", "/provisions", Access.OPERATOR, provision, status=202, workflows=True),
+        Route("POST", "/releases", Access.OPERATOR, release, status=202, workflows=True),
         Route("POST", "/runs", Access.OPERATOR, run, status=202),
     ),
 )

@@ -58,6 +58,6 @@ TABLE = Table(
         Route("POST", "/tokens", Access.ADMIN, create, status=201),
         Route("GET", "/tokens", Access.ADMIN, listed),
         Route("POST", "/tokens/{token_id}/revoke", Access.ADMIN, revoke),
-        Route("GET", "/whoami", Access.VIEWER, whoami),
+        Route("GET", "/whoami", Access.VIEWER, whoami, workflows=True),
     ),
 )

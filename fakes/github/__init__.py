@@ -1,0 +1,13 @@
+"""A small GitHub: runners, workflow runs and their jobs, apps and tokens, and the faults of the real one.
+
+world     what there is, and what happens to it       package   a runner with the real one's command line
+routes    the REST API over it, and the runners' own  issuer    signs for jobs, as the real one does (OIDC)
+faults    what goes wrong, on demand                  server    all of it over HTTP; `transport`: without
+"""
+
+from fakes.github.faults import Fault
+from fakes.github.server import FakeGitHub
+from fakes.github.transport import WorldTransport
+from fakes.github.world import Job, Runner, World
+
+__all__ = ["FakeGitHub", "Fault", "Job", "Runner", "World", "WorldTransport"]

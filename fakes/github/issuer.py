@@ -1,0 +1,62 @@
+"""Signs for jobs, as GitHub does: keys that anybody can fetch, and tokens for those who run a job."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+KEY = "key-1"
+LASTS = 300
+
+
+class Issuer:
+    def __init__(self, now: Callable[[], float], *, url: str = "http://github.test/_oidc") -> None:
+        from cryptography.hazmat.primitives.asymmetric import rsa  # noqa: PLC0415 — only here
+
+        self.url = url
+        self.request_token = "runner-s-own-token"
+        self.claims: dict[str, Any] = {}
+        """Of the job that asks next."""
+        self.asked = 0
+        self._now = now
+        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+    def sign(self, *, key: Any = None, algorithm: str = "RS256", kid: str = KEY, **claims: Any) -> str:
+        import jwt  # noqa: PLC0415
+
+        now = int(self._now())
+        whole = {
+            "iss": self.url,
+            "aud": "muster",
+            "iat": now,
+            "nbf": now,
+            "exp": now + LASTS,
+            "sub": f"repo:{claims.get('repository')}:ref:{claims.get('ref')}",
+            **claims,
+        }
+        return jwt.encode(
+            {name: value for name, value in whole.items() if value is not None},
+            self._key if key is None else key,
+            algorithm=algorithm,
+            headers={"kid": kid},
+        )
+
+    def answer(self, target: str, authorization: str) -> Any | None:
+        """What it says at a path of its own; None: that isn't one."""
+        parts = urlsplit(target)
+        prefix = urlsplit(self.url).path
+        if parts.path == f"{prefix}/.well-known/openid-configuration":
+            return {"issuer": self.url, "jwks_uri": f"{self.url}/.well-known/jwks"}
+        if parts.path == f"{prefix}/.well-known/jwks":
+            self.asked += 1
+            return {"keys": [self._public()]}
+        if parts.path == f"{prefix}/token" and authorization.endswith(f" {self.request_token}"):
+            audience = parse_qs(parts.query).get("audience", [""])[0]
+            return {"value": self.sign(**{**self.claims, "aud": audience})}
+        return None
+
+    def _public(self) -> dict[str, Any]:
+        from jwt.algorithms import RSAAlgorithm  # noqa: PLC0415
+
+        key: dict[str, Any] = json.loads(RSAAlgorithm.to_jwk(self._key.public_key()))
+        return {**key, "kid": KEY, "use": "sig", "alg": "RS256"}

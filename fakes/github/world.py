@@ -1,0 +1,250 @@
+"""What there is at the small GitHub, and what happens to it. Thread-safe; time comes from outside.
+
+A job is given to the first runner that asks for one and has all of its labels. A runner is online while its
+session is open and it was heard of lately. An ephemeral one is gone after its job.
+"""
+
+import base64
+import hashlib
+import json
+import secrets
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from fakes.github.faults import Fault
+
+ONLINE_FOR = 15.0
+LASTS = 3600.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Runner:
+    id: int
+    scope: str
+    name: str
+    labels: tuple[str, ...]
+    group: int
+    ephemeral: bool
+    credential: str
+    session: bool = False
+    seen_at: float = 0.0
+    busy: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    id: int
+    repository: str
+    run_id: int
+    attempt: int
+    name: str
+    labels: tuple[str, ...]
+    script: str
+    status: str = "queued"
+    conclusion: str | None = None
+    runner: str = ""
+    output: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    repository: str
+    id: int
+    attempt: int = 1
+    cancelled: bool = False
+    held: bool = True
+    """There is more to come than the jobs show: it isn't over."""
+    jobs: list[Job] = field(default_factory=list)
+
+
+class World:
+    def __init__(self, now: Callable[[], float], *, url: str = "http://github.test") -> None:
+        self.now = now
+        self.url = url
+        self.changed = threading.Condition()
+        self.tokens: set[str] = {"a-personal-token"}
+        self.apps: dict[str, str] = {}
+        """The public key of each app, as PEM."""
+        self.installations: dict[int, tuple[str, str]] = {}
+        """App and account."""
+        self.lent: dict[str, tuple[int, float]] = {}
+        self.groups: dict[str, dict[str, int]] = {}
+        """Of organisations: names and ids, beside the default one."""
+        self.missing: set[str] = set()
+        """Scopes that nobody may see."""
+        self.registrations: dict[str, tuple[str, float]] = {}
+        self.runners: dict[int, Runner] = {}
+        self.runs: dict[tuple[str, int], Run] = {}
+        self.faults: list[Fault] = []
+        self.calls: list[tuple[str, str, int]] = []
+        """Method, path and status of every request, in order."""
+        self.never_online = False
+        self._numbers = 1000
+
+    def number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def fault(self, pattern: str, status: int = 0, **more: object) -> None:
+        with self.changed:
+            self.faults.append(Fault(pattern=pattern, status=status, **more))  # type: ignore[arg-type]
+
+    def asked(self, pattern: str) -> int:
+        """How many requests had this in `METHOD path`."""
+        return sum(1 for method, path, _ in list(self.calls) if pattern in f"{method} {path}")
+
+    # --- runners ----------------------------------------------------------------------------------
+
+    def registration(self, scope: str) -> str:
+        token = "REG" + secrets.token_hex(12).upper()
+        self.registrations[token] = (scope, self.now() + LASTS)
+        return token
+
+    def register(
+        self, scope: str, name: str, labels: Iterable[str], *, group: int = 1, ephemeral: bool
+    ) -> Runner:
+        with self.changed:
+            runner = Runner(
+                id=self.number(),
+                scope=scope,
+                name=name,
+                labels=tuple(labels),
+                group=group,
+                ephemeral=ephemeral,
+                credential=secrets.token_hex(16),
+            )
+            self.runners[runner.id] = runner
+            return runner
+
+    def of(self, scope: str) -> list[Runner]:
+        with self.changed:
+            return [runner for runner in self.runners.values() if runner.scope.lower() == scope.lower()]
+
+    def named(self, scope: str, name: str) -> Runner | None:
+        return next((runner for runner in self.of(scope) if runner.name == name), None)
+
+    def online(self, runner: Runner) -> bool:
+        lately = self.now() - runner.seen_at < ONLINE_FOR
+        return runner.session and lately and not self.never_online
+
+    def connect(self, runner: Runner) -> None:
+        """What a runner does when it starts."""
+        with self.changed:
+            runner.session, runner.seen_at = True, self.now()
+
+    def holder(self, credential: str) -> Runner | None:
+        with self.changed:
+            return next((each for each in self.runners.values() if each.credential == credential), None)
+
+    def remove(self, runner: Runner) -> None:
+        """Also what somebody does behind our back."""
+        with self.changed:
+            self.runners.pop(runner.id, None)
+            self.changed.notify_all()
+
+    def just_in_time(self, runner: Runner) -> str:
+        """Files of the runner's, by name, as the real one packs them."""
+        settings = {"agentId": runner.id, "agentName": runner.name, "serverUrl": self.url, "ephemeral": True}
+        files = {".runner": settings, ".credentials": {"scheme": "fake", "data": runner.credential}}
+        packed = {name: _encoded(json.dumps(content)) for name, content in files.items()}
+        return _encoded(json.dumps(packed))
+
+    # --- runs and jobs ----------------------------------------------------------------------------
+
+    def begin(self, repository: str, *, run_id: int | None = None) -> Run:
+        with self.changed:
+            run = Run(repository=repository, id=run_id or self.number() * 1_000_003)
+            self.runs[repository, run.id] = run
+            return run
+
+    def queue(self, run: Run, name: str, labels: Iterable[str], script: str = "true") -> Job:
+        with self.changed:
+            job = Job(
+                id=self.number(),
+                repository=run.repository,
+                run_id=run.id,
+                attempt=run.attempt,
+                name=name,
+                labels=tuple(labels),
+                script=script,
+            )
+            run.jobs.append(job)
+            self.changed.notify_all()
+            return job
+
+    def complete(self, run: Run) -> None:
+        """No more jobs are to come."""
+        with self.changed:
+            run.held = False
+            self.changed.notify_all()
+
+    def cancel(self, run: Run) -> None:
+        with self.changed:
+            run.cancelled, run.held = True, False
+            for job in run.jobs:
+                if job.status == "queued":
+                    job.status, job.conclusion = "completed", "cancelled"
+            self.changed.notify_all()
+
+    def rerun_failed(self, run: Run) -> list[Job]:
+        """A new attempt with the jobs that failed, under their old labels; the others aren't repeated."""
+        with self.changed:
+            failed = [job for job in self.latest(run) if job.conclusion != "success"]
+            run.attempt += 1
+            run.cancelled = False
+            return [self.queue(run, job.name, job.labels, job.script) for job in failed]
+
+    def latest(self, run: Run) -> list[Job]:
+        return [job for job in run.jobs if job.attempt == run.attempt]
+
+    def status(self, run: Run) -> str:
+        jobs = self.latest(run)
+        if not run.held and all(job.status == "completed" for job in jobs):
+            return "completed"
+        started = any(job.status != "queued" for job in jobs)
+        return "in_progress" if started or not jobs else "queued"
+
+    def take(self, runner: Runner, wait: float) -> Job | None:
+        """The next job for a runner; None: none within `wait` seconds, or the runner is no more."""
+        with self.changed:
+            self.connect(runner)
+            self.changed.wait_for(lambda: runner.id not in self.runners or self._next(runner), wait)
+            runner.seen_at = self.now()
+            job = self._next(runner) if runner.id in self.runners else None
+            if job is not None:
+                job.status, job.runner, runner.busy = "in_progress", runner.name, True
+                self.changed.notify_all()
+            return job
+
+    def _next(self, runner: Runner) -> Job | None:
+        has = {label.lower() for label in runner.labels}
+        for run in self.runs.values():
+            if runner.scope.lower() in (run.repository.lower(), run.repository.partition("/")[0].lower()):
+                for job in run.jobs:
+                    if job.status == "queued" and {label.lower() for label in job.labels} <= has:
+                        return job
+        return None
+
+    def finish(self, runner: Runner, job_id: int, conclusion: str, output: str) -> None:
+        with self.changed:
+            runner.busy = False
+            for run in self.runs.values():
+                for job in run.jobs:
+                    if job.id == job_id:
+                        job.status, job.conclusion, job.output = "completed", conclusion, output
+            if runner.ephemeral:
+                self.runners.pop(runner.id, None)
+            self.changed.notify_all()
+
+    def wait(self, holds: Callable[[], object], within: float = 60.0) -> bool:
+        with self.changed:
+            return bool(self.changed.wait_for(holds, within))
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def etag(body: bytes) -> str:
+    return f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'

@@ -1,0 +1,62 @@
+"""Workflows that signed in by themselves reach what is their own, and nothing else."""
+
+from dataclasses import replace
+
+from muster.domain.access import Confinement
+from muster.domain.errors import Forbidden, NotFound
+from muster.domain.ids import OperationId
+from muster.domain.operation import Kind, Operation, Status
+from muster.domain.requests import ProvisionRequest, ReleaseRequest, RunRequest
+from muster.ports.store import Store
+
+LOOKED_AT = 20
+
+
+def held(request: ProvisionRequest, to: Confinement | None) -> ProvisionRequest:
+    """The request as its caller may make it: for its own repository, run and templates. Raises Forbidden."""
+    if to is None:
+        return request
+    if request.template not in to.templates:
+        allowed = ", ".join(to.templates) or "none"
+        raise Forbidden(
+            f"cannot provision template {request.template} for {to.repository}: its templates are {allowed}"
+        )
+    workflow = request.workflow
+    if workflow is not None:
+        asked = (workflow.repository.lower(), workflow.run_id, workflow.attempt)
+        if asked != (to.repository.lower(), to.run_id, to.attempt):
+            raise Forbidden(
+                f"cannot provision for run {workflow.run_id}-{workflow.attempt} of {workflow.repository}: "
+                f"this is run {to.run_id}-{to.attempt} of {to.repository}"
+            )
+    return replace(request, owner=to.repository)
+
+
+async def own(store: Store, operation_id: str, to: Confinement | None) -> Operation:
+    """An operation of the caller's. Raises NotFound: of others' it isn't even told that they exist."""
+    operation = await store.operation(OperationId(operation_id))
+    if to is not None and await _owner(store, operation) != to.repository:
+        raise NotFound("operation", operation_id)
+    return operation
+
+
+async def own_run(store: Store, run: str, to: Confinement | None) -> None:
+    """Whether all provisions of a run are the caller's. Raises NotFound."""
+    if to is None:
+        return
+    page = await store.operations(
+        kind=Kind.PROVISION, statuses=tuple(Status), run=run, after=None, limit=LOOKED_AT
+    )
+    for operation in page.items:
+        if await _owner(store, operation) != to.repository:
+            raise NotFound("a provision of run", run)
+
+
+async def _owner(store: Store, operation: Operation) -> str | None:
+    match operation.request:
+        case ProvisionRequest(owner=owner) | RunRequest(provision=ProvisionRequest(owner=owner)):
+            return owner
+        case ReleaseRequest(operation_id=target):
+            return await _owner(store, await store.operation(target))
+        case _:
+            return None

@@ -1,0 +1,45 @@
+"""What nodes of a runtime do for a run, where that takes more than their agent knows.
+
+The server makes a kit for each assignment: a small program with all that it needs inside, secrets too. The
+agent runs it while the node is attached, and knows nothing else of it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from muster.domain.node import Node
+from muster.domain.requests import ProvisionRequest
+from muster.domain.template import TemplateSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kit:
+    program: str = field(repr=False)
+    """Python for the interpreter that runs the agent. It says something when it is ready, and lives for as
+    long as the node serves. Holds secrets: it goes to its one node, and nowhere else."""
+
+
+class NodeRuntime(Protocol):
+    """Every method raises Throttled (later), Refused (asking again won't help) or Uncertain."""
+
+    async def check(self, request: ProvisionRequest, spec: TemplateSpec) -> None:
+        """Whether nodes for this request could be attached, as far as can be known before there are any.
+        Also raises InvalidRequest. Cheap to repeat: asked before every claim and launch."""
+        ...
+
+    def boot_script(self, spec: TemplateSpec) -> str:
+        """What a node of the template executes at boot: the operator's script and what the runtime needs."""
+        ...
+
+    async def kit(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> Kit:
+        """A fresh kit for the node's assignment. What an earlier one could do is over: a lost reply, or one
+        that somebody else heard, is harmless."""
+        ...
+
+    async def attached(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> bool:
+        """Whether the node truly serves its assignment, by another's word than its own."""
+        ...
+
+    async def withdraw(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> None:
+        """Nobody finds the node under its assignment any more. Idempotent."""
+        ...

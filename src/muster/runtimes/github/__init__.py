@@ -1,0 +1,12 @@
+"""Nodes as runners of GitHub Actions: registered for one run's jobs, checked, and taken out again.
+
+wire          one request, what a refusal means    runtime      what a node is given, when it is attached
+credentials   a token, or a GitHub App             node/        what runs there: install at boot, serve a run
+api           ETags, pauses, pages                 federation   jobs that sign in by themselves (OIDC)
+registry      runners and workflow runs            assembly     all of it, put together
+"""
+
+from muster.runtimes.github.assembly import Account, GitHub, federation
+from muster.runtimes.github.runtime import DOWNLOAD, RunnerPackage
+
+__all__ = ["DOWNLOAD", "Account", "GitHub", "RunnerPackage", "federation"]

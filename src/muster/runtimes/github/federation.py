@@ -1,0 +1,139 @@
+"""Jobs of GitHub Actions sign in with the token that GitHub signs for them (OIDC).
+
+The issuer's keys are fetched once and kept; a key that nobody knows makes us look again, but not often, so
+that forged tokens can't make us ask GitHub all day. Only RS256 counts, whatever a token says of itself.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from muster.domain.errors import Forbidden, InvalidRequest, NotYet
+from muster.domain.workflow import repository
+from muster.ports.clock import Clock
+from muster.ports.federation import Workload
+from muster.runtimes.github.credentials import signing
+
+KEYS_FOR = 3600.0
+LOOK_AGAIN = 30.0
+LEEWAY = 60.0
+LONGEST = 16_384
+RETRY = 5.0
+REQUIRED = ("iss", "aud", "exp", "iat", "sub", "repository", "ref", "run_id", "run_attempt")
+
+
+class GitHubFederation:
+    def __init__(self, http: httpx.AsyncClient, clock: Clock, *, issuer: str, audience: str) -> None:
+        self._jwt = signing()
+        self._http = http
+        self._clock = clock
+        self._issuer = issuer
+        self._audience = audience
+        self._keys: Mapping[str, Any] = {}
+        self._looked_at = float("-inf")
+        self._turn = asyncio.Lock()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    def recognises(self, token: str) -> bool:
+        return token.count(".") == 2 and len(token) <= LONGEST and token.startswith("ey")  # noqa: PLR2004
+
+    async def verify(self, token: str) -> Workload:
+        jwt = self._jwt
+        try:
+            named = jwt.get_unverified_header(token).get("kid")
+        except jwt.InvalidTokenError as error:
+            raise Forbidden(f"cannot accept the OIDC token: it can't be read ({error})") from error
+        key = await self._key(str(named))
+        try:
+            # Times are judged by our own clock, so the library must not.
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=["RS256"],
+                audience=self._audience,
+                issuer=self._issuer,
+                options={
+                    "require": list(REQUIRED),
+                    "verify_exp": False,
+                    "verify_nbf": False,
+                    "verify_iat": False,
+                },
+            )
+        except jwt.InvalidTokenError as error:
+            raise Forbidden(f"cannot accept the OIDC token: {self._why(error)}") from error
+        self._check_times(claims)
+        return _workload(claims)
+
+    def _why(self, error: Exception) -> str:
+        words = {
+            "InvalidSignatureError": f"its signature is not {self._issuer}'s",
+            "InvalidAudienceError": f"it is not meant for us; ask GitHub for the audience {self._audience}",
+            "InvalidIssuerError": f"it was not issued by {self._issuer}",
+            "InvalidAlgorithmError": "it is not signed with RS256",
+        }
+        return words.get(type(error).__name__, str(error).lower())
+
+    def _check_times(self, claims: Mapping[str, Any]) -> None:
+        now = self._clock.now()
+        try:
+            ends, begins = float(claims["exp"]), float(claims.get("nbf", claims["iat"]))
+        except (TypeError, ValueError) as error:
+            raise Forbidden("cannot accept the OIDC token: its times can't be read") from error
+        if not now < ends + LEEWAY:
+            raise Forbidden(
+                f"cannot accept the OIDC token: it ended {now - ends:.0f} s ago; ask for a new one"
+            )
+        if not begins <= now + LEEWAY:
+            raise Forbidden("cannot accept the OIDC token: it is not valid yet; check this server's clock")
+
+    # --- keys -------------------------------------------------------------------------------------
+
+    async def _key(self, name: str) -> Any:
+        async with self._turn:
+            age = self._clock.now() - self._looked_at
+            if age >= KEYS_FOR or (name not in self._keys and age >= LOOK_AGAIN):
+                await self._look()
+        if name not in self._keys:
+            raise Forbidden(f"cannot accept the OIDC token: {self._issuer} has no such key")
+        return self._keys[name]
+
+    async def _look(self) -> None:
+        try:
+            found = await self._fetch(f"{self._issuer}/.well-known/openid-configuration")
+            keys = await self._fetch(str(found["jwks_uri"]))
+            fresh = {
+                str(each["kid"]): self._jwt.PyJWK(each, algorithm="RS256").key
+                for each in keys["keys"]
+                if each.get("kty") == "RSA" and each.get("use", "sig") == "sig"
+            }
+        except (httpx.HTTPError, ValueError, KeyError, TypeError, self._jwt.PyJWTError) as error:
+            if self._keys:
+                self._looked_at = self._clock.now() - KEYS_FOR + LOOK_AGAIN
+                return  # those that were good a moment ago are better than none
+            raise NotYet(
+                f"cannot check OIDC tokens: the keys of {self._issuer} can't be had", RETRY
+            ) from error
+        self._keys, self._looked_at = fresh, self._clock.now()
+
+    async def _fetch(self, url: str) -> Any:
+        answer = await self._http.get(url)
+        answer.raise_for_status()
+        return answer.json()
+
+
+def _workload(claims: Mapping[str, Any]) -> Workload:
+    try:
+        return Workload(
+            repository=repository("repository", claims["repository"]),
+            ref=str(claims["ref"]),
+            run_id=int(claims["run_id"]),
+            attempt=int(claims["run_attempt"]),
+            environment=str(claims.get("environment") or ""),
+            workflow_ref=str(claims.get("job_workflow_ref") or claims.get("workflow_ref") or ""),
+        )
+    except (ValueError, TypeError, InvalidRequest) as error:
+        raise Forbidden("cannot accept the OIDC token: its claims can't be read") from error

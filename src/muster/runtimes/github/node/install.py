@@ -1,0 +1,68 @@
+"""Fetches the Actions runner at boot, for Python 3.8 or later: this version, checked, or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import sys
+import tarfile
+import time
+import urllib.request
+from typing import Any
+
+TRIES = 3
+PAUSE = 5.0
+TIMEOUT = 60
+ARCHITECTURES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64", "armv7l": "arm"}
+
+
+def address(given: dict[str, Any]) -> str:
+    system = "osx" if sys.platform == "darwin" else "linux"
+    arch = ARCHITECTURES.get(platform.machine().lower(), platform.machine().lower())
+    return (
+        str(given["url"])
+        .replace("{version}", given["version"])
+        .replace("{os}", system)
+        .replace("{arch}", arch)
+    )
+
+
+def fetched(url: str, path: str) -> str:
+    """Its SHA-256."""
+    digest = hashlib.sha256()
+    with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, open(path, "wb") as file:
+        for block in iter(lambda: answer.read(1 << 20), b""):
+            digest.update(block)
+            file.write(block)
+    return digest.hexdigest()
+
+
+def main(given: dict[str, Any]) -> None:
+    home = os.environ["MUSTER_HOME"]
+    root, archive, url = (
+        os.path.join(home, "actions-runner"),
+        os.path.join(home, "runner.tgz"),
+        address(given),
+    )
+    found = ""
+    for left in reversed(range(TRIES)):
+        try:
+            found = fetched(url, archive)
+            break
+        except OSError as error:
+            if not left:
+                sys.exit("cannot fetch the Actions runner from %s: %s" % (url, error))
+            time.sleep(PAUSE)
+    if found not in given["sha256"]:
+        os.unlink(archive)
+        sys.exit(
+            "cannot use what %s gave: its SHA-256 is %s, which is not the one that is expected" % (url, found)
+        )
+    fresh = root + ".new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    with tarfile.open(archive, "r:gz") as tar:
+        tar.extractall(fresh)
+    os.unlink(archive)
+    os.rename(fresh, root)

@@ -1,0 +1,145 @@
+"""The runtime github: a node is attached when GitHub lists its runner online under the run's label.
+
+Owns what a runner is called, which labels it has and how it is configured. The secret that registers it is
+asked for when its node asks, goes into that node's kit, and is kept nowhere.
+"""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+
+from muster.agent.shipping import bare
+from muster.domain.errors import InvalidRequest, Uncertain
+from muster.domain.node import Node
+from muster.domain.requests import ProvisionRequest
+from muster.domain.template import TemplateSpec
+from muster.domain.workflow import Scope, label, runner_name, scope_of
+from muster.ports.runners import RunnerRegistry
+from muster.ports.runtime import Kit, NodeRuntime
+
+DOWNLOAD = "https://github.com/actions/runner/releases/download/v{version}/actions-runner-{os}-{arch}-{version}.tar.gz"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerPackage:
+    """Where a node has the runner from: a path in its image, or a download that is checked."""
+
+    path: str = ""
+    version: str = ""
+    sha256: tuple[str, ...] = ()
+    """One per platform. What was downloaded must have one of them."""
+    url: str = DOWNLOAD
+
+    def __post_init__(self) -> None:
+        if not self.path and not (self.version and self.sha256):
+            rule = "must be given together with runner_sha256, or runner_path where images have the runner"
+            raise InvalidRequest("runner_version", self.version, rule)
+
+
+class GitHubRuntime(NodeRuntime):
+    def __init__(
+        self, registry: RunnerRegistry, package: RunnerPackage, *, installation_id: str, web_url: str
+    ) -> None:
+        self._registry = registry
+        self._package = package
+        self._installation = installation_id
+        self._web_url = web_url.rstrip("/")
+
+    async def check(self, request: ProvisionRequest, spec: TemplateSpec) -> None:
+        labels_of(request, spec)
+        await self._registry.check(self._scope(request, spec), group=spec.runner.group)
+
+    def boot_script(self, spec: TemplateSpec) -> str:
+        parts = ["#!/bin/sh", "set -e"]
+        if spec.boot_script.strip():
+            parts += _embedded(spec.boot_script)
+        if self._package.path:
+            place = shlex.quote(self._package.path)
+            words = shlex.quote(f"there is no Actions runner in {self._package.path}")
+            parts.append(f"[ -x {place}/run.sh ] || {{ echo {words}; exit 1; }}")
+            return "\n".join(parts) + "\n"
+        given = {
+            "version": self._package.version,
+            "url": self._package.url,
+            "sha256": list(self._package.sha256),
+        }
+        parts.append(f"muster-agent step {shlex.quote(f'Actions runner {self._package.version}')}")
+        parts += _document("python3 -", program("install.py", given))
+        return "\n".join(parts) + "\n"
+
+    async def kit(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> Kit:
+        scope, name, labels = self._scope(request, spec), self._name(node), labels_of(request, spec)
+        given: dict[str, object] = {"path": self._package.path}
+        if spec.ephemeral:
+            given["jit"] = await self._registry.just_in_time(
+                scope, name=name, labels=labels, group=spec.runner.group
+            )
+        else:
+            given["token"] = await self._registry.registration_token(scope)
+            given["arguments"] = self._arguments(scope, name, labels, spec)
+        return Kit(program=program("serve.py", given))
+
+    def _arguments(self, scope: Scope, name: str, labels: tuple[str, ...], spec: TemplateSpec) -> list[str]:
+        group = ["--runnergroup", spec.runner.group] if spec.runner.group else []
+        return [
+            *("--unattended", "--replace", "--disableupdate"),
+            *("--url", f"{self._web_url}/{scope}"),
+            *("--name", name),
+            *("--labels", ",".join(labels)),
+            *("--work", "_work"),
+            *group,
+        ]
+
+    async def attached(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> bool:
+        name, wanted = self._name(node), labels_of(request, spec)[0]
+        return any(
+            runner.name == name and runner.online and wanted in runner.labels
+            for runner in await self._registry.runners(self._scope(request, spec))
+        )
+
+    async def withdraw(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> None:
+        scope = self._scope(request, spec)
+        runner = await self._registry.find(scope, self._name(node))
+        if runner is not None and not await self._registry.remove(scope, runner.id):
+            raise Uncertain(f"cannot remove runner {runner.name}: GitHub takes it for busy")
+
+    def _name(self, node: Node) -> str:
+        if node.assignment_id is None:
+            raise InvalidRequest("assignment_id", None, f"node {node.id} serves nobody")
+        return runner_name(self._installation, node.assignment_id)
+
+    def _scope(self, request: ProvisionRequest, spec: TemplateSpec) -> Scope:
+        found = scope_of(spec.runner, request.workflow)
+        if found is None:
+            rule = (
+                "must come with a workflow, or its template with a runner.scope: where is the runner to be?"
+            )
+            raise InvalidRequest("run", request.run, rule)
+        return found
+
+
+def labels_of(request: ProvisionRequest, spec: TemplateSpec) -> tuple[str, ...]:
+    """The run's own label first. Without a workflow, the run is its label."""
+    own = request.workflow.label if request.workflow is not None else label("run", request.run)
+    return tuple(dict.fromkeys((own, *spec.runner.labels)))
+
+
+def program(name: str, given: Mapping[str, object]) -> str:
+    """A node's program with what it is given, as one text for an interpreter's standard input."""
+    text = resources.files("muster.runtimes.github").joinpath("node", name).read_text(encoding="utf-8")
+    return f"{bare(text)}\nmain({dict(given)!r})\n"
+
+
+def _embedded(script: str) -> list[str]:
+    """The operator's script as a file of its own: it may be in any language, and ends with its own code."""
+    place = '"$MUSTER_HOME/boot-script"'
+    runs = place if script.startswith("#!") else f"/bin/sh {place}"
+    return [*_document(f"cat > {place}", script), f"chmod 700 {place}", runs]
+
+
+def _document(command: str, text: str) -> list[str]:
+    end = "MUSTER_END"
+    while end in text:
+        end += "_"
+    return [f"{command} <<'{end}'", text.rstrip("\n"), end]

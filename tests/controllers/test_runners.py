@@ -1,0 +1,260 @@
+"""Runners from claim to clean, in virtual time: attached by GitHub's word, taken out, swept, judged."""
+
+from dataclasses import replace
+
+import pytest
+
+from muster.domain.errors import Conflict, InvalidRequest, Refused
+from muster.domain.ids import AssignmentId
+from muster.domain.lifecycle import NodeState
+from muster.domain.operation import Status
+from muster.domain.reasons import Reason
+from muster.domain.template import Reuse, Runtime
+from muster.domain.workflow import RunnerSpec, runner_prefix
+from tests.stage import Stage, staged
+from tests.stage.github import REPOSITORY, GitHubStage, asked, given
+
+
+@staged
+async def test_a_node_is_handed_over_when_github_lists_its_runner_under_the_label(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    run = github.begin()
+    operation = await stage.succeeded(await github.provision(await stage.replica(), run, 2))
+    assert len(operation.members) == 2
+    assert [runner.labels for runner in github.runners()] == [(f"{run.id}-1",)] * 2
+    nodes = await stage.nodes(NodeState.RUNNING)
+    installation = await stage.store.installation()
+    names = {runner_prefix(installation.id) + str(node.assignment_id) for node in nodes}
+    assert {runner.name for runner in github.runners()} == names
+
+
+@staged
+async def test_a_node_s_own_word_is_not_enough(stage: Stage) -> None:
+    github = await GitHubStage.set(stage, attach_timeout=50)
+    github.connects = False
+    operation = await github.provision(await stage.replica(), github.begin())
+
+    async def registered() -> bool:
+        return bool(github.runners())
+
+    await stage.until(registered)
+    await stage.pass_time(20)
+    (node,) = await stage.nodes(NodeState.CREATED)
+    assert stage.agents.of(node.id).attached and not node.attached
+    github.connect(github.runners()[0])
+    await stage.succeeded(operation)
+
+
+@staged
+async def test_a_runner_that_never_comes_online_fails_the_provision_and_leaves_nothing(stage: Stage) -> None:
+    github = await GitHubStage.set(stage, reuse=Reuse.NEVER)
+    github.connects = False
+    operation = await stage.ended(await github.provision(await stage.replica(), github.begin()))
+    assert operation.status is Status.FAILED
+    assert operation.verdict is not None and operation.verdict.reason is Reason.ATTACH_FAILED
+    await stage.nothing_is_left()
+    await stage.pass_time(90)
+    assert not github.runners()
+
+
+@staged
+async def test_a_warm_node_whose_runner_never_comes_online_is_replaced(stage: Stage) -> None:
+    github = await GitHubStage.set(stage, attach_timeout=30)
+    await stage.warm(2)
+    github.connects = False
+    operation = await github.provision(await stage.replica(), github.begin())
+    await stage.count(1, NodeState.CLAIMED)
+    await stage.pass_time(10)
+    github.connects = True
+    done = await stage.succeeded(operation)
+    assert len(done.members) == 1
+    assert not await stage.nodes(NodeState.IDLE)
+
+
+@staged
+async def test_a_node_is_not_clean_while_github_knows_its_runner(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    replica = await stage.replica()
+    operation = await stage.succeeded(await github.provision(replica, github.begin()))
+    (node,) = await stage.nodes(NodeState.RUNNING)
+    stage.agents.of(node.id).die()
+    release = await replica.release(operation.id)
+    await stage.count(1, NodeState.RELEASING)
+    github.world.fault("DELETE", 500)
+    with pytest.raises(Exception, match="GitHub fails with 500"):
+        await github.detached(node)
+    assert len(await stage.nodes(NodeState.RELEASING)) == 1
+    await github.detached(node)
+    await stage.succeeded(release)
+    assert not github.runners()
+    assert len(await stage.nodes(NodeState.IDLE)) == 1
+
+
+@staged
+async def test_a_warm_node_serves_the_same_owner_again_under_another_name(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    replica = await stage.replica()
+    first = await stage.succeeded(await github.provision(replica, github.begin()))
+    (before,) = github.runners()
+    await stage.succeeded(await replica.release(first.id))
+    second = await stage.succeeded(await github.provision(replica, github.begin()))
+    assert first.members[0].node_id == second.members[0].node_id
+    (after,) = github.runners()
+    assert after.name != before.name and not after.ephemeral
+
+
+@staged
+async def test_after_its_one_job_the_machine_of_an_ephemeral_runner_is_condemned(stage: Stage) -> None:
+    github = await GitHubStage.set(stage, reuse=Reuse.NEVER)
+    await stage.succeeded(await github.provision(await stage.replica(), github.begin()))
+    (node,) = await stage.nodes(NodeState.RUNNING)
+    assert github.runner_of(node).ephemeral
+    await github.job_done(node)
+    after = await stage.node(node.id)
+    assert (after.state, after.reason) == (NodeState.TERMINATING, Reason.REUSE)
+    await stage.nothing_is_left()
+
+
+@staged
+async def test_a_kit_is_for_the_present_assignment_of_its_own_node_until_it_is_attached(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    await stage.succeeded(await github.provision(await stage.replica(), github.begin()))
+    (node,) = await stage.nodes(NodeState.RUNNING)
+    for assignment in (node.assignment_id or AssignmentId(""), AssignmentId("as-of-another")):
+        with pytest.raises(Conflict):
+            await stage.enrolment.kit(node.id, assignment)
+    assert len(stage.agents.of(node.id).kits) == 1
+
+
+@staged
+async def test_secrets_are_in_the_kit_alone(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    operation = await stage.succeeded(await github.provision(await stage.replica(), github.begin()))
+    (node,) = await stage.nodes(NodeState.RUNNING)
+    (kit,) = stage.agents.of(node.id).kits
+    secret = given(kit)["token"]
+    assert secret not in repr(kit)
+    for told in (await stage.events(), operation, node):
+        assert secret not in repr(told) and "a-personal-token" not in repr(told)
+
+
+@staged
+async def test_expired_credentials_are_refused_at_once_and_nothing_is_launched(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    github.world.tokens.clear()
+    replica = await stage.replica()
+    with pytest.raises(Refused, match=r"acme/shop: GitHub refuses with 401 .* expired"):
+        await github.provision(replica, github.begin())
+    assert not stage.cloud.live() and not await stage.nodes()
+
+
+@staged
+async def test_credentials_that_expire_meanwhile_fail_the_provision_and_spare_the_pool(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    await stage.warm(3)
+    github.world.fault("registration-token", 401, times=9)
+    operation = await stage.ended(await github.provision(await stage.replica(), github.begin()))
+    assert operation.status is Status.FAILED and operation.verdict is not None
+    assert operation.verdict.reason is Reason.PROVIDER_REFUSED
+    assert "401" in operation.verdict.message
+    assert len(await stage.nodes(NodeState.IDLE)) == 2
+
+
+@staged
+async def test_a_github_that_fails_for_a_while_only_costs_time(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    github.world.fault("registration-token", 500, times=2)
+    github.world.fault("registration-token", performed=True)
+    github.world.fault("registration-token", 403, headers={"retry-after": "7"})
+    await stage.succeeded(await github.provision(await stage.replica(), github.begin()))
+    assert len(github.runners()) == 1
+
+
+@staged
+async def test_a_runner_deleted_behind_our_back_is_not_handed_over(stage: Stage) -> None:
+    github = await GitHubStage.set(stage, attach_timeout=30, reuse=Reuse.NEVER)
+    github.connects = False
+    operation = await github.provision(await stage.replica(), github.begin())
+
+    async def registered() -> bool:
+        return bool(github.runners())
+
+    await stage.until(registered)
+    github.world.remove(github.runners()[0])
+    assert (await stage.ended(operation)).status is Status.FAILED
+
+
+@staged
+async def test_leftovers_of_ours_are_swept_and_others_are_never_touched(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    await stage.succeeded(await github.provision(await stage.replica(), github.begin()))
+    installation = await stage.store.installation()
+    ours, theirs = runner_prefix(installation.id), runner_prefix(installation.id + "x")
+    for name in (ours + "as-gone", theirs + "as-gone", ours, "laptop", "muster-as-gone"):
+        github.world.register(REPOSITORY, name, ["x"], ephemeral=False)
+    busy = github.world.register(REPOSITORY, ours + "as-busy", ["x"], ephemeral=False)
+    github.connect(busy)
+    busy.busy = True
+    await stage.pass_time(70)
+    left = {runner.name for runner in github.runners()}
+    (node,) = await stage.nodes(NodeState.RUNNING)
+    serving = ours + str(node.assignment_id)
+    assert left == {theirs + "as-gone", ours, "laptop", "muster-as-gone", busy.name, serving}
+
+
+@staged
+async def test_the_runner_of_a_machine_that_died_is_swept_by_whichever_replica_lives(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    first = await stage.replica()
+    await stage.succeeded(await github.provision(first, github.begin()))
+    (node,) = await stage.nodes(NodeState.RUNNING)
+    first.life.kill()
+    (runner,) = github.runners()
+    runner.session = False
+    stage.agents.of(node.id).power_off()
+    await stage.replica()
+
+    async def swept() -> bool:
+        return not github.runners()
+
+    await stage.until(swept)
+
+
+@staged
+async def test_without_a_workflow_the_template_says_where_and_the_run_is_the_label(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    replica = await stage.replica()
+    with pytest.raises(
+        InvalidRequest, match=r"must come with a workflow, or its template with a runner.scope"
+    ):
+        await replica.provision(1, run="nightly")
+    await stage.template(runtime=Runtime.GITHUB, runner=RunnerSpec(scope="acme", labels=("gpu",)))
+    await stage.succeeded(await replica.provision(1, run="nightly"))
+    assert [runner.labels for runner in github.world.of("acme")] == [("nightly", "gpu")]
+
+
+@staged
+async def test_a_template_of_runners_needs_github_on_this_server(stage: Stage) -> None:
+    await GitHubStage.set(stage)
+    stage.ports = replace(stage.ports, runtimes={}, runners=None, workflows=None)
+    replica = await stage.replica()
+    with pytest.raises(InvalidRequest, match="its runtime github is not configured on this server"):
+        await replica.provision(1, run="r")
+
+
+@staged
+async def test_an_exec_template_serves_no_workflow(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    await stage.template("plain")
+    replica = await stage.replica()
+    with pytest.raises(InvalidRequest, match="its nodes are no runners"):
+        await replica.provision(1, template="plain", **asked(github.begin()))
+
+
+@staged
+async def test_looks_at_github_do_not_grow_with_the_number_of_nodes(stage: Stage) -> None:
+    github = await GitHubStage.set(stage, max_nodes=60)
+    await stage.cap(100)
+    await stage.succeeded(await github.provision(await stage.replica(), github.begin(), 50))
+    assert github.world.asked("registration-token") == 50
+    assert github.world.asked("GET /repos/acme/shop/actions/runners") <= 10

@@ -1,0 +1,93 @@
+"""Workflow runs that nobody calls for: over, cancelled, re-run in part."""
+
+from muster.domain.lifecycle import NodeState
+from muster.domain.operation import Kind, Status
+from tests.stage import Stage, staged
+from tests.stage.github import GitHubStage
+
+
+@staged
+async def test_nodes_are_given_back_when_their_workflow_run_is_over(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    run = github.begin()
+    await stage.succeeded(await github.provision(await stage.replica(), run, 2))
+    await stage.pass_time(100)
+    assert len(await stage.nodes(NodeState.RUNNING)) == 2, "it still goes on"
+    github.world.complete(run)
+    await stage.count(2, NodeState.IDLE, within=60)
+    assert not github.runners()
+    (release,) = await stage.of_kind(Kind.RELEASE)
+    assert (await stage.ended(release)).status is Status.SUCCEEDED
+
+
+@staged
+async def test_a_cancelled_workflow_ends_a_provision_that_is_still_under_way(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    github.connects = False
+    run = github.begin()
+    operation = await github.provision(await stage.replica(), run)
+    await stage.count(1, NodeState.CREATED)
+    github.world.cancel(run)
+    ended = await stage.ended(operation, within=60)
+    assert ended.status is Status.CANCELLED
+
+
+@staged
+async def test_a_run_that_cant_be_looked_up_is_left_alone(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    run = github.begin()
+    await stage.succeeded(await github.provision(await stage.replica(), run))
+    github.world.fault(f"runs/{run.id}$", 404, times=3)
+    github.world.fault(f"runs/{run.id}$", 500, times=3)
+    await stage.pass_time(200)
+    assert len(await stage.nodes(NodeState.RUNNING)) == 1
+
+
+@staged
+async def test_rerunning_failed_jobs_gets_runners_under_the_label_that_was_given_out(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    run = github.begin()
+    replica = await stage.replica()
+    await stage.succeeded(await github.provision(replica, run, 2))
+    label = f"{run.id}-1"
+    job = github.world.queue(run, "test", [label])
+    job.status, job.conclusion = "completed", "failure"
+    github.world.complete(run)
+    await stage.count(2, NodeState.IDLE, within=60)
+    github.world.rerun_failed(run)
+    await stage.count(2, NodeState.RUNNING, within=60)
+    assert [runner.labels for runner in github.runners()] == [(label,)] * 2
+    await stage.pass_time(120)
+    provisions = await stage.of_kind(Kind.PROVISION)
+    assert [operation.run for operation in provisions] == [f"acme/shop/{run.id}-{n}" for n in (1, 2)]
+    for each in github.world.latest(run):
+        each.status, each.conclusion = "completed", "success"
+    await stage.count(2, NodeState.IDLE, within=60)
+
+
+@staged
+async def test_a_rerun_whose_jobs_want_other_labels_gets_nothing(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    run = github.begin()
+    replica = await stage.replica()
+    operation = await stage.succeeded(await github.provision(replica, run))
+    await stage.succeeded(await replica.release(operation.id))
+    run.attempt = 2
+    github.world.queue(run, "test", ["ubuntu-latest"])
+    await stage.pass_time(100)
+    assert len(await stage.of_kind(Kind.PROVISION)) == 1
+
+
+@staged
+async def test_a_rerun_whose_own_job_provisions_is_not_provisioned_twice(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    run = github.begin()
+    replica = await stage.replica()
+    label = str(run.id)
+    first = await stage.succeeded(await github.provision(replica, run, label=label))
+    await stage.succeeded(await replica.release(first.id))
+    run.attempt = 2
+    await stage.succeeded(await github.provision(replica, run, label=label))
+    github.world.queue(run, "test", [label])
+    await stage.pass_time(100)
+    assert len(await stage.of_kind(Kind.PROVISION)) == 2

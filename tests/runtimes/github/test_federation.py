@@ -1,0 +1,121 @@
+"""Jobs that sign in by themselves: what is accepted, and why the rest is not."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import jwt
+import pytest
+
+from fakes.github import WorldTransport
+from fakes.github.issuer import Issuer
+from muster.domain.errors import Forbidden, NotYet
+from muster.runtimes.github.api import new_http
+from muster.runtimes.github.federation import KEYS_FOR, LEEWAY, LOOK_AGAIN, GitHubFederation
+from tests.runtimes.github.conftest import Site
+
+JOB = {"repository": "acme/shop", "ref": "refs/heads/main", "run_id": "7", "run_attempt": "1"}
+
+
+class Signing:
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.issuer = Issuer(site.clock.now)
+        self.http = new_http(WorldTransport(site.world, self.issuer))
+        self.federation = GitHubFederation(self.http, site.clock, issuer=self.issuer.url, audience="muster")
+
+
+@pytest.fixture
+async def signing(site: Site) -> AsyncIterator[Signing]:
+    made = Signing(site)
+    yield made
+    await made.http.aclose()
+
+
+async def test_a_job_is_who_github_says_it_is(signing: Signing) -> None:
+    token = signing.issuer.sign(**JOB, environment="production")
+    assert signing.federation.recognises(token)
+    job = await signing.federation.verify(token)
+    assert (job.repository, job.ref, job.run_id, job.attempt) == ("acme/shop", "refs/heads/main", 7, 1)
+    assert job.environment == "production"
+
+
+async def test_keys_are_fetched_once_and_again_when_they_are_old(signing: Signing) -> None:
+    for _ in range(3):
+        await signing.federation.verify(signing.issuer.sign(**JOB))
+    assert signing.issuer.asked == 1
+    signing.site.clock.at += KEYS_FOR
+    await signing.federation.verify(signing.issuer.sign(**JOB))
+    assert signing.issuer.asked == 2
+
+
+async def test_unknown_keys_make_us_look_again_but_not_often(signing: Signing) -> None:
+    await signing.federation.verify(signing.issuer.sign(**JOB))
+    for _ in range(10):
+        with pytest.raises(Forbidden, match="has no such key"):
+            await signing.federation.verify(signing.issuer.sign(**JOB, kid="forged"))
+    assert signing.issuer.asked == 1
+    signing.site.clock.at += LOOK_AGAIN
+    with pytest.raises(Forbidden):
+        await signing.federation.verify(signing.issuer.sign(**JOB, kid="forged"))
+    assert signing.issuer.asked == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"aud": "somebody-else"}, "not meant for us; ask GitHub for the audience muster"),
+        ({"iss": "https://evil.test"}, "it was not issued by"),
+        ({"repository": None}, "repository"),
+        ({"run_id": None}, "run_id"),
+        ({"run_id": "seven"}, "claims can't be read"),
+        ({"repository": "no repository"}, "claims can't be read"),
+        ({"exp": "never"}, "."),
+    ],
+)
+async def test_a_foreign_or_incomplete_token_is_refused_with_the_reason(
+    signing: Signing, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(Forbidden, match=words):
+        await signing.federation.verify(signing.issuer.sign(**{**JOB, **changes}))
+
+
+async def test_a_token_signed_by_somebody_else_is_refused(signing: Signing, private_key: str) -> None:
+    forged = signing.issuer.sign(**JOB, key=private_key)
+    with pytest.raises(Forbidden, match="its signature is not"):
+        await signing.federation.verify(forged)
+
+
+async def test_a_token_that_names_another_algorithm_is_refused(signing: Signing) -> None:
+    for forged in (
+        signing.issuer.sign(**JOB, key="k" * 64, algorithm="HS256"),
+        jwt.encode({**JOB, "iss": signing.issuer.url}, "", algorithm="none", headers={"kid": "key-1"}),
+    ):
+        with pytest.raises(Forbidden, match="cannot accept the OIDC token"):
+            await signing.federation.verify(forged)
+
+
+async def test_times_are_judged_by_our_clock_on_both_sides_of_the_limit(signing: Signing) -> None:
+    now = int(signing.site.clock.at)
+    for ends, accepted in ((now - LEEWAY + 1, True), (now - LEEWAY, False)):
+        token = signing.issuer.sign(**JOB, exp=ends)
+        if accepted:
+            await signing.federation.verify(token)
+        else:
+            with pytest.raises(Forbidden, match="it ended 60 s ago"):
+                await signing.federation.verify(token)
+    with pytest.raises(Forbidden, match="not valid yet"):
+        await signing.federation.verify(signing.issuer.sign(**JOB, nbf=now + LEEWAY + 1))
+
+
+async def test_without_keys_it_is_too_early_to_say(site: Site) -> None:
+    async with new_http(WorldTransport(site.world)) as http:  # nobody answers there
+        issuer = Issuer(site.clock.now)
+        federation = GitHubFederation(http, site.clock, issuer=issuer.url, audience="muster")
+        with pytest.raises(NotYet, match="can't be had"):
+            await federation.verify(issuer.sign(**JOB))
+
+
+@pytest.mark.parametrize("text", ["", "muster_abc", "a.b", "ey.a.b.c", "x.y.z", "ey" + "a" * 20_000 + ".b.c"])
+def test_what_is_no_signed_token_is_not_taken_for_one(site: Site, text: str) -> None:
+    federation = GitHubFederation(site.http(), site.clock, issuer="http://i.test", audience="muster")
+    assert not federation.recognises(text)

@@ -1,0 +1,115 @@
+"""GitHub on the stage: without a network, in virtual time, with nodes whose kits do what real ones do."""
+
+import ast
+import asyncio
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+
+from fakes.github import World, WorldTransport
+from fakes.github.world import Run, Runner
+from muster.domain.ids import AssignmentId, NodeId
+from muster.domain.node import Node
+from muster.domain.operation import Operation
+from muster.domain.template import Runtime
+from muster.domain.workflow import Workflow, default_label
+from muster.enrolment.enroller import Enrolment, Report
+from muster.ports.runtime import Kit
+from muster.runtimes.github import Account, GitHub, RunnerPackage
+from tests.stage.stage import Replica, Stage
+
+REPOSITORY = "acme/shop"
+API = "http://github.test"
+
+
+def given(kit: Kit) -> dict[str, Any]:
+    """What the program of a kit was given."""
+    call = kit.program.rstrip().splitlines()[-1]
+    return dict(ast.literal_eval(call.removeprefix("main(").removesuffix(")")))
+
+
+class GitHubStage:
+    def __init__(self, stage: Stage, github: GitHub, world: World) -> None:
+        self.stage = stage
+        self.github = github
+        self.world = world
+        self.connects = True
+        """False: runners start and are never heard of."""
+        stage.ports = replace(
+            stage.ports,
+            runtimes={Runtime.GITHUB: github.runtime},
+            runners=github.registry,
+            workflows=github.registry,
+        )
+        stage.enrolment = Enrolment(stage.ports, stage.settings)
+        stage.agents.enrolment = stage.enrolment
+        stage.agents.host = self.host
+        stage.keep(asyncio.create_task(stage.enrolment.heartbeats.run()))
+
+    @classmethod
+    async def set(cls, stage: Stage, **template: Any) -> "GitHubStage":
+        world = World(stage.clock.now, url=API)
+        installation = await stage.store.installation()
+        github = GitHub(
+            Account(url=API, api_url=API, token="a-personal-token"),
+            RunnerPackage(path="/opt/runner"),
+            stage.clock,
+            installation_id=installation.id,
+            transport=WorldTransport(world),
+        )
+        await stage.template(runtime=Runtime.GITHUB, **template)
+        return cls(stage, github, world)
+
+    def host(self, kit: Kit) -> None:
+        """As the runner would: registered if it isn't, and online."""
+        told = given(kit)
+        if "jit" in told:
+            files = json.loads(base64.b64decode(told["jit"]))
+            credential = json.loads(base64.b64decode(files[".credentials"]))["data"]
+            found = self.world.holder(credential)
+            assert found is not None
+            runner = found
+        else:
+            words = dict(zip(told["arguments"], told["arguments"][1:], strict=False))
+            scope, _ = self.world.registrations[told["token"]]
+            labels = words["--labels"].split(",")
+            runner = self.world.register(scope, words["--name"], labels, ephemeral=False)
+        if self.connects:
+            self.connect(runner)
+
+    def connect(self, runner: Runner) -> None:
+        """For good: nobody polls here."""
+        self.world.connect(runner)
+        runner.seen_at = float("inf")
+
+    def begin(self) -> Run:
+        return self.world.begin(REPOSITORY)
+
+    async def provision(self, replica: Replica, run: Run, count: int = 1, **more: Any) -> Operation:
+        return await replica.provision(count, **asked(run, **more))
+
+    def runners(self) -> list[Runner]:
+        return self.world.of(REPOSITORY)
+
+    def runner_of(self, node: Node) -> Runner:
+        return next(each for each in self.runners() if each.name.endswith(str(node.assignment_id)))
+
+    async def job_done(self, node: Node) -> None:
+        """The one job of an ephemeral runner is over: GitHub takes it out, its program ends, and so on."""
+        self.world.remove(self.runner_of(node))
+        await self.detached(node)
+
+    async def detached(self, node: Node) -> None:
+        report = Report(detached=AssignmentId(node.assignment_id or ""))
+        await self.stage.enrolment.report(NodeId(node.id), report)
+
+
+def asked(run: Run, *, label: str | None = None, **more: Any) -> dict[str, Any]:
+    workflow = Workflow(
+        repository=run.repository,
+        run_id=run.id,
+        attempt=run.attempt,
+        label=label or default_label(run.id, run.attempt),
+    )
+    return {"run": workflow.run, "owner": run.repository, "workflow": workflow, **more}
