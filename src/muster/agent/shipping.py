@@ -41,7 +41,7 @@ _LAYOUT = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, toke
 
 
 def _dented(text: str) -> str:
-    """One blank for each level; a statement's further lines need none. Text over several lines stays as is."""
+    """One blank for each level; a statement's further lines need none. Text over lines stays as it is."""
     lines = text.splitlines()
     level, fresh = 0, True
     indents: dict[int, int] = {}
