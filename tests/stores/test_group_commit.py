@@ -23,6 +23,9 @@ class Gated:
         self.gate = threading.Event()
         self.sizes: list[int] = []
 
+    def ready(self) -> bool:
+        return True
+
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
         self.gate.wait()
         self.sizes.append(len(batch))

@@ -9,6 +9,7 @@ simulation over it repeatable.
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -27,7 +28,15 @@ WAITING_MOST = 20_000
 Job = tuple[Work[Any], asyncio.Future[Any]]
 
 
+NOT_READY = 0.2
+"""How long one that can't work waits before it tries again to be able to."""
+
+
 class Runner(Protocol):
+    def ready(self) -> bool:
+        """Whether it should be given work. False: it can do none, and others can."""
+        ...
+
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
         """Each one's end, and what was made known. Never raises."""
         ...
@@ -166,6 +175,8 @@ class _Crew:
     def _serve(self, runner: Runner) -> None:
         waiting: list[Job] = []
         while True:
+            while not self._closed and not runner.ready():
+                time.sleep(NOT_READY)
             more = self._jobs.get()
             while more is not None:
                 waiting.extend(more)

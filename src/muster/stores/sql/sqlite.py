@@ -69,6 +69,9 @@ class Writer:
         self._connection = connection
         self._cursor = connection.cursor()
 
+    def ready(self) -> bool:
+        return True
+
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
         """Each write's end, and what the commit made known. Never raises."""
         try:
@@ -113,6 +116,9 @@ class Reader:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._cursor = connection.cursor()
+
+    def ready(self) -> bool:
+        return True
 
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
         try:

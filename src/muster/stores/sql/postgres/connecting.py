@@ -52,6 +52,16 @@ class Door:
         self._failures = 0
         self._closed_until = 0.0
         self._why: StoreUnavailable | None = None
+        self.in_use = 0
+        """Connections that do work at present."""
+
+    def entered(self) -> None:
+        with self._lock:
+            self.in_use += 1
+
+    def left(self) -> None:
+        with self._lock:
+            self.in_use -= 1
 
     def open(self, *, statement_seconds: float = STATEMENT_SECONDS) -> Connection:
         """Raises StoreUnavailable."""

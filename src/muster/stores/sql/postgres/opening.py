@@ -55,18 +55,16 @@ def open_postgres(
     url: str, *, ids: Ids, connections: int = CONNECTIONS, after_commit: AfterCommit = lambda _written: None
 ) -> SqlStore:
     """Raises StoreUnavailable, saying what is wrong with it. `connections` is how many are used at most."""
-    door = Door(url)
-    prepare(door, ids)
-    readers = max(1, connections // READERS_OF)
-    return SqlStore(
-        Threaded(
-            [Writer(door) for _ in range(max(1, connections - readers))],
-            [Reader(door) for _ in range(readers)],
-            after_commit,
-            together=1,
-            horizon=feed.complete_upto,
-        )
-    )
+    prepare(Door(url), ids)
+    # A door each: whether somebody else can do the work is asked among those who do the same.
+    writing, reading = Door(url), Door(url)
+    few = max(1, connections // READERS_OF)
+    readers = [Reader(reading) for _ in range(few)]
+    writers = [Writer(writing) for _ in range(max(1, connections - few))]
+    # One of each first: where there are fewer than wanted, neither takes them all.
+    readers[0].ready()
+    writers[0].ready()
+    return SqlStore(Threaded(writers, readers, after_commit, together=1, horizon=feed.complete_upto))
 
 
 def prepare(door: Door, ids: Ids) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 
+from muster.domain.errors import StoreUnavailable
 from muster.domain.ids import OperationId
 from muster.stores.announcing import Written
 from muster.stores.sql.postgres import feed
@@ -91,11 +92,23 @@ class Session:
     def connected(self) -> bool:
         return self._connection is not None and not self._connection.broken and not self._connection.closed
 
+    def ready(self) -> bool:
+        """Connects, if it isn't. If that can't be, those who are connected do the work; if nobody is, it is
+        for us to say so."""
+        if self.connected:
+            return True
+        try:
+            self.cursor().close()
+        except StoreUnavailable:
+            return self._door.in_use == 0
+        return True
+
     def cursor(self) -> psycopg.Cursor[Row]:
         """Raises StoreUnavailable."""
         if self._connection is None or not self.connected:
             self.close()
             self._connection = self._door.open()
+            self._door.entered()
             self.key = 0
         return self._connection.cursor()
 
@@ -113,6 +126,7 @@ class Session:
             with contextlib.suppress(psycopg.Error):
                 self._connection.close()
             self._connection = None
+            self._door.left()
 
 
 class Writer:
@@ -121,6 +135,9 @@ class Writer:
     def __init__(self, door: Door) -> None:
         self._session = Session(door)
         self._committing = False
+
+    def ready(self) -> bool:
+        return self._session.ready()
 
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
         ends, written = [], []
@@ -178,6 +195,9 @@ class Reader:
 
     def __init__(self, door: Door) -> None:
         self._session = Session(door)
+
+    def ready(self) -> bool:
+        return self._session.ready()
 
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
         for last in (False, True):

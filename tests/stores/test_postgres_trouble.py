@@ -1,0 +1,224 @@
+"""Databases that are not there, go away, are full, or are not what this program expects."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import psycopg
+import pytest
+
+from muster.domain import launch as launches
+from muster.domain.errors import Conflict, InvalidRequest, StoreUnavailable
+from muster.stores.sql import SqlStore, schema
+from muster.stores.sql.postgres.connecting import Door
+from muster.stores.sql.postgres.dialect import numbered
+from muster.stores.sql.postgres.dialect import schema as spelt
+from muster.stores.sql.postgres.opening import create_database, look, open_postgres, prepare
+from muster.stores.sql.tx import Tx
+from tests.contracts.store_contract.bookkeeping import assert_books_balance
+from tests.contracts.store_contract.scene import Scene
+from tests.stores import postgres
+from tests.stores.ids import CountingIds
+from tests.stores.wire import Wire
+
+
+@pytest.fixture(scope="module")
+def address() -> str:
+    return postgres.fresh()
+
+
+@pytest.fixture
+def wire(address: str) -> Iterator[Wire]:
+    wire = Wire(postgres.directory())
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+async def store(address: str, wire: Wire) -> AsyncIterator[SqlStore]:
+    store = open_postgres(wire.url(address), ids=CountingIds(), connections=4)
+    yield store
+    wire.mend()
+    await recovered(store)
+    await assert_books_balance(store)
+    await store.close()
+    postgres.wipe(address)
+
+
+async def recovered(store: SqlStore) -> None:
+    """By itself, as soon as the database answers again."""
+    async with asyncio.timeout(60.0):
+        while True:
+            try:
+                await store.installation()
+                await store.note("x", "back", reason=None, detail="", now=1.0)
+            except StoreUnavailable:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+async def test_a_connection_that_died_in_its_sleep_is_made_again_unseen(
+    store: SqlStore, address: str
+) -> None:
+    await store.note("x", "before", reason=None, detail="", now=1.0)
+    with psycopg.connect(address, autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    for _ in range(12):
+        await store.note("x", "after", reason=None, detail="", now=1.0)
+        await store.installation()
+
+
+async def test_a_connection_lost_in_a_transaction_is_as_if_it_had_never_begun(store: SqlStore) -> None:
+    tries: list[int] = []
+
+    def dying(tx: Tx) -> None:
+        tx.change("UPDATE installation SET max_nodes = max_nodes + 1")
+        tries.append(1)
+        if len(tries) == 1:
+            tx.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    before = (await store.installation()).max_nodes
+    await store._engine.write(dying)
+    assert (await store.installation()).max_nodes == before + 1
+    assert len(tries) == 2
+
+
+async def test_a_commit_whose_answer_was_lost_is_told_as_uncertain_and_repeating_is_harmless(
+    store: SqlStore, wire: Wire
+) -> None:
+    scene = Scene(store)
+    operation = await scene.leased()
+    launch = scene.plan(operation, size=2)
+    wire.swallow_the_next_answer_to_a_commit()
+    with pytest.raises(StoreUnavailable, match="it was written, or it was not"):
+        await store.reserve(launch, cap=10, total_cap=10, fence=operation.fence)
+    assert wire.swallowed.is_set()
+    again = await store.reserve(launch, cap=10, total_cap=10, fence=operation.fence)
+    assert again == launch
+    assert (await store.usage("web")).total == 2
+    draft = scene.draft(key="once")
+    wire.swallow_the_next_answer_to_a_commit()
+    with pytest.raises(StoreUnavailable):
+        await store.submit(draft)
+    assert await store.submit(scene.draft(key="once")) == (draft, False)
+    called = launches.calling(again, now=3.0)
+    wire.swallow_the_next_answer_to_a_commit()
+    with pytest.raises(StoreUnavailable):
+        await store.write_launch(again, called, fence=operation.fence)
+    with pytest.raises(Conflict):
+        await store.write_launch(again, called, fence=operation.fence)
+    assert await store.launch(launch.id) == called
+
+
+async def test_a_database_that_goes_away_is_told_at_once_and_found_again(store: SqlStore, wire: Wire) -> None:
+    await store.note("x", "before", reason=None, detail="", now=1.0)
+    wire.cut()
+    for _ in range(20):
+        with pytest.raises(
+            StoreUnavailable, match=r"cannot (use|connect to) the store at postgresql://postgres@"
+        ):
+            await store.note("x", "lost", reason=None, detail="", now=1.0)
+        with pytest.raises(StoreUnavailable):
+            await store.installation()
+    wire.mend()
+    await recovered(store)
+    page = await store.events(after=None, limit=100)
+    assert [event.name for event in page.items] == ["before", "back"]
+
+
+async def test_fewer_connections_than_wanted_are_used_without_errors() -> None:
+    address = postgres.fresh()
+    name = address.split("/")[3].split("?")[0]
+    with psycopg.connect(address, autocommit=True) as admin:
+        admin.execute(f"CREATE ROLE few_{name} LOGIN CONNECTION LIMIT 3".encode())
+        admin.execute(f"GRANT ALL ON SCHEMA public TO few_{name}".encode())
+        for kind in ("TABLES", "SEQUENCES"):
+            admin.execute(f"GRANT ALL ON ALL {kind} IN SCHEMA public TO few_{name}".encode())
+    limited = address.replace("postgres@", f"few_{name}@")
+    store = open_postgres(limited, ids=CountingIds(), connections=12)
+    try:
+        # Whoever gets no connection leaves the work to those who have one, once there is one.
+        await recovered(store)
+        for _ in range(10):
+            await asyncio.gather(
+                *(store.note("x", "y", reason=None, detail="", now=1.0) for _ in range(8)),
+                *(store.installation() for _ in range(8)),
+            )
+    finally:
+        await store.close()
+
+
+def test_a_store_that_cant_be_reached_is_told_without_its_password() -> None:
+    with pytest.raises(
+        StoreUnavailable, match=r"cannot connect to the store at postgresql://me@127\.0\.0\.1:1/db"
+    ) as told:
+        open_postgres("postgresql://me:secret@127.0.0.1:1/db", ids=CountingIds())
+    assert "secret" not in str(told.value)
+    with pytest.raises(InvalidRequest) as refused:
+        open_postgres("postgresql://me:secret@h/db?no_such=1", ids=CountingIds())
+    assert "secret" not in str(refused.value)
+
+
+def test_wrong_credentials_and_missing_databases_are_told_in_the_servers_words() -> None:
+    here = postgres.url("nowhere")
+    with pytest.raises(StoreUnavailable, match='database "nowhere" does not exist'):
+        open_postgres(here, ids=CountingIds())
+    with pytest.raises(StoreUnavailable, match='role "nobody" does not exist'):
+        open_postgres(here.replace("postgres@", "nobody@"), ids=CountingIds())
+
+
+def test_a_schema_that_is_newer_than_the_program_is_refused() -> None:
+    address = postgres.fresh()
+    with psycopg.connect(address, autocommit=True) as admin:
+        admin.execute("INSERT INTO schema_migrations (version, name) VALUES (9999, 'later')")
+    with pytest.raises(StoreUnavailable, match="version 9999, and this program knows up to"):
+        open_postgres(address, ids=CountingIds())
+
+
+def test_tables_of_somebody_else_are_refused_and_left_alone() -> None:
+    address = postgres.empty()
+    with psycopg.connect(address, autocommit=True) as admin:
+        admin.execute("CREATE TABLE nodes (id TEXT)")
+    with pytest.raises(psycopg.errors.DuplicateTable):
+        open_postgres(address, ids=CountingIds())
+    with psycopg.connect(address) as admin:
+        assert admin.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (1,)
+
+
+async def test_replicas_that_start_together_make_one_schema_and_one_installation() -> None:
+    address = postgres.empty()
+    await asyncio.gather(*(asyncio.to_thread(prepare, Door(address), CountingIds()) for _ in range(4)))
+    found = look(Door(address))
+    assert found.version == found.latest == schema.LATEST
+    assert found.installation_id == "inst-000001"
+
+
+def test_a_database_is_made_once() -> None:
+    door = Door(postgres.url("made_by_hand"))
+    assert create_database(door)
+    assert not create_database(door)
+    assert look(door).version == 0
+
+
+def test_migrations_only_add_so_that_older_replicas_go_on() -> None:
+    adding = ("CREATE TABLE", "CREATE INDEX", "CREATE UNIQUE INDEX", "ALTER TABLE", "UPDATE", "DROP INDEX")
+    for migration in schema.MIGRATIONS[1:]:
+        for statement in migration.statements:
+            text = " ".join(statement.split())
+            assert text.startswith(adding), text
+            if text.startswith("ALTER TABLE"):
+                assert " ADD COLUMN " in text, text
+                assert "NOT NULL" not in text or "DEFAULT" in text, text
+
+
+def test_the_schema_is_spelt_in_postgresqls_types() -> None:
+    assert spelt("a INTEGER NOT NULL, b REAL, c BLOB, d TEXT") == (
+        'a BIGINT NOT NULL, b DOUBLE PRECISION, c BYTEA, d TEXT COLLATE "C"'
+    )
+
+
+def test_a_name_that_stands_twice_is_one_parameter() -> None:
+    assert numbered("SELECT :b, :a, :b") == ("SELECT $1, $2, $1", ("b", "a"))
