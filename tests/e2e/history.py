@@ -28,7 +28,11 @@ async def judged(database: Path) -> Context:
     """Raises Broken, or AssertionError, at the first thing that should not be."""
     with closing(sqlite3.connect(database)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    store = open_sqlite(database, ids=SystemIds())
+    return await judge(open_sqlite(database, ids=SystemIds()))
+
+
+async def judge(store: SqlStore) -> Context:
+    """Closes the store, too."""
     try:
         installation = await store.installation()
         context = Context(installation_id=installation.id, now=time.time, ledger=Ledger(), agents={})

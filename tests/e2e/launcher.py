@@ -1,7 +1,8 @@
 """The real server, as a process of its own, with two things that only tests want.
 
 An executioner kills it, with SIGKILL, in the moment after a named event was committed and before anybody
-heard of it. And the periodic duties tick faster, so that a test needn't wait for a minute.
+heard of it. And the periodic duties tick faster, so that a test needn't wait for a minute; leases can be
+shorter ("lease": seconds), and every tick of a duty noted down ("ticks": path).
 
 Usage: launcher.py CONFIG DATA_DIR PORT FATE OPTIONS, the last as JSON: {"pace": 0.1, "cgroups": true}
 
@@ -24,8 +25,10 @@ from unittest.mock import patch
 
 from muster import serve
 from muster.config import load
-from muster.controllers.duties import Duties
+from muster.controllers import duties
+from muster.controllers.duties import Duties, Duty
 from muster.domain.events import Draft, Entity
+from muster.domain.settings import Settings
 from muster.plane import ControlPlane, Ports
 from muster.ports.wakeups import Wakeups
 from muster.providers.process import ProcessProvider
@@ -74,6 +77,8 @@ def main(argv: Sequence[str]) -> int:
         def __init__(self, ports: Ports, *, owner: str, **more: Any) -> None:
             super().__init__(ports, owner=owner, **more)
             brisk = [replace(duty, every=duty.every * options["pace"]) for duty in self.duties]
+            if "ticks" in options:
+                brisk = [replace(duty, work=_Noted(duty, Path(options["ticks"]), owner)) for duty in brisk]
             self._duties = Duties(ports, owner, brisk)
 
     really = choosing.telling
@@ -94,15 +99,34 @@ def main(argv: Sequence[str]) -> int:
         sys.stdout.write(serving.url + "\n")
         sys.stdout.flush()
 
+    lease = options.get("lease", Settings().lease)
+
+    class Near(ProcessProvider):
+        call_timeout = min(ProcessProvider.call_timeout, lease / 2)
+
     with (
         patch.object(serve, "ControlPlane", Brisk),
+        patch.object(serve, "Settings", partial(Settings, lease=lease, renew_every=lease / 4)),
+        patch.object(duties, "LEASE_LEAST", lease),
         patch.object(choosing, "telling", telling),
-        patch.object(
-            serve, "ProcessProvider", partial(ProcessProvider, on_step=step, cgroups=options["cgroups"])
-        ),
+        patch.object(serve, "ProcessProvider", partial(Near, on_step=step, cgroups=options["cgroups"])),
     ):
         flags = {"port": int(port), "data_dir": data, "log_format": "json"}
         return serve.run(load(Path(config), flags=flags), ready=ready)
+
+
+class _Noted:
+    """A duty that says when it was done, and by whom."""
+
+    def __init__(self, duty: Duty, path: Path, owner: str) -> None:
+        self._duty = duty
+        self._path = path
+        self._owner = owner
+
+    async def reconcile(self) -> None:
+        with self._path.open("a") as file:
+            file.write(f"{self._duty.name} {self._owner}\n")
+        await self._duty.work.reconcile()
 
 
 def nursery() -> None:

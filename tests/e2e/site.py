@@ -73,12 +73,24 @@ class Body:
 
 
 class Site:
-    def __init__(self, root: Path, nursery: Nursery, *, config: str = "", cgroups: bool = True) -> None:
+    def __init__(
+        self,
+        root: Path,
+        nursery: Nursery,
+        *,
+        config: str = "",
+        cgroups: bool = True,
+        machines: Path | None = None,
+        **options: Any,
+    ) -> None:
+        """`machines`: where its nodes' processes are kept, if not in its data directory. More options are for
+        the launcher."""
         self.root = root
         self._nursery = nursery
         self.data = root / "data"
+        self._machines = machines or self.data / "nodes"
         self.log = root / "server.log"
-        self._options = {"pace": 0.1, "cgroups": cgroups}
+        self._options = {"pace": 0.1, "cgroups": cgroups, **options}
         self._fate = root / "fate"
         self._config = root / "muster.toml"
         self._config.write_text(config or "[limits]\nstale_after = 16\n[process]\ncapacity = 40\n")
@@ -280,10 +292,10 @@ class Site:
     # --- the nodes' processes ---------------------------------------------------------------------
 
     def slots(self) -> list[Slot]:
-        return list(Tree(self.data / "nodes", self.installation_id).all_slots())
+        return list(Tree(self._machines, self.installation_id).all_slots())
 
     def body(self, node: Node) -> Body:
-        slot = Tree(self.data / "nodes", self.installation_id).slot(node.machine_id)
+        slot = Tree(self._machines, self.installation_id).slot(node.machine_id)
         assert slot is not None
 
         def look() -> Body | None:
@@ -304,7 +316,7 @@ class Site:
 
     def _inhabitants(self) -> list[int]:
         """Processes with our directory in their environment or command line, beside the server and us."""
-        ours = os.fsencode(self.data / "nodes")
+        ours = os.fsencode(self._machines)
         spared = {os.getpid(), self._server.pid if self._server is not None else 0}
         return [pid for pid in pids() if pid not in spared and running(pid) and ours in words_of(pid)]
 

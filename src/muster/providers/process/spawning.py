@@ -99,7 +99,9 @@ class Spawner:
     def _argv(self, slot: Slot) -> list[str]:
         directory = slot.work if self.sandbox is None else NODE
         argv = [*self.agent, "run"]
-        for server in self.servers:
+        # Each node begins with another of the servers, so that they share the nodes.
+        first = int(hashlib.sha256(slot.machine_id.encode()).hexdigest(), 16) % len(self.servers)
+        for server in (*self.servers[first:], *self.servers[:first]):
             argv += ["--server", server]
         argv += ["--dir", str(directory), "--secret-fd", str(SECRET_FD)]
         # The network is the host's: what comes in there tells nothing of this node's boot.

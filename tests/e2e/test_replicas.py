@@ -1,0 +1,185 @@
+"""Three servers on one PostgreSQL: one dies, one stands still, all are restarted, and nobody is let down."""
+
+import contextlib
+import itertools
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from muster.client import calls
+from muster.client.results import Operation
+from tests.e2e.nursery import Nursery
+from tests.e2e.replicas import Replicas, taken_over
+from tests.e2e.site import Site, until
+from tests.stores import postgres
+from tests.stores.wire import Wire
+
+
+@pytest.fixture
+def replicas(tmp_path: Path, nursery: Nursery) -> Iterator[Replicas]:
+    replicas = Replicas(tmp_path, nursery, postgres.empty())
+    try:
+        yield replicas.start()
+        replicas.verify()
+    finally:
+        replicas.close()
+
+
+class Follower:
+    """Reads the event stream of one server after another, each from where the last one broke off."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+        self._place: str | None = None
+        self._enough = threading.Event()
+        self.ids: list[str] = []
+        self.servers: set[str] = set()
+        self._thread = threading.Thread(target=self._follow_all, daemon=True)
+        self._thread.start()
+
+    def until(self, last: str) -> None:
+        """Until it has seen that event."""
+        until(lambda: last in self.ids, f"event {last} in the stream")
+        self._enough.set()
+
+    def _follow_all(self) -> None:
+        for site in itertools.cycle(self._replicas.sites):
+            if self._enough.is_set():
+                return
+            with contextlib.suppress(httpx.HTTPError):
+                self._follow(site)
+
+    def _follow(self, site: Site) -> None:
+        headers = {"Accept": "text/event-stream"}
+        if self._place is not None:
+            headers["Last-Event-ID"] = self._place
+        with site.http() as http, http.stream("GET", "/api/v1/events", headers=headers) as stream:
+            assert stream.status_code == 200
+            self.servers.add(site.url)
+            for line in stream.iter_lines():
+                if line.startswith("id: "):
+                    self._place = line.removeprefix("id: ")
+                if line.startswith("data: "):
+                    self.ids.append(json.loads(line.removeprefix("data: "))["id"])
+                if self._enough.is_set():
+                    return
+
+
+def test_a_server_that_is_killed_in_the_middle_is_replaced_and_nothing_is_doubled_or_leaked(
+    replicas: Replicas,
+) -> None:
+    first, second, third = replicas.sites
+    warm = first.provision(1, run="warm")
+    assert second.release(warm).status == "succeeded"
+    # Machines were made, and nobody has written that down; and: it was written down, and nobody knows.
+    dying = [(second, "provider:spawned"), (first, "launch:settled")]
+    made: list[Operation] = []
+    for site, label in dying:
+        site.doom(label)
+        made.append(site.client.send(calls.provision(site.request(2, f"of {site.url}"))))
+        assert site.gone() == -signal.SIGKILL
+    for operation in made:
+        assert len(third.succeeded(operation, 100.0).members) == 2
+        assert taken_over(third, operation.operation_id)()
+    nodes = third.nodes("running")
+    assert len(nodes) == 4
+    assert {node.operation_id for node in nodes} == {operation.operation_id for operation in made}
+    # One holder at a time: whoever did a duty did it until he died, and never in turns with another.
+    ticks: dict[str, list[str]] = {}
+    for line in replicas.ticks.read_text().splitlines():
+        duty, owner = line.split()
+        ticks.setdefault(duty, []).append(owner)
+    assert len(ticks) > 5
+    for duty, owners in ticks.items():
+        turns = [owner for owner, _ in itertools.groupby(owners)]
+        assert len(turns) == len(set(turns)), f"{duty} was done in turns: {turns}"
+
+
+def test_a_server_that_stood_still_past_its_lease_changes_nothing_when_it_wakes(
+    replicas: Replicas, tmp_path: Path
+) -> None:
+    first, second, third = replicas.sites
+    gate = tmp_path / "gate"
+    first.template("gated", boot_script=f"while [ ! -e {gate} ]; do sleep 0.1; done")
+    operation = second.ask(calls.provision(second.request(1, "gated", template="gated")))
+    until(lambda: [node for node in third.nodes("created") if node.joined_at], "the node to join")
+    second.send(signal.SIGSTOP)
+    until(taken_over(third, operation.operation_id), "somebody to take it over")
+    gate.touch()
+    done = third.succeeded(operation, 100.0)
+    told = third.ask(calls.events(entity_id=operation.operation_id, limit=1000)).items
+    second.send(signal.SIGCONT)
+    assert second.operation(operation.operation_id).version == done.version
+    # It goes on as one of three, and what it led before is none of its business any more.
+    again = second.succeeded(second.ask(calls.provision(second.request(1, "after"))))
+    assert len(again.members) == 1
+    assert third.ask(calls.events(entity_id=operation.operation_id, limit=1000)).items == told
+
+
+def test_a_rolling_restart_under_load_loses_nothing_that_was_acknowledged(replicas: Replicas) -> None:
+    follower = Follower(replicas)
+    stopping = threading.Event()
+    done: list[Operation] = []
+
+    def calling(place: int) -> None:
+        for number in itertools.count():
+            request = replicas.sites[place].request(1, f"run-{place}-{number}")
+            operation = replicas.ask(calls.provision(request), first=place)
+            done.append(_ended(replicas, operation, place))
+            release = replicas.ask(calls.release(operation_id=operation.operation_id), first=place)
+            done.append(_ended(replicas, release, place))
+            if stopping.is_set():
+                return
+
+    callers = [replicas.sites[0].soon(calling, place) for place in range(3)]
+    for site in replicas.sites:
+        enough = len(done) + 3
+        until(lambda: len(done) >= enough, "some work to be done")  # noqa: B023 — asked at once
+        assert site.stop() == 0
+        site.start()
+    stopping.set()
+    for caller in callers:
+        caller.result(100.0)
+    assert [operation.error for operation in done if operation.status != "succeeded"] == []
+    feed = [event.id for event in replicas.sites[0].feed()]
+    follower.until(feed[-1])
+    seen = [place for place in dict.fromkeys(follower.ids) if place in set(feed)]
+    assert seen[: len(feed)] == feed
+    assert len(follower.servers) > 1
+
+
+def _ended(replicas: Replicas, operation: Operation, place: int) -> Operation:
+    def look() -> Operation | None:
+        found = replicas.ask(calls.operation(operation.operation_id), first=place)
+        return found if found.ended else None
+
+    return until(look, f"the end of {operation.kind} {operation.operation_id}", 100.0)
+
+
+def test_a_database_that_is_away_is_told_with_503_until_it_is_back(tmp_path: Path, nursery: Nursery) -> None:
+    wire = Wire(postgres.directory())
+    replicas = Replicas(tmp_path, nursery, wire.url(postgres.empty()), count=1)
+    (site,) = replicas.sites
+    try:
+        replicas.start()
+        with site.http() as http:
+            assert until(lambda: http.get("/readyz").status_code == 200, "it to be ready")
+            wire.cut()
+            refused = http.get("/api/v1/nodes")
+            assert (refused.status_code, refused.json()["code"]) == (503, "store_unavailable")
+            assert refused.headers["Retry-After"]
+            unready = http.get("/readyz")
+            assert (unready.status_code, unready.headers["Retry-After"]) == (503, "5")
+            assert http.get("/healthz").status_code == 200
+            wire.mend()
+            until(lambda: http.get("/readyz").status_code == 200, "it to be ready again")
+        site.succeeded(site.ask(calls.provision(site.request(1, "after"))))
+        replicas.verify()
+    finally:
+        replicas.close()
+        wire.close()
