@@ -1,4 +1,4 @@
-"""Several real servers on one PostgreSQL and one machine: they share the database and the nodes' processes."""
+"""Several real servers on one PostgreSQL and one machine, sharing the database and the nodes' processes."""
 
 import asyncio
 import itertools

@@ -36,7 +36,7 @@ async def test_a_node_starts_in_its_own_session_and_directory_with_nothing_of_th
 
 
 async def test_the_agent_is_told_where_the_server_is_and_how_to_prove_itself(yard: Yard) -> None:
-    provider = yard.provider(servers=(yard.desk.url, yard.desk.url + "0"), dead_man=90.0)
+    provider = yard.provider(servers=(yard.desk.url,), dead_man=90.0)
     answer = await provider.launch(asking("t1"))
     (agent,) = await yard.desk.met(1)
     machine = answer.machines[0]
@@ -46,8 +46,6 @@ async def test_the_agent_is_told_where_the_server_is_and_how_to_prove_itself(yar
         "run",
         "--server",
         yard.desk.url,
-        "--server",
-        yard.desk.url + "0",
         "--dir",
         str(yard.slot(machine.id).work),
         "--secret-fd",
@@ -58,6 +56,14 @@ async def test_the_agent_is_told_where_the_server_is_and_how_to_prove_itself(yar
         "--dead-man",
         "90",
     ]
+
+
+async def test_nodes_are_told_of_all_servers_and_share_them(yard: Yard) -> None:
+    servers = (yard.desk.url, yard.desk.url.replace("127.0.0.1", "localhost"))
+    await yard.provider(servers=servers).launch(asking("t1", 8))
+    told = [agent.facts["argv"] for agent in await yard.desk.met(8)]
+    orders = {(argv[argv.index("--server") + 1], argv[argv.index("--server") + 3]) for argv in told}
+    assert orders == {servers, servers[::-1]}
 
 
 async def test_the_secret_is_in_no_command_line_environment_or_file(yard: Yard) -> None:
