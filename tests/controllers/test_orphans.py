@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 from muster.controllers.orphans import Orphans
 from muster.domain.errors import Uncertain
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
 from tests.stage import Manner, Stage, loses_the_reply, loses_the_request, staged
+from tests.stage.cloud import aloof
 
 NOBODY = Manner(join=False)
 
@@ -233,3 +236,14 @@ async def test_a_listing_that_breaks_off_proves_nothing(stage: Stage) -> None:
     await stage.count(1, NodeState.TERMINATED)
     assert stage.cloud.live() == []
     assert not replica.broken
+
+
+@staged
+async def test_a_provider_that_can_not_tell_keeps_nobody_from_looking_at_the_others(stage: Stage) -> None:
+    await stray(stage)
+    ports = replace(stage.ports, providers={"aloof": aloof(stage.clock), **stage.ports.providers})
+    orphans = Orphans(ports, stage.settings)
+    await orphans.reconcile()
+    await stage.pass_time(stage.cloud.visibility_window)
+    await orphans.reconcile()
+    assert [node.reason for node in await stage.nodes(NodeState.TERMINATING)] == [Reason.ORPHAN]

@@ -1,8 +1,12 @@
+from dataclasses import replace
+
 from muster.controllers.vanished import Vanished
+from muster.domain.errors import Uncertain
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from tests.stage import Stage, staged
+from tests.stage.cloud import aloof
 
 
 async def a_node_without_machine(stage: Stage) -> Node:
@@ -95,3 +99,27 @@ async def test_a_running_node_whose_machine_vanished_is_condemned_and_reaped(sta
     await stage.nothing_is_left()
 
     assert (await stage.node(node.id)).reason is Reason.MACHINE_GONE
+
+
+@staged
+async def test_a_provider_that_can_not_tell_keeps_nobody_from_judging_the_others(stage: Stage) -> None:
+    node = await a_node_without_machine(stage)
+    await stage.pass_time(stage.cloud.visibility_window)
+    ports = replace(stage.ports, providers={"aloof": aloof(stage.clock), **stage.ports.providers})
+    vanished = Vanished(ports, stage.settings)
+
+    await vanished.reconcile()
+    await vanished.reconcile()
+    assert await state(stage, node) is NodeState.TERMINATING
+
+
+@staged
+async def test_nobody_vanishes_from_a_provider_that_can_not_tell(stage: Stage) -> None:
+    node = await a_node_without_machine(stage)
+    await stage.pass_time(stage.cloud.visibility_window)
+    vanished = Vanished(stage.ports, stage.settings)
+    stage.cloud.trouble = Uncertain("the region is down")
+    for _ in range(3):
+        await vanished.reconcile()
+    assert await state(stage, node) is NodeState.IDLE
+    stage.cloud.trouble = None

@@ -247,6 +247,13 @@ class StageProvider:
         self._cloud.terminate(machine_ids)
 
 
+def aloof(clock: Clock) -> StageProvider:
+    """A provider that never tells anything."""
+    cloud = Cloud(clock)
+    cloud.trouble = Uncertain("the region is down")
+    return StageProvider(cloud)
+
+
 class StageVerifier:
     """A machine's proof is its id."""
 

@@ -9,6 +9,7 @@ import logging
 from dataclasses import dataclass
 
 from muster.domain import launch as launches
+from muster.domain.errors import ProviderError
 from muster.domain.ids import NodeId
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
@@ -46,11 +47,16 @@ class Orphans:
         installation = await self._store.installation()
         for name in sorted(self._ports.providers):
             provider = self._ports.providers[name]
-            machines = [
-                machine
-                async for machine in provider.list()
-                if machine.installation_id == installation.id and machine.state is not MachineState.GONE
-            ]
+            try:
+                machines = [
+                    machine
+                    async for machine in provider.list()
+                    if machine.installation_id == installation.id and machine.state is not MachineState.GONE
+                ]
+            except ProviderError as error:
+                # One that can't tell must not keep us from looking at the others.
+                logger.info("cannot list now", extra={"provider": name, "error": repr(error)})
+                continue
             await self._judge(provider, machines)
 
     async def _judge(self, provider: NodeProvider, machines: list[Machine]) -> None:

@@ -1,7 +1,9 @@
 """Vanished: nodes whose machine the provider no longer lists. Twice, past the window, and without a beat."""
 
+import logging
+
 from muster.domain import node as nodes
-from muster.domain.errors import Conflict
+from muster.domain.errors import Conflict, ProviderError
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import LIVE
 from muster.domain.node import Node
@@ -9,6 +11,8 @@ from muster.domain.reasons import Reason
 from muster.domain.settings import Settings
 from muster.ports.bundle import Ports
 from muster.ports.provider import NodeProvider
+
+logger = logging.getLogger(__name__)
 
 BATCH = 500
 STRIKES = 2
@@ -22,10 +26,13 @@ class Vanished:
         self._strikes: dict[NodeId, int] = {}
 
     async def reconcile(self) -> None:
-        listed = {
-            name: {machine.id: True async for machine in self._ports.providers[name].list()}
-            for name in sorted(self._ports.providers)
-        }
+        listed: dict[str, dict[str, bool]] = {}
+        for name in sorted(self._ports.providers):
+            try:
+                listed[name] = {machine.id: True async for machine in self._ports.providers[name].list()}
+            except ProviderError as error:
+                # What can't be listed hasn't vanished, and the others' nodes are judged all the same.
+                logger.info("cannot list now", extra={"provider": name, "error": repr(error)})
         strikes: dict[NodeId, int] = {}
         cursor = None
         while True:
