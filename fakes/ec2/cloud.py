@@ -137,6 +137,9 @@ class Cloud:
                 instance.machine.start(data.get("UserData", ""))
         return instance
 
+    def run_instances(self, given: Params) -> dict[str, Any]:
+        raise ApiError("UnsupportedOperation", "Only fleets launch here; RunInstances is for dry runs.")
+
     # --- instances --------------------------------------------------------------------------------
 
     def describe_instances(self, given: Params) -> dict[str, Any]:

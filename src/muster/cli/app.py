@@ -47,6 +47,7 @@ COMMANDS: Mapping[str, Entry] = {
     "pause": Entry(OPERATING, "Hold back new claims and launches."),
     "resume": Entry(OPERATING, "Let a paused template, or everything, go on."),
     "tokens": Entry(OPERATING, "Create, list and revoke API tokens."),
+    "iam": Entry(OPERATING, "Print what server and nodes must be allowed in AWS."),
     "doctor": Entry(OPERATING, "Check this machine and the server, and say what to do."),
     "demo": Entry(TRYING, "See it work: a server and three nodes, cold and warm."),
     "simulate": Entry(TRYING, "Run the control plane in a simulated world of trouble."),

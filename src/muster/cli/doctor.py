@@ -63,6 +63,7 @@ def _checks() -> Iterator[Check]:
         return  # the server's own machine is another one
     yield _disk(found.data_dir)
     yield from _isolation(found.data_dir)
+    yield from _clouds()
 
 
 def _python() -> Check:
@@ -136,6 +137,31 @@ def _isolation(data: Path) -> Iterator[Check]:
     for fact in report.facts:
         level = Level.OK if fact.fine else Level.WARNING
         yield Check(subject=fact.subject, level=level, words=fact.words)
+
+
+def _clouds() -> Iterator[Check]:
+    """Where else nodes come from; nothing if the settings name no cloud, or can't be read."""
+    from muster.cli import doctor_ec2
+    from muster.config import load
+    from muster.domain.errors import MusterError
+
+    try:
+        config = load(FILE if FILE.is_file() else None, environment=os.environ)
+    except MusterError:
+        return
+    yield from doctor_ec2.checks(config, installation_id=_installation())
+
+
+def _installation() -> str | None:
+    from muster.cli.connecting import connected
+    from muster.client import calls
+    from muster.domain.errors import MusterError
+
+    try:
+        with connected() as client:
+            return client.send(calls.installation()).id
+    except MusterError:
+        return None
 
 
 def in_force(data: Path, *, capacity: int, isolation: str) -> "Report":

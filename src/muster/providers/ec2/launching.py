@@ -24,14 +24,14 @@ class LaunchTemplates:
         """The number of the version that has this content; it is made if there is none."""
         key = (content.name, content.hash)
         if key not in self._known:
-            self._known[key] = await self._found(content) or await self._made(content)
+            self._known[key] = await self.found(content) or await self._made(content)
         return self._known[key]
 
     def forget(self, content: Content) -> None:
         """Somebody deleted it."""
         self._known = {key: number for key, number in self._known.items() if key[0] != content.name}
 
-    async def _found(self, content: Content) -> int | None:
+    async def found(self, content: Content) -> int | None:
         """Nearly always the newest; else any, for instance after a template was changed and changed back."""
         try:
             return await self._version(content, Versions=[LATEST]) or await self._version(

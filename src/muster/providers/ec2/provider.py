@@ -14,6 +14,7 @@ import muster.agent
 from muster.domain.ec2 import EC2, Ec2Spec
 from muster.domain.errors import ProviderError, Refused
 from muster.domain.reasons import Reason
+from muster.domain.template import TemplateSpec
 from muster.ports.clock import Clock
 from muster.ports.ids import Ids
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
@@ -62,7 +63,7 @@ class Ec2Provider:
     # --- the port ---------------------------------------------------------------------------------
 
     async def launch(self, request: LaunchRequest) -> LaunchAnswer:
-        spec = _spec(request)
+        spec = spec_of(request.template)
         with _meaning(translating.of_launch):
             content = await self._content(request, spec)
             version = await self._templates.version(content)
@@ -118,7 +119,7 @@ class Ec2Provider:
     async def _content(self, request: LaunchRequest, spec: Ec2Spec) -> Content:
         place = await self._survey.place(spec)
         dead_man = self._settings.dead_man(request.template)
-        script = user_data.script(_agent(), servers=self._settings.servers, dead_man=dead_man)
+        script = user_data.script(agent(), servers=self._settings.servers, dead_man=dead_man)
         return launch_template.content(request, spec, script=script, root_device=place.root_device)
 
     async def _create(self, asked: dict[str, Any], content: Content) -> Mapping[str, Any]:
@@ -157,15 +158,16 @@ class Ec2Provider:
 
 
 @cache
-def _agent() -> str:
+def agent() -> str:
     return muster.agent.source()
 
 
-def _spec(request: LaunchRequest) -> Ec2Spec:
-    if request.template.ec2 is None:
-        message = f"cannot launch: template {request.template.name} has no table ec2"
+def spec_of(template: TemplateSpec) -> Ec2Spec:
+    """A template of this provider has it; one of another that comes here anyway is refused."""
+    if template.ec2 is None:
+        message = f"cannot launch: template {template.name} has no table ec2"
         raise Refused(message, Reason.PROVIDER_REFUSED)
-    return request.template.ec2
+    return template.ec2
 
 
 def _possible(machine_ids: Sequence[str]) -> Sequence[str]:

@@ -1,0 +1,103 @@
+"""What server and nodes may do in AWS, as policies to paste: no more than they need. Pure.
+
+What can be tied to this installation's tag is tied to it, so that a server can end its own machines and
+nobody else's.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from muster.domain.template import TemplateSpec
+from muster.providers.ec2 import tags
+
+Policy = dict[str, Any]
+_VERSION = "2012-10-17"
+_LOOKS = (
+    "ec2:DescribeImages",
+    "ec2:DescribeInstances",
+    "ec2:DescribeLaunchTemplateVersions",
+    "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
+    "servicequotas:GetServiceQuota",
+)
+_MADE_FROM = (
+    "image",
+    "key-pair",
+    "launch-template",
+    "network-interface",
+    "security-group",
+    "snapshot",
+    "subnet",
+    "volume",
+)
+_TAGGED = ("fleet", "instance", "launch-template", "network-interface", "volume")
+_LINKED = ("ec2fleet.amazonaws.com", "spot.amazonaws.com")
+
+
+def for_server(templates: Sequence[TemplateSpec], *, installation_id: str, region: str) -> Policy:
+    """`installation_id` empty: of any installation, before there is one."""
+    mine = installation_id or "*"
+    statements = [
+        _allowed("Look", _LOOKS, ["*"]),
+        _allowed("MakeFromThese", ("ec2:CreateFleet", "ec2:RunInstances"), _arns(region, _MADE_FROM)),
+        _allowed(
+            "MakeOurOwn",
+            ("ec2:CreateFleet", "ec2:RunInstances"),
+            _arns(region, ("fleet", "instance")),
+            _tagged("aws:RequestTag", mine),
+        ),
+        _allowed(
+            "DescribeOurMachinesOnce",
+            ("ec2:CreateLaunchTemplate",),
+            _arns(region, ("launch-template",)),
+            _tagged("aws:RequestTag", mine),
+        ),
+        _allowed(
+            "KeepOurOwn",
+            ("ec2:CreateLaunchTemplateVersion", "ec2:GetConsoleOutput", "ec2:TerminateInstances"),
+            _arns(region, ("instance", "launch-template")),
+            _tagged("aws:ResourceTag", mine),
+        ),
+        _allowed(
+            "TagWhatIsMade",
+            ("ec2:CreateTags",),
+            _arns(region, _TAGGED),
+            {"StringEquals": {"ec2:CreateAction": ["CreateFleet", "CreateLaunchTemplate", "RunInstances"]}},
+        ),
+        _allowed(
+            "FirstFleetOfAnAccount",
+            ("iam:CreateServiceLinkedRole",),
+            ["*"],
+            {"StringEquals": {"iam:AWSServiceName": list(_LINKED)}},
+        ),
+    ]
+    if any(each.ec2 is not None and each.ec2.instance_profile for each in templates):
+        passed = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+        statements.append(_allowed("GiveProfiles", ("iam:PassRole",), ["*"], passed))
+    return {"Version": _VERSION, "Statement": statements}
+
+
+def for_nodes() -> Policy:
+    """A node needs no rights: it ends itself by shutting down. Should it need a role, this one has none."""
+    denied = {"Sid": "NodesNeedNoRights", "Effect": "Deny", "Action": "*", "Resource": "*"}
+    return {"Version": _VERSION, "Statement": [denied]}
+
+
+def _allowed(
+    name: str, actions: Sequence[str], resources: Sequence[str], condition: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    statement: dict[str, Any] = {
+        "Sid": name,
+        "Effect": "Allow",
+        "Action": list(actions),
+        "Resource": list(resources),
+    }
+    return statement if condition is None else {**statement, "Condition": condition}
+
+
+def _arns(region: str, kinds: Sequence[str]) -> list[str]:
+    return [f"arn:aws:ec2:{region}:*:{kind}/*" for kind in kinds]
+
+
+def _tagged(key: str, value: str) -> dict[str, Any]:
+    return {"StringLike" if value == "*" else "StringEquals": {f"{key}/{tags.INSTALLATION}": value}}

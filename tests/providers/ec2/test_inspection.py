@@ -1,0 +1,139 @@
+"""What `muster doctor` finds out about EC2, and whether what `muster iam` prints suffices."""
+
+import json
+from typing import Any
+
+import pytest
+
+from fakes.ec2 import FakeEc2
+from muster.domain.template import TemplateSpec, UsageClass
+from muster.providers.ec2 import Ec2Provider, policies
+from muster.providers.ec2.inspection import QUOTAS, Finding, Inspection
+from tests.providers.ec2.region import SUBNETS, Region, spec, template, wanting
+from tests.providers.provider_contract import ids, listed
+
+
+async def found(region: Region, *templates: TemplateSpec, **more: Any) -> dict[str, Finding]:
+    provider = region.provider(**more)
+    inspection = Inspection(region.settings(**more), provider.aws)
+    return {each.subject: each async for each in inspection.findings(templates or (template(),))}
+
+
+async def test_a_good_set_up_is_fine_and_nothing_was_made(region: Region, fake: FakeEc2) -> None:
+    findings = await found(region)
+    assert all(each.fine for each in findings.values()), findings
+    assert findings["template work"].words.endswith("eu-west-1a, eu-west-1b")
+    assert findings["template work launch template"].words == "is made at the first launch"
+    assert (fake.instances(there=False), fake.cloud.templates) == ([], {})
+
+
+async def test_a_launch_template_that_is_there_is_named_with_its_version(region: Region) -> None:
+    await region.provider().launch(wanting())
+    findings = await found(region)
+    assert findings["template work launch template"].words == "muster-inst-1-work has it as version 1"
+
+
+async def test_without_an_answer_about_the_credentials_nothing_else_is_asked(region: Region) -> None:
+    findings = await found(region, endpoint_url="http://127.0.0.1:1")
+    (finding,) = findings.values()
+    assert (finding.subject, finding.fine, finding.fatal) == ("ec2 credentials", False, True)
+
+
+async def test_an_account_that_is_not_the_credentials_own_is_told(region: Region) -> None:
+    findings = await found(region, account="999999999999")
+    assert "999999999999" in findings["ec2 account"].words and not findings["ec2 account"].fine
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"image": "ami-0000000000000dead"}, "InvalidAMIID.NotFound"),
+        ({"subnets": ("subnet-0000000000000dead",)}, "InvalidSubnetID.NotFound"),
+        ({"subnets": (SUBNETS[1], "subnet-000000000000000b2")}, "both in eu-west-1b"),
+        ({"security_groups": ("sg-0000000000000dead",)}, "InvalidGroup.NotFound"),
+    ],
+)
+async def test_what_a_template_names_and_ec2_does_not_have_is_told(
+    region: Region, wrong: dict[str, Any], why: str
+) -> None:
+    finding = (await found(region, template(**wrong)))["template work"]
+    assert not finding.fine and why in finding.words and finding.advice == "correct [templates.work.ec2]"
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "CreateFleet",
+        "CreateLaunchTemplate",
+        "CreateLaunchTemplateVersion",
+        "RunInstances",
+        "TerminateInstances",
+        "GetConsoleOutput",
+        "DescribeInstances",
+    ],
+)
+async def test_each_missing_permission_is_told_with_the_way_to_get_it(
+    region: Region, fake: FakeEc2, action: str
+) -> None:
+    fake.faults.denied = frozenset({action})
+    finding = (await found(region))["template work permission"]
+    assert not finding.fine and action in finding.words and "muster iam" in finding.advice
+
+
+async def test_a_quota_below_what_the_templates_may_use_is_a_warning(region: Region, fake: FakeEc2) -> None:
+    both = TemplateSpec(
+        name="both",
+        provider="ec2",
+        resource_class="xlarge",
+        max_nodes=10,
+        usage=(UsageClass.SPOT, UsageClass.ON_DEMAND),
+        ec2=spec(),
+    )
+    fake.faults.quotas = {QUOTAS[UsageClass.SPOT]: 39.0, QUOTAS[UsageClass.ON_DEMAND]: 40.0}
+    findings = await found(region, both)
+    spot, on_demand = findings["ec2 quota spot"], findings["ec2 quota on-demand"]
+    assert (spot.fine, spot.fatal) == (False, False) and "need 40" in spot.words
+    assert on_demand.fine
+
+
+# --- policies ---------------------------------------------------------------------------------------------
+
+
+def allowed(policy: policies.Policy) -> set[str]:
+    return {action.partition(":")[2] for each in policy["Statement"] for action in each["Action"]}
+
+
+async def test_the_policy_allows_every_action_that_is_ever_used(
+    region: Region, provider: Ec2Provider, fake: FakeEc2
+) -> None:
+    await found(region, template(security_groups=("sg-00000000000000001",)))
+    answer = await provider.launch(wanting())
+    await provider.launch(wanting("t2", template=template(hop_limit=2)))
+    await provider.find("t1")
+    await listed(provider)
+    await provider.console(ids(answer)[0], lines=3)
+    await provider.terminate(ids(answer))
+    used = {action for _, action in fake.calls} - {"GetCallerIdentity"}  # which needs no right
+    assert used <= allowed(policies.for_server([template()], installation_id="inst-1", region="eu-west-1"))
+
+
+def test_what_ends_or_changes_things_is_tied_to_the_installation() -> None:
+    policy = policies.for_server([template()], installation_id="inst-1", region="eu-west-1")
+    for statement in policy["Statement"]:
+        if {"ec2:TerminateInstances", "ec2:CreateLaunchTemplateVersion"} & set(statement["Action"]):
+            assert statement["Condition"] == {
+                "StringEquals": {"aws:ResourceTag/muster:installation": "inst-1"}
+            }
+            assert all(":eu-west-1:" in each for each in statement["Resource"])
+    assert "iam:PassRole" not in json.dumps(policy)
+
+
+def test_only_templates_with_a_profile_need_the_right_to_give_it() -> None:
+    policy = policies.for_server([template(instance_profile="ci")], installation_id="", region="*")
+    assert "iam:PassRole" in json.dumps(policy)
+    assert '"StringLike": {"aws:ResourceTag/muster:installation": "*"}' in json.dumps(policy)
+
+
+def test_a_node_may_do_nothing_at_all() -> None:
+    (statement,) = policies.for_nodes()["Statement"]
+    assert (statement["Effect"], statement["Action"]) == ("Deny", "*")
