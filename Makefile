@@ -20,7 +20,7 @@ LENIENT := --if-possible
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check web web-test dist sandbox browser lint format types imports lifecycle bench simulate mutants lock clean
+.PHONY: help demo demo-ec2 test check web web-test dist sandbox browser lint format types imports lifecycle bench simulate mutants lock clean
 
 help: ## List the targets
 	@echo 'Usage: make <target> [NAME=value]'
@@ -31,6 +31,9 @@ help: ## List the targets
 
 demo: $(READY) $(PAGE) ## See it work on this machine, in under a minute (KEEP=1 leaves it up)
 	@KEEP='$(KEEP)' $(BIN)/muster demo $(ARGS)
+
+demo-ec2: $(READY) ## The same on EC2, against a stand-in for it on this machine (KEEP=1 leaves it up)
+	@KEEP='$(KEEP)' $(BIN)/python -m demos.ec2
 
 check: LENIENT :=
 check: browser sandbox lint types imports test ## Everything that CI runs, and nothing else
