@@ -20,7 +20,7 @@ LENIENT := --if-possible
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-ec2 test check web web-test dist sandbox browser lint format types imports lifecycle bench simulate mutants lock clean
+.PHONY: help demo demo-aks demo-ec2 test check web web-test dist sandbox browser lint format types imports lifecycle bench simulate mutants lock clean
 
 help: ## List the targets
 	@echo 'Usage: make <target> [NAME=value]'
@@ -34,6 +34,9 @@ demo: $(READY) $(PAGE) ## See it work on this machine, in under a minute (KEEP=1
 
 demo-ec2: $(READY) ## The same on EC2, against a stand-in for it on this machine (KEEP=1 leaves it up)
 	@KEEP='$(KEEP)' $(BIN)/python -m demos.ec2
+
+demo-aks: $(READY) ## See clusters come, fail, be cancelled and go, on a simulated Azure with time compressed
+	@$(BIN)/muster demo-aks $(ARGS)
 
 check: LENIENT :=
 check: browser sandbox lint types imports test ## Everything that CI runs, and nothing else
@@ -104,7 +107,7 @@ mutants: $(READY) ## Break the domain's rules one by one, list what no test noti
 
 lock: $(READY) ## Write requirements.lock anew (ARGS=--upgrade moves to the newest versions)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-header --group dev $(ARGS) --output-file requirements.lock pyproject.toml
+		--no-header --group dev --all-extras $(ARGS) --output-file requirements.lock pyproject.toml
 	@if grep -nE '://|file:|via -r /|^ *-[^-]|^--' requirements.lock; then \
 		echo 'error: requirements.lock names a host, a path or an option; the lines are above' >&2; exit 1; fi
 

@@ -75,6 +75,7 @@ async def measure() -> Sequence[Figure]:
             commands=store.commands,
             access=store.access,
             overview=store.overview,
+            clusters=store.clusters,
             clock=SystemClock(),
             ids=SystemIds(),
             wakeups=LocalWakeups(),

@@ -110,6 +110,7 @@ def _ports(store: SqlStore, clock: Clock) -> Ports:
         commands=store.commands,
         access=store.access,
         overview=store.overview,
+        clusters=store.clusters,
         clock=clock,
         ids=SystemIds(),
         wakeups=LocalWakeups(),

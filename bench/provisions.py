@@ -64,6 +64,7 @@ class _Stage:
             commands=self.store.commands,
             access=self.store.access,
             overview=self.store.overview,
+            clusters=self.store.clusters,
             clock=clock,
             ids=SystemIds(),
             wakeups=self.wakeups,

@@ -24,6 +24,11 @@ from muster.controllers.workflows import WorkflowKeeper
 from muster.domain.operation import Kind
 from muster.domain.settings import Settings
 from muster.enrolment.enroller import Enrolment
+from muster.operations.cluster_create import ClusterCreation
+from muster.operations.cluster_delete import ClusterDeletion
+from muster.operations.cluster_desk import ClusterDesk
+from muster.operations.cluster_undo import Undoing
+from muster.operations.cluster_working import ClusterWorking
 from muster.operations.commanding import Commander
 from muster.operations.desk import FrontDesk
 from muster.operations.driver import Driver
@@ -58,6 +63,8 @@ class ControlPlane:
         self.commander = Commander(ports)
         self.operator = OperatorDesk(ports)
         runs = Running(ports, settings, self.commander, watching)
+        working = ClusterWorking(ports, settings, watching)
+        undoing = Undoing(working)
         self._driver = Driver(
             ports,
             settings,
@@ -67,9 +74,12 @@ class ControlPlane:
                 Kind.RELEASE: Releasing(ports, settings, watching),
                 Kind.REFILL: Refill(ports, settings, launcher, watching, self.learning),
                 Kind.RUN: runs,
+                Kind.CLUSTER_CREATE: ClusterCreation(working, undoing),
+                Kind.CLUSTER_DELETE: ClusterDeletion(working, undoing),
             },
         )
         self.desk = FrontDesk(ports, settings, owner, self._driver, provisions)
+        self.clusters = ClusterDesk(ports, settings, owner, self._driver)
         runs.desk = self.desk
         self.enrolment = Enrolment(ports, settings)
         probing = Probing(ports, settings)

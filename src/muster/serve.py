@@ -38,6 +38,7 @@ from muster.ports.federation import Federation
 from muster.ports.identity import IdentityVerifier
 from muster.ports.provider import NodeProvider
 from muster.probes.http import HttpProber
+from muster.providers.aks import AksSettings, deferred
 from muster.providers.external import ExternalProvider
 from muster.providers.process import Isolation, ProcessProvider, ProcessVerifier
 from muster.runtimes.github import DOWNLOAD, Account, GitHub, RunnerPackage, federation
@@ -140,6 +141,10 @@ class _Parts:
         self._ids = SystemIds()
         self._owner = self._ids.new("replica")
         self._metrics = Metrics(started_at=self._clock.now())
+        aks = AksSettings(
+            endpoint=config.aks.endpoint, credential=config.aks.credential, poll_every=config.aks.poll_every
+        )
+        self._azure = deferred(aks, os.environ)
         self._driven: asyncio.Task[None] | None = None
         self._api: Api | None = None
         self._opened: Opened
@@ -173,6 +178,7 @@ class _Parts:
 
     async def close(self) -> None:
         await self._closing.aclose()
+        await self._azure.close()
         await self._opened.close()
 
     def _committed(self, written: Sequence[Written]) -> None:
@@ -306,12 +312,14 @@ class _Parts:
             commands=timed(self.store.commands, took),
             access=timed(self.store.access, took),
             overview=timed(self.store.overview, took),
+            clusters=timed(self.store.clusters, took),
             clock=self._clock,
             ids=self._ids,
             wakeups=self._opened.wakeups,
             providers={
                 name: self._metrics.telemetry.watched(each, self._clock) for name, each in providers.items()
             },
+            cluster_providers={self._azure.name: self._azure},
             verifier=Verifiers(verifiers),
             prober=HttpProber(allowed=self._config.probes.allowed, timeout=self._config.limits.probe_timeout),
             runtimes={Runtime.GITHUB: github.runtime} if github else {},

@@ -219,6 +219,7 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
         commands=store.commands,
         access=store.access,
         overview=store.overview,
+        clusters=store.clusters,
         clock=clock,
         ids=ids,
         wakeups=wakeups,

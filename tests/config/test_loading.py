@@ -98,7 +98,7 @@ def test_the_environment_goes_over_the_file_and_flags_over_that(tmp_path: Path) 
         ("[server]\nprot = 1", 2, "there is no prot; did you mean port?"),
         ("\n\n[sevrer]\nport = 1", 3, "there is no sevrer; did you mean server?"),
         ("[templates.ci]\nmax_node = 3", 2, "did you mean max_nodes?"),
-        ("[templates.ci]\n\n# x\ncolour = 3", 4, "there is no colour; known are"),
+        ("[templates.ci]\n\n# x\nhue = 3", 4, "there is no hue; known are"),
         ("[limits]\nboots = 3", 2, "did you mean boot?"),
         ("port = 1", 1, "there is no port"),
         ("[process]\ncapacity = 0", 2, "capacity must be a whole number from 1"),

@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 import pytest
 
 from muster.ports.access import AccessStore
+from muster.ports.cluster_store import ClusterStore
 from muster.ports.commands import CommandStore
 from muster.ports.overview import OverviewStore
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore
 from muster.stores.sql.postgres.opening import open_postgres
 from tests.contracts.access_contract import AccessContract
+from tests.contracts.cluster_contract import ClusterStoreContract
 from tests.contracts.command_contract import CommandContract
 from tests.contracts.overview_contract import OverviewContract
 from tests.contracts.store_contract import StoreContract
@@ -46,7 +48,7 @@ class TestPostgresStore(StoreContract):
         return falsify
 
 
-class TestPostgresOtherPorts(CommandContract, AccessContract, OverviewContract):
+class TestPostgresOtherPorts(CommandContract, AccessContract, OverviewContract, ClusterStoreContract):
     @pytest.fixture
     def store(self, emptied: SqlStore) -> Store:
         return emptied
@@ -58,6 +60,10 @@ class TestPostgresOtherPorts(CommandContract, AccessContract, OverviewContract):
     @pytest.fixture
     def access(self, emptied: SqlStore) -> AccessStore:
         return emptied.access
+
+    @pytest.fixture
+    def clusters(self, emptied: SqlStore) -> ClusterStore:
+        return emptied.clusters
 
     @pytest.fixture
     def overview(self, emptied: SqlStore) -> OverviewStore:

@@ -13,6 +13,7 @@ from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseReque
 from muster.domain.template import RESOURCE_CLASSES, Reuse, Runtime, Template, TemplateSpec, UsageClass
 from muster.domain.workflow import RunnerSpec
 from tests.domain.builders import kind
+from tests.stage.azure import SPEC
 
 Values = dict[str, list[Any]]
 
@@ -54,6 +55,7 @@ BAD_TEMPLATES: Values = {
     "rescue_window": [*NOT_SECONDS_OR_ZERO, None],
     "ec2": [Ec2Spec(image="ami-0123456789abcdef0", subnets=("subnet-0123456789abcdef0",))],
     "runner": [None, "acme", {"scope": "acme"}, RunnerSpec(scope="acme")],
+    "cluster": ["batch", {}, SPEC],
 }
 BAD_PROVISIONS: Values = {
     "template": NOT_NAMES,

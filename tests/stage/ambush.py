@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
+from muster.ports.cluster_store import ClusterStore
+from muster.ports.clusters import ClusterProvider
 from muster.ports.commands import CommandStore
 from muster.ports.provider import NodeProvider
 from muster.ports.store import Store
@@ -16,7 +18,9 @@ READS = (
     "vitals", "suspects", "offline", "stalled", "marks", "boots", "undiagnosed", "bundle",
     "launch_by_token", "forsaken_launches", "operation", "operation_by_key", "view", "operations", "pool",
     "usage", "events", "commands.command", "commands.of_operation", "commands.unfinished",
-    "commands.forsaken", "commands.output", "commands.commands",
+    "commands.forsaken", "commands.output", "commands.commands", "clusters.cluster", "clusters.named",
+    "clusters.of_operation", "clusters.clusters", "clusters.token", "clusters.create_seconds",
+    "azure.check", "azure.group", "azure.holdings", "azure.look", "azure.follow",
 )  # fmt: skip
 
 
@@ -87,6 +91,14 @@ def watched_store(store: Store, ambush: Ambush) -> Store:
 
 def watched_commands(commands: CommandStore, ambush: Ambush) -> CommandStore:
     return cast(CommandStore, _Watched(commands, ambush, "commands."))
+
+
+def watched_cluster_store(clusters: ClusterStore, ambush: Ambush) -> ClusterStore:
+    return cast(ClusterStore, _Watched(clusters, ambush, "clusters."))
+
+
+def watched_clusters(provider: ClusterProvider, ambush: Ambush) -> ClusterProvider:
+    return cast(ClusterProvider, _Watched(provider, ambush, "azure."))
 
 
 class _WatchedProvider(_Watched):

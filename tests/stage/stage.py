@@ -21,6 +21,7 @@ from muster.domain.template import Template, TemplateSpec
 from muster.enrolment.enroller import Enrolment
 from muster.plane import ControlPlane, Ports
 from muster.ports.wakeups import EVENTS
+from muster.providers.simulated_arm import Arm, SimulatedClusters
 from muster.simulation.ids import SeededIds
 from muster.simulation.life import Life
 from muster.simulation.loop import VirtualClock, run
@@ -29,7 +30,14 @@ from muster.stores.sql import SqlStore, open_sqlite
 from muster.stores.wakeups import LocalWakeups
 from tests.stage import warming
 from tests.stage.agents import Agents
-from tests.stage.ambush import Ambush, watched_commands, watched_provider, watched_store
+from tests.stage.ambush import (
+    Ambush,
+    watched_cluster_store,
+    watched_clusters,
+    watched_commands,
+    watched_provider,
+    watched_store,
+)
 from tests.stage.cloud import Cloud, StageProvider, StageVerifier
 
 P = ParamSpec("P")
@@ -52,7 +60,17 @@ class Replica:
             key: watched_provider(provider, self.ambush) for key, provider in ports.providers.items()
         }
         commands = watched_commands(ports.commands, self.ambush)
-        ports = replace(ports, store=store, commands=commands, providers=providers)
+        azures = {
+            key: watched_clusters(provider, self.ambush) for key, provider in ports.cluster_providers.items()
+        }
+        ports = replace(
+            ports,
+            store=store,
+            commands=commands,
+            clusters=watched_cluster_store(ports.clusters, self.ambush),
+            providers=providers,
+            cluster_providers=azures,
+        )
         self.plane = ControlPlane(ports, owner=name, settings=settings)
         self._running = self.life.spawn(self.plane.run(), name=name)
 
@@ -108,15 +126,19 @@ class Stage:
         self.settings = Settings()
         self.cloud = Cloud(clock)
         self.provider = StageProvider(self.cloud)
+        self.arm = Arm(clock.now)
+        self.clusters = SimulatedClusters(self.arm)
         self.ports = Ports(
             store=store,
             commands=store.commands,
             access=store.access,
             overview=store.overview,
+            clusters=store.clusters,
             clock=clock,
             ids=ids,
             wakeups=wakeups,
             providers={"cloud": self.provider},
+            cluster_providers={self.clusters.name: self.clusters},
             verifier=StageVerifier(self.cloud),
         )
         self.enrolment = Enrolment(self.ports, self.settings)

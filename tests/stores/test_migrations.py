@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from muster.domain.cluster import Cluster
 from muster.domain.errors import StoreUnavailable
 from muster.domain.launch import Launch
 from muster.domain.node import Node
@@ -85,7 +86,10 @@ async def test_a_migration_that_fails_halfway_leaves_nothing_behind(
     assert _shape(path) == before
 
 
-@pytest.mark.parametrize(("table", "cls"), [("nodes", Node), ("launches", Launch), ("operations", Operation)])
+@pytest.mark.parametrize(
+    ("table", "cls"),
+    [("nodes", Node), ("launches", Launch), ("operations", Operation), ("clusters", Cluster)],
+)
 async def test_columns_are_the_fields_of_the_record(tmp_path: Path, table: str, cls: Any) -> None:
     path = tmp_path / "muster.db"
     await open_sqlite(path, ids=CountingIds(), inline=True).close()

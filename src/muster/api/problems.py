@@ -78,6 +78,7 @@ TABLE: tuple[tuple[type[MusterError], int, str, str], ...] = (
     (Unauthenticated, 401, "unauthenticated", "A valid token is needed"),
     (errors.Forbidden, 403, "forbidden", "This is not allowed"),
     (errors.Ambiguous, 409, "ambiguous", "Several provisions are meant"),
+    (errors.ClusterExists, 409, "cluster_exists", "There is a cluster of that name"),
     (errors.NotCancellable, 409, "not_cancellable", "It can't be cancelled any more"),
     (errors.CapReached, 409, "cap_reached", "There is no room under the cap"),
     (errors.Conflict, 409, "conflict", "The world moved meanwhile"),
@@ -115,6 +116,8 @@ def _extras(error: MusterError, status: int) -> tuple[dict[str, Any], dict[str, 
         more = {"what": error.what, "name": shown(error.name)}
     if isinstance(error, errors.Ambiguous):
         more = {"run": error.run, "operation_ids": list(error.operation_ids)}
+    if isinstance(error, errors.ClusterExists):
+        more = {"name": error.name, "state": error.state}
     if isinstance(error, errors.NotYet | errors.Throttled):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
     elif status == HTTPStatus.SERVICE_UNAVAILABLE or type(error) is errors.Conflict:

@@ -16,7 +16,8 @@ from typer.core import TyperGroup
 
 from muster.domain.errors import MusterError
 
-DAILY, LOOKING, OPERATING, TRYING = "Nodes for runs", "Looking", "Operating", "Trying it out"
+DAILY, CLUSTERS = "Nodes for runs", "Whole clusters"
+LOOKING, OPERATING, TRYING = "Looking", "Operating", "Trying it out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ COMMANDS: Mapping[str, Entry] = {
     "commands": Entry(DAILY, "List the commands of runs; show or cancel one."),
     "extend": Entry(DAILY, "Give a run more time."),
     "release": Entry(DAILY, "Give the nodes of a run back."),
+    "clusters": Entry(CLUSTERS, "List clusters; create, show or delete one."),
     "status": Entry(LOOKING, "Show what is wrong first, and what to do about it."),
     "nodes": Entry(LOOKING, "List nodes; show, diagnose or terminate one."),
     "pools": Entry(LOOKING, "Show each template's nodes against its bounds."),
@@ -50,6 +52,7 @@ COMMANDS: Mapping[str, Entry] = {
     "iam": Entry(OPERATING, "Print what server and nodes must be allowed in AWS."),
     "doctor": Entry(OPERATING, "Check this machine and the server, and say what to do."),
     "demo": Entry(TRYING, "See it work: a server and three nodes, cold and warm."),
+    "demo-aks": Entry(TRYING, "See clusters come and go on a simulated Azure.", where="demo_aks"),
     "simulate": Entry(TRYING, "Run the control plane in a simulated world of trouble."),
 }
 

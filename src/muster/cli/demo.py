@@ -68,7 +68,7 @@ def demo(
     """See it work: a server of its own, three nodes, cold, used, returned, warm again; then all is ended."""
     from muster.cli.demo_site import Site
 
-    with _interruptible():
+    with interruptible():
         if stop is not None:
             left = Site.found(stop).end()
             _told(f"ended; {left} leaked")
@@ -219,7 +219,7 @@ def _told(text: str) -> None:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """However the demo is stopped, it cleans up first."""
 
     def stopped(number: int, _frame: object) -> NoReturn:

@@ -47,10 +47,12 @@ class Site:
     # --- starting ---------------------------------------------------------------------------------
 
     @classmethod
-    def started(cls) -> Self:
+    def started(cls, config: str = "") -> Self:
+        """`config`: what its muster.toml says."""
         from muster.providers.process import processes
 
         directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+        (directory / "muster.toml").write_text(config, encoding="utf-8")
         child: subprocess.Popen[str] | None = None
         try:
             child = _spawned(directory)

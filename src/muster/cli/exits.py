@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from muster.domain.errors import (
     Ambiguous,
     CapReached,
+    ClusterExists,
     Forbidden,
     InvalidRequest,
     MusterError,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 OK, FAILED, USAGE, NO_CAPACITY, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 124, 130
 _NO_ROOM = (Reason.CAPACITY, Reason.QUOTA, Reason.CAP_REACHED)
-_CALLERS = (InvalidRequest, NotFound, NoDiagnosis, Forbidden, Ambiguous, NotCancellable)
+_CALLERS = (InvalidRequest, NotFound, NoDiagnosis, Forbidden, Ambiguous, ClusterExists, NotCancellable)
 _CALLER_STATUS = range(400, 500)
 
 
@@ -123,12 +124,13 @@ _NAMES: tuple[tuple[type[MusterError], str], ...] = (
     (NoDiagnosis, "no_diagnosis"),
     (Forbidden, "forbidden"),
     (Ambiguous, "ambiguous"),
+    (ClusterExists, "cluster_exists"),
     (NotCancellable, "not_cancellable"),
     (CapReached, "cap_reached"),
 )
 
 
-_LISTS = {"template": "templates", "node": "nodes", "token": "tokens list"}
+_LISTS = {"template": "templates", "node": "nodes", "cluster": "clusters", "token": "tokens list"}
 
 
 def hint(error: MusterError) -> str:

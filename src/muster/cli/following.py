@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from muster.client import SyncClient
     from muster.client.results import Operation
+    from muster.domain.operation import Status
 
 
 def followed(
@@ -15,8 +16,10 @@ def followed(
     wait: float | None,
     detach: bool,
     done: Callable[["Operation"], None],
+    good: "tuple[Status, ...] | None" = None,
 ) -> None:
-    """Raises OperationFailed; tells what is `done` for people, or prints the record for programs."""
+    """Raises OperationFailed unless it succeeded (or ended as one of the `good`); tells what is `done` for
+    people, or prints the record for programs."""
     from muster.cli import printing, views
     from muster.cli.exits import OperationFailed
     from muster.cli.watching import Patience, again, watch
@@ -33,7 +36,7 @@ def followed(
     ended = watch(client, operation, view, Patience(wait))
     if printing.wants_json():
         printing.document(ended)
-    if ended.status is not Status.SUCCEEDED:
+    if ended.status not in (good or (Status.SUCCEEDED,)):
         raise OperationFailed(ended)
     if not printing.wants_json():
         done(ended)

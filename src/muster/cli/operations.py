@@ -16,7 +16,10 @@ app = typer.Typer(
     add_completion=False,
 )
 Kinds = Annotated[
-    str | None, typer.Option("--kind", metavar="KIND", help="provision, release, refill or run.")
+    str | None,
+    typer.Option(
+        "--kind", metavar="KIND", help="provision, release, refill, run, cluster_create or cluster_delete."
+    ),
 ]
 Statuses = Annotated[
     list[str] | None,

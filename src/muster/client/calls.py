@@ -10,6 +10,7 @@ from urllib.parse import quote
 from muster.client import results
 from muster.client.overview import Overview
 from muster.client.streams import Stream
+from muster.domain.cluster_spec import ClusterSpec
 from muster.domain.plain import fields_to_plain, from_plain
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
@@ -163,6 +164,31 @@ def watch(operation_id: str, *, last: str | None = None) -> Stream[results.Progr
     )
 
 
+# --- clusters ------------------------------------------------------------------------------------
+
+
+def create_cluster(
+    name: str, template: str, *, timeout: float | None = None, key: str | None = None
+) -> Call[results.Operation]:
+    body = {"name": name, "template": template, "timeout": timeout}
+    return _post("/clusters", _into(results.Operation), body, _key(key))
+
+
+def clusters(
+    *, state: Sequence[str] = (), cursor: str | None = None, limit: int = 100
+) -> Call[results.Page[results.Cluster]]:
+    return _get("/clusters", _page_of(results.Cluster), state=tuple(state), cursor=cursor, limit=limit)
+
+
+def cluster(name: str) -> Call[results.ClusterDetail]:
+    """By name or id."""
+    return _get(f"/clusters/{_id(name)}", _into(results.ClusterDetail))
+
+
+def delete_cluster(name: str, *, key: str | None = None) -> Call[results.Operation]:
+    return _post(f"/clusters/{_id(name)}/delete", _into(results.Operation), key=_key(key))
+
+
 # --- events --------------------------------------------------------------------------------------
 
 
@@ -248,8 +274,19 @@ def template(name: str) -> Call[results.Template]:
 
 def apply(spec: TemplateSpec) -> Call[results.Template]:
     body = {name: value for name, value in fields_to_plain(spec).items() if name != "name"}
+    body["cluster"] = None if spec.cluster is None else _cluster(spec.cluster)
     path = f"{ROOT}/templates/{_id(spec.name)}"
     return Call(method="PUT", path=path, read=_into(results.Template), body=body)
+
+
+def _cluster(spec: ClusterSpec) -> dict[str, Any]:
+    """Pairs as the objects that they are over the wire."""
+    body = fields_to_plain(spec)
+    pools = [
+        {**fields_to_plain(pool), "labels": {label.name: label.value for label in pool.labels}}
+        for pool in spec.pools
+    ]
+    return {**body, "tags": {tag.name: tag.value for tag in spec.tags}, "pools": pools}
 
 
 def ready() -> Call[str]:

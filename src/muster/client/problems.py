@@ -64,6 +64,10 @@ def _ambiguous(fields: Fields) -> MusterError:
     return errors.Ambiguous(str(fields.get("run", "")), ids)
 
 
+def _cluster_exists(fields: Fields) -> MusterError:
+    return errors.ClusterExists(str(fields.get("name", "")), str(fields.get("state", "")), _text(fields))
+
+
 def _plain(kind: Callable[[str], MusterError]) -> Callable[[Fields], MusterError]:
     return lambda fields: kind(_text(fields))
 
@@ -74,6 +78,7 @@ _BY_CODE: Mapping[str, Callable[[Fields], MusterError]] = {
     "not_found": _not_found,
     "no_diagnosis": _plain(errors.NoDiagnosis),
     "ambiguous": _ambiguous,
+    "cluster_exists": _cluster_exists,
     "unauthenticated": _plain(Unauthenticated),
     "forbidden": _plain(errors.Forbidden),
     "not_cancellable": _plain(errors.NotCancellable),

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from muster.domain.access import Role
+from muster.domain.cluster import ClusterState
+from muster.domain.cluster_spec import PoolMode, RoleWanted
 from muster.domain.command import CommandState
 from muster.domain.ec2 import Ec2Spec
 from muster.domain.health import Health, HealthSource
@@ -87,6 +89,9 @@ class Detail:
     template: str | None = None
     count: int | None = None
     result: str = ""
+    cluster: str | None = None
+    arm_elapsed_seconds: float | None = None
+    portal_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +209,64 @@ class Pools:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodePool:
+    """One node pool of a cluster."""
+
+    name: str
+    mode: PoolMode
+    vm_size: str
+    count: int
+    taints: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    disk_gb: int | None = None
+    subnet: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    subscription: str
+    resource_group: str
+    region: str
+    pools: tuple[NodePool, ...]
+    kubernetes_version: str | None = None
+    identity: str = "system"
+    oidc: bool = True
+    workload_identity: bool = True
+    tags: Mapping[str, str] = field(default_factory=dict)
+    roles: tuple[RoleWanted, ...] = ()
+    keep_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    id: str
+    name: str
+    template: str
+    revision: int
+    provider: str
+    state: ClusterState
+    version: int
+    created_at: str
+    ready_at: str | None = None
+    operation_id: str
+    subscription: str
+    resource_group: str
+    region: str
+    nodes: int
+    kubernetes_version: str = ""
+    fqdn: str = ""
+    portal_url: str = ""
+    reason: Reason | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDetail(Cluster):
+    spec: ClusterSpec
+    operation: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
     name: str
     revision: int
@@ -229,6 +292,7 @@ class Template:
     rescue_window: float
     ec2: Ec2Spec | None = None
     runner: RunnerSpec = field(default_factory=RunnerSpec)
+    cluster: ClusterSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,6 +84,16 @@ class ProbesConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AksConfig:
+    """Who we are to Azure, and where it is. Secrets come from the environment, never from here."""
+
+    endpoint: str = "https://management.azure.com"
+    credential: str = "auto"
+    poll_every: float = 20.0
+    """Seconds between two looks at a cluster in the making."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GitHubConfig:
     """How to speak to GitHub. Without credentials there is no runtime `github`."""
 
@@ -126,6 +136,7 @@ class Config:
     github: GitHubConfig = field(default_factory=GitHubConfig)
     trust: tuple[Trust, ...] = ()
     """Which workflows may sign in by themselves."""
+    aks: AksConfig = field(default_factory=AksConfig)
     templates: tuple[TemplateSpec, ...] = ()
 
 
@@ -186,6 +197,16 @@ def _store(name: str, value: object) -> object:
     if not found or scheme not in ("postgresql", "postgres"):
         raise InvalidRequest(name, "…", "must be like postgresql://USER@HOST:5432/DATABASE")
     return text
+
+
+def _azure(name: str, value: object) -> object:
+    url = str(_url(name, value))
+    parts = urlsplit(url)
+    if parts.scheme != "https" and parts.hostname not in LOOPBACK:
+        raise InvalidRequest(
+            name, value, "must be https, unless it is on this machine: a token is sent there"
+        )
+    return url
 
 
 def _usage(name: str, value: object) -> object:
@@ -285,6 +306,11 @@ SECTIONS: Mapping[str, Mapping[str, Check]] = {
         "visibility_window": _seconds,
         "certificates": _pem,
     },
+    "aks": {
+        "endpoint": _azure,
+        "credential": _known("auto", "environment", "managed-identity", "cli"),
+        "poll_every": _seconds,
+    },
     "process": {
         "capacity": _whole(1, 10_000),
         "isolation": _known("auto", "sandbox", "none"),
@@ -334,6 +360,8 @@ TEMPLATE_RUNNER: Mapping[str, Check] = {
     "ephemeral": checks.flag,
 }
 """The table [templates.NAME.runner]."""
+CLUSTER = "cluster"
+"""A template's table of tables: read as a whole."""
 TEMPLATE: Mapping[str, Check] = {
     "provider": _name,
     "resource_class": _text,

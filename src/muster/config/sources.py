@@ -5,8 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from muster.config.clusters import cluster
 from muster.config.reading import ConfigError, Found, Key, nearest, read
 from muster.config.schema import (
+    CLUSTER,
     MAPS,
     RUNNER,
     SECTIONS,
@@ -16,6 +18,7 @@ from muster.config.schema import (
     TEMPLATES,
     TRUST,
     TRUST_RULE,
+    AksConfig,
     Check,
     Config,
     Ec2Config,
@@ -29,7 +32,7 @@ from muster.domain.deadlines import Limits
 from muster.domain.ec2 import EC2, Ec2Spec
 from muster.domain.errors import InvalidRequest
 from muster.domain.settings import Settings
-from muster.domain.template import BOOT_LEAST, STALL_LEAST, TemplateSpec
+from muster.domain.template import AKS, BOOT_LEAST, STALL_LEAST, TemplateSpec
 from muster.domain.workflow import RunnerSpec
 
 ENVIRONMENT: Mapping[str, Key] = {
@@ -45,6 +48,8 @@ ENVIRONMENT: Mapping[str, Key] = {
     "MUSTER_LOG_LEVEL": ("server", "log_level"),
     "MUSTER_PROCESS_CAPACITY": ("process", "capacity"),
     "MUSTER_PROCESS_ISOLATION": ("process", "isolation"),
+    "MUSTER_AKS_ENDPOINT": ("aks", "endpoint"),
+    "MUSTER_AKS_CREDENTIAL": ("aks", "credential"),
     "MUSTER_PROCESS_DIRECTORY": ("process", "directory"),
     "MUSTER_EC2_REGION": ("ec2", "region"),
     "MUSTER_GITHUB_TOKEN": ("github", "token"),
@@ -102,6 +107,7 @@ def _built(found: Mapping[Key, Found]) -> Config:
         probes=ProbesConfig(**sections["probes"]),
         github=_github(sections["github"], found),
         trust=tuple(_trust(name, content, found) for name, content in trust.items()),
+        aks=AksConfig(**sections["aks"]),
         templates=tuple(_template(name, content, found) for name, content in templates.items()),
     )
 
@@ -136,6 +142,9 @@ def _take_mapped(key: Key, found: Found, section: dict[str, Any]) -> None:
 
 
 def _take_template(key: Key, found: Found, templates: dict[str, dict[str, Any]]) -> None:
+    if len(key) > 2 and key[2] == CLUSTER:  # noqa: PLR2004 — templates, its name, the table
+        _take_nested(key[3:], found, templates.setdefault(key[1], {}).setdefault(CLUSTER, {}))
+        return
     if len(key) > 2 and key[2] in _INNER:  # noqa: PLR2004 — templates, its name, a table in it
         inner = templates.setdefault(key[1], {}).setdefault(key[2], {})
         _take_inner(key, found, inner, _INNER[key[2]])
@@ -187,10 +196,24 @@ def _ec2(name: str, content: Mapping[str, Any], found: Mapping[Key, Found]) -> E
         raise ConfigError(error.field, error.value, f"{error.field} {error.rule}", where) from error
 
 
+def _take_nested(key: Key, found: Found, table: dict[str, Any]) -> None:
+    """Back into the table that it came from."""
+    if not key:
+        if found.value != {}:
+            rule = "cluster is a table: write [templates.NAME.cluster]"
+            raise ConfigError(CLUSTER, found.value, rule, found.where)
+        return
+    for name in key[:-1]:
+        table = table.setdefault(name, {})
+    table[key[-1]] = found.value
+
+
 def _template(name: str, content: Mapping[str, Any], found: Mapping[Key, Found]) -> TemplateSpec:
     if EC2 in content:
         content = {"provider": EC2, **content, EC2: _ec2(name, content[EC2], found)}
     try:
+        if CLUSTER in content:
+            content = {"provider": AKS, **content, CLUSTER: cluster(content[CLUSTER])}
         runner = RunnerSpec(**content.get(RUNNER, {}))
         return TemplateSpec(**{"provider": "process", **content, RUNNER: runner, "name": name})
     except InvalidRequest as error:
@@ -206,7 +229,10 @@ def _trust(name: str, content: Mapping[str, Any], found: Mapping[Key, Found]) ->
 
 def _misplaced(error: InvalidRequest, table: Key, found: Mapping[Key, Found]) -> ConfigError:
     """Where the named table says what it must not."""
-    places = [(*table, *error.field.split(".")), *(key for key in found if key[: len(table)] == table)]
+    # `pools[1].count` stands, as far as the reader of the file knows, where the pools stand.
+    parts = [part.partition("[")[0] for part in error.field.split(".")]
+    named = [(*table, *parts[:length]) for length in range(len(parts), 0, -1)]
+    places = [*named, *(key for key in found if key[: len(table)] == table)]
     where = next((found[key].where for key in places if key in found), ".".join(table))
     return ConfigError(error.field, error.value, f"{error.field} {error.rule}", where)
 

@@ -24,6 +24,8 @@ class Limits:
     """Clears the slowest healthy boots seen (about 7 min) with room for their tail."""
     launching: float = 120.0
     """One provider call with its repeats."""
+    cluster: float = 3600.0
+    """A cluster's making or deleting: several times what Azure usually takes."""
     release_operation: float = 180.0
     releasing: float = 120.0
     after_operation: float = 60.0
@@ -96,6 +98,8 @@ def resolve_boot(
         return Deadline(seconds=timeout, source=HARD)
     if template.provision_timeout is not None:
         resolved = Deadline(seconds=template.provision_timeout, source="template")
+    elif template.clusters:
+        resolved = Deadline(seconds=limits.cluster, source="default")
     elif (by_runtime := limits.boot_for(template.runtime)) is not None:
         resolved = Deadline(seconds=by_runtime, source="runtime")
     else:
@@ -336,5 +340,7 @@ def for_operation(
     """Operations other than provisions."""
     if kind is Kind.RELEASE or template is None:
         return Deadline(seconds=limits.release_operation, source="default")
+    if template.clusters:
+        return resolve_boot(timeout=None, template=template, limits=limits)
     boot = resolve_boot(timeout=None, template=template, limits=limits, learned=learned)
     return Deadline(seconds=limits.launching + boot.seconds, source=boot.source)

@@ -63,6 +63,15 @@ class Ambiguous(MusterError):
         super().__init__(f"cannot tell which provision of run {_shown(run)} is meant: name one of {listed}")
 
 
+class ClusterExists(MusterError):
+    """There is a cluster of that name; the message says in what state, and what to do."""
+
+    def __init__(self, name: str, state: str, message: str) -> None:
+        self.name = name
+        self.state = state
+        super().__init__(message)
+
+
 class NotCancellable(MusterError):
     """The operation can't be cancelled (any more); the message says what to do instead."""
 
@@ -154,6 +163,14 @@ class Refused(ProviderError):
 
 class Uncertain(ProviderError):
     """The answer is unknown: the call may have happened. Repeat it with the same token, or find by token."""
+
+
+class NameInUse(ProviderError):
+    """Nothing was made: something of that name is there. Look whose it is."""
+
+
+class NotKnownYet(ProviderError):
+    """Nothing was made: what the call refers to is so new that it isn't known everywhere. Ask again soon."""
 
 
 class TokenSpent(ProviderError):

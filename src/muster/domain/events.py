@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from muster.domain import plain
+from muster.domain.cluster import ClusterChange
 from muster.domain.command import Command
 from muster.domain.health import HealthChange
 from muster.domain.ids import EventId
@@ -34,6 +35,7 @@ class Entity(StrEnum):
     COMMAND = "command"
     LAUNCH = "launch"
     OPERATION = "operation"
+    CLUSTER = "cluster"
     TEMPLATE = "template"
     INSTALLATION = "installation"
 
@@ -131,6 +133,20 @@ def of_command(before: Command | None, after: Command) -> Draft:
         version=after.version,
         name=str(after.state),
         changes=changes,
+        detail=after.detail,
+    )
+
+
+def of_cluster(change: ClusterChange) -> Draft:
+    """Named by its state when that changed, else by the stage of the work on it."""
+    before, after = change.before, change.after
+    moved = before is not None and before.state is after.state
+    return Draft(
+        entity=Entity.CLUSTER,
+        entity_id=after.id,
+        version=after.version,
+        name="submitted" if before is None else str(after.stage if moved else after.state),
+        changes=plain.changed(before, after),
         detail=after.detail,
     )
 

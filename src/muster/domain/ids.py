@@ -9,6 +9,7 @@ LaunchId = NewType("LaunchId", str)
 AssignmentId = NewType("AssignmentId", str)
 EventId = NewType("EventId", str)
 CommandId = NewType("CommandId", str)
+ClusterId = NewType("ClusterId", str)
 
 
 def launch_id(operation_id: OperationId, ordinal: int) -> LaunchId:

@@ -20,6 +20,8 @@ class Kind(StrEnum):
     RELEASE = "release"
     REFILL = "refill"
     RUN = "run"
+    CLUSTER_CREATE = "cluster_create"
+    CLUSTER_DELETE = "cluster_delete"
 
 
 class Status(StrEnum):
@@ -30,6 +32,8 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
 
 
+TO_THE_END = {Kind.RELEASE: "a release", Kind.CLUSTER_DELETE: "the deletion of a cluster"}
+"""What takes back is never left half done."""
 ENDED = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED)
 
 
@@ -172,11 +176,13 @@ def cancel_requested(operation: Operation, *, now: float) -> OperationChange | N
     """None: it is already asked for, or already cancelled."""
     if operation.cancel_requested_at is not None or operation.status is Status.CANCELLED:
         return None
-    if operation.kind is Kind.RELEASE:
-        raise NotCancellable(f"cannot cancel {operation.id}: a release always runs to its end")
+    if operation.kind in TO_THE_END:
+        what = TO_THE_END[operation.kind]
+        raise NotCancellable(f"cannot cancel {operation.id}: {what} always runs to its end")
     if operation.committed or operation.ended:
         standing = operation.status if operation.ended else "been committed"
-        raise NotCancellable(f"cannot cancel {operation.id}: it has {standing}; release it instead")
+        instead = "delete the cluster" if operation.kind is Kind.CLUSTER_CREATE else "release it"
+        raise NotCancellable(f"cannot cancel {operation.id}: it has {standing}; {instead} instead")
     change = _changed(
         operation, Step.CANCEL_REQUESTED, now=now, status=operation.status, progress=operation.progress
     )

@@ -43,6 +43,10 @@ class Progress:
     expected_at: float | None = None
     """When it should be done, from what was learned; None rather than a made-up time."""
     parts: tuple[Part, ...] = ()
+    provider_since: float | None = None
+    """Since when the provider works on it, if that is what it waits for."""
+    link: str = ""
+    """Where the provider's own console shows it."""
 
 
 def percent(*, step: int, total_steps: int, fraction: float) -> float:

@@ -7,6 +7,10 @@ class Reason(StrEnum):
     CAPACITY = "capacity"
     QUOTA = "quota"
     CAP_REACHED = "cap_reached"
+    SKU_UNAVAILABLE = "sku_unavailable"
+    PERMISSION = "permission"
+    NAME_TAKEN = "name_taken"
+    REGION_MISMATCH = "region_mismatch"
     BOOT_TIMEOUT = "boot_timeout"
     BOOT_STALLED = "boot_stalled"
     BOOT_SCRIPT_FAILED = "boot_script_failed"
@@ -35,6 +39,10 @@ ADVICE: dict[Reason, str] = {
     Reason.CAPACITY: "allow more instance types or zones, fall back to on-demand, or try again later",
     Reason.QUOTA: "raise the account's quota or ask for fewer or smaller nodes",
     Reason.CAP_REACHED: "raise max_nodes, release something, or set a queue timeout to wait for room",
+    Reason.SKU_UNAVAILABLE: "choose another size or region; `az vm list-skus` shows what a region offers",
+    Reason.PERMISSION: "give the server's identity the role that is missing, on the scope that is named",
+    Reason.NAME_TAKEN: "choose another name, or delete what has it",
+    Reason.REGION_MISMATCH: "choose the region in which the resource is, or another name",
     Reason.BOOT_TIMEOUT: "look at the node's boot phases; raise provision_timeout if a healthy boot is slow",
     Reason.BOOT_STALLED: "look at the phase in which the boot stood still",
     Reason.BOOT_SCRIPT_FAILED: "fix the boot script; its last output is in the node's diagnosis",

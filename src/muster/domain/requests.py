@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from muster.domain import checks
+from muster.domain.cluster_spec import cluster_name
 from muster.domain.command import Execution
 from muster.domain.errors import InvalidRequest
-from muster.domain.ids import AssignmentId, OperationId
+from muster.domain.ids import AssignmentId, ClusterId, OperationId
 from muster.domain.template import RESOURCE_CLASSES, UsageClass
 from muster.domain.workflow import Workflow, whole_workflow
 
@@ -91,4 +92,35 @@ class RunRequest:
     execution: Execution
 
 
-Request = ProvisionRequest | ReleaseRequest | RefillRequest | RunRequest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterCreateRequest:
+    """A whole cluster, of a template whose provider makes clusters."""
+
+    name: str
+    template: str
+    timeout: float | None = None
+    """A hard deadline."""
+
+    def __post_init__(self) -> None:
+        cluster_name("name", self.name)
+        checks.name("template", self.template)
+        if self.timeout is not None:
+            checks.seconds("timeout", self.timeout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDeleteRequest:
+    cluster_id: ClusterId
+
+    def __post_init__(self) -> None:
+        checks.text("cluster_id", self.cluster_id)
+
+
+Request = (
+    ProvisionRequest
+    | ReleaseRequest
+    | RefillRequest
+    | RunRequest
+    | ClusterCreateRequest
+    | ClusterDeleteRequest
+)

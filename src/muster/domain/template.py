@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from muster.domain import checks
+from muster.domain.cluster_spec import ClusterSpec
 from muster.domain.ec2 import EC2, Ec2Spec
 from muster.domain.errors import InvalidRequest
 from muster.domain.workflow import RunnerSpec, runner_spec
@@ -59,6 +60,8 @@ BOOT_LEAST = 1.0
 STALL_LEAST = 15.0
 EXTERNAL = "external"
 """The provider of apps that enrol themselves. It makes no machines."""
+AKS = "aks"
+"""The provider of whole clusters. It makes no nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +94,8 @@ class TemplateSpec:
     """What the provider `ec2` needs to know, and no other."""
     runner: RunnerSpec = field(default_factory=RunnerSpec)
     """For the runtime github."""
+    cluster: ClusterSpec | None = None
+    """What a cluster is made of: for the provider of clusters, and only there."""
 
     def __post_init__(self) -> None:
         checks.name("name", self.name)
@@ -117,6 +122,18 @@ class TemplateSpec:
             rule = f"must be there for the provider {EC2}, and for no other: it says which image and subnets"
             raise InvalidRequest("ec2", self.ec2, rule)
         self._check_runner()
+        self._check_cluster()
+
+    def _check_cluster(self) -> None:
+        if self.clusters and not isinstance(self.cluster, ClusterSpec):
+            rule = f"must say what the clusters are made of: the provider {AKS} makes nothing else"
+            raise InvalidRequest("cluster", self.cluster, rule)
+        if not self.clusters and self.cluster is not None:
+            raise InvalidRequest("cluster", "…", f"must be left out: only the provider {AKS} makes clusters")
+        if self.clusters and (self.min_idle or self.boot_script):
+            field = "min_idle" if self.min_idle else "boot_script"
+            rule = f"must be left out for the provider {AKS}: it makes clusters, not nodes"
+            raise InvalidRequest(field, getattr(self, field), rule)
 
     def _check_times(self) -> None:
         for name in ("provision_timeout", "max_provision_timeout", "stall_after", "attach_timeout"):
@@ -162,6 +179,11 @@ class TemplateSpec:
     def enrols(self) -> bool:
         """Whether its nodes are apps that enrol themselves: nobody makes them, and nobody is given them."""
         return self.provider == EXTERNAL
+
+    @property
+    def clusters(self) -> bool:
+        """Whether it is a recipe for clusters: nobody is given nodes of it."""
+        return self.provider == AKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

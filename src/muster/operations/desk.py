@@ -16,11 +16,19 @@ from muster.domain.errors import (
 )
 from muster.domain.ids import OperationId
 from muster.domain.operation import Fence, Kind, Operation, Status
-from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest, Request, RunRequest
+from muster.domain.requests import (
+    ClusterDeleteRequest,
+    ProvisionRequest,
+    RefillRequest,
+    ReleaseRequest,
+    Request,
+    RunRequest,
+)
 from muster.domain.running import RESERVED
 from muster.domain.settings import Settings
 from muster.domain.showing import Why
 from muster.domain.template import Runtime, Template
+from muster.operations.accepting import accepted
 from muster.operations.cancelling import request_cancel
 from muster.operations.driver import Driver
 from muster.operations.provision import Provision
@@ -69,6 +77,9 @@ class FrontDesk:
         template = await self._store.template(request.template)
         if template.spec.enrols:
             rule = "its nodes are apps that enrol themselves: start one with an enrolment token instead"
+            raise InvalidRequest("template", template.name, rule)
+        if template.spec.clusters:
+            rule = "it makes clusters, not nodes: ask for one with `muster clusters create`"
             raise InvalidRequest("template", template.name, rule)
         if template.spec.provider not in self._ports.providers:
             rule = f"its provider {template.spec.provider} is not configured on this server"
@@ -179,22 +190,17 @@ class FrontDesk:
         pool: Pool | None = None,
         fence: Fence | None = None,
     ) -> Operation:
-        now = self._ports.clock.now()
-        leased = self._driver.has_room
-        operation = Operation(
-            id=OperationId(self._ports.ids.new("op")),
+        operation = accepted(
+            self._ports,
+            self._settings,
+            self._driver,
+            self._owner,
             kind=kind,
             request=request,
+            deadline=deadline,
             template=_template(request),
+            key=key,
             run=run,
-            idempotency_key=key,
-            created_at=now,
-            updated_at=now,
-            deadline_at=now + deadline.seconds,
-            deadline_source=deadline.source,
-            lease_owner=self._owner if leased else None,
-            lease_until=now + self._settings.lease if leased else 0.0,
-            epoch=1 if leased else 0,
         )
         try:
             stored, _ = await self._store.submit(operation, pool=pool, fence=fence)
@@ -225,7 +231,7 @@ class FrontDesk:
 
 def _template(request: Request) -> str | None:
     match request:
-        case ReleaseRequest():
+        case ReleaseRequest() | ClusterDeleteRequest():
             return None
         case RunRequest():
             return request.provision.template

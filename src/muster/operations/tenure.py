@@ -21,6 +21,8 @@ class Tenure:
     """It waits in line and does nothing: it takes no place from those who work."""
     retry_at: float = 0.0
     """No provider call for this operation before then."""
+    failures: int = 0
+    """Looks at the provider that failed in a row."""
     spent: LaunchId | None = None
     """The provider said that this launch's token was used: look for its machines, don't call again."""
 

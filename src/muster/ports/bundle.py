@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from muster.domain.template import Runtime
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
+from muster.ports.cluster_store import ClusterStore
+from muster.ports.clusters import ClusterProvider
 from muster.ports.commands import CommandStore
 from muster.ports.federation import Federation
 from muster.ports.identity import IdentityVerifier
@@ -25,11 +27,13 @@ class Ports:
     commands: CommandStore
     access: AccessStore
     overview: OverviewStore
+    clusters: ClusterStore
     clock: Clock
     ids: Ids
     wakeups: Wakeups
     providers: Mapping[str, NodeProvider]
     verifier: IdentityVerifier
+    cluster_providers: Mapping[str, ClusterProvider] = field(default_factory=dict)
     prober: Prober | None = None
     """None: services are known by their heartbeats alone."""
     runtimes: Mapping[Runtime, NodeRuntime] = field(default_factory=dict)

@@ -170,6 +170,7 @@ class World:
             commands=self.store.commands,
             access=self.store.access,
             overview=self.store.overview,
+            clusters=self.store.clusters,
             clock=self.clock,
             ids=self._ids,
             wakeups=self._bus,

@@ -75,7 +75,7 @@ def topics(written: Written) -> tuple[str, ...]:
         case Entity.OPERATION:
             found += (*_concerning(draft.entity_id, written.by), progress_topic(draft.entity_id))
             found.extend(_of_operation(draft))
-        case Entity.HEALTH | Entity.DIAGNOSIS:
+        case Entity.HEALTH | Entity.DIAGNOSIS | Entity.CLUSTER:
             pass  # whoever follows the feed is told; nobody waits for it
         case Entity.COMMAND:
             found.append(command_topic(draft.entity_id))

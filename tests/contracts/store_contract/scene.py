@@ -7,13 +7,21 @@ from itertools import count
 from muster.domain import launch as launches
 from muster.domain import node as lifecycle
 from muster.domain.command import Execution, Variable
-from muster.domain.ids import AssignmentId, NodeId, OperationId, launch_id
+from muster.domain.ids import AssignmentId, ClusterId, NodeId, OperationId, launch_id
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
 from muster.domain.matching import Demand
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Fence, Kind, Operation
-from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest, Request, RunRequest
+from muster.domain.requests import (
+    ClusterCreateRequest,
+    ClusterDeleteRequest,
+    ProvisionRequest,
+    RefillRequest,
+    ReleaseRequest,
+    Request,
+    RunRequest,
+)
 from muster.domain.template import Reuse, UsageClass
 from muster.ports.store import Beat, Store
 
@@ -35,6 +43,8 @@ _REQUESTS: dict[Kind, Request] = {
         execution=Execution(argv=("make", "test"), env=(Variable(name="CI", value="1"),)),
     ),
     Kind.REFILL: RefillRequest(template="web", revision=1, count=2),
+    Kind.CLUSTER_CREATE: ClusterCreateRequest(name="c1", template="batch"),
+    Kind.CLUSTER_DELETE: ClusterDeleteRequest(cluster_id=ClusterId("cl-1")),
 }
 
 

@@ -12,7 +12,7 @@ from muster.domain.operation import Kind, Operation, Status
 from muster.domain.plain import to_plain
 from muster.domain.progress import Part, Tone
 from muster.domain.reasons import ADVICE, Reason
-from muster.domain.requests import ProvisionRequest, RunRequest
+from muster.domain.requests import ClusterCreateRequest, ProvisionRequest, RunRequest
 from muster.domain.showing import STEPS, Why
 
 PAGE_MOST = 500
@@ -43,7 +43,15 @@ PROGRESS_EXAMPLE: dict[str, Any] = {
             "since": EXAMPLE_TIME,
         }
     ],
-    "detail": {"run": "ci-42", "template": "ci", "count": 2, "result": ""},
+    "detail": {
+        "run": "ci-42",
+        "template": "ci",
+        "count": 2,
+        "result": "",
+        "cluster": None,
+        "arm_elapsed_seconds": None,
+        "portal_url": None,
+    },
     "error": None,
 }
 MEMBER_EXAMPLE = {"node_id": "node-1hx2k9q0c7m3t8v5e2", "assignment_id": "as-1hx2k9q0c7m3t8v5e3"}
@@ -86,6 +94,12 @@ class DetailOut(Out):
     template: str | None
     count: int | None
     result: str
+    cluster: str | None
+    """The name of the cluster that it is about."""
+    arm_elapsed_seconds: float | None
+    """How long the provider has been making the cluster, while it does."""
+    portal_url: str | None
+    """Where the provider's own console shows it."""
 
 
 class ProgressOut(Out):
@@ -251,7 +265,7 @@ def progress_fields(operation: Operation, *, now: float, diagnosis: Diagnosis | 
         "updated_at": at(operation.updated_at),
         "deadline_at": at(operation.deadline_at),
         "parts": [PartOut.of(part) for part in shown.parts] if shown else [],
-        "detail": _detail(operation),
+        "detail": _detail(operation, now),
         "error": _error(operation, diagnosis),
     }
 
@@ -263,12 +277,22 @@ def _eta(operation: Operation, now: float) -> float | None:
     return round(shown.expected_at - now, 1)
 
 
-def _detail(operation: Operation) -> DetailOut:
+def _detail(operation: Operation, now: float) -> DetailOut:
     request = operation.request
     if isinstance(request, RunRequest):
         request = request.provision
     count = request.count if isinstance(request, ProvisionRequest) else None
-    return DetailOut(run=operation.run, template=operation.template, count=count, result=operation.result)
+    shown = operation.progress
+    since = shown.provider_since if shown is not None and not operation.ended else None
+    return DetailOut(
+        run=operation.run,
+        template=operation.template,
+        count=count,
+        result=operation.result,
+        cluster=request.name if isinstance(request, ClusterCreateRequest) else None,
+        arm_elapsed_seconds=None if since is None else round(max(0.0, now - since), 3),
+        portal_url=(shown.link or None) if shown is not None else None,
+    )
 
 
 def _error(operation: Operation, diagnosis: Diagnosis | None) -> ErrorOut | None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field
 
 from muster.api.models.base import EXAMPLE_TIME, In, Out, at, example
+from muster.api.models.clusters import ClusterSpecIn, ClusterSpecOut
 from muster.api.models.ec2 import Ec2In, Ec2Out
 from muster.domain.template import Reuse, Runtime, Template, TemplateSpec, UsageClass
 from muster.domain.workflow import RunnerSpec
@@ -31,6 +32,7 @@ SPEC_EXAMPLE: dict[str, Any] = {
     "rescue_window": 120.0,
     "ec2": None,
     "runner": {"scope": "", "group": "", "labels": [], "ephemeral": None},
+    "cluster": None,
 }
 
 
@@ -86,6 +88,7 @@ class SpecIn(In):
     rescue_window: float = 120.0
     ec2: Ec2In | None = None
     runner: RunnerIn = Field(default_factory=RunnerIn)
+    cluster: ClusterSpecIn | None = None
 
     def spec(self, name: str) -> TemplateSpec:
         return TemplateSpec(
@@ -110,6 +113,7 @@ class SpecIn(In):
             rescue_window=self.rescue_window,
             ec2=None if self.ec2 is None else self.ec2.spec(),
             runner=self.runner.spec(),
+            cluster=self.cluster.spec() if self.cluster is not None else None,
         )
 
 
@@ -148,6 +152,7 @@ class TemplateOut(Out):
     rescue_window: float
     ec2: Ec2Out | None
     runner: RunnerOut
+    cluster: ClusterSpecOut | None
 
     @classmethod
     def of(cls, template: Template, *, paused: bool) -> Self:
@@ -177,6 +182,7 @@ class TemplateOut(Out):
             rescue_window=spec.rescue_window,
             ec2=None if spec.ec2 is None else Ec2Out.of(spec.ec2),
             runner=RunnerOut.of(spec.runner),
+            cluster=ClusterSpecOut.of(spec.cluster) if spec.cluster is not None else None,
         )
 
 

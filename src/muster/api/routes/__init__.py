@@ -3,6 +3,7 @@
 from muster.api.routes import (
     agent,
     blobs,
+    clusters,
     commands,
     events,
     health,
@@ -18,6 +19,7 @@ TABLES = (
     overview.TABLE,
     provisions.TABLE,
     operations.TABLE,
+    clusters.TABLE,
     commands.TABLE,
     blobs.TABLE,
     nodes.TABLE,

@@ -81,7 +81,7 @@ class Judge:
                 self.health.changed(event)
             case Entity.DIAGNOSIS:
                 self.boots.diagnosed(event)
-            case Entity.INSTALLATION | Entity.COMMAND:
+            case Entity.INSTALLATION | Entity.COMMAND | Entity.CLUSTER:
                 pass
         self.queues.saw()
 

@@ -4,6 +4,7 @@ Owns the order: nodes before their launches before their operations, so that not
 something that went. What an operation that has not ended still holds stays whole.
 """
 
+from muster.domain.cluster_showing import LEARNED_FROM
 from muster.domain.ids import OperationId
 from muster.domain.requests import ReleaseRequest
 from muster.domain.running import provision_key, release_key
@@ -39,7 +40,18 @@ _OPERATIONS = """
       AND NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.operation_id = o.id)
       AND NOT EXISTS (SELECT 1 FROM launches AS l WHERE l.operation_id = o.id)
       AND NOT EXISTS (SELECT 1 FROM pools AS p WHERE p.refill = o.id)
+      AND NOT EXISTS (SELECT 1 FROM clusters AS c WHERE c.operation_id = o.id)
     ORDER BY o.ended_at, o.id LIMIT :limit
+"""
+# The creates that the next one's expected end is learnt from stay, however old.
+_CLUSTERS = f"""
+    SELECT c.id FROM clusters AS c
+    WHERE c.state = 'deleted' AND c.stage_at < :before
+      AND (c.ready_at IS NULL OR {LEARNED_FROM} <= (
+          SELECT count(*) FROM clusters AS newer
+          WHERE newer.template = c.template AND newer.ready_at > c.ready_at
+      ))
+    ORDER BY c.stage_at, c.id LIMIT :limit
 """
 _OPEN_RELEASES = f"""
     SELECT {OPERATION.select} FROM operations
@@ -64,6 +76,9 @@ def prune(tx: Tx, *, before: float, limit: int) -> Pruned:
     _delete(tx, "boots", "node_id", [row[0] for row in tx.execute(_OLD_BOOTS, bounds)])
     launches = [row[0] for row in tx.execute(_LAUNCHES, bounds)]
     _delete(tx, "launches", "id", launches)
+    clusters = [row[0] for row in tx.execute(_CLUSTERS, bounds)]
+    _delete(tx, "cluster_tokens", "cluster_id", clusters)
+    _delete(tx, "clusters", "id", clusters)
     meant = _operations_being_released(tx)
     kept = _keys_of_open_runs(tx)
     found = tx.execute(_OPERATIONS, bounds)

@@ -14,6 +14,7 @@ from typing import Any, Generic, NewType, TypeVar, Union, get_args, get_origin, 
 from muster.domain import plain
 from muster.domain.access import ApiToken
 from muster.domain.boot import Boot, Span
+from muster.domain.cluster import Cluster
 from muster.domain.command import Command, Execution
 from muster.domain.failures import Failure
 from muster.domain.health import Vitals
@@ -22,7 +23,15 @@ from muster.domain.node import Node
 from muster.domain.operation import Kind, Member, Operation, Verdict
 from muster.domain.plain import Plain
 from muster.domain.progress import Progress
-from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest, Request, RunRequest
+from muster.domain.requests import (
+    ClusterCreateRequest,
+    ClusterDeleteRequest,
+    ProvisionRequest,
+    RefillRequest,
+    ReleaseRequest,
+    Request,
+    RunRequest,
+)
 from muster.stores.sql.tx import Row, Value
 
 T = TypeVar("T")
@@ -119,6 +128,8 @@ _REQUESTS: dict[str, type[Request]] = {
     Kind.RELEASE.value: ReleaseRequest,
     Kind.REFILL.value: RefillRequest,
     Kind.RUN.value: RunRequest,
+    Kind.CLUSTER_CREATE.value: ClusterCreateRequest,
+    Kind.CLUSTER_DELETE.value: ClusterDeleteRequest,
 }
 
 
@@ -181,6 +192,7 @@ VITALS: Codec[Vitals] = Codec(Vitals, "liveness")
 BOOT: Codec[Boot] = Codec(
     Boot, "boots", {"phases": lambda items: tuple(plain.from_plain(Span, item) for item in items)}
 )
+CLUSTER: Codec[Cluster] = Codec(Cluster, "clusters")
 API_TOKEN: Codec[ApiToken] = Codec(ApiToken, "api_tokens")
 FAILURE: Codec[Failure] = Codec(Failure, "failures")
 _KIND = OPERATION.columns.index("kind")

@@ -335,6 +335,42 @@ _OVERVIEW = (
     "CREATE INDEX nodes_terminating ON nodes (state, entered_at, id) WHERE state = 'terminating'",
 )
 
+_CLUSTERS = (
+    """
+    CREATE TABLE clusters (
+        id TEXT NOT NULL PRIMARY KEY,
+        name TEXT NOT NULL,
+        template TEXT NOT NULL,
+        revision INTEGER NOT NULL,
+        provider TEXT NOT NULL,
+        state TEXT NOT NULL,
+        stage TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        created_at REAL NOT NULL,
+        stage_at REAL NOT NULL,
+        operation_id TEXT NOT NULL,
+        group_asked_at REAL,
+        asked_at REAL,
+        answered INTEGER NOT NULL,
+        principal TEXT NOT NULL,
+        kubelet TEXT NOT NULL,
+        fqdn TEXT NOT NULL,
+        kubernetes_version TEXT NOT NULL,
+        ready_at REAL,
+        reason TEXT,
+        detail TEXT NOT NULL
+    )
+    """,
+    # A name has one live cluster at most, whoever asks first. Azure doesn't tell cases apart.
+    "CREATE UNIQUE INDEX clusters_live_name ON clusters (lower(name)) WHERE state <> 'deleted'",
+    "CREATE INDEX clusters_name ON clusters (lower(name), created_at, id)",
+    "CREATE INDEX clusters_state ON clusters (state, created_at, id)",
+    "CREATE INDEX clusters_operation ON clusters (operation_id)",
+    "CREATE INDEX clusters_ready ON clusters (template, ready_at, id) WHERE ready_at IS NOT NULL",
+    # A secret, apart from the record: from where the provider's work can be followed.
+    "CREATE TABLE cluster_tokens (cluster_id TEXT NOT NULL PRIMARY KEY, token TEXT NOT NULL)",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -342,6 +378,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=4, name="services", statements=_SERVICES),
     Migration(version=5, name="truncated output", statements=_TRUNCATED),
     Migration(version=6, name="overview", statements=_OVERVIEW),
+    Migration(version=7, name="clusters", statements=_CLUSTERS),
 )
 LATEST = MIGRATIONS[-1].version
 

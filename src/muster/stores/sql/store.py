@@ -54,6 +54,7 @@ from muster.stores.sql import (
     vitals,
 )
 from muster.stores.sql.access import SqlAccess
+from muster.stores.sql.clusters import SqlClusters
 from muster.stores.sql.commands import SqlCommands
 from muster.stores.sql.engines import Engine, Inline, Threaded
 from muster.stores.sql.overview import SqlOverview
@@ -111,6 +112,7 @@ class SqlStore:
         self.commands = SqlCommands(engine)
         self.access = SqlAccess(engine)
         self.overview = SqlOverview(engine)
+        self.clusters = SqlClusters(engine)
 
     async def close(self) -> None:
         await self._engine.close()

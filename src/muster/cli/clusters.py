@@ -1,0 +1,232 @@
+"""`muster clusters`: whole clusters: created, listed, shown, deleted."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli import asking
+from muster.cli.printing import Output
+
+if TYPE_CHECKING:
+    from muster.client import SyncClient
+    from muster.client.results import Cluster, ClusterDetail, Operation
+
+app = typer.Typer(
+    help="List clusters; create, show or delete one.", invoke_without_command=True, add_completion=False
+)
+_PAGE = 500
+State = Annotated[
+    list[str] | None,
+    typer.Option("--state", metavar="STATE", help="Only in this state, e.g. ready. May be repeated."),
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The cluster's name; its id works too.")]
+NewName = Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called, in Azure too.")]
+TemplateName = Annotated[
+    str, typer.Option("--template", "-t", metavar="NAME", help="Which template: one whose provider is aks.")
+]
+
+
+@app.callback()
+def root(context: typer.Context, *, state: State = None, _output: Output = None) -> None:
+    """List clusters; create, show or delete one. Without a word more, it lists them."""
+    if context.invoked_subcommand is None:
+        _list(state)
+
+
+@app.command("list")
+def listed(*, state: State = None, _output: Output = None) -> None:
+    """List clusters. Deleted ones only if they are asked for."""
+    _list(state)
+
+
+def _list(state: list[str] | None) -> None:
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.domain import checks
+    from muster.domain.cluster import ClusterState
+
+    for each in state or ():
+        checks.known("state", each, tuple(ClusterState))
+    with connected() as client:
+        found = _all(client, state or [])
+    if printing.wants_json():
+        printing.document({"items": found})
+        return
+    columns = (
+        printing.Column("CLUSTER", cut=True),
+        printing.Column("STATE", style=printing.state_style),
+        printing.Column("TEMPLATE", cut=True),
+        printing.Column("REGION"),
+        printing.Column("GROUP", cut=True),
+        printing.Column("NODES", right=True),
+        printing.Column("VERSION"),
+        printing.Column("AGE", right=True),
+    )
+    rows = [
+        (
+            each.name,
+            str(each.state),
+            each.template,
+            each.region,
+            each.resource_group,
+            str(each.nodes),
+            each.kubernetes_version or "-",
+            printing.since(each.created_at),
+        )
+        for each in found
+    ]
+    printing.table(columns, rows, nothing="no clusters: `muster clusters create NAME -t TEMPLATE` makes one")
+
+
+def _all(client: "SyncClient", state: list[str]) -> "list[Cluster]":
+    from muster.client import calls
+
+    found: list[Cluster] = []
+    cursor: str | None = None
+    while True:
+        page = client.send(calls.clusters(state=state, cursor=cursor, limit=_PAGE))
+        found.extend(page.items)
+        cursor = page.next
+        if cursor is None:
+            return found
+
+
+@app.command()
+def create(
+    name: NewName,
+    *,
+    template: TemplateName,
+    timeout: asking.Timeout = None,
+    wait: asking.Wait = None,
+    detach: asking.Detach = False,
+    key: asking.Key = None,
+    _output: Output = None,
+) -> None:
+    """Make a cluster and watch it come: steps, node pools, what Azure is at. Ctrl-C leaves it running.
+
+    Asking again for one that is being made watches that. `muster operations cancel` stops it and removes all
+    that was made.
+    """
+    from muster.cli.connecting import connected
+    from muster.cli.following import followed
+    from muster.client import calls
+    from muster.domain.requests import ClusterCreateRequest
+
+    # Checked here too: a bad name needs no server to be refused.
+    request = ClusterCreateRequest(name=name, template=template, timeout=timeout)
+    with connected() as client:
+        call = calls.create_cluster(request.name, request.template, timeout=request.timeout, key=key)
+        operation = client.send(call)
+        followed(client, operation, wait=wait, detach=detach, done=lambda ended: _ready(ended, name))
+
+
+def _ready(operation: "Operation", name: str) -> None:
+    from muster.cli.durations import took
+    from muster.cli.printing import say
+
+    say(f"✔ cluster {name} is ready ({took(operation.elapsed_seconds)})")
+    if operation.result:
+        say(f"  {operation.result}")
+    if operation.detail.portal_url:
+        say(f"  {operation.detail.portal_url}")
+    say(f"  delete it: muster clusters delete {name}")
+
+
+@app.command()
+def show(name: Name, *, _output: Output = None) -> None:
+    """Show all that is known of a cluster, and how far the work on it is."""
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.client import calls
+
+    with connected() as client:
+        found = client.send(calls.cluster(name))
+    if printing.wants_json():
+        printing.document(found)
+        return
+    spec = found.spec
+    roles = "\n".join(f"{each.role} on {each.scope}" for each in spec.roles)
+    printing.facts(
+        (
+            ("cluster", f"{found.name} ({found.id})"),
+            ("state", str(found.state)),
+            ("reason", f"{found.reason}: {found.detail}" if found.reason else found.detail),
+            ("template", f"{found.template} (revision {found.revision})"),
+            ("region", found.region),
+            ("group", f"{found.resource_group} in {found.subscription}"),
+            ("version", found.kubernetes_version or spec.kubernetes_version or ""),
+            ("address", found.fqdn),
+            ("pools", _pools(found)),
+            ("roles", roles),
+            ("created", f"{found.created_at} ({printing.since(found.created_at)} ago)"),
+            ("ready", found.ready_at or ""),
+            ("work", _work(found)),
+            ("portal", found.portal_url),
+        )
+    )
+
+
+def _pools(found: "ClusterDetail") -> str:
+    from muster.cli.views import LOOKS
+
+    work = found.operation
+    seen = {part.id: part for part in work.parts} if work is not None else {}
+    lines = []
+    for pool in found.spec.pools:
+        part = seen.get(pool.name)
+        state = f"{LOOKS[part.tone][0]} {part.state} · " if part is not None else ""
+        lines.append(f"{pool.name}  {state}{pool.mode} · {pool.count} × {pool.vm_size}")
+    return "\n".join(lines)
+
+
+def _work(found: "ClusterDetail") -> str:
+    from muster.cli.views import heading, left
+
+    work = found.operation
+    if work is None:
+        return ""
+    if work.ended:
+        return f"{work.operation_id} {work.status}"
+    said = heading(work, work.elapsed_seconds, message=True) + left(work.eta_seconds)
+    return f"{said}\nwatch it: muster operations watch {work.operation_id}"
+
+
+@app.command()
+def delete(
+    name: Name,
+    *,
+    wait: asking.Wait = None,
+    detach: asking.Detach = False,
+    key: asking.Key = None,
+    _output: Output = None,
+) -> None:
+    """Delete a cluster and its role assignments.
+
+    Its resource group goes too, if Muster made it and nothing else is in it. A cluster that is still being
+    made is cancelled, and all that was made so far is removed.
+    """
+    from muster.cli.connecting import connected
+    from muster.cli.following import followed
+    from muster.client import calls
+    from muster.domain.operation import Kind, Status
+
+    with connected() as client:
+        operation = client.send(calls.delete_cluster(name, key=key))
+        cancelling = operation.kind is Kind.CLUSTER_CREATE
+        followed(
+            client,
+            operation,
+            wait=wait,
+            detach=detach,
+            done=lambda ended: _gone(ended, name),
+            good=(Status.CANCELLED,) if cancelling else (Status.SUCCEEDED,),
+        )
+
+
+def _gone(operation: "Operation", name: str) -> None:
+    from muster.cli.durations import took
+    from muster.cli.printing import say
+
+    say(f"✔ cluster {name} is gone ({took(operation.elapsed_seconds)})")
+    if operation.result:
+        say(f"  {operation.result}")

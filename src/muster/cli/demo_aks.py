@@ -1,0 +1,190 @@
+"""`muster demo-aks`: clusters on a simulated Azure: one that comes, one that fails, one that is stopped.
+
+Everything but Azure is real: the server, its operations, Azure's own SDKs, HTTP. Azure's minutes are seconds.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from muster.cli.printing import Output
+from muster.domain.counting import counted
+
+if TYPE_CHECKING:
+    from muster.cli.demo_site import Site
+    from muster.client import SyncClient
+    from muster.client.results import Operation
+    from muster.domain.cluster_errors import Problem
+    from muster.providers.simulated_arm import Arm
+
+NAME = "demo_aks"
+TEMPLATE = "batch"
+PATIENCE = 120.0
+POLL_EVERY = 1.0
+CANCEL_AFTER = 4.0
+CONFIG = """
+[aks]
+endpoint = "{endpoint}"
+poll_every = {poll_every}
+
+[templates.{template}]
+provider = "aks"
+
+[templates.{template}.cluster]
+subscription = "00000000-0000-4000-8000-000000000001"
+resource_group = "rg-batch"
+region = "westeurope"
+tags = {{ team = "genomics" }}
+
+[[templates.{template}.cluster.pools]]
+name = "systempool"
+mode = "System"
+vm_size = "Standard_D4s_v5"
+
+[[templates.{template}.cluster.pools]]
+name = "blastpool"
+vm_size = "Standard_E16s_v5"
+count = 10
+taints = ["blast=true:NoSchedule"]
+
+[[templates.{template}.cluster.roles]]
+role = "AcrPull"
+scope = "{scope}"
+"""
+SCOPE = (
+    "/subscriptions/00000000-0000-4000-8000-000000000001/resourceGroups/shared"
+    "/providers/Microsoft.ContainerRegistry/registries/images"
+)
+
+
+def demo_aks(*, _output: Output = None) -> None:
+    """See clusters on a simulated Azure: one is made, one fails, one is stopped; then all is gone."""
+    from muster.cli.demo import interruptible
+    from muster.providers.aks import credentials
+
+    credentials.check_installed()
+    with interruptible(), _azure() as (arm, endpoint):
+        _told(f"a simulated Azure answers on {endpoint}; its minutes are seconds")
+        _perform(arm, endpoint)
+
+
+def _perform(arm: "Arm", endpoint: str) -> None:
+    from muster.cli import printing
+    from muster.cli.demo_site import DemoFailed, Site
+
+    config = CONFIG.format(endpoint=endpoint, poll_every=POLL_EVERY, template=TEMPLATE, scope=SCOPE)
+    site = Site.started(config)
+    try:
+        _told(f"a server listens on {site.url}, with its data in {site.directory}")
+        seconds = _shown(site, arm)
+    finally:
+        site.end()
+    left = len(arm.groups) + len(arm.clusters) + len(arm.assignments)
+    if printing.wants_json():
+        printing.document({"create_seconds": seconds, "left": left})
+    else:
+        printing.say(
+            f"demo: created in {seconds:.1f} s · failed, told why · cancelled · {left} left in Azure"
+        )
+    if left:
+        raise DemoFailed(f"{counted(left, 'resource')} left in Azure: please report this")
+
+
+def _shown(site: "Site", arm: "Arm") -> float:
+    from muster.client import calls
+
+    with site.needed(), site.client() as client:
+        _told(f"\n$ muster clusters create blast-1 -t {TEMPLATE}")
+        made = _followed(client, client.send(calls.create_cluster("blast-1", TEMPLATE)))
+        _told(f"✔ ready: {made.result}\n  {made.detail.portal_url}")
+        _told(f"\n$ muster clusters create blast-2 -t {TEMPLATE}    # there is no quota left")
+        arm.next_problem = _quota()
+        failed = _followed(client, client.send(calls.create_cluster("blast-2", TEMPLATE)))
+        _told(f"✖ {failed.error.code}: {failed.error.message}" if failed.error else "✖ it should have failed")
+        _told(f"\n$ muster clusters create blast-3 -t {TEMPLATE}    # and somebody cancels it")
+        _cancelled(site, client)
+        _told("\n$ muster clusters delete blast-1")
+        gone = _followed(client, client.send(calls.delete_cluster("blast-1")))
+        _told(f"✔ {gone.message}")
+    return made.elapsed_seconds
+
+
+def _cancelled(site: "Site", client: "SyncClient") -> None:
+    from muster.client import calls
+
+    operation = client.send(calls.create_cluster("blast-3", TEMPLATE))
+
+    def cancel() -> None:
+        with site.client() as another:
+            another.send(calls.cancel(operation.operation_id))
+
+    timer = threading.Timer(CANCEL_AFTER, cancel)
+    timer.start()
+    try:
+        ended = _followed(client, operation)
+    finally:
+        timer.cancel()
+        timer.join()
+    _told(f"✔ {ended.status}: {ended.message}")
+
+
+def _followed(client: "SyncClient", operation: "Operation") -> "Operation":
+    from muster.cli import views
+    from muster.cli.watching import Patience, progress_of
+    from muster.client import calls
+
+    with views.chosen(elapsed=operation.elapsed_seconds) as view:
+        for progress in progress_of(client, operation.operation_id, Patience(PATIENCE)):
+            view.show(progress)
+    return client.send(calls.operation(operation.operation_id))
+
+
+@contextmanager
+def _azure() -> "Iterator[tuple[Arm, str]]":
+    """In a thread of its own, for as long as the demo lasts."""
+    from muster.providers.simulated_arm import Arm, Paces
+    from muster.providers.simulated_arm.server import ArmServer
+
+    paces = Paces(create=10.0, pool=5.0, abort=2.0, delete=4.0, group_delete=2.0, principal=1.0)
+    arm = Arm(time.monotonic, paces)
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+    started: asyncio.Queue[str] = asyncio.Queue()
+    listening = threading.Event()
+
+    async def serve() -> None:
+        async with ArmServer(arm).listening() as endpoint:
+            started.put_nowait(endpoint)
+            listening.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
+    thread.start()
+    listening.wait()
+    try:
+        yield arm, started.get_nowait()
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+def _quota() -> "Problem":
+    from muster.domain.cluster_errors import Problem
+
+    return Problem(
+        code="QuotaExceeded",
+        message="Operation could not be completed as it results in exceeding approved"
+        " standardESv5Family Cores quota. Additional details - Current Limit: 100, Current Usage: 16,"
+        " Additional Required: 164, (Minimum) New Limit Required: 180.",
+    )
+
+
+def _told(text: str) -> None:
+    from muster.cli import printing
+
+    if not printing.wants_json():
+        printing.say(text)

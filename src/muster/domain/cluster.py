@@ -1,0 +1,156 @@
+"""A cluster: its record, its states, and how the record may change.
+
+Owns what Muster remembers of a cluster and the tags that mark what Muster made. The stage is where its work
+stands: forward while it is made, then, from any of them, through the stages that take it away. What is going
+to be asked for is written first, so that a replica that takes over knows what may exist.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from muster.domain.cluster_spec import ClusterSpec, RoleWanted
+from muster.domain.errors import IllegalTransition
+from muster.domain.ids import ClusterId, InstallationId, OperationId
+from muster.domain.reasons import Reason
+
+INSTALLATION_TAG = "muster-installation"
+CLUSTER_TAG = "muster-cluster"
+PORTAL = "https://portal.azure.com/#resource"
+
+
+class ClusterState(StrEnum):
+    CREATING = "creating"
+    READY = "ready"
+    FAILED = "failed"
+    """What there is was left: on purpose, or because it can't be removed."""
+    DELETING = "deleting"
+    DELETED = "deleted"
+
+
+LIVE = tuple(state for state in ClusterState if state is not ClusterState.DELETED)
+
+
+class Stage(StrEnum):
+    PREPARING = "preparing"
+    GROUP = "group"
+    CREATING = "creating"
+    GRANTING = "granting"
+    DONE = "done"
+    ABORTING = "aborting"
+    REVOKING = "revoking"
+    DELETING = "deleting"
+    CLEARING = "clearing"
+    GONE = "gone"
+
+
+_ORDER = tuple(Stage)
+MAKING = _ORDER[: _ORDER.index(Stage.DONE)]
+UNDOING = _ORDER[_ORDER.index(Stage.ABORTING) :]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    id: ClusterId
+    name: str
+    template: str
+    revision: int
+    provider: str
+    state: ClusterState = ClusterState.CREATING
+    stage: Stage = Stage.PREPARING
+    version: int = 1
+    created_at: float
+    stage_at: float
+    """When it came to its stage."""
+    operation_id: OperationId
+    """What works, or last worked, on it."""
+    group_asked_at: float | None = None
+    """There was no resource group, and we set out to make it."""
+    asked_at: float | None = None
+    """When the provider was last asked to make the cluster."""
+    answered: bool = True
+    """Whether that was answered. If not, it may still come true."""
+    principal: str = ""
+    kubelet: str = ""
+    """Who the cluster, and who its nodes are to Azure."""
+    fqdn: str = ""
+    kubernetes_version: str = ""
+    ready_at: float | None = None
+    reason: Reason | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterChange:
+    """A guarded write. `before` None: a new record."""
+
+    before: Cluster | None
+    after: Cluster
+    at: float
+
+    def __post_init__(self) -> None:
+        if self.before is None:
+            return
+        if self.after.version != self.before.version + 1:
+            raise IllegalTransition(f"cannot write cluster {self.before.id}: its version must rise by one")
+        restarts = self.after.stage is Stage.ABORTING and self.after.state is ClusterState.DELETING
+        if _ORDER.index(self.after.stage) < _ORDER.index(self.before.stage) and not restarts:
+            raise IllegalTransition(f"cannot write cluster {self.before.id}: its stage would go back")
+
+
+def changed(cluster: Cluster, *, now: float, stage: Stage | None = None, **facts: object) -> ClusterChange:
+    """The record with other facts; a new stage begins now."""
+    entered = {} if stage is None or stage is cluster.stage else {"stage": stage, "stage_at": now}
+    # mypy can't know the fields that callers name; the dataclass refuses what it doesn't have.
+    after = replace(cluster, version=cluster.version + 1, **entered, **facts)  # type: ignore[arg-type]
+    return ClusterChange(before=cluster, after=after, at=now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a cluster is, as the provider finds it."""
+
+    subscription: str
+    resource_group: str
+    name: str
+
+    @property
+    def group_id(self) -> str:
+        return f"/subscriptions/{self.subscription}/resourceGroups/{self.resource_group}"
+
+    @property
+    def cluster_id(self) -> str:
+        return f"{self.group_id}/providers/Microsoft.ContainerService/managedClusters/{self.name}"
+
+    @property
+    def portal(self) -> str:
+        return f"{PORTAL}{self.cluster_id}"
+
+
+def place_of(cluster: Cluster, spec: ClusterSpec) -> Place:
+    return Place(subscription=spec.subscription, resource_group=spec.resource_group, name=cluster.name)
+
+
+def tags_of(cluster: Cluster, installation: InstallationId) -> dict[str, str]:
+    return {INSTALLATION_TAG: installation, CLUSTER_TAG: cluster.id}
+
+
+def is_ours(tags: Mapping[str, str], cluster: Cluster, installation: InstallationId) -> bool:
+    """Whether this record's cluster, and no other of ours, made it."""
+    wanted = tags_of(cluster, installation)
+    return all(tags.get(name) == value for name, value in wanted.items())
+
+
+def made_by(tags: Mapping[str, str], installation: InstallationId) -> bool:
+    """Whether this installation made it, for whichever of its clusters."""
+    return tags.get(INSTALLATION_TAG) == installation and bool(tags.get(CLUSTER_TAG))
+
+
+def assignment_name(cluster: Cluster, wanted: RoleWanted) -> str:
+    """The same for the same cluster, role and scope: granting twice is granting once, and what was granted
+    can be found when nothing else is left."""
+    text = f"{cluster.id}/{wanted.role}/{wanted.scope.lower()}"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    # A UUID of version 8, which is for values of one's own making.
+    return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"

@@ -1,0 +1,284 @@
+"""What a cluster is made of: an operator's recipe for one AKS cluster, checked before anything is called.
+
+Owns Azure's own rules for names, sizes and ids, said in words. Whether a size is offered in a region, and
+whether a quota suffices, only Azure knows.
+"""
+
+import re
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+from muster.domain import checks
+from muster.domain.errors import InvalidRequest
+
+CLUSTER_NAME_MAX = 63
+GROUP_NAME_MAX = 90
+POOL_NAME_MAX = 12
+POOLS_MAX = 100
+POOL_NODES_MAX = 1000
+CLUSTER_NODES_MAX = 5000
+DISK_LEAST, DISK_MOST = 30, 2048
+TAGS_MAX = 45
+"""Azure takes 50; ours are among them."""
+TAG_NAME_MAX, TAG_VALUE_MAX = 512, 256
+LABELS_MAX = 50
+ID_MAX = 1024
+OURS = "muster-"
+"""How the names of our own tags begin; nobody else's may."""
+SYSTEM_IDENTITY = "system"
+
+_CLUSTER_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?", re.ASCII | re.IGNORECASE)
+_GROUP_NAME = re.compile(r"[\w().-]*[\w()-]", re.ASCII)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+_REGION = re.compile(r"[a-z]+[a-z0-9]*", re.ASCII)
+_VERSION = re.compile(r"1\.\d{1,3}(?:\.\d{1,3})?", re.ASCII)
+_POOL_NAME = re.compile(r"[a-z][a-z0-9]*", re.ASCII)
+# Family and sub-family, vCPUs (and those that are switched off), features, accelerator, version.
+_SIZE = re.compile(
+    r"(?:Standard|Basic)_"
+    r"(?:A|B|D|DC|DS|E|EC|F|FS|FX|G|GS|H|HB|HC|HX|L|LS|M|MS|NC|ND|NG|NP|NV)"
+    r"\d{1,3}(?:-\d{1,3})?[a-z]{0,5}(?:_[A-Z0-9]+)?(?:_v\d)?",
+    re.ASCII,
+)
+_TAINT = re.compile(
+    r"(?:[a-z0-9.-]{1,253}/)?[\w.-]{1,63}(?:=[\w.-]{0,63})?:(?:NoSchedule|PreferNoSchedule|NoExecute)",
+    re.ASCII | re.IGNORECASE,
+)
+_LABEL_NAME = re.compile(
+    r"(?:[a-z0-9.-]{1,253}/)?[a-z0-9](?:[\w.-]{0,61}[a-z0-9])?", re.ASCII | re.IGNORECASE
+)
+_LABEL_VALUE = re.compile(r"(?:[a-z0-9](?:[\w.-]{0,61}[a-z0-9])?)?", re.ASCII | re.IGNORECASE)
+_RESERVED_LABELS = ("kubernetes.azure.com/", "kubernetes.io/", "k8s.io/")
+_UNTAGGABLE = re.compile(r"[<>%&\\?/]")
+_RESERVED_TAGS = ("microsoft", "azure", "windows")
+_ID = r"/subscriptions/[^/\s]+/resourceGroups/[^/\s]+/providers/"
+
+
+def _under(kind: str) -> re.Pattern[str]:
+    return re.compile(_ID + kind, re.IGNORECASE)
+
+
+_SUBNET = _under(r"Microsoft\.Network/virtualNetworks/[^/\s]+/subnets/[^/\s]+")
+_USER_IDENTITY = _under(r"Microsoft\.ManagedIdentity/userAssignedIdentities/[^/\s]+")
+_REGISTRY = _under(r"Microsoft\.ContainerRegistry/registries/[^/\s]+")
+_STORAGE = _under(r"Microsoft\.Storage/storageAccounts/[^/\s]+(?:/\S+)?")
+_NETWORK = _under(r"Microsoft\.Network/\S+")
+
+
+class PoolMode(StrEnum):
+    SYSTEM = "System"
+    USER = "User"
+
+
+class Role(StrEnum):
+    """What a cluster may be allowed to do elsewhere, by the names that Azure gives these roles."""
+
+    ACR_PULL = "AcrPull"
+    STORAGE_BLOB_DATA_CONTRIBUTOR = "Storage Blob Data Contributor"
+    NETWORK_CONTRIBUTOR = "Network Contributor"
+
+
+_SCOPES = {
+    Role.ACR_PULL: (_REGISTRY, "a container registry"),
+    Role.STORAGE_BLOB_DATA_CONTRIBUTOR: (_STORAGE, "a storage account"),
+    Role.NETWORK_CONTRIBUTOR: (_NETWORK, "a network resource"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A tag or a label."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSpec:
+    """One node pool."""
+
+    name: str
+    mode: PoolMode = PoolMode.USER
+    vm_size: str
+    count: int = 1
+    taints: tuple[str, ...] = ()
+    labels: tuple[Pair, ...] = ()
+    disk_gb: int | None = None
+    """None: what Azure gives for the size."""
+    subnet: str | None = None
+
+    def __post_init__(self) -> None:
+        pool_name("name", self.name)
+        checks.word("mode", self.mode, PoolMode)
+        _size("vm_size", self.vm_size)
+        checks.whole("count", self.count, least=1, most=POOL_NODES_MAX)
+        _taints("taints", self.taints)
+        _labels("labels", self.labels)
+        if self.disk_gb is not None:
+            checks.whole("disk_gb", self.disk_gb, least=DISK_LEAST, most=DISK_MOST)
+        if self.subnet is not None:
+            _resource("subnet", self.subnet, _SUBNET, "a subnet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleWanted:
+    role: Role
+    scope: str
+    """The id of what it is granted on."""
+
+    def __post_init__(self) -> None:
+        checks.word("role", self.role, Role)
+        _resource("scope", self.scope, *_SCOPES[self.role])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    subscription: str
+    resource_group: str
+    region: str
+    pools: tuple[PoolSpec, ...]
+    kubernetes_version: str | None = None
+    """None: what AKS gives by default."""
+    identity: str = SYSTEM_IDENTITY
+    """`system`, or the id of a user-assigned identity."""
+    oidc: bool = True
+    workload_identity: bool = True
+    tags: tuple[Pair, ...] = ()
+    roles: tuple[RoleWanted, ...] = ()
+    keep_failed: bool = False
+    """A create that fails leaves what there is, to be looked at; otherwise it is removed."""
+
+    def __post_init__(self) -> None:
+        subscription("subscription", self.subscription)
+        group_name("resource_group", self.resource_group)
+        region("region", self.region)
+        if self.kubernetes_version is not None:
+            _matching("kubernetes_version", self.kubernetes_version, _VERSION, "must be like 1.33 or 1.33.2")
+        if self.identity != SYSTEM_IDENTITY:
+            _resource("identity", self.identity, _USER_IDENTITY, "a user-assigned identity, or be `system`")
+        for field in ("oidc", "workload_identity", "keep_failed"):
+            checks.flag(field, getattr(self, field))
+        if self.workload_identity and not self.oidc:
+            rule = "must be false while oidc is: workload identity needs the OIDC issuer"
+            raise InvalidRequest("workload_identity", self.workload_identity, rule)
+        _tags("tags", self.tags)
+        _several("roles", self.roles, RoleWanted, least=0, most=POOLS_MAX)
+        if len(dict.fromkeys(self.roles)) != len(self.roles):
+            raise InvalidRequest("roles", len(self.roles), "must name each role on each scope once")
+        self._check_pools()
+
+    def _check_pools(self) -> None:
+        _several("pools", self.pools, PoolSpec, least=1, most=POOLS_MAX)
+        names = [pool.name for pool in self.pools]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InvalidRequest("pools", twice, "must be named differently from each other")
+        if not any(pool.mode is PoolMode.SYSTEM for pool in self.pools):
+            rule = f"must hold at least one pool of mode {PoolMode.SYSTEM}: AKS runs its own pods there"
+            raise InvalidRequest("pools", ", ".join(names), rule)
+        if self.nodes > CLUSTER_NODES_MAX:
+            rule = f"must hold at most {CLUSTER_NODES_MAX} nodes together"
+            raise InvalidRequest("pools", f"{self.nodes} nodes", rule)
+
+    @property
+    def nodes(self) -> int:
+        return sum(pool.count for pool in self.pools)
+
+
+SPEC_KEYS = tuple(each.name for each in fields(ClusterSpec))
+POOL_KEYS = tuple(each.name for each in fields(PoolSpec))
+ROLE_KEYS = tuple(each.name for each in fields(RoleWanted))
+
+
+# --- Azure's rules -------------------------------------------------------------------------------
+
+
+def cluster_name(field: str, value: object) -> str:
+    rule = (
+        f"must be 1 to {CLUSTER_NAME_MAX} letters, digits, hyphens or underscores,"
+        " and begin and end with a letter or digit"
+    )
+    return _matching(field, value, _CLUSTER_NAME, rule, most=CLUSTER_NAME_MAX)
+
+
+def group_name(field: str, value: object) -> str:
+    rule = (
+        f"must be 1 to {GROUP_NAME_MAX} letters, digits, underscores, hyphens, periods or parentheses,"
+        " and not end with a period"
+    )
+    return _matching(field, value, _GROUP_NAME, rule, most=GROUP_NAME_MAX)
+
+
+def pool_name(field: str, value: object) -> str:
+    rule = f"must be 1 to {POOL_NAME_MAX} lower-case letters or digits, and begin with a letter"
+    return _matching(field, value, _POOL_NAME, rule, most=POOL_NAME_MAX)
+
+
+def subscription(field: str, value: object) -> str:
+    return _matching(
+        field, value, _UUID, "must be a subscription's id, like 8d6f…-…: 32 hex digits and hyphens"
+    )
+
+
+def region(field: str, value: object) -> str:
+    return _matching(field, value, _REGION, "must be a region's short name, like westeurope", most=40)
+
+
+def _size(field: str, value: object) -> str:
+    rule = "must be the name of a size, like Standard_D4s_v5: tier, family, vCPUs, features, version"
+    return _matching(field, value, _SIZE, rule, most=64)
+
+
+def _matching(field: str, value: object, pattern: re.Pattern[str], rule: str, *, most: int = ID_MAX) -> str:
+    if not isinstance(value, str) or len(value) > most or not pattern.fullmatch(value):
+        raise InvalidRequest(field, value, rule)
+    return value
+
+
+def _resource(field: str, value: object, pattern: re.Pattern[str], what: str) -> str:
+    rule = f"must be the id of {what}, like /subscriptions/…/resourceGroups/…/providers/…"
+    return _matching(field, value, pattern, rule)
+
+
+def _several(field: str, value: object, kind: type, *, least: int, most: int) -> None:
+    if not isinstance(value, tuple) or not least <= len(value) <= most:
+        shown = f"{len(value)} of them" if isinstance(value, tuple) else value
+        raise InvalidRequest(field, shown, f"must be a list of {least} to {most}")
+    if not all(isinstance(each, kind) for each in value):
+        raise InvalidRequest(field, value, f"must be a list of {kind.__name__}")
+
+
+def _taints(field: str, value: object) -> None:
+    _several(field, value, str, least=0, most=LABELS_MAX)
+    for each in value if isinstance(value, tuple) else ():
+        _matching(
+            field, each, _TAINT, "must each be like gpu=true:NoSchedule (or PreferNoSchedule, NoExecute)"
+        )
+
+
+def _labels(field: str, value: object) -> None:
+    _several(field, value, Pair, least=0, most=LABELS_MAX)
+    for each in value if isinstance(value, tuple) else ():
+        rule = (
+            "must have names and values that Kubernetes takes as labels: 63 letters, digits, . _ or - at most"
+        )
+        _matching(field, each.name, _LABEL_NAME, rule)
+        _matching(field, each.value, _LABEL_VALUE, rule)
+        if each.name.startswith(_RESERVED_LABELS):
+            raise InvalidRequest(field, each.name, "must not begin like Kubernetes' and Azure's own labels")
+
+
+def _tags(field: str, value: object) -> None:
+    _several(field, value, Pair, least=0, most=TAGS_MAX)
+    for each in value if isinstance(value, tuple) else ():
+        rule = f"must have names of 1 to {TAG_NAME_MAX} characters without < > % & \\ ? /"
+        if (
+            not isinstance(each.name, str)
+            or not 0 < len(each.name) <= TAG_NAME_MAX
+            or _UNTAGGABLE.search(each.name)
+        ):
+            raise InvalidRequest(field, each.name, rule)
+        if not isinstance(each.value, str) or len(each.value) > TAG_VALUE_MAX:
+            raise InvalidRequest(field, each.value, f"must have values of at most {TAG_VALUE_MAX} characters")
+        if each.name.lower().startswith((OURS, *_RESERVED_TAGS)):
+            raise InvalidRequest(field, each.name, f"must not begin with {OURS} or one of Azure's own words")

@@ -1,0 +1,191 @@
+"""The desk for clusters: accepts creates and deletes, and knows what is there already.
+
+A second create of the same name and template attaches to the first while that is at work; else it is refused.
+Deleting what is still being made cancels that.
+"""
+
+from muster.domain import deadlines
+from muster.domain.checks import KEY_MAX, text
+from muster.domain.cluster import Cluster, ClusterChange, ClusterState, Stage, changed
+from muster.domain.cluster_spec import ClusterSpec
+from muster.domain.deadlines import Deadline
+from muster.domain.errors import (
+    ClusterExists,
+    Conflict,
+    IdempotencyMismatch,
+    InvalidRequest,
+    NotCancellable,
+    NotFound,
+    StoreUnavailable,
+)
+from muster.domain.ids import ClusterId
+from muster.domain.operation import Kind, Operation
+from muster.domain.requests import ClusterCreateRequest, ClusterDeleteRequest, Request
+from muster.domain.running import RESERVED
+from muster.domain.settings import Settings
+from muster.domain.template import Template
+from muster.operations.accepting import accepted
+from muster.operations.cancelling import request_cancel
+from muster.operations.driver import Driver
+from muster.ports.bundle import Ports
+
+TRIES = 5
+"""Each lost try means that somebody else did something to the cluster; that doesn't go on for ever."""
+_INSTEAD = {
+    ClusterState.CREATING: "it is being made; watch it with `muster clusters show {name}`",
+    ClusterState.READY: "it is ready; delete it first, or choose another name",
+    ClusterState.FAILED: "it failed and was left; delete it first with `muster clusters delete {name}`",
+    ClusterState.DELETING: "it is being deleted; wait until it is gone",
+}
+
+
+class ClusterDesk:
+    def __init__(self, ports: Ports, settings: Settings, owner: str, driver: Driver) -> None:
+        self._ports = ports
+        self._store = ports.clusters
+        self._settings = settings
+        self._owner = owner
+        self._driver = driver
+
+    async def create(self, request: ClusterCreateRequest, *, key: str | None = None) -> Operation:
+        first = await self._answered(key, Kind.CLUSTER_CREATE, request)
+        if first is not None:
+            return first
+        template = await self._ports.store.template(request.template)
+        await self._check(template)
+        for _ in range(TRIES):
+            there = await self._store.named(request.name)
+            if there is not None and there.state is not ClusterState.DELETED:
+                return await self._attached(there, request)
+            try:
+                return await self._submitted(request, template, key)
+            except ClusterExists:
+                continue
+        raise Conflict(f"cannot make cluster {request.name}: others of that name come and go; try again")
+
+    async def _check(self, template: Template) -> ClusterSpec:
+        """All that can be known before anything is called."""
+        spec = template.spec.cluster
+        if spec is None:
+            rule = "it makes nodes, not clusters: its provider must be aks"
+            raise InvalidRequest("template", template.name, rule)
+        provider = self._ports.cluster_providers.get(template.spec.provider)
+        if provider is None:
+            rule = f"its provider {template.spec.provider} is not configured on this server"
+            raise InvalidRequest("template", template.name, rule)
+        await provider.check(spec)
+        return spec
+
+    async def _attached(self, there: Cluster, request: ClusterCreateRequest) -> Operation:
+        if there.state is ClusterState.CREATING and there.template == request.template:
+            operation = await self._ports.store.operation(there.operation_id)
+            stopped = operation.cancel_requested_at is not None or operation.verdict is not None
+            if not operation.ended and not stopped and _same(operation.request, request):
+                return operation
+        hint = _INSTEAD[there.state].format(name=there.name)
+        message = f"cannot make cluster {request.name}: there is one of that name, and {hint}"
+        raise ClusterExists(there.name, there.state, message)
+
+    async def _submitted(
+        self, request: ClusterCreateRequest, template: Template, key: str | None
+    ) -> Operation:
+        deadline = deadlines.resolve_boot(
+            timeout=request.timeout, template=template.spec, limits=self._settings.limits
+        )
+        operation = self._accepted(Kind.CLUSTER_CREATE, request, deadline, template=template.name, key=key)
+        cluster = Cluster(
+            id=ClusterId(self._ports.ids.new("cl")),
+            name=request.name,
+            template=template.name,
+            revision=template.revision,
+            provider=template.spec.provider,
+            created_at=operation.created_at,
+            stage_at=operation.created_at,
+            operation_id=operation.id,
+        )
+        return await self._submit(
+            operation, ClusterChange(before=None, after=cluster, at=operation.created_at)
+        )
+
+    async def delete(self, name: str, *, key: str | None = None) -> Operation:
+        """By name or id. Raises NotFound; what is being deleted already gives that operation."""
+        for _ in range(TRIES):
+            cluster = await self.find(name)
+            request = ClusterDeleteRequest(cluster_id=cluster.id)
+            first = await self._answered(key, Kind.CLUSTER_DELETE, request)
+            if first is not None:
+                return first
+            try:
+                return await self._deleted(cluster, request, key)
+            except (Conflict, NotCancellable):
+                continue  # it moved: it may be ready by now, or gone
+        raise Conflict(f"cannot delete cluster {name}: it keeps changing; try again")
+
+    async def _deleted(self, cluster: Cluster, request: ClusterDeleteRequest, key: str | None) -> Operation:
+        if cluster.state is ClusterState.DELETED:
+            raise NotFound("cluster", cluster.name)
+        if cluster.state is ClusterState.DELETING:
+            return await self._ports.store.operation(cluster.operation_id)
+        if cluster.state is ClusterState.CREATING:
+            return await request_cancel(self._ports.store, cluster.operation_id, now=self._ports.clock.now())
+        template = await self._ports.store.template(cluster.template, cluster.revision)
+        deadline = deadlines.for_operation(
+            Kind.CLUSTER_DELETE, template=template.spec, limits=self._settings.limits
+        )
+        operation = self._accepted(Kind.CLUSTER_DELETE, request, deadline, template=cluster.template, key=key)
+        change = changed(
+            cluster,
+            now=operation.created_at,
+            stage=Stage.ABORTING,
+            state=ClusterState.DELETING,
+            operation_id=operation.id,
+        )
+        return await self._submit(operation, change)
+
+    async def find(self, name: str) -> Cluster:
+        """By name (the live one, else the newest that had it) or by id."""
+        found = await self._store.named(name)
+        return found if found is not None else await self._store.cluster(ClusterId(name))
+
+    def _accepted(
+        self, kind: Kind, request: Request, deadline: Deadline, *, template: str, key: str | None
+    ) -> Operation:
+        return accepted(
+            self._ports,
+            self._settings,
+            self._driver,
+            self._owner,
+            kind=kind,
+            request=request,
+            deadline=deadline,
+            template=template,
+            key=key,
+        )
+
+    async def _submit(self, operation: Operation, change: ClusterChange) -> Operation:
+        try:
+            stored, _ = await self._store.submit(operation, change)
+        except StoreUnavailable:
+            # It may have been written, leased to us. If so it is driven; if not, there is nothing to drive.
+            self._driver.take(operation)
+            raise
+        self._driver.take(stored)
+        return stored
+
+    async def _answered(self, key: str | None, kind: Kind, request: Request) -> Operation | None:
+        if key is None:
+            return None
+        text("idempotency_key", key, longest=KEY_MAX)
+        if key.startswith(RESERVED):
+            raise InvalidRequest("idempotency_key", key, f"must not start with {RESERVED!r}")
+        first = await self._ports.store.operation_by_key(key)
+        if first is None:
+            return None
+        if first.kind is not kind or first.request != request:
+            raise IdempotencyMismatch(key, first.id)
+        self._driver.take(first)
+        return first
+
+
+def _same(first: Request, second: ClusterCreateRequest) -> bool:
+    return isinstance(first, ClusterCreateRequest) and first.timeout == second.timeout

@@ -1,0 +1,177 @@
+"""Taking a cluster away: what runs is stopped, roles are taken back, the cluster and then its group deleted.
+
+Serves both the deletion that was asked for and the undoing of a create that failed or was cancelled. Touches
+only what carries our tags, and is repeated until nothing is left or Azure refuses.
+"""
+
+from dataclasses import replace
+
+from muster.domain import cluster_showing as showing
+from muster.domain import clustering
+from muster.domain.cluster import LIVE, Cluster, Stage, assignment_name, changed, place_of
+from muster.domain.cluster import ClusterState as State
+from muster.domain.cluster_sight import Sight
+from muster.domain.clustering import Act, Decision, Go, Wait
+from muster.domain.errors import ProviderError, Refused, Throttled
+from muster.domain.operation import Kind, Status, Verdict
+from muster.domain.reasons import Reason
+from muster.operations.cluster_working import ClusterWorking, Work
+from muster.operations.tenure import Next
+from muster.ports.store import Cursor
+
+PAGE = 200
+
+
+class Undoing:
+    def __init__(self, working: ClusterWorking) -> None:
+        self._working = working
+
+    async def advance(self, work: Work) -> Next | None:
+        if work.at.now < work.tenure.retry_at:
+            return Next(at=work.tenure.retry_at)
+        if self._given_up(work):
+            late = clustering.too_late(work.at).verdict
+            await self._left(work, late.reason, late.message)
+            return None
+        try:
+            return await self._undone(work)
+        except Throttled as wait:
+            await self._working.publish(work, str(wait))
+            return self._working.later(work, wait.retry_after)
+        except Refused as error:
+            await self._left(work, error.reason, f"it could not be removed: {error}")
+            return None
+        except ProviderError as error:
+            await self._working.publish(
+                work, showing.arm_state(work.cluster, None, now=work.at.now, seen=False)
+            )
+            return self._working.back_off(work, error)
+
+    def _given_up(self, work: Work) -> bool:
+        """A deletion has its time; an undoing goes on, for what it leaves nobody has asked for."""
+        return work.at.operation.kind is Kind.CLUSTER_DELETE and work.at.overdue
+
+    async def _undone(self, work: Work) -> Next | None:
+        match work.cluster.stage:
+            case Stage.ABORTING:
+                return await self._stop(work)
+            case Stage.REVOKING:
+                return await self._revoke(work)
+            case Stage.DELETING:
+                return await self._remove(work)
+            case Stage.CLEARING:
+                return await self._clear(work)
+            case _:
+                await self._gone(work, "")
+                return None
+
+    async def _stop(self, work: Work) -> Next | None:
+        if work.cluster.asked_at is None:
+            return await self._working.enter(work, Stage.REVOKING)
+        sight = await self._looked(work)
+        decision = clustering.stop(work.at, sight)
+        if isinstance(decision, Act):
+            if not self._working.may_call(work):
+                return Next(at=work.tenure.retry_at)
+            await self._working.call(work, work.provider.abort(work.at.place))
+            return await self._working.enter(work, Stage.REVOKING)
+        return await self._follow(work, decision, sight)
+
+    async def _revoke(self, work: Work) -> Next | None:
+        """By names that are derived: also what was granted just before a crash is found."""
+        if not work.cluster.principal and not work.cluster.kubelet:
+            return await self._working.enter(work, Stage.DELETING)  # it never came to granting
+        if not self._working.may_call(work):
+            return Next(at=work.tenure.retry_at)
+        for role in work.at.spec.roles:
+            name = assignment_name(work.cluster, role)
+            await self._working.call(work, work.provider.revoke(name, role.scope))
+        return await self._working.enter(work, Stage.DELETING)
+
+    async def _remove(self, work: Work) -> Next | None:
+        if work.cluster.asked_at is None:
+            return await self._working.enter(work, Stage.CLEARING)
+        sight = await self._looked(work)
+        decision = clustering.remove(work.at, sight)
+        if isinstance(decision, Act):
+            if not self._working.may_call(work):
+                return Next(at=work.tenure.retry_at)
+            await self._working.call(work, work.provider.delete(work.at.place))
+        return await self._follow(work, decision, sight)
+
+    async def _clear(self, work: Work) -> Next | None:
+        place = work.at.place
+        group = await self._working.call(work, work.provider.group(place))
+        holdings = await self._working.call(work, work.provider.holdings(place)) if group is not None else ()
+        decision = clustering.clear(work.at, group, holdings, await self._neighbours(work))
+        if isinstance(decision, Go):
+            await self._gone(work, decision.note)
+            return None
+        if isinstance(decision, Act):
+            if not self._working.may_call(work):
+                return Next(at=work.tenure.retry_at)
+            await self._working.call(work, work.provider.delete_group(place))
+            decision = Wait(message=f"removing resource group {place.resource_group}")
+        return await self._follow(work, decision, None)
+
+    async def _neighbours(self, work: Work) -> list[str]:
+        """Our other clusters in the same group, also those that aren't visible in it yet."""
+        found: list[str] = []
+        cursor: Cursor | None = None
+        while True:
+            page = await self._working.store.clusters(states=LIVE, after=cursor, limit=PAGE)
+            others = [each for each in page.items if each.id != work.cluster.id]
+            found += [each.name for each in others if await self._shares_group(work, each)]
+            cursor = page.next
+            if cursor is None:
+                return found
+
+    async def _shares_group(self, work: Work, other: Cluster) -> bool:
+        template = await self._working.ports.store.template(other.template, other.revision)
+        spec = template.spec.cluster
+        if spec is None:
+            return False
+        return place_of(other, spec).group_id.lower() == work.at.place.group_id.lower()
+
+    async def _looked(self, work: Work) -> Sight | None:
+        return await self._working.call(work, work.provider.look(work.at.place))
+
+    async def _follow(self, work: Work, decision: Decision, sight: Sight | None) -> Next | None:
+        if isinstance(decision, Go):
+            return await self._working.enter(work, decision.stage, note=decision.note)
+        said = decision.message if isinstance(decision, Wait) else ""
+        message = said or showing.arm_state(work.cluster, sight, now=work.at.now)
+        pools = showing.chips(sight.pools) if sight is not None and sight.pools else None
+        await self._working.publish(work, message, pools)
+        work.tenure.failures = 0
+        return self._working.later(work, work.provider.poll_every)
+
+    # --- ends -------------------------------------------------------------------------------------
+
+    async def _gone(self, work: Work, note: str) -> None:
+        operation = work.at.operation
+        now = self._working.ports.clock.now()
+        change = changed(work.cluster, now=now, stage=Stage.GONE, state=State.DELETED)
+        if operation.kind is Kind.CLUSTER_DELETE:
+            ahead = replace(work.at, cluster=change.after, now=now)
+            done = showing.shown(ahead, message=note or "nothing is left", parts=())
+            await self._working.end(work, Status.SUCCEEDED, change, progress=done, result=note)
+            return
+        verdict = operation.verdict
+        told = f"what it made is removed; {note}" if note else "all that was made is removed"
+        status = Status.CANCELLED if verdict is None else Status.FAILED
+        if verdict is None:
+            verdict = Verdict(reason=Reason.CANCELLED, message=f"the create was cancelled; {told}")
+        progress = showing.as_failed(operation, told)
+        await self._working.end(work, status, change, progress=progress, verdict=verdict, result=note)
+
+    async def _left(self, work: Work, reason: Reason, message: str) -> None:
+        """Azure refuses, or time is up: what there is stays, is listed, and can be deleted again."""
+        operation = work.at.operation
+        now = self._working.ports.clock.now()
+        change = changed(work.cluster, now=now, state=State.FAILED, reason=reason, detail=message)
+        first = operation.verdict
+        told = f"{first.message}; {message}" if first is not None else message
+        verdict = Verdict(reason=first.reason if first is not None else reason, message=told)
+        progress = showing.as_failed(operation, message)
+        await self._working.end(work, Status.FAILED, change, progress=progress, verdict=verdict)

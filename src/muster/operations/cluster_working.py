@@ -1,0 +1,166 @@
+"""What the making and the deleting of a cluster share: the look at things, careful calls, one write per step.
+
+Every call to the provider is bounded in time and paced by the tenure, so that our own writes, which wake us,
+never become calls. Nothing is remembered here that a crash would lose.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from muster.domain import cluster_showing as showing
+from muster.domain import operation as operations
+from muster.domain.cluster import Cluster, ClusterChange, Stage, changed, place_of
+from muster.domain.cluster_showing import LEARNED_FROM
+from muster.domain.cluster_spec import ClusterSpec
+from muster.domain.clustering import Situation
+from muster.domain.errors import IllegalTransition, ProviderError, Uncertain
+from muster.domain.operation import Operation, OperationChange, Status, Verdict
+from muster.domain.progress import Part, Progress
+from muster.domain.settings import Settings
+from muster.operations.publishing import Publisher
+from muster.operations.tenure import Next, Tenure
+from muster.operations.watching import Watching
+from muster.ports.bundle import Ports
+from muster.ports.clusters import ClusterProvider
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+REPEAT_FIRST = 2.0
+REPEAT_MOST = 60.0
+LEASE_SOON = 1.0
+"""Seconds until another look whether the lease was renewed."""
+
+
+class Work:
+    """One look at one cluster's work, and what can be done about it."""
+
+    def __init__(
+        self, at: Situation, provider: ClusterProvider, tenure: Tenure, history: Sequence[float]
+    ) -> None:
+        self.at = at
+        self.provider = provider
+        self.tenure = tenure
+        self.history = history
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.at.cluster
+
+    def moved(self, cluster: Cluster, operation: Operation | None = None) -> None:
+        """What was just written is what is decided on from here."""
+        self.at = replace(self.at, cluster=cluster, operation=operation or self.at.operation)
+
+
+class ClusterWorking:
+    def __init__(self, ports: Ports, settings: Settings, watching: Watching) -> None:
+        self.ports = ports
+        self.store = ports.clusters
+        self._settings = settings
+        self._watching = watching
+        self._publisher = Publisher(ports.store, settings)
+
+    async def begun(self, operation: Operation, tenure: Tenure) -> Work:
+        cluster = await self.store.of_operation(operation.id)
+        template = await self.ports.store.template(cluster.template, cluster.revision)
+        spec = template.spec.cluster
+        if spec is None:
+            raise IllegalTransition(f"cluster {cluster.id} is of a template that makes none")
+        at = Situation(
+            operation=operation,
+            cluster=cluster,
+            spec=spec,
+            place=place_of(cluster, spec),
+            installation=(await self.ports.store.installation()).id,
+            now=self.ports.clock.now(),
+            due_at=await self._watching.due(operation),
+        )
+        history = await self.store.create_seconds(cluster.template, limit=LEARNED_FROM)
+        return Work(at, self._provider(cluster, spec), tenure, history)
+
+    def _provider(self, cluster: Cluster, spec: ClusterSpec) -> ClusterProvider:
+        return self.ports.cluster_providers[cluster.provider]
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    async def call(self, work: Work, call: Awaitable[T]) -> T:
+        """Raises what the provider says; no answer in time is Uncertain."""
+        try:
+            async with asyncio.timeout(work.provider.call_timeout):
+                return await call
+        except TimeoutError as error:
+            raise Uncertain("cannot tell: Azure did not answer in time") from error
+
+    def may_call(self, work: Work) -> bool:
+        """A call that makes or deletes must not outlive the right to write down what came of it."""
+        now = self.ports.clock.now()
+        if work.tenure.lease_until - now > work.provider.call_timeout:
+            return True
+        work.tenure.retry_at = now + LEASE_SOON
+        return False
+
+    def later(self, work: Work, seconds: float) -> Next:
+        work.tenure.retry_at = self.ports.clock.now() + seconds
+        return Next(at=work.tenure.retry_at)
+
+    def back_off(self, work: Work, error: ProviderError) -> Next:
+        """Nobody knows what is: ask again, less often the longer it lasts."""
+        work.tenure.failures += 1
+        seconds = min(REPEAT_FIRST * 2 ** min(work.tenure.failures, 10), REPEAT_MOST)
+        logger.info(
+            "cannot see the cluster",
+            extra={"operation_id": work.at.operation.id, "error": str(error)},
+        )
+        return self.later(work, seconds * (1 + self.ports.ids.jitter() / 4))
+
+    # --- writes -----------------------------------------------------------------------------------
+
+    async def write(
+        self, work: Work, change: ClusterChange, operation: OperationChange | None = None
+    ) -> None:
+        cluster = await self.store.write(change, fence=work.tenure.fence, operation=operation)
+        work.moved(cluster, operation.after if operation is not None else None)
+
+    async def enter(self, work: Work, stage: Stage, *, note: str = "", **facts: object) -> Next:
+        """On to the next stage, shown in the same write."""
+        now = self.ports.clock.now()
+        change = changed(work.cluster, now=now, stage=stage, **facts)
+        ahead = replace(work.at, cluster=change.after, now=now)
+        progress = showing.shown(ahead, message=note, history=work.history)
+        await self.write(work, change, operations.progressed(work.at.operation, progress, now=now))
+        work.tenure.published_at, work.tenure.failures, work.tenure.retry_at = now, 0, 0.0
+        return Next(at=now)
+
+    async def publish(self, work: Work, message: str, parts: tuple[Part, ...] | None = None) -> None:
+        now = self.ports.clock.now()
+        progress = showing.shown(
+            replace(work.at, now=now), message=message, parts=parts, history=work.history
+        )
+        await self._publisher.publish(work.at.operation, progress, work.tenure, now=now, at_once=True)
+        if work.tenure.published_at == now:
+            # The write moved the record; what it also shows, a cancel perhaps, is decided on later.
+            work.at = replace(work.at, operation=await self.ports.store.operation(work.at.operation.id))
+
+    async def end(
+        self,
+        work: Work,
+        status: Status,
+        change: ClusterChange,
+        *,
+        progress: Progress | None,
+        verdict: Verdict | None = None,
+        result: str = "",
+    ) -> None:
+        """The operation and its cluster reach their ends in one write."""
+        end = operations.ended(
+            work.at.operation,
+            status,
+            now=change.at,
+            progress=progress,
+            verdict=verdict,
+            result=result,
+        )
+        await self.write(work, change, end)

@@ -1,0 +1,55 @@
+"""Clusters in the store. The general contract of `ports.store` holds: guarded, fenced, with events, in one
+transaction."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from muster.domain.cluster import Cluster, ClusterChange, ClusterState
+from muster.domain.ids import ClusterId, OperationId
+from muster.domain.operation import Fence, Operation, OperationChange
+from muster.ports.store import Cursor, Page
+
+
+class ClusterStore(Protocol):
+    async def submit(self, operation: Operation, change: ClusterChange) -> tuple[Operation, bool]:
+        """Insert an operation and make or change the cluster that it works on, together. As with
+        `Store.submit`, the same idempotency key gives the first operation and False, and writes nothing.
+        Raises ClusterExists (a new cluster, and a live one has that name, case aside), Conflict (the cluster
+        moved since it was read)."""
+        ...
+
+    async def cluster(self, cluster_id: ClusterId) -> Cluster:
+        """Raises NotFound."""
+        ...
+
+    async def named(self, name: str) -> Cluster | None:
+        """The live cluster of that name, case aside; else the newest that had it."""
+        ...
+
+    async def of_operation(self, operation_id: OperationId) -> Cluster:
+        """The cluster that an operation works on. Raises NotFound."""
+        ...
+
+    async def clusters(
+        self, *, states: Sequence[ClusterState], after: Cursor | None, limit: int
+    ) -> Page[Cluster]:
+        """Clusters in any of the states, newest first."""
+        ...
+
+    async def write(
+        self, change: ClusterChange, *, fence: Fence, operation: OperationChange | None = None
+    ) -> Cluster:
+        """The guarded write of a cluster, and of its operation with it, if one is given. One that is made or
+        gone has no token any more."""
+        ...
+
+    async def keep_token(self, cluster_id: ClusterId, token: str, *, fence: Fence) -> None:
+        """Remember from where the provider's work can be followed. A secret: it is in no record, event or
+        answer but `token`'s."""
+        ...
+
+    async def token(self, cluster_id: ClusterId) -> str | None: ...
+
+    async def create_seconds(self, template: str, *, limit: int) -> Sequence[float]:
+        """How long the last creates of a template took that came to be ready, newest first."""
+        ...

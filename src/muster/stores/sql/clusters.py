@@ -1,0 +1,165 @@
+"""Clusters and the tokens of their work, as the cluster store promises.
+
+Owns both tables. A token is a secret: written and read by its own verbs, and in no record and no event.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+from muster.domain import events as drafts
+from muster.domain.cluster import Cluster, ClusterChange, ClusterState, Stage
+from muster.domain.errors import ClusterExists, Conflict, NotFound
+from muster.domain.ids import ClusterId, OperationId
+from muster.domain.operation import Fence, Operation, OperationChange
+from muster.ports.store import Cursor, Page
+from muster.stores.sql import cursors, events, guards, lists, operations
+from muster.stores.sql.engines import Engine
+from muster.stores.sql.rows import CLUSTER
+from muster.stores.sql.tx import Tx, Value
+
+_BY_ID = f"SELECT {CLUSTER.select} FROM clusters WHERE id = :id"
+LIVE_NAMED = f"SELECT {CLUSTER.select} FROM clusters WHERE lower(name) = :name AND state <> 'deleted'"
+EVER_NAMED = f"""
+    SELECT {CLUSTER.select} FROM clusters WHERE lower(name) = :name ORDER BY created_at DESC, id DESC LIMIT 1
+"""
+OF_OPERATION = f"SELECT {CLUSTER.select} FROM clusters WHERE operation_id = :id"
+CREATE_SECONDS = """
+    SELECT ready_at - created_at FROM clusters WHERE template = :template AND ready_at IS NOT NULL
+    ORDER BY ready_at DESC, id DESC LIMIT :limit
+"""
+_KEEP = """
+    INSERT INTO cluster_tokens (cluster_id, token) VALUES (:id, :token)
+    ON CONFLICT (cluster_id) DO UPDATE SET token = excluded.token
+"""
+_FORGET = "DELETE FROM cluster_tokens WHERE cluster_id = :id"
+_TOKEN = "SELECT token FROM cluster_tokens WHERE cluster_id = :id"  # noqa: S105 — a statement
+
+
+class SqlClusters:
+    """Implements muster.ports.cluster_store.ClusterStore; see there for what each verb promises."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def submit(self, operation: Operation, change: ClusterChange) -> tuple[Operation, bool]:
+        return await self._engine.write(lambda tx: _submit(tx, operation, change))
+
+    async def cluster(self, cluster_id: ClusterId) -> Cluster:
+        return await self._engine.read(lambda tx: _get(tx, cluster_id))
+
+    async def named(self, name: str) -> Cluster | None:
+        return await self._engine.read(lambda tx: _named(tx, name))
+
+    async def of_operation(self, operation_id: OperationId) -> Cluster:
+        return await self._engine.read(lambda tx: _of_operation(tx, operation_id))
+
+    async def clusters(
+        self, *, states: Sequence[ClusterState], after: Cursor | None, limit: int
+    ) -> Page[Cluster]:
+        return await self._engine.read(lambda tx: _page(tx, states=states, after=after, limit=limit))
+
+    async def write(
+        self, change: ClusterChange, *, fence: Fence, operation: OperationChange | None = None
+    ) -> Cluster:
+        return await self._engine.write(lambda tx: _write(tx, change, fence=fence, operation=operation))
+
+    async def keep_token(self, cluster_id: ClusterId, token: str, *, fence: Fence) -> None:
+        await self._engine.write(lambda tx: _keep_token(tx, cluster_id, token, fence))
+
+    async def token(self, cluster_id: ClusterId) -> str | None:
+        return await self._engine.read(lambda tx: _token(tx, cluster_id))
+
+    async def create_seconds(self, template: str, *, limit: int) -> Sequence[float]:
+        bound: dict[str, Value] = {"template": template, "limit": limit}
+        return await self._engine.read(lambda tx: [row[0] for row in tx.execute(CREATE_SECONDS, bound)])
+
+
+def _get(tx: Tx, cluster_id: ClusterId) -> Cluster:
+    rows = tx.execute(_BY_ID, {"id": cluster_id})
+    if not rows:
+        raise NotFound("cluster", cluster_id)
+    return CLUSTER.decode(rows[0])
+
+
+def _named(tx: Tx, name: str) -> Cluster | None:
+    asked: dict[str, Value] = {"name": name.lower()}
+    rows = tx.execute(LIVE_NAMED, asked) or tx.execute(EVER_NAMED, asked)
+    return CLUSTER.decode(rows[0]) if rows else None
+
+
+def _of_operation(tx: Tx, operation_id: OperationId) -> Cluster:
+    rows = tx.execute(OF_OPERATION, {"id": operation_id})
+    if not rows:
+        raise NotFound("cluster of operation", operation_id)
+    return CLUSTER.decode(rows[0])
+
+
+@cache
+def listing(states: int, *, paged: bool) -> str:
+    before = " AND (created_at, id) < (:created_at, :id)" if paged else ""
+    wanted = [
+        f"SELECT {CLUSTER.select} FROM clusters WHERE state = :state{index}{before}"
+        for index in range(states)
+    ]
+    return lists.merged(wanted, "created_at DESC, id DESC")
+
+
+def _page(tx: Tx, *, states: Sequence[ClusterState], after: Cursor | None, limit: int) -> Page[Cluster]:
+    wanted = tuple(dict.fromkeys(state.value for state in states))
+    if not wanted:
+        return Page(items=(), next=None)
+    params: dict[str, Value] = {"limit": limit + 1, **lists.bound("state", wanted)}
+    if after is not None:
+        params["created_at"], params["id"] = cursors.decode("clusters", after, float, str)
+    rows = tx.execute(listing(len(wanted), paged=after is not None), params)
+    items = tuple(CLUSTER.decode(row) for row in rows[:limit])
+    if len(rows) <= limit:
+        return Page(items=items, next=None)
+    return Page(items=items, next=cursors.encode("clusters", items[-1].created_at, items[-1].id))
+
+
+def _submit(tx: Tx, operation: Operation, change: ClusterChange) -> tuple[Operation, bool]:
+    stored, made = operations.submit(tx, operation, pool=None, fence=None)
+    if made:
+        _apply(tx, change, operation)
+    return stored, made
+
+
+def _write(tx: Tx, change: ClusterChange, *, fence: Fence, operation: OperationChange | None) -> Cluster:
+    guards.hold(tx, fence)
+    _apply(tx, change, None)
+    if change.after.stage in (Stage.DONE, Stage.GONE):
+        tx.change(_FORGET, {"id": change.after.id})
+    if operation is not None:
+        operations.write(tx, operation, fence=fence, clock=None)
+    return change.after
+
+
+def _apply(tx: Tx, change: ClusterChange, operation: Operation | None) -> None:
+    if change.before is None:
+        _insert(tx, change.after)
+    else:
+        guards.update(tx, CLUSTER, change.before, change.after)
+    concerned = () if operation is None else (operation.id,)
+    events.append(tx, drafts.of_cluster(change), at=change.at, operations=concerned)
+
+
+def _insert(tx: Tx, cluster: Cluster) -> None:
+    if tx.change(f"{CLUSTER.insert} ON CONFLICT DO NOTHING", CLUSTER.params(cluster)):
+        return
+    found = tx.execute(LIVE_NAMED, {"name": cluster.name.lower()})
+    if not found:
+        raise Conflict(f"cannot make cluster {cluster.id}: there is one of that id")
+    there = CLUSTER.decode(found[0])
+    message = f"cannot make cluster {cluster.name}: there is one of that name, and it is {there.state}"
+    raise ClusterExists(there.name, there.state, message)
+
+
+def _keep_token(tx: Tx, cluster_id: ClusterId, token: str, fence: Fence) -> None:
+    guards.hold(tx, fence)
+    tx.change(_KEEP, {"id": cluster_id, "token": token})
+
+
+def _token(tx: Tx, cluster_id: ClusterId) -> str | None:
+    rows = tx.execute(_TOKEN, {"id": cluster_id})
+    return None if not rows else str(rows[0][0])

@@ -1,0 +1,84 @@
+"""The cluster contract, run against Azure's own SDKs over HTTP on loopback, and the simulated port."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from muster.domain.errors import InvalidRequest, Uncertain
+from muster.ports.clusters import ClusterProvider
+from muster.providers.aks import AksSettings, deferred
+from muster.providers.aks import credentials as aks_credentials
+from muster.providers.simulated_arm import Arm, Fault, Paces, SimulatedClusters
+from muster.providers.simulated_arm.faults import Verb
+from muster.providers.simulated_arm.server import ArmServer
+from tests.providers.cluster_contract import ORDER, PLACE, ClusterContract, Hours
+from tests.stage.azure import SPEC
+
+
+class TestSimulated(ClusterContract):
+    @pytest.fixture
+    def provider(self, arm: Arm) -> ClusterProvider:
+        return SimulatedClusters(arm)
+
+
+class TestAks(ClusterContract):
+    @pytest.fixture
+    async def provider(self, arm: Arm) -> AsyncIterator[ClusterProvider]:
+        async with ArmServer(arm).listening() as endpoint:
+            made = deferred(AksSettings(endpoint=endpoint, call_timeout=5.0), {})
+            await made.check(SPEC)
+            yield made
+            await made.close()
+
+    async def test_a_create_that_ends_at_once_is_done_at_once(
+        self, placed: ClusterProvider, arm: Arm
+    ) -> None:
+        arm.paces = Paces(create=0.0, pool=0.0)
+        assert await placed.follow(PLACE, await placed.create(ORDER)) is True
+
+    async def test_a_create_without_a_word_where_to_follow_it_is_followed_by_its_own_state(
+        self, placed: ClusterProvider, arm: Arm, hours: Hours
+    ) -> None:
+        arm.headerless = True
+        token = await placed.create(ORDER)
+        assert await placed.follow(PLACE, token) is False
+        hours.time += 1000
+        assert await placed.follow(PLACE, token) is True
+
+    async def test_a_token_is_followed_by_another_process(
+        self, placed: ClusterProvider, arm: Arm, hours: Hours
+    ) -> None:
+        token = await placed.create(ORDER)
+        async with ArmServer(arm).listening():
+            pass  # whoever began it is gone; its token names the endpoint that is still there
+        hours.time += 1000
+        assert await placed.follow(PLACE, token) is True
+
+    async def test_a_poll_that_gets_no_answer_is_uncertain(self, arm: Arm) -> None:
+        arm.faults.add(Fault(on=Verb.GET_CLUSTER, hangs=30.0))
+        async with ArmServer(arm).listening() as endpoint:
+            provider = deferred(AksSettings(endpoint=endpoint, call_timeout=0.2), {})
+            with pytest.raises(Uncertain):
+                await provider.look(PLACE)
+            await provider.close()
+
+    async def test_nobody_there_is_uncertain(self) -> None:
+        provider = deferred(AksSettings(endpoint="http://127.0.0.1:9", call_timeout=1.0), {})
+        with pytest.raises(Uncertain, match="can't be reached"):
+            await provider.look(PLACE)
+        await provider.close()
+
+
+async def test_missing_credentials_are_refused_by_name_before_any_call() -> None:
+    provider = deferred(AksSettings(credential="environment"), {"AZURE_TENANT_ID": "t"})
+    with pytest.raises(InvalidRequest, match="set AZURE_CLIENT_ID, AZURE_CLIENT_SECRET or"):
+        await provider.check(SPEC)
+
+
+async def test_a_missing_extra_is_told_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(aks_credentials, "find_spec", lambda _name: None)
+    provider = deferred(AksSettings(), {})
+    with pytest.raises(InvalidRequest, match=r"pip install 'muster-compute\[azure\]'"):
+        await provider.check(SPEC)

@@ -1,0 +1,70 @@
+"""Templates and questions for scenarios with clusters, over the simulated Azure."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from muster.domain.cluster import Cluster
+from muster.domain.cluster_spec import ClusterSpec, PoolMode, PoolSpec, Role, RoleWanted
+from muster.domain.operation import Operation
+from muster.domain.progress import Progress
+from muster.domain.requests import ClusterCreateRequest
+from muster.domain.template import Template, TemplateSpec
+
+if TYPE_CHECKING:
+    from tests.stage.stage import Replica, Stage
+
+SUBSCRIPTION = "00000000-0000-4000-8000-000000000001"
+SHARED = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/shared/providers"
+REGISTRY = f"{SHARED}/Microsoft.ContainerRegistry/registries/images"
+SPEC = ClusterSpec(
+    subscription=SUBSCRIPTION,
+    resource_group="rg-batch",
+    region="westeurope",
+    pools=(
+        PoolSpec(name="systempool", mode=PoolMode.SYSTEM, vm_size="Standard_D4s_v5", count=1),
+        PoolSpec(name="blastpool", vm_size="Standard_D4s_v5", count=10),
+    ),
+    roles=(RoleWanted(role=Role.ACR_PULL, scope=REGISTRY),),
+)
+
+
+async def batch(stage: "Stage", **fields: Any) -> Template:
+    """The template of these scenarios; `fields` of its cluster."""
+    spec = TemplateSpec(name="batch", provider="aks", cluster=replace(SPEC, **fields))
+    return await stage.store.apply_template(spec, now=stage.now)
+
+
+async def create(replica: "Replica", name: str = "c1", *, key: str | None = None, **more: Any) -> Operation:
+    request = ClusterCreateRequest(name=name, template="batch", **more)
+    return await replica.ask(replica.plane.clusters.create(request, key=key))
+
+
+async def delete(replica: "Replica", name: str = "c1") -> Operation:
+    return await replica.ask(replica.plane.clusters.delete(name))
+
+
+async def cluster(stage: "Stage", name: str = "c1") -> Cluster:
+    found = await stage.store.clusters.named(name)
+    assert found is not None
+    return found
+
+
+async def published(stage: "Stage", operation: Operation) -> list[Progress]:
+    """Everything that was ever shown of an operation, in order."""
+    from muster.domain import plain
+
+    found: list[Progress] = []
+    for event in await stage.events(operation.id):
+        shown = event.changes.get("progress")
+        if shown is not None:
+            assert isinstance(shown, dict)
+            found.append(plain.from_plain(Progress, shown))
+    return found
+
+
+def nothing_of_ours(stage: "Stage") -> None:
+    """Nothing is left at Azure of what was made there, and nothing was changed that was there."""
+    assert not stage.arm.clusters
+    assert not stage.arm.groups
+    assert not stage.arm.assignments
+    assert not stage.arm.changed
