@@ -12,7 +12,7 @@ BIN     := .venv/bin
 READY   := .venv/.ready
 APT     := DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends -o Acquire::Retries=0 \
            -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 -o DPkg::Lock::Timeout=60
-SOURCES := $(wildcard src tests bench tools fakes demos)
+SOURCES := $(wildcard src tests bench tools fakes demos action)
 PAGE    := src/muster/dashboard/index.html
 WEB     := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/null)
 # What only wants the page as well goes on without it, if there is no Node.js to be had; `check` and `web` don't.
@@ -113,7 +113,7 @@ lock: $(READY) ## Write requirements.lock anew (ARGS=--upgrade moves to the newe
 
 clean: ## Remove .venv, caches and builds
 	rm -rf .venv build dist src/muster/dashboard web/node_modules .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests bench tools fakes demos -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests bench tools fakes demos action -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Set up once, and again when the lock or the project file changes. A set-up that fails leaves no stamp.
 $(READY): requirements.lock pyproject.toml

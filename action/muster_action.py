@@ -1,0 +1,337 @@
+#!/usr/bin/env python3
+"""The Action's one program, for Python 3.8 or later without packages: provision runners, or release them.
+
+Everything may be repeated: a request carries a key made of the run attempt and the label, so a step that is
+tried again finds what the first try began. A step that is cancelled cancels its provision. Secrets are masked
+before anything else is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+PATIENCE = 120.0  # seconds that a server may be away in the middle of it
+LOOK_EVERY = 1.0
+SIGNED_FOR = 240.0  # GitHub signs for five minutes
+KEY_MAX = 128
+ENDED = ("succeeded", "failed", "cancelled")
+
+
+class Failure(Exception):
+    """What to tell people: a short title and a sentence, and advice if there is any."""
+
+    def __init__(self, title: str, message: str, advice: str = "") -> None:
+        super().__init__(message)
+        self.title, self.message, self.advice = title, message, advice
+
+
+class Cancelled(Exception):
+    pass
+
+
+def given(name: str) -> str:
+    return os.environ.get("INPUT_" + name, "").strip()
+
+
+def needed(name: str) -> str:
+    value = os.environ.get(name, "")
+    if not value:
+        raise Failure(
+            "not a workflow", f"cannot go on: {name} is not set; this runs inside GitHub Actions only"
+        )
+    return value
+
+
+def number(name: str, *, least: float = 0.0) -> float | None:
+    """An input that is a number, or was left out."""
+    text = given(name)
+    try:
+        value = float(text) if text else None
+    except ValueError:
+        value = -1.0
+    if value is not None and not least <= value < 1e6:
+        raise Failure("bad input", f"{name.lower().replace('_', '-')} must be a number, not {text!r}")
+    return value
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def escaped(text: str, *, inner: bool = False) -> str:
+    """As workflow commands want it."""
+    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return text.replace(":", "%3A").replace(",", "%2C") if inner else text
+
+
+def note(kind: str, title: str, text: str) -> None:
+    say(f"::{kind} title={escaped('Muster: ' + title, inner=True)}::{escaped(text)}")
+
+
+def kept(variable: str, text: str) -> None:
+    """Appended to one of the files that the runner reads after the step."""
+    path = os.environ.get(variable, "")
+    if path:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(text)
+
+
+def output(name: str, value: str) -> None:
+    kept("GITHUB_OUTPUT", f"{name}={value}\n")
+
+
+# --- the server ----------------------------------------------------------------------------------------
+
+
+class Server:
+    def __init__(self) -> None:
+        url = given("SERVER").rstrip("/")
+        if not re.match(r"https?://[^/]+", url):
+            raise Failure("bad input", f"server must be a URL like https://muster.example.com, not {url!r}")
+        self.url, self.token, self.signed_at = url + "/api/v1", given("TOKEN"), 0.0
+        self.own = bool(self.token)
+        if self.own:
+            say(f"::add-mask::{self.token}")
+
+    def authorization(self) -> str:
+        if (not self.own and time.monotonic() - self.signed_at > SIGNED_FOR) or not self.token:
+            self.token, self.signed_at = self.signed(), time.monotonic()
+            say(f"::add-mask::{self.token}")
+        return "Bearer " + self.token
+
+    def signed(self) -> str:
+        url = os.environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", "")
+        secret = os.environ.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "")
+        if not url or not secret:
+            raise Failure(
+                "cannot sign in",
+                "the job may not ask GitHub for a token, and none was given",
+                "give the job `permissions: id-token: write`, or pass `token`",
+            )
+        url += ("&" if "?" in url else "?") + "audience=" + urllib.parse.quote(given("AUDIENCE") or "muster")
+        status, body = fetched("GET", url, {"Authorization": "bearer " + secret})
+        if status != 200 or not body.get("value"):
+            raise Failure("cannot sign in", f"GitHub gave no token for this job ({status})")
+        return str(body["value"])
+
+    def ask(self, method: str, path: str, body: Any = None, key: str = "") -> tuple[int, Any]:
+        """Until there is an answer that is one, for as long as a restart of the server takes."""
+        until, pause = time.monotonic() + PATIENCE, 1.0
+        while True:
+            headers = {"Authorization": self.authorization(), **({"Idempotency-Key": key} if key else {})}
+            status, answer = fetched(method, self.url + path, headers, body)
+            if status not in (0, 429, 500, 502, 503, 504) or time.monotonic() > until:
+                return status, answer
+            if status == 502 and answer.get("code") == "provider_error":
+                return status, answer
+            say(f"the server does not answer ({answer.get('detail') or status}); trying again")
+            time.sleep(pause)
+            pause = min(pause * 2, 10.0)
+
+    def must(self, method: str, path: str, body: Any = None, key: str = "") -> Any:
+        status, answer = self.ask(method, path, body, key)
+        if 200 <= status < 300:
+            return answer
+        raise refusal(status, answer)
+
+
+def fetched(method: str, url: str, headers: dict[str, str], body: Any = None) -> tuple[int, Any]:
+    """Status and JSON; status 0 if there is no readable answer."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(
+        url, data=data, method=method, headers={"Content-Type": "application/json", **headers}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, json.loads(answer.read() or b"{}")
+    except urllib.error.HTTPError as error:
+        try:
+            said = json.loads(error.read())
+        except ValueError:
+            said = {}
+        return error.code, said if isinstance(said, dict) else {}
+    except (OSError, ValueError) as error:
+        return 0, {"detail": str(error)}
+
+
+def refusal(status: int, answer: Any) -> Failure:
+    detail = answer.get("detail") or f"no answer from {given('SERVER')}"
+    advice = {
+        401: "check `token`, or the server's [trust] rules for this repository and ref",
+        403: "check what the token may do, or the server's [trust] rules",
+        0: "check `server`, and that this runner can reach it",
+    }
+    return Failure(str(answer.get("code") or status or "unreachable"), str(detail), advice.get(status, ""))
+
+
+# --- what is asked for -----------------------------------------------------------------------------------
+
+
+class Attempt:
+    """This run attempt, as GitHub tells of it."""
+
+    def __init__(self) -> None:
+        self.repository = needed("GITHUB_REPOSITORY")
+        self.run_id, self.attempt = int(needed("GITHUB_RUN_ID")), int(needed("GITHUB_RUN_ATTEMPT"))
+        self.label = given("LABEL") or f"{self.run_id}-{self.attempt}"
+        self.run = f"{self.repository}/{self.run_id}-{self.attempt}"
+
+    def key(self, mode: str) -> str:
+        """The same for every try of this attempt."""
+        key = f"github/{mode}/{self.run}/{self.label}"
+        return key if len(key) <= KEY_MAX else f"github/{mode}/{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def request(attempt: Attempt) -> dict[str, Any]:
+    count = number("INSTANCE_COUNT", least=1.0)
+    minutes = {"max_runtime": number("MAX_RUNTIME_MIN"), "timeout": number("TIMEOUT")}
+    usage = [word for word in re.split(r"[\s,]+(?:then\s+)?", given("USAGE_CLASS")) if word]
+    types = given("ALLOWED_INSTANCE_TYPES").replace(",", " ").split()
+    asked = {
+        "template": given("TEMPLATE") or "ci",
+        "count": int(count or 1),
+        "run": attempt.run,
+        "owner": attempt.repository,
+        "resource_class": given("RESOURCE_CLASS") or None,
+        "usage": usage or None,
+        "instance_types": types or None,
+        "queue_timeout": (number("QUEUE_TIMEOUT") or 0.0) * 60,
+        **{name: value * 60 for name, value in minutes.items() if value},
+        "workflow": {
+            "repository": attempt.repository,
+            "run_id": attempt.run_id,
+            "attempt": attempt.attempt,
+            "label": attempt.label,
+        },
+    }
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+# --- provision ------------------------------------------------------------------------------------------
+
+
+def provision(server: Server, attempt: Attempt) -> None:
+    asked = request(attempt)
+    operation = server.must("POST", "/provisions", asked, attempt.key("provision"))
+    name = operation["operation_id"]
+    say(f"asked for {asked['count']} x {asked['template']} as {name}")
+    output("operation-id", name)
+    try:
+        operation = followed(server, operation)
+    except Cancelled:
+        server.ask("POST", f"/operations/{name}/cancel")
+        raise Failure("cancelled", f"the workflow was cancelled; so is {name}") from None
+    if operation["status"] != "succeeded":
+        error = operation.get("error") or {}
+        summarise(operation, attempt, error)
+        code, message = str(error.get("code") or operation["status"]), str(error.get("message") or "")
+        raise Failure(code, message or f"{name} {operation['status']}", str(error.get("advice") or ""))
+    nodes = [member["node_id"] for member in operation["members"]]
+    output("label", attempt.label)
+    output("node-ids", json.dumps(nodes))
+    summarise(operation, attempt, {})
+    say(f"{len(nodes)} ready in {operation['elapsed_seconds']:.1f} s; runs-on: {attempt.label}")
+
+
+def followed(server: Server, operation: Any) -> Any:
+    told = ""
+    while operation["status"] not in ENDED:
+        step = f"[{operation.get('step') or '-'}/{operation.get('total_steps') or '-'}]"
+        words = f"{step} {operation.get('label') or operation['status']}: {operation.get('message') or ''}"
+        if words != told:
+            say(f"{operation['elapsed_seconds']:6.1f} s  {words}")
+            told = words
+        time.sleep(LOOK_EVERY)
+        operation = server.must("GET", "/operations/" + operation["operation_id"])
+    return operation
+
+
+def summarise(operation: Any, attempt: Attempt, error: Any) -> None:
+    good = operation["status"] == "succeeded"
+    lines = [
+        f"### {'✔' if good else '✖'} Muster: {operation['detail'].get('result') or operation['status']}",
+        "",
+    ]
+    if error:
+        lines += [f"**{error.get('code')}**: {error.get('message')}", "", f"> {error.get('advice')}", ""]
+    lines += [
+        "| | |",
+        "|---|---|",
+        f"| label | `{attempt.label}` |",
+        f"| operation | `{operation['operation_id']}` |",
+    ]
+    lines += [
+        f"| template | {operation['detail'].get('template')} |",
+        f"| took | {operation['elapsed_seconds']:.1f} s |",
+        "",
+    ]
+    if operation.get("parts"):
+        lines += ["| node | state | |", "|---|---|---|"]
+        for part in operation["parts"]:
+            lines.append(f"| `{part['name']}` | {part['state']} | {part['detail']} |")
+    kept("GITHUB_STEP_SUMMARY", "\n".join(lines) + "\n")
+
+
+# --- release --------------------------------------------------------------------------------------------
+
+
+def release(server: Server, attempt: Attempt) -> None:
+    """Everything of this attempt, or the named operation. Nothing to give back is no failure."""
+    named = given("OPERATION_ID")
+    bodies = [{"operation_id": named} if named else {"run": attempt.run}]
+    for body in bodies:
+        status, answer = server.ask("POST", "/releases", body, release_key(attempt, body))
+        if status == 409 and answer.get("code") == "ambiguous":
+            bodies += [{"operation_id": each} for each in answer["operation_ids"]]
+        elif status == 404:
+            note("notice", "nothing to release", str(answer.get("detail") or ""))
+        elif not 200 <= status < 300:
+            raise refusal(status, answer)
+        else:
+            output("operation-id", answer["operation_id"])
+            say(f"giving back {body.get('operation_id') or attempt.run} as {answer['operation_id']}")
+
+
+def release_key(attempt: Attempt, body: dict[str, str]) -> str:
+    named = hashlib.sha256(json.dumps(body).encode()).hexdigest()[:16]
+    return f"github/release/{hashlib.sha256(attempt.run.encode()).hexdigest()[:32]}/{named}"
+
+
+def chosen(mode: str) -> Callable[[Server, Attempt], None]:
+    modes = {"provision": provision, "release": release}
+    if mode not in modes:
+        raise Failure("bad input", f"mode must be provision or release, not {mode!r}")
+    return modes[mode]
+
+
+def cancelled(*_: Any) -> NoReturn:
+    raise Cancelled
+
+
+def main() -> int:
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, cancelled)
+    try:
+        chosen(given("MODE"))(Server(), Attempt())
+    except Failure as failure:
+        note("error", failure.title, f"{failure.message}{'. ' + failure.advice if failure.advice else ''}")
+        return 1
+    except Cancelled:
+        note("error", "cancelled", "the workflow was cancelled")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

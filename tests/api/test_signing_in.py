@@ -1,0 +1,122 @@
+"""Workflows that sign in by themselves: what is theirs, what isn't, and who isn't let in at all."""
+
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from fakes.github import World, WorldTransport
+from fakes.github.issuer import Issuer
+from muster.api.access import Gate
+from muster.domain.access import Trust
+from muster.runtimes.github.api import new_http
+from muster.runtimes.github.federation import GitHubFederation
+from tests.api.site import Site
+
+JOB = {"repository": "acme/shop", "ref": "refs/heads/main", "run_id": "7", "run_attempt": "1"}
+ASKED = {"template": "ci", "count": 1, "run": "acme/shop/7-1"}
+
+
+class Signing:
+    def __init__(self, site: Site) -> None:
+        clock = site.ports.clock
+        self.issuer = Issuer(clock.now)
+        self._http = new_http(WorldTransport(World(clock.now), self.issuer))
+        federation = GitHubFederation(self._http, clock, issuer=self.issuer.url, audience="muster")
+        context = site.api.context
+        rules = (Trust(name="shop", repository="acme/shop", templates=("ci",)),)
+        gate = Gate(site.ports.access, context.plane.enrolment, clock, federation=federation, trust=rules)
+        site.api.framework.state.context = replace(context, gate=gate)
+        self._site = site
+
+    def http(self, **claims: Any) -> httpx.AsyncClient:
+        client = self._site.http()
+        client.headers["Authorization"] = f"Bearer {self.issuer.sign(**{**JOB, **claims})}"
+        return client
+
+
+@pytest.fixture
+def signing(site: Site) -> Signing:
+    return Signing(site)
+
+
+async def test_a_workflow_provisions_and_releases_for_its_own_repository(signing: Signing) -> None:
+    http = signing.http()
+    who = (await http.get("/api/v1/whoami")).json()
+    assert (who["token_id"], who["name"], who["role"]) == ("workflow:acme/shop", "run 7-1", "operator")
+    made = await http.post("/api/v1/provisions", json={**ASKED, "owner": "somebody/else"})
+    assert made.status_code == 202
+    operation = made.json()
+    assert operation["request"]["owner"] == "acme/shop", "whatever it says"
+    path = f"/api/v1/operations/{operation['operation_id']}"
+    assert (await http.get(path)).status_code == 200
+    assert (await http.post("/api/v1/releases", json={"run": "acme/shop/7-1"})).status_code == 202
+
+
+async def test_a_workflow_may_not_use_other_templates(signing: Signing) -> None:
+    answer = await signing.http().post("/api/v1/provisions", json={**ASKED, "template": "gpu"})
+    assert answer.status_code == 403
+    assert "its templates are ci" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("other", [{"run_id": 8}, {"attempt": 2}, {"repository": "acme/web"}])
+async def test_a_workflow_may_not_ask_for_another_run(signing: Signing, other: dict[str, Any]) -> None:
+    workflow = {"repository": "acme/shop", "run_id": 7, "attempt": 1, **other}
+    run = f"{workflow['repository']}/{workflow['run_id']}-{workflow['attempt']}"
+    body = {**ASKED, "run": run, "workflow": workflow}
+    answer = await signing.http().post("/api/v1/provisions", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+
+
+async def test_what_belongs_to_others_does_not_exist_for_a_workflow(signing: Signing, site: Site) -> None:
+    made = await site.http().post("/api/v1/provisions", json={**ASKED, "run": "other", "owner": "acme/web"})
+    operation = made.json()["operation_id"]
+    http = signing.http()
+    for path in ("", "/why", "/events"):
+        assert (await http.get(f"/api/v1/operations/{operation}{path}")).status_code == 404
+    assert (await http.post(f"/api/v1/operations/{operation}/cancel")).status_code == 404
+    for body in ({"operation_id": operation}, {"run": "other"}):
+        assert (await http.post("/api/v1/releases", json=body)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "nodes"),
+        ("GET", "operations"),
+        ("GET", "events"),
+        ("GET", "templates"),
+        ("POST", "runs"),
+        ("POST", "commands"),
+        ("POST", "pause"),
+        ("GET", "tokens"),
+    ],
+)
+async def test_everything_else_is_closed_to_a_workflow(signing: Signing, method: str, path: str) -> None:
+    answer = await signing.http().request(method, f"/api/v1/{path}", json={} if method == "POST" else None)
+    assert answer.status_code == 403, answer.text
+
+
+@pytest.mark.parametrize(
+    ("claims", "status", "words"),
+    [
+        ({"repository": "evil/shop"}, 403, "no [trust] rule of this server covers them"),
+        ({"aud": "somebody"}, 401, "ask GitHub for the audience muster"),
+        ({"exp": 1}, 401, "it ended"),
+        ({"kid": "forged"}, 401, "has no such key"),
+    ],
+)
+async def test_who_is_not_let_in_is_told_why(
+    signing: Signing, claims: dict[str, Any], status: int, words: str
+) -> None:
+    answer = await signing.http(**claims).post("/api/v1/provisions", json=ASKED)
+    assert answer.status_code == status
+    assert words in answer.json()["detail"]
+
+
+async def test_without_federation_a_signed_token_is_just_an_unknown_one(signing: Signing, site: Site) -> None:
+    context = site.api.framework.state.context
+    gate = Gate(site.ports.access, context.plane.enrolment, site.ports.clock)
+    site.api.framework.state.context = replace(context, gate=gate)
+    assert (await signing.http().get("/api/v1/whoami")).status_code == 401
