@@ -20,7 +20,7 @@ LENIENT := --if-possible
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-aks demo-ec2 test check web web-test dist sandbox browser lint format types imports lifecycle bench simulate mutants lock clean
+.PHONY: help demo demo-aks demo-ec2 demo-github test check web web-test dist sandbox browser lint format types imports lifecycle bench simulate mutants lock clean
 
 help: ## List the targets
 	@echo 'Usage: make <target> [NAME=value]'
@@ -37,6 +37,9 @@ demo-ec2: $(READY) ## The same on EC2, against a stand-in for it on this machine
 
 demo-aks: $(READY) ## See clusters come, fail, be cancelled and go, on a simulated Azure with time compressed
 	@$(BIN)/muster demo-aks $(ARGS)
+
+demo-github: $(READY) ## See this machine become a pool of runners, for workflows of a small GitHub of our own
+	@$(BIN)/python -m demos.github $(ARGS)
 
 check: LENIENT :=
 check: browser sandbox lint types imports test ## Everything that CI runs, and nothing else

@@ -169,3 +169,78 @@ def test_the_environment_is_checked_and_named(value: str) -> None:
 def test_flags_are_checked_and_named() -> None:
     with pytest.raises(ConfigError, match="--public-url: public_url must be a URL"):
         load(flags={"public_url": "nonsense"})
+
+
+# --- GitHub -----------------------------------------------------------------------------------------------
+
+GITHUB = """
+[github]
+url = "https://github.example.com/"
+app_id = 4711
+private_key_file = "~/app.pem"
+runner_version = "2.999.0"
+runner_sha256 = "%s"
+
+[trust.shop]
+repository = "acme/*"
+refs = ["refs/heads/main"]
+templates = ["ci"]
+
+[templates.ci]
+runtime = "github"
+reuse = "never"
+
+[templates.ci.runner]
+scope = "acme"
+group = "big"
+labels = ["gpu"]
+""" % ("AB" * 32)
+
+
+def test_github_is_read_whole(tmp_path: Path) -> None:
+    config = load(_written(tmp_path, GITHUB))
+    assert config.github.configured
+    assert (config.github.url, config.github.app_id) == ("https://github.example.com", "4711")
+    assert config.github.runner_sha256 == ("ab" * 32,)
+    (rule,) = config.trust
+    assert (rule.name, rule.repository, rule.refs) == ("shop", "acme/*", ("refs/heads/main",))
+    (ci,) = config.templates
+    assert (ci.runner.scope, ci.runner.group, ci.runner.labels) == ("acme", "big", ("gpu",))
+    assert ci.ephemeral
+
+
+def test_a_token_of_github_comes_from_a_file_of_its_own_or_the_environment(tmp_path: Path) -> None:
+    config = load(environment={"MUSTER_GITHUB_TOKEN": "a-secret"})
+    assert config.github.token == "a-secret"
+    assert "a-secret" not in repr(config)
+    refused = _refused(tmp_path, '[github]\ntoken = "a-secret"\n')
+    assert "token_file" in str(refused) and "a-secret" not in str(refused)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[github]\napp_id = 4711\n", "app_id and private_key_file must be given together"),
+        ("[github]\napp_id = 1\nprivate_key_file = 'k'\ntoken_file = 't'\n", "exclude each other"),
+        ("[github]\nrunner_sha256 = 'abc'\n", "must be a SHA-256"),
+        ("[github]\nrunner_url = 'https://mirror/runner.tgz'\n", "{version}"),
+        ("[github]\nurl = 'github'\n", "must be a URL"),
+        ("[github]\ntokenfile = 't'\n", "did you mean token_file?"),
+        ("[trust.shop]\ntemplates = ['ci']\n", "repository must be"),
+        ("[trust.shop]\nrepository = '*/shop'\ntemplates = ['ci']\n", "all of one owner's"),
+        ("[trust.shop]\nrepository = 'acme/shop'\n", "templates must name at least one template"),
+        ("[trust.shop]\nrepository = 'acme/shop'\nrole = 'admin'\n", "role must be operator or viewer"),
+        ("[trust.shop]\nrepo = 'acme/shop'\n", "there is no repo"),
+        ("[trust]\nshop = 'acme/shop'\n", "write [trust.NAME]"),
+        ("[templates.ci.runner]\nscope = 'acme'\n", "only nodes of the runtime github are runners"),
+        ("[templates.ci]\nruntime = 'github'\nrunner = 'acme'\n", "write [templates.ci.runner]"),
+        ("[templates.ci]\nruntime = 'github'\n[templates.ci.runner]\nscopes = 'a'\n", "mean scope?"),
+        (
+            "[templates.ci]\nruntime = 'github'\n[templates.ci.runner]\nephemeral = true\n",
+            "reuse must be never",
+        ),
+    ],
+)
+def test_what_github_can_t_use_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+    refused = str(_refused(tmp_path, text))
+    assert words in refused and "muster.toml" in refused

@@ -133,6 +133,10 @@ def _isolation(data: Path) -> Iterator[Check]:
     except MusterError as error:
         yield Check(subject="config", level=Level.FAILED, words=str(error))
         return
+    if config.github.configured or any(each.runtime.value == "github" for each in config.templates):
+        from muster.cli.doctor_github import github
+
+        yield from github(config)
     report = in_force(data, capacity=config.process.capacity, isolation=config.process.isolation)
     for fact in report.facts:
         level = Level.OK if fact.fine else Level.WARNING

@@ -1,0 +1,63 @@
+"""What the doctor says about GitHub, over a small one of our own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fakes.github import FakeGitHub
+from muster.cli.doctor import Check, Level
+from muster.cli.doctor_github import github
+from muster.config import load
+
+
+@pytest.fixture(scope="module")
+def fake() -> Iterator[FakeGitHub]:
+    made = FakeGitHub().start()
+    yield made
+    made.stop()
+
+
+def _said(tmp_path: Path, text: str) -> list[Check]:
+    path = tmp_path / "muster.toml"
+    path.write_text(text)
+    return list(github(load(path)))
+
+
+TEMPLATE = "[templates.ci]\nruntime = 'github'\n"
+TRUST = "[trust.shop]\nrepository = 'acme/shop'\ntemplates = ['ci']\n"
+
+
+def test_good_credentials_are_good_for_every_place_that_is_named(fake: FakeGitHub, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("a-personal-token")
+    token = f"token_file = '{tmp_path}/token'\n"
+    scope = "[templates.ci.runner]\nscope = 'acme'\n"
+    said = _said(tmp_path, fake.settings() + token + TRUST + TEMPLATE + scope)
+    assert [(check.level, check.words) for check in said] == [
+        (Level.OK, "runners can be registered for acme"),
+        (Level.OK, "runners can be registered for acme/shop"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [("an-old-token", "the credentials are wrong, revoked or expired"), ("", "must not be empty")],
+)
+def test_bad_credentials_are_named_without_showing_them(
+    fake: FakeGitHub, tmp_path: Path, written: str, words: str
+) -> None:
+    (tmp_path / "token").write_text(written)
+    said = _said(tmp_path, fake.settings() + f"token_file = '{tmp_path}/token'\n" + TRUST)
+    assert said[0].level is Level.FAILED and words in said[0].words
+    assert "an-old-token" not in repr(said)
+
+
+def test_runners_without_any_word_on_github_are_a_failure(tmp_path: Path) -> None:
+    (check,) = _said(tmp_path, TEMPLATE)
+    assert check.level is Level.FAILED and "[github]" in check.advice
+
+
+def test_a_runner_package_must_be_pinned(fake: FakeGitHub, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("a-personal-token")
+    said = _said(tmp_path, f"[github]\ntoken_file = '{tmp_path}/token'\nrunner_version = '2.999.0'\n{TRUST}")
+    assert "runner_sha256" in said[0].words
