@@ -67,7 +67,7 @@ async def test_what_waits_and_what_is_paused_is_told_with_why(site: Site) -> Non
     assert change["who"].startswith("operator (tok-")
     report = (await site.http(site.secrets[Role.VIEWER]).get("/api/v1/overview/report")).text
     assert "**Paused: ci; 1 operation held back.**" in report
-    assert "1 are held back by a pause" in report and "by operator (tok-" in report
+    assert "1 is held back by a pause" in report and "by operator (tok-" in report
 
 
 async def test_a_failure_is_told_with_its_cause_and_an_example(site: Site) -> None:

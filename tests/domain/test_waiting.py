@@ -109,3 +109,7 @@ def test_groups_tell_how_many_since_when_and_which_the_one_with_the_oldest_first
 
 def test_every_reason_has_words() -> None:
     assert set(WORDS) == set(WaitsFor)
+    one, two = (
+        waiting([driven(id=f"op-{n}") for n in range(count)], paused=(), now=NOW)[0] for count in (1, 2)
+    )
+    assert (one.text, two.text) == ("looks for warm nodes", "look for warm nodes")

@@ -242,8 +242,8 @@ def _leftovers(signs: Signs) -> Iterator[Finding]:
             code="stuck_terminating",
             tone=Tone.WARNING,
             culprit=Culprit.CLOUD,
-            text=f"{counted(len(signs.stuck), 'machine')} resist their termination,"
-            f" the oldest for {aged(signs.now - oldest.entered_at)}.",
+            text=f"{counted(len(signs.stuck), 'machine')} won't end, the oldest for"
+            f" {aged(signs.now - oldest.entered_at)}.",
             advice="End them at the provider by hand; they may still cost money.",
             about=About(kind="node", id=oldest.id),
         )
@@ -283,8 +283,7 @@ def _queue(waiting: Sequence[Waiting], now: float) -> Iterator[Finding]:
                 code="no_room",
                 tone=Tone.WARNING,
                 culprit=Culprit.DEMAND,
-                text=f"{counted(group.count, 'operation')} wait for room under the caps,"
-                f" the oldest for {aged(age)}.",
+                text=f"{counted(group.count, 'operation')} {group.text}, the oldest for {aged(age)}.",
                 advice="Raise max_nodes, release what isn't needed, or wait.",
                 about=About(kind="operation", id=group.operation_ids[0]),
             )

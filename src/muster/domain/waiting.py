@@ -28,19 +28,20 @@ class WaitsFor(StrEnum):
     OTHER = "other"
 
 
-WORDS: dict[WaitsFor, str] = {
-    WaitsFor.DRIVER: "wait for a replica to drive them",
-    WaitsFor.PAUSED: "are held back by a pause",
-    WaitsFor.ROOM: "wait for room under the caps",
-    WaitsFor.POOL: "look for warm nodes",
-    WaitsFor.PROVIDER: "wait for the provider's answer",
-    WaitsFor.BOOT: "wait for nodes to boot",
-    WaitsFor.ATTACH: "wait for nodes to attach",
-    WaitsFor.HAND_OVER: "hand their nodes over",
-    WaitsFor.RELEASE: "wait for nodes to be clean",
-    WaitsFor.UNDO: "are being rolled back",
-    WaitsFor.OTHER: "are under way",
+WORDS: dict[WaitsFor, tuple[str, str]] = {
+    WaitsFor.DRIVER: ("waits for a replica to drive it", "wait for a replica to drive them"),
+    WaitsFor.PAUSED: ("is held back by a pause", "are held back by a pause"),
+    WaitsFor.ROOM: ("waits for room under the caps", "wait for room under the caps"),
+    WaitsFor.POOL: ("looks for warm nodes", "look for warm nodes"),
+    WaitsFor.PROVIDER: ("waits for the provider's answer", "wait for the provider's answer"),
+    WaitsFor.BOOT: ("waits for nodes to boot", "wait for nodes to boot"),
+    WaitsFor.ATTACH: ("waits for nodes to attach", "wait for nodes to attach"),
+    WaitsFor.HAND_OVER: ("hands its nodes over", "hand their nodes over"),
+    WaitsFor.RELEASE: ("waits for nodes to be clean", "wait for nodes to be clean"),
+    WaitsFor.UNDO: ("is being rolled back", "are being rolled back"),
+    WaitsFor.OTHER: ("is under way", "are under way"),
 }
+"""Of one, and of several."""
 _PHASES = {
     "selecting": WaitsFor.POOL,
     "creating": WaitsFor.PROVIDER,
@@ -64,7 +65,8 @@ class Waiting:
 
     @property
     def text(self) -> str:
-        return WORDS[self.reason]
+        one, several = WORDS[self.reason]
+        return one if self.count == 1 else several
 
 
 def waiting(

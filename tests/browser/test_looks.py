@@ -1,0 +1,87 @@
+"""Every page in light and dark: for screen readers and keyboards (axe), and on a phone."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from muster.client import calls
+from tests.browser.conftest import Open
+from tests.browser.viewing import AXE, PHONE, refused
+from tests.e2e.site import Site
+
+PAGES = (
+    "/",
+    "/operations",
+    "/operations/{operation}",
+    "/operations/{failed}",
+    "/nodes",
+    "/nodes/{node}",
+    "/templates",
+    "/templates/quick",
+    "/clusters",
+    "/events",
+    "/?provision=quick",
+    "/no/such/page",
+)
+RUN = """async () => {
+    const found = await axe.run(document, {resultTypes: ['violations']});
+    return found.violations.filter(each => ['serious', 'critical'].includes(each.impact))
+        .map(each => `${each.id}: ${each.help}: ${each.nodes.slice(0, 3).map(node => node.html).join(' ')}`);
+}"""
+WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.fixture(scope="module")
+def things(site: Site) -> dict[str, str]:
+    """One of each kind to look at: something that runs, that failed, and that waits."""
+    ready = site.provision(2, run="looked-at", template="quick")
+    failed = site.provision(1, run="looked-at-too", template="broken")
+    site.ask(calls.provision(site.request(1, "waits", template="held")))
+    return {
+        "operation": ready.operation_id,
+        "failed": failed.operation_id,
+        "node": ready.members[0].node_id,
+    }
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_no_page_has_a_serious_barrier(
+    site: Site, tokens: dict[str, str], open_view: Open, things: dict[str, str], dark: bool
+) -> None:
+    axe = AXE.read_text(encoding="utf-8")
+    view = open_view(site.url, tokens["operator"], dark=dark)
+    view.forgiven = refused
+    found: dict[str, Any] = {}
+    for path in PAGES:
+        page = view.go(path.format(**things))
+        expect(view.by("connection")).to_have_attribute("data-connection", "live")
+        expect(page.locator("[aria-busy=true]")).to_have_count(0)
+        page.evaluate(axe)
+        found[path] = page.evaluate(RUN)
+    assert {path: each for path, each in found.items() if each} == {}
+
+
+def test_on_a_phone_no_page_scrolls_sideways(
+    site: Site, tokens: dict[str, str], open_view: Open, things: dict[str, str]
+) -> None:
+    view = open_view(site.url, tokens["operator"], size=PHONE)
+    view.forgiven = refused
+    for path in PAGES:
+        page = view.go(path.format(**things))
+        expect(view.by("connection")).to_be_attached()
+        expect(page.locator("[aria-busy=true]")).to_have_count(0)
+        assert page.evaluate(WIDER) <= 0, f"{path} must not scroll sideways"
+
+
+def test_the_whole_page_works_by_keyboard(site: Site, tokens: dict[str, str], open_view: Open) -> None:
+    view = open_view(site.url, tokens["operator"])
+    page = view.go("/")
+    expect(page.get_by_role("button", name="Provision", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Provision", exact=True).focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Provision nodes")
+    expect(dialog).to_be_visible()
+    assert page.evaluate("document.querySelector('dialog, [role=dialog]').contains(document.activeElement)")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)

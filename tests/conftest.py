@@ -1,0 +1,16 @@
+"""What tests measured is shown at the end, whichever process measured it."""
+
+import pytest
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    measured = [
+        (report.nodeid, name, value)
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        for name, value in report.user_properties
+    ]
+    if measured:
+        terminalreporter.section("measured")
+        for nodeid, name, value in measured:
+            terminalreporter.line(f"{nodeid.rpartition('::')[2]}: {name}: {value}")
