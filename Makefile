@@ -20,7 +20,8 @@ LENIENT := --if-possible
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-aks demo-ec2 demo-github test check web web-test dist sandbox browser lint format types imports lifecycle bench simulate mutants lock clean
+.PHONY: help demo demo-aks demo-ec2 demo-github test check sandbox browser lint format types imports lifecycle bench simulate mutants lock clean
+.PHONY: web web-test screenshots dist
 
 help: ## List the targets
 	@echo 'Usage: make <target> [NAME=value]'
@@ -75,6 +76,9 @@ web-test: $(READY) ## Check the page's types and run its component tests
 
 $(PAGE): $(WEB) | $(READY)
 	@$(BIN)/python -m tools.web build $(LENIENT)
+
+screenshots: browser web ## Take the README's pictures anew, of a real server with real nodes (docs/images)
+	@$(BIN)/python -m tools.screenshots
 
 dist: web ## Build the wheel and the source archive, with the page
 	$(BIN)/hatchling build -d dist

@@ -16,7 +16,8 @@ WEB = ROOT / "web"
 MODULES = WEB / "node_modules"
 STAMP = MODULES / ".muster-lock"
 BUILD = (("node_modules/vite/bin/vite.js", "build", "--logLevel=warn"), ("scripts/budget.mjs",))
-TEST = (("node_modules/typescript/bin/tsc",), ("node_modules/vitest/vitest.mjs", "run"))
+FORMATTED = ("node_modules/prettier/bin/prettier.cjs", "--check", "--log-level=warn", ".")
+TEST = (FORMATTED, ("node_modules/typescript/bin/tsc",), ("node_modules/vitest/vitest.mjs", "run"))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -11,7 +11,9 @@ const total = sizes.reduce((sum, [, size]) => sum + size, 0);
 const later = readdirSync(new URL("assets/", built)).filter((name) => !named.includes(`assets/${name}`));
 
 for (const [name, size] of sizes) console.log(`${(size / 1000).toFixed(1).padStart(8)} kB  ${name}`);
-console.log(`${(total / 1000).toFixed(1).padStart(8)} kB  first load, gzipped; ${BUDGET / 1000} kB are allowed (${later.length} more files load later)`);
+console.log(
+  `${(total / 1000).toFixed(1).padStart(8)} kB  first load, gzipped; ${BUDGET / 1000} kB are allowed (${later.length} more files load later)`,
+);
 if (total > BUDGET) {
   console.error(`error: the first load is ${total} bytes, more than ${BUDGET}: leave something out, or load it later`);
   process.exit(1);

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { session } from "./api/session";
-import { resume } from "./api/signing-in";
+import { resume, watchToken } from "./api/signing-in";
 import { feed } from "./live/feed";
 import { forgetAll } from "./live/resource";
 import { Loading, NotFound, Trouble } from "./parts/states";
@@ -32,7 +32,9 @@ export function App() {
   useEffect(() => {
     if (who === null) return undefined;
     feed.start();
+    const end = watchToken(who, feed.subscribe);
     return () => {
+      end();
       feed.stop();
       forgetAll(); // nothing that one token could see is left for the next
     };

@@ -1,8 +1,9 @@
 /** From a token to a session: the server says whose it is and what its holder may do. */
 
 import { Refused, send } from "./client";
+import { clock } from "./clock";
 import { session } from "./session";
-import type { Who } from "./types";
+import type { FeedEvent, Who } from "./types";
 
 export async function signIn(token: string): Promise<void> {
   // Other characters can't be sent in a header; no token has them.
@@ -24,12 +25,32 @@ export async function resume(): Promise<void> {
   }
 }
 
+const LATEST = 2 ** 31 - 1; // what a timer can wait for, in ms
+
+/** Looks again whether the token is still good, when it ends by itself and when an event speaks of it. */
+export function watchToken(
+  who: Who,
+  subscribe: (batch: (events: readonly FeedEvent[]) => void) => () => void,
+): () => void {
+  const again = () => void resume().catch(() => undefined); // out of reach: the next request will tell
+  const end = subscribe((events) => {
+    if (events.some((event) => event.entity_id === who.token_id)) again();
+  });
+  const left = who.expires_at ? Date.parse(who.expires_at) - clock.now() : Infinity;
+  const timer = left < LATEST ? setTimeout(again, Math.max(0, left) + 1000) : undefined;
+  return () => {
+    end();
+    clearTimeout(timer);
+  };
+}
+
 async function whoami(token: string): Promise<Who> {
   try {
     return (await (await send("/whoami", { token })).json()) as Who;
   } catch (error) {
     // A token that may not look (one that only enrols apps) is refused in words that say so.
-    if (error instanceof Refused && error.status === 403) throw new Refused(403, error.code, `${error.message}; use a viewer's, an operator's or an admin's token`);
+    if (error instanceof Refused && error.status === 403)
+      throw new Refused(403, error.code, `${error.message}; use a viewer's, an operator's or an admin's token`);
     throw error;
   }
 }

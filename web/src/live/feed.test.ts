@@ -13,10 +13,15 @@ class Server {
 
   readonly fetch = async (address: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
     const headers = new Headers(init?.headers);
-    this.asked.push({ path: String(address), last: headers.get("Last-Event-ID"), authorization: headers.get("Authorization") });
+    this.asked.push({
+      path: String(address),
+      last: headers.get("Last-Event-ID"),
+      authorization: headers.get("Authorization"),
+    });
     for (const each of this.waiting.splice(0)) each();
     if (this.refuse) return this.refuse.clone();
-    if (!headers.get("Accept")?.includes("event-stream")) return Response.json({ items: [event({ id: "old" })], next: "place-0" });
+    if (!headers.get("Accept")?.includes("event-stream"))
+      return Response.json({ items: [event({ id: "old" })], next: "place-0" });
     const body = new ReadableStream<Uint8Array>({ start: (control) => void this.streams.push(control) });
     init?.signal?.addEventListener("abort", () => this.streams.at(-1)?.error(new DOMException("", "AbortError")));
     return new Response(body);
@@ -28,7 +33,9 @@ class Server {
   }
 
   say(events: readonly FeedEvent[], place: string): void {
-    const words = events.map((each, index) => `${index === events.length - 1 ? `id: ${place}\n` : ""}data: ${JSON.stringify(each)}\n\n`);
+    const words = events.map(
+      (each, index) => `${index === events.length - 1 ? `id: ${place}\n` : ""}data: ${JSON.stringify(each)}\n\n`,
+    );
     this.streams.at(-1)?.enqueue(new TextEncoder().encode(words.join("")));
   }
 
@@ -83,7 +90,10 @@ describe("the feed", () => {
   });
 
   test("ends the session, and asks no more, once its token is no longer good", async () => {
-    server.refuse = Response.json({ code: "unauthenticated", detail: "cannot accept the token tok-1: it has expired" }, { status: 401 });
+    server.refuse = Response.json(
+      { code: "unauthenticated", detail: "cannot accept the token tok-1: it has expired" },
+      { status: 401 },
+    );
     feed.start();
     await server.asks(1);
     await settled();

@@ -101,10 +101,13 @@ export class Fleet {
 
   private tell(): void {
     if (this.timer !== 0) return;
-    this.timer = window.setTimeout(() => {
-      this.timer = 0;
-      this.state = { ...this.state, nodes: [...this.known.values()] };
-      this.told(this.state);
-    }, this.known.size < FEW ? 0 : TELL_EVERY);
+    this.timer = window.setTimeout(
+      () => {
+        this.timer = 0;
+        this.state = { ...this.state, nodes: [...this.known.values()] };
+        this.told(this.state);
+      },
+      this.known.size < FEW ? 0 : TELL_EVERY,
+    );
   }
 }

@@ -4,7 +4,10 @@ import { folded } from "./folding";
 
 describe("a node and its events", () => {
   test("an event carries its record forward", () => {
-    const after = folded(node({ version: 3, state: "idle" }), event({ version: 4, name: "claim", changes: { state: "claimed", run: "ci-42", entered_at: 1777887000 } }));
+    const after = folded(
+      node({ version: 3, state: "idle" }),
+      event({ version: 4, name: "claim", changes: { state: "claimed", run: "ci-42", entered_at: 1777887000 } }),
+    );
     expect(after).toMatchObject({ version: 4, state: "claimed", run: "ci-42", entered_at: "2026-05-04T09:30:00.000Z" });
   });
 
@@ -14,7 +17,15 @@ describe("a node and its events", () => {
   });
 
   test("its first event makes it known", () => {
-    const changes = { id: "node-9", template: "ci", revision: 2, state: "created", created_at: 1777887000, entered_at: 1777887000, boot_id: "inner" };
+    const changes = {
+      id: "node-9",
+      template: "ci",
+      revision: 2,
+      state: "created",
+      created_at: 1777887000,
+      entered_at: 1777887000,
+      boot_id: "inner",
+    };
     expect(folded(undefined, event({ entity_id: "node-9", name: "adopt", changes }))).toEqual({
       id: "node-9",
       template: "ci",
@@ -31,11 +42,27 @@ describe("a node and its events", () => {
   });
 
   test("health has its own versions, and leaves the record alone", () => {
-    const after = folded(node({ version: 9 }), event({ entity: "health", version: 2, changes: { health: "offline", health_reason: "silent", health_since: 1777887000 } }));
-    expect(after).toMatchObject({ version: 9, state: "idle", health: "offline", health_reason: "silent", health_since: "2026-05-04T09:30:00.000Z" });
+    const after = folded(
+      node({ version: 9 }),
+      event({
+        entity: "health",
+        version: 2,
+        changes: { health: "offline", health_reason: "silent", health_since: 1777887000 },
+      }),
+    );
+    expect(after).toMatchObject({
+      version: 9,
+      state: "idle",
+      health: "offline",
+      health_reason: "silent",
+      health_since: "2026-05-04T09:30:00.000Z",
+    });
   });
 
   test("a deadline that was lifted is gone", () => {
-    expect(folded(node({ deadline_at: "2026-05-04T09:30:00Z" }), event({ version: 4, changes: { deadline_at: null } }))?.deadline_at).toBeNull();
+    expect(
+      folded(node({ deadline_at: "2026-05-04T09:30:00Z" }), event({ version: 4, changes: { deadline_at: null } }))
+        ?.deadline_at,
+    ).toBeNull();
   });
 });

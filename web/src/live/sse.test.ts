@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { Reading } from "./sse";
 
-const STREAM = 'retry: 1000\n: hello\n\nevent: booted\ndata: {"id":"ev-1"}\n\nevent: ended\nid: place-2\ndata: {"id":"ev-2"}\n\n: still here\n\n';
+const STREAM =
+  'retry: 1000\n: hello\n\nevent: booted\ndata: {"id":"ev-1"}\n\nevent: ended\nid: place-2\ndata: {"id":"ev-2"}\n\n: still here\n\n';
 
 describe("a stream in pieces", () => {
   test.each([1, 2, 7, 1000])("of %d characters gives the same messages", (size) => {

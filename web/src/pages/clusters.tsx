@@ -28,7 +28,13 @@ export interface Cluster {
   parts?: Part[];
 }
 
-const TONES: Record<string, Tone> = { creating: "active", ready: "success", deleting: "warning", deleted: "pending", failed: "danger" };
+const TONES: Record<string, Tone> = {
+  creating: "active",
+  ready: "success",
+  deleting: "warning",
+  deleted: "pending",
+  failed: "danger",
+};
 const ofClusters = (event: FeedEvent) => event.entity === "cluster";
 
 export function Clusters() {
@@ -68,10 +74,17 @@ export function Clusters() {
 
 export function ClusterCard({ cluster }: { cluster: Cluster }) {
   const id = cluster.operation_id;
-  const { data: operation } = useResource<Operation>(id ? `/operations/${encodeURIComponent(id)}` : null, { on: (event) => event.entity_id === id });
+  const { data: operation } = useResource<Operation>(id ? `/operations/${encodeURIComponent(id)}` : null, {
+    on: (event) => event.entity_id === id,
+  });
   const working = operation !== undefined && !ended(operation.status);
   return (
-    <section className="cluster card" data-testid="cluster" data-state={cluster.state} aria-label={`Cluster ${cluster.name}`}>
+    <section
+      className="cluster card"
+      data-testid="cluster"
+      data-state={cluster.state}
+      aria-label={`Cluster ${cluster.name}`}
+    >
       <header className="card-head">
         <h2>
           <Name>{cluster.name}</Name> <Badge tone={TONES[cluster.state] ?? "pending"}>{plain(cluster.state)}</Badge>
@@ -83,7 +96,11 @@ export function ClusterCard({ cluster }: { cluster: Cluster }) {
           <bdi>{cluster.detail}</bdi>
         </p>
       )}
-      {working || operation?.status === "failed" ? <Banner operation={operation} /> : <Chips parts={cluster.parts ?? operation?.parts} />}
+      {working || operation?.status === "failed" ? (
+        <Banner operation={operation} />
+      ) : (
+        <Chips parts={cluster.parts ?? operation?.parts} />
+      )}
       <Facts>
         <Fact name="Provider">{cluster.provider}</Fact>
         <Fact name="Kubernetes">{cluster.kubernetes_version}</Fact>

@@ -12,7 +12,17 @@ import { Ago } from "../parts/words";
 import { useAddress } from "../routing/router";
 import { plain } from "../words/names";
 
-const ENTITIES = ["operation", "node", "health", "diagnosis", "launch", "command", "template", "cluster", "installation"];
+const ENTITIES = [
+  "operation",
+  "node",
+  "health",
+  "diagnosis",
+  "launch",
+  "command",
+  "template",
+  "cluster",
+  "installation",
+];
 const ROW = 34;
 const ROW_NARROW = 58;
 
@@ -47,7 +57,12 @@ export function Events() {
         <div className="filters" role="search">
           <Filter name="entity" label="About" options={ENTITIES} />
           <Search name="q" label="Search events" placeholder="id, name, words" />
-          <button type="button" className="button" aria-pressed={held !== null} onClick={() => setHeld(held === null ? recent : null)}>
+          <button
+            type="button"
+            className="button"
+            aria-pressed={held !== null}
+            onClick={() => setHeld(held === null ? recent : null)}
+          >
             <Icon name={held === null ? "pause" : "play"} />
             {held === null ? "Hold still" : `Go on${newer > 0 ? ` (${newer} new)` : ""}`}
           </button>
@@ -58,7 +73,10 @@ export function Events() {
           <Loading rows={8} />
         ) : (
           <Empty title={asked ? "No event fits these filters" : "No events yet"}>
-            <p>The newest three thousand are looked through here. For older ones: <code>muster events --last 10000</code>.</p>
+            <p>
+              The newest three thousand are looked through here. For older ones: <code>muster events --last 10000</code>
+              .
+            </p>
           </Empty>
         )
       ) : (

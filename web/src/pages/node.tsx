@@ -11,7 +11,17 @@ import { DiagnosisCard } from "../parts/diagnosis";
 import { EventList } from "../parts/events";
 import { Card, Fact, Facts } from "../parts/facts";
 import { Loading, NotFound, Shown, Trouble } from "../parts/states";
-import { Ago, Badge, Countdown, Elapsed, HealthBadge, Name, OperationLink, StateBadge, TemplateLink } from "../parts/words";
+import {
+  Ago,
+  Badge,
+  Countdown,
+  Elapsed,
+  HealthBadge,
+  Name,
+  OperationLink,
+  StateBadge,
+  TemplateLink,
+} from "../parts/words";
 import { capital, HEALTH_MEANINGS, plain, STATE_MEANINGS } from "../words/names";
 
 const CONSOLE_EVERY = 15_000;
@@ -69,7 +79,11 @@ function Brakes({ node, path }: { node: Node; path: string }) {
         <Act
           needs="operator"
           act={() => post(`${path}/drain`)}
-          confirm={{ title: "Drain this node?", text: "No other run gets it. It is ended once it is free.", yes: "Drain" }}
+          confirm={{
+            title: "Drain this node?",
+            text: "No other run gets it. It is ended once it is free.",
+            yes: "Drain",
+          }}
         >
           Drain
         </Act>
@@ -106,7 +120,9 @@ function Axes({ node }: { node: Node }) {
         <p className="axis-value">
           <HealthBadge health={node.health} />
         </p>
-        <p className="faint">{node.health ? capital(node.health_reason || HEALTH_MEANINGS[node.health]) : "It has not joined, or is gone"}</p>
+        <p className="faint">
+          {node.health ? capital(node.health_reason || HEALTH_MEANINGS[node.health]) : "It has not joined, or is gone"}
+        </p>
         <p className="faint">
           {node.health_source && <>by {plain(node.health_source)} · </>}
           last heard <Ago at={node.last_seen_at} />
@@ -114,8 +130,12 @@ function Axes({ node }: { node: Node }) {
       </section>
       <section className="card axis" aria-label="Deadline" data-testid="axis-deadline">
         <h2>Deadline</h2>
-        <p className="axis-value">{node.deadline_at ? <Countdown until={node.deadline_at} /> : <span className="faint">none</span>}</p>
-        <p className="faint">{node.deadline_at ? <>until it may no longer be {plain(node.state)}</> : "It may stay as it is"}</p>
+        <p className="axis-value">
+          {node.deadline_at ? <Countdown until={node.deadline_at} /> : <span className="faint">none</span>}
+        </p>
+        <p className="faint">
+          {node.deadline_at ? <>until it may no longer be {plain(node.state)}</> : "It may stay as it is"}
+        </p>
         {node.deadline_source && <p className="faint">from {plain(node.deadline_source)}</p>}
       </section>
     </div>
@@ -169,7 +189,13 @@ function Boot({ node, path, own }: Part) {
   return (
     <Card title="Boot" side={booting ? <Badge tone="active">booting</Badge> : null} id="boot">
       <Shown read={read}>
-        {(timeline) => (timeline.spans.length === 0 ? <p className="calm">Nothing is known of its boot.</p> : <BootChart timeline={timeline} live={booting} />)}
+        {(timeline) =>
+          timeline.spans.length === 0 ? (
+            <p className="calm">Nothing is known of its boot.</p>
+          ) : (
+            <BootChart timeline={timeline} live={booting} />
+          )
+        }
       </Shown>
     </Card>
   );

@@ -38,7 +38,9 @@ export function Nodes() {
         <h1>
           Nodes{" "}
           <span className="faint figures" data-testid="node-count" data-shown={rows.length} data-whole={fleet.whole}>
-            {filtered ? `${rows.length.toLocaleString("en")} of ${fleet.nodes.length.toLocaleString("en")}` : rows.length.toLocaleString("en")}
+            {filtered
+              ? `${rows.length.toLocaleString("en")} of ${fleet.nodes.length.toLocaleString("en")}`
+              : rows.length.toLocaleString("en")}
             {!fleet.whole && " …"}
           </span>
         </h1>
@@ -51,13 +53,18 @@ export function Nodes() {
       </header>
       {fleet.error && <Trouble error={fleet.error} />}
       {fleet.more && fleet.whole && (
-        <p className="faint">The table holds the first {MOST.toLocaleString("en")} nodes; there are more. Use the command line to see them all.</p>
+        <p className="faint">
+          The table holds the first {MOST.toLocaleString("en")} nodes; there are more. Use the command line to see them
+          all.
+        </p>
       )}
       {!fleet.whole && fleet.nodes.length === 0 && !fleet.error ? (
         <Loading rows={10} />
       ) : rows.length === 0 ? (
         <Empty title={filtered ? "No node fits these filters" : "There are no nodes"}>
-          {!filtered && <p>They are made when a run asks for them, or by a template that keeps some warm (min_idle).</p>}
+          {!filtered && (
+            <p>They are made when a run asks for them, or by a template that keeps some warm (min_idle).</p>
+          )}
         </Empty>
       ) : (
         <VirtualTable
@@ -85,7 +92,11 @@ function Head({ column, query }: { column: Column; query: URLSearchParams }) {
   const descending = here && by.startsWith("-");
   const next = !here ? column.key : descending ? null : `-${column.key}`;
   return (
-    <div role="columnheader" className={`cell cell-${column.key}`} aria-sort={here ? (descending ? "descending" : "ascending") : "none"}>
+    <div
+      role="columnheader"
+      className={`cell cell-${column.key}`}
+      aria-sort={here ? (descending ? "descending" : "ascending") : "none"}
+    >
       <button type="button" onClick={() => setQuery({ sort: next })}>
         {column.name}
         {here && <Icon name={descending ? "down" : "up"} />}
@@ -104,12 +115,16 @@ function Row({ node }: { node: Node }) {
         <StateBadge state={node.state} />
         {node.drain && <Badge tone="warning">drain</Badge>}
       </Cell>
-      <Cell className="cell-health">{node.health && <HealthBadge health={node.health} reason={node.health_reason} />}</Cell>
+      <Cell className="cell-health">
+        {node.health && <HealthBadge health={node.health} reason={node.health_reason} />}
+      </Cell>
       <Cell className="cell-template">
         <TemplateLink name={node.template} revision={node.revision} />
       </Cell>
       <Cell className="cell-run">{node.run ? <Name>{node.run}</Name> : <span className="faint">–</span>}</Cell>
-      <Cell className="cell-deadline">{node.deadline_at ? <Countdown until={node.deadline_at} /> : <span className="faint">none</span>}</Cell>
+      <Cell className="cell-deadline">
+        {node.deadline_at ? <Countdown until={node.deadline_at} /> : <span className="faint">none</span>}
+      </Cell>
       <Cell className="cell-age">
         <Ago at={node.created_at} />
       </Cell>

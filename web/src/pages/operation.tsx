@@ -13,7 +13,18 @@ import { Card, Fact, Facts } from "../parts/facts";
 import { ExtendButton } from "../parts/extend";
 import { Loading, NotFound, Shown, Trouble } from "../parts/states";
 import { StepTimeline } from "../parts/steps";
-import { Ago, Badge, Countdown, Elapsed, HealthBadge, Name, NodeLink, OperationLink, StateBadge, StatusBadge } from "../parts/words";
+import {
+  Ago,
+  Badge,
+  Countdown,
+  Elapsed,
+  HealthBadge,
+  Name,
+  NodeLink,
+  OperationLink,
+  StateBadge,
+  StatusBadge,
+} from "../parts/words";
 import { capital, ended, plain } from "../words/names";
 import { given } from "../words/time";
 
@@ -32,7 +43,8 @@ export function OperationPage({ id }: { id: string }) {
     <div className="operation">
       <header className="page-head">
         <h1>
-          {capital(operation.kind)} {operation.run && <Name>{operation.run}</Name>} <StatusBadge status={operation.status} />
+          {capital(operation.kind)} {operation.run && <Name>{operation.run}</Name>}{" "}
+          <StatusBadge status={operation.status} />
         </h1>
         <div className="page-acts">
           <Afterwards operation={operation} />
@@ -63,7 +75,8 @@ export function OperationPage({ id }: { id: string }) {
 
 /** What can be done with nodes that were handed over. */
 function Afterwards({ operation }: { operation: Operation }) {
-  const handedOver = operation.kind === "provision" && operation.status === "succeeded" && (operation.members?.length ?? 0) > 0;
+  const handedOver =
+    operation.kind === "provision" && operation.status === "succeeded" && (operation.members?.length ?? 0) > 0;
   if (!handedOver) return null;
   const words = {
     title: "Release these nodes?",
@@ -110,7 +123,10 @@ function Failed({ error }: { error: Failure }) {
 }
 
 function Waiting({ id }: { id: string }) {
-  const read = useResource<Why>(`/operations/${encodeURIComponent(id)}/why`, { on: (event) => event.entity_id === id, gap: 500 });
+  const read = useResource<Why>(`/operations/${encodeURIComponent(id)}/why`, {
+    on: (event) => event.entity_id === id,
+    gap: 500,
+  });
   const why = read.data;
   if (!why) return null;
   return (
@@ -121,7 +137,8 @@ function Waiting({ id }: { id: string }) {
       </p>
       <p className="faint">
         for <Elapsed since={why.since} />
-        {typeof why.position === "number" && ` · place ${why.position} in the queue`} · it is given up in <Countdown until={why.until} />
+        {typeof why.position === "number" && ` · place ${why.position} in the queue`} · it is given up in{" "}
+        <Countdown until={why.until} />
       </p>
     </section>
   );
@@ -202,7 +219,8 @@ function About({ operation }: { operation: Operation }) {
         <Fact name="Deadline">
           {!ended(operation.status) && operation.deadline_at && (
             <>
-              in <Countdown until={operation.deadline_at} /> <span className="faint">({operation.deadline_source})</span>
+              in <Countdown until={operation.deadline_at} />{" "}
+              <span className="faint">({operation.deadline_source})</span>
             </>
           )}
         </Fact>

@@ -9,6 +9,7 @@ import { Empty, Shown, Trouble } from "../parts/states";
 import { Ago, Elapsed, Name, OperationLink, StatusBadge, TemplateLink } from "../parts/words";
 import { useAddress } from "../routing/router";
 import { capital, ended, where } from "../words/names";
+import { took } from "../words/time";
 
 const KINDS = ["provision", "release", "refill", "run"];
 const PAGE = 100;
@@ -35,7 +36,8 @@ export function Operations() {
             <Empty title={filtered ? "No operation fits these filters" : "No operations yet"}>
               {!filtered && (
                 <p>
-                  Ask for nodes with <strong>Provision</strong>, or run <code>muster provision --count 1 --run hello</code>.
+                  Ask for nodes with <strong>Provision</strong>, or run{" "}
+                  <code>muster provision --count 1 --run hello</code>.
                 </p>
               )}
             </Empty>
@@ -80,10 +82,18 @@ function Table({ operations }: { operations: readonly Operation[] }) {
               </td>
               <td className="wide cell-name">{each.template && <TemplateLink name={each.template} />}</td>
               <td className="wide cell-words">
-                <bdi>{each.error ? each.error.message : ended(each.status) ? each.message || where(each) : where(each)}</bdi>
+                <bdi>
+                  {each.error ? each.error.message : ended(each.status) ? each.message || where(each) : where(each)}
+                </bdi>
               </td>
               <td className="wide">
-                <Elapsed since={each.started_at} until={each.ended_at} />
+                {each.ended_at ? (
+                  <span className="figures">
+                    {took((Date.parse(each.ended_at) - Date.parse(each.started_at)) / 1000)}
+                  </span>
+                ) : (
+                  <Elapsed since={each.started_at} />
+                )}
               </td>
               <td>
                 <Ago at={each.started_at} />

@@ -52,7 +52,12 @@ export function FailuresCard({ failures }: { failures: { hour: Failures; day: Fa
       <legend className="unseen">Failures of the last</legend>
       {(["hour", "day"] as const).map((each) => (
         <label key={each}>
-          <input type="radio" name="failures" checked={day === (each === "day")} onChange={() => setQuery({ failures: each === "day" ? "day" : null })} />
+          <input
+            type="radio"
+            name="failures"
+            checked={day === (each === "day")}
+            onChange={() => setQuery({ failures: each === "day" ? "day" : null })}
+          />
           <span>
             {each} · {failures[each].count}
             {failures[each].more && "+"}
@@ -112,7 +117,11 @@ export function LeftoversCard({ leftovers }: { leftovers: NonNullable<Overview["
   const { stuck, orphans, terminating } = leftovers;
   const calm = stuck.count === 0 && orphans.count === 0;
   return (
-    <Card title="Leftovers" id="leftovers" side={terminating > 0 && <span className="faint">{counted(terminating, "node")} being ended</span>}>
+    <Card
+      title="Leftovers"
+      id="leftovers"
+      side={terminating > 0 && <span className="faint">{counted(terminating, "node")} being ended</span>}
+    >
       {calm ? (
         <p className="calm">No orphans, and nothing is stuck while it ends.</p>
       ) : (

@@ -16,7 +16,9 @@ export function Machinery({ overview }: { overview: Overview }) {
   return (
     <Card title="The machinery" id="machinery">
       <div className="figures-row">
-        {providers?.map((each) => <Provider key={each.name} figures={each} />)}
+        {providers?.map((each) => (
+          <Provider key={each.name} figures={each} />
+        ))}
         {store && (
           <Figure
             name="Store, p99"
@@ -40,7 +42,11 @@ function Provider({ figures }: { figures: ProviderFigures }) {
     <Figure
       name={`${figures.name}, errors`}
       value={known ? `${Math.round(100 * rate)} %` : "–"}
-      note={<span title={figures.last_error}>{`${counted(figures.calls, "call")} in ${given(figures.window_seconds)}${throttled}`}</span>}
+      note={
+        <span
+          title={figures.last_error}
+        >{`${counted(figures.calls, "call")} in ${given(figures.window_seconds)}${throttled}`}</span>
+      }
       tone={tone}
     />
   );
@@ -51,14 +57,22 @@ function Duties({ duties }: { duties: readonly Duty[] }) {
   return (
     <details className="duties" open={late.length > 0}>
       <summary>
-        {late.length === 0 ? <Badge tone="success">all {duties.length} duties tick</Badge> : <Badge tone="danger">{late.length} of {duties.length} duties are late</Badge>}
+        {late.length === 0 ? (
+          <Badge tone="success">all {duties.length} duties tick</Badge>
+        ) : (
+          <Badge tone="danger">
+            {late.length} of {duties.length} duties are late
+          </Badge>
+        )}
       </summary>
       <ul>
         {duties.map((duty) => (
           <li key={duty.name} data-duty={duty.name} data-late={duty.late}>
             <span>{plain(duty.name)}</span>
             <span className="faint">every {given(duty.every_seconds)}</span>
-            <span className={duty.late ? "tone-danger" : ""}>{duty.last_tick_at ? <Ago at={duty.last_tick_at} /> : "not yet"}</span>
+            <span className={duty.late ? "tone-danger" : ""}>
+              {duty.last_tick_at ? <Ago at={duty.last_tick_at} /> : "not yet"}
+            </span>
             {duty.problem && (
               <span className="duty-problem">
                 <bdi>{duty.problem}</bdi>

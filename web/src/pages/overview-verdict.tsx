@@ -22,9 +22,17 @@ async function report(): Promise<string> {
 export function Verdict({ overview }: { overview: Overview }) {
   const { verdict } = overview;
   if (!verdict) return null;
-  const others = (overview.findings ?? []).filter((finding) => finding.code !== verdict.code || finding.text !== verdict.text);
+  const others = (overview.findings ?? []).filter(
+    (finding) => finding.code !== verdict.code || finding.text !== verdict.text,
+  );
   return (
-    <section className={`verdict card tone-${verdict.tone}`} data-testid="verdict" data-tone={verdict.tone} data-code={verdict.code} aria-label="Verdict">
+    <section
+      className={`verdict card tone-${verdict.tone}`}
+      data-testid="verdict"
+      data-tone={verdict.tone}
+      data-code={verdict.code}
+      aria-label="Verdict"
+    >
       <div className="verdict-main">
         <ToneSign tone={verdict.tone} />
         <div className="verdict-words" role="status">

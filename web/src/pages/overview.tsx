@@ -70,8 +70,8 @@ function Running() {
           oldestFirst.length === 0 ? (
             <Empty title="Nothing is running right now">
               <p>
-                Provisions, releases, refills and runs show up here while they go on. Start one with <strong>Provision</strong>, or with{" "}
-                <code>muster provision --count 3 --run ci-42</code>.
+                Provisions, releases, refills and runs show up here while they go on. Start one with{" "}
+                <strong>Provision</strong>, or with <code>muster provision --count 3 --run ci-42</code>.
               </p>
             </Empty>
           ) : (
@@ -127,7 +127,11 @@ function Warmth({ overview }: { overview: Overview }) {
           value={rate(hour.rate)}
           note={hour.nodes > 0 ? `${hour.warm} of ${counted(hour.nodes, "node")}` : "no provisions"}
         />
-        <Figure name="Warm hits · day" value={rate(day.rate)} note={day.nodes > 0 ? `${day.warm} of ${counted(day.nodes, "node")}` : "no provisions"} />
+        <Figure
+          name="Warm hits · day"
+          value={rate(day.rate)}
+          note={day.nodes > 0 ? `${day.warm} of ${counted(day.nodes, "node")}` : "no provisions"}
+        />
         <Figure
           name="Time to ready · hour"
           value={hour.ready ? took(hour.ready.p50) : "–"}

@@ -5,6 +5,7 @@ import { newKey, post, Refused } from "../api/client";
 import type { FeedEvent, Operation, Pool, Pools, Template } from "../api/types";
 import { useResource } from "../live/resource";
 import { Modal } from "../parts/dialog";
+import { Field } from "../parts/field";
 import { Shown } from "../parts/states";
 import { Badge } from "../parts/words";
 import { navigate, setQuery, to } from "../routing/router";
@@ -18,20 +19,27 @@ export function ProvisionDialog({ template }: { template: string }) {
   return (
     <Modal title="Provision nodes" close={close}>
       <Shown read={templates} rows={4}>
-        {({ items }) => <Form templates={items.filter((each) => each.runtime !== "service")} wanted={template} close={close} />}
+        {({ items }) => (
+          <Form templates={items.filter((each) => each.runtime !== "service")} wanted={template} close={close} />
+        )}
       </Shown>
     </Modal>
   );
 }
 
 function list(text: string): string[] | undefined {
-  const found = text.split(",").map((each) => each.trim()).filter(Boolean);
+  const found = text
+    .split(",")
+    .map((each) => each.trim())
+    .filter(Boolean);
   return found.length > 0 ? found : undefined;
 }
 
 function Form({ templates, wanted, close }: { templates: readonly Template[]; wanted: string; close: () => void }) {
   const pools = useResource<Pools>("/pools", { on: ofPools, gap: 1000 });
-  const [name, setName] = useState(() => (templates.some((each) => each.name === wanted) ? wanted : (templates[0]?.name ?? "")));
+  const [name, setName] = useState(() =>
+    templates.some((each) => each.name === wanted) ? wanted : (templates[0]?.name ?? ""),
+  );
   const [count, setCount] = useState("1");
   const key = useMemo(newKey, []);
   const [run, setRun] = useState(() => `page-${key.slice(-6)}`);
@@ -48,7 +56,8 @@ function Form({ templates, wanted, close }: { templates: readonly Template[]; wa
   if (templates.length === 0) {
     return (
       <p>
-        There is no template to provision from. Describe one in <code>muster.toml</code>, then run <code>muster apply</code>.
+        There is no template to provision from. Describe one in <code>muster.toml</code>, then run{" "}
+        <code>muster apply</code>.
       </p>
     );
   }
@@ -80,56 +89,104 @@ function Form({ templates, wanted, close }: { templates: readonly Template[]; wa
     }
   };
   const field = wrong instanceof Refused ? wrong.field : undefined;
-  const invalid = (name: string) => (field === name ? { "aria-invalid": true as const, "aria-describedby": "provision-wrong" } : {});
+  const invalid = (name: string) =>
+    field === name ? { "aria-invalid": true as const, "aria-describedby": "provision-wrong" } : {};
   return (
     <form className="form" onSubmit={(event) => void submit(event)}>
       <div className="form-row">
-        <label className="field">
-          <span>Template</span>
-          <select ref={first} value={name} onChange={(event) => setName(event.target.value)} {...invalid("template")}>
-            {templates.map((each) => (
-              <option key={each.name} value={each.name}>
-                {each.name}
-              </option>
-            ))}
-          </select>
-        </label>
-        <label className="field field-small">
-          <span>Count</span>
-          <input type="number" min={1} max={10_000} required value={count} onChange={(event) => setCount(event.target.value)} {...invalid("count")} />
-        </label>
+        <Field label="Template">
+          {(id) => (
+            <select
+              id={id}
+              ref={first}
+              value={name}
+              onChange={(event) => setName(event.target.value)}
+              {...invalid("template")}
+            >
+              {templates.map((each) => (
+                <option key={each.name} value={each.name}>
+                  {each.name}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+        <Field label="Count" className="field-small">
+          {(id) => (
+            <input
+              id={id}
+              type="number"
+              min={1}
+              max={10_000}
+              required
+              value={count}
+              onChange={(event) => setCount(event.target.value)}
+              {...invalid("count")}
+            />
+          )}
+        </Field>
       </div>
       {pool && <Warm pool={pool} count={Number(count)} />}
-      <label className="field">
-        <span>Run</span>
-        <input value={run} required spellCheck={false} onChange={(event) => setRun(event.target.value)} {...invalid("run")} />
-        <small className="faint">Your own id for this piece of work.</small>
-      </label>
+      <Field label="Run" hint="Your own id for this piece of work.">
+        {(id) => (
+          <input
+            id={id}
+            value={run}
+            required
+            spellCheck={false}
+            onChange={(event) => setRun(event.target.value)}
+            {...invalid("run")}
+          />
+        )}
+      </Field>
       <details>
         <summary>More choices</summary>
         <div className="form">
-          <label className="field">
-            <span>Class</span>
-            <input value={resourceClass} placeholder={template ? `${template.resource_class}, from the template` : ""} onChange={(event) => setResourceClass(event.target.value)} {...invalid("resource_class")} />
-          </label>
-          <label className="field">
-            <span>Usage</span>
-            <select value={usage} onChange={(event) => setUsage(event.target.value)}>
-              <option value="">as the template says{template ? ` (${template.usage.join(", ")})` : ""}</option>
-              <option value="on-demand">on-demand</option>
-              <option value="spot">spot</option>
-              <option value="spot+on-demand">spot, else on-demand</option>
-            </select>
-          </label>
-          <label className="field">
-            <span>Instance type patterns</span>
-            <input value={types} placeholder={template ? `${template.instance_types.join(", ")}, from the template` : ""} onChange={(event) => setTypes(event.target.value)} {...invalid("instance_types")} />
-            <small className="faint">Separated by commas, as in m6i.*, m7i.*</small>
-          </label>
-          <label className="field">
-            <span>Wait for room, in minutes</span>
-            <input type="number" min={0} max={1440} value={queue} onChange={(event) => setQueue(event.target.value)} {...invalid("queue_timeout")} />
-          </label>
+          <Field label="Class">
+            {(id) => (
+              <input
+                id={id}
+                value={resourceClass}
+                placeholder={template ? `${template.resource_class}, from the template` : ""}
+                onChange={(event) => setResourceClass(event.target.value)}
+                {...invalid("resource_class")}
+              />
+            )}
+          </Field>
+          <Field label="Usage">
+            {(id) => (
+              <select id={id} value={usage} onChange={(event) => setUsage(event.target.value)}>
+                <option value="">as the template says{template ? ` (${template.usage.join(", ")})` : ""}</option>
+                <option value="on-demand">on-demand</option>
+                <option value="spot">spot</option>
+                <option value="spot+on-demand">spot, else on-demand</option>
+              </select>
+            )}
+          </Field>
+          <Field label="Instance type patterns" hint="Separated by commas, as in m6i.*, m7i.*">
+            {(id) => (
+              <input
+                id={id}
+                value={types}
+                placeholder={template ? `${template.instance_types.join(", ")}, from the template` : ""}
+                onChange={(event) => setTypes(event.target.value)}
+                {...invalid("instance_types")}
+              />
+            )}
+          </Field>
+          <Field label="Wait for room, in minutes">
+            {(id) => (
+              <input
+                id={id}
+                type="number"
+                min={0}
+                max={1440}
+                value={queue}
+                onChange={(event) => setQueue(event.target.value)}
+                {...invalid("queue_timeout")}
+              />
+            )}
+          </Field>
         </div>
       </details>
       {wrong && (

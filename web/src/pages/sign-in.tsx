@@ -4,23 +4,27 @@ import { type FormEvent, useState } from "react";
 import { Refused } from "../api/client";
 import { session } from "../api/session";
 import { signIn } from "../api/signing-in";
+import { Field } from "../parts/field";
 import { Logo } from "../parts/logo";
 
 export function SignIn() {
   const notice = session.get().notice;
   const [token, setToken] = useState("");
   const [wrong, setWrong] = useState("");
+  const [why, setWhy] = useState("");
   const [busy, setBusy] = useState(false);
 
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     setBusy(true);
     setWrong("");
+    setWhy("");
     try {
       await signIn(token.trim());
     } catch (error) {
-      const unknown = error instanceof Refused && error.status === 401;
-      setWrong(unknown ? `This token is not accepted: ${(error as Error).message}` : (error as Error).message);
+      const refused = error instanceof Refused && error.status === 401;
+      setWrong(refused ? "This token is not accepted. Is it whole, and of this installation?" : "");
+      setWhy((error as Error).message);
       setBusy(false);
     }
   };
@@ -29,31 +33,36 @@ export function SignIn() {
       <form className="card sign-in-card" onSubmit={(event) => void submit(event)}>
         <Logo />
         <h1>Sign in</h1>
-        {notice && !wrong && (
+        {notice && !why && (
           <p className="sign-in-notice tone-warning" role="alert">
             {notice}
           </p>
         )}
         <input type="text" name="username" autoComplete="username" value="muster" readOnly hidden />
-        <label className="field">
-          <span>Token</span>
-          <input
-            type="password"
-            name="token"
-            autoComplete="current-password"
-            spellCheck={false}
-            autoFocus
-            required
-            value={token}
-            onChange={(event) => setToken(event.target.value)}
-            placeholder="muster_…"
-            {...(wrong && { "aria-invalid": true, "aria-describedby": "sign-in-wrong" })}
-          />
-        </label>
-        {wrong && (
-          <p className="form-wrong" role="alert" id="sign-in-wrong">
-            <bdi>{wrong}</bdi>
-          </p>
+        <Field label="Token">
+          {(id) => (
+            <input
+              id={id}
+              type="password"
+              name="token"
+              autoComplete="current-password"
+              spellCheck={false}
+              autoFocus
+              required
+              value={token}
+              onChange={(event) => setToken(event.target.value)}
+              placeholder="muster_…"
+              {...(why && { "aria-invalid": true, "aria-describedby": "sign-in-wrong" })}
+            />
+          )}
+        </Field>
+        {(wrong || why) && (
+          <div className="form-wrong" role="alert" id="sign-in-wrong">
+            <p>{wrong}</p>
+            <p className="faint">
+              <bdi>{why}</bdi>
+            </p>
+          </div>
         )}
         <button type="submit" className="button button-primary" disabled={busy || token.trim() === ""}>
           {busy ? "Signing in …" : "Sign in"}
@@ -61,7 +70,8 @@ export function SignIn() {
         <details className="faint">
           <summary>Where do I get a token?</summary>
           <p>
-            On the server's machine, <code>admin.token</code> in its data directory holds the first one. An admin makes more, for people who only look:
+            On the server's machine, <code>admin.token</code> in its data directory holds the first one. An admin makes
+            more, for people who only look:
           </p>
           <pre>muster tokens create NAME --role viewer</pre>
           <p>The token stays in this tab and is forgotten when you close it.</p>

@@ -31,7 +31,8 @@ export function TemplatePage({ name }: { name: string }) {
     <div className="template">
       <header className="page-head">
         <h1>
-          <Name>{template.name}</Name> <span className="faint">revision {template.revision}</span> {template.paused && <Badge tone="warning">paused</Badge>}
+          <Name>{template.name}</Name> <span className="faint">revision {template.revision}</span>{" "}
+          {template.paused && <Badge tone="warning">paused</Badge>}
         </h1>
         <div className="page-acts">
           {operator && template.runtime !== "service" && (
@@ -68,11 +69,7 @@ export function TemplatePage({ name }: { name: string }) {
 function PoolCard({ name }: { name: string }) {
   const read = useResource<Pools>("/pools", { on: ofPools, gap: 1000 });
   const pool = read.data?.items.find((each) => each.template === name);
-  return (
-    <Card title="Pool">
-      {pool ? <PoolBar pool={pool} /> : <Loading rows={1} />}
-    </Card>
-  );
+  return <Card title="Pool">{pool ? <PoolBar pool={pool} /> : <Loading rows={1} />}</Card>;
 }
 
 function BootsCard({ path }: { path: string }) {
@@ -105,7 +102,9 @@ function Kind({ kind, ceiling }: { kind: BootKind; ceiling: number }) {
       </h3>
       <Histogram seconds={seconds} total={kind.total} deadline={kind.deadline} />
       <p className="faint">
-        {kind.learned ? `Learned: ${given(kind.learned.seconds)} (${kind.learned.basis}). ` : "Too few boots to learn a deadline from. "}
+        {kind.learned
+          ? `Learned: ${given(kind.learned.seconds)} (${kind.learned.basis}). `
+          : "Too few boots to learn a deadline from. "}
         While a boot advances, it is extended up to {given(ceiling)}.
       </p>
       {kind.phases.length > 0 && (
@@ -122,7 +121,8 @@ function Kind({ kind, ceiling }: { kind: BootKind; ceiling: number }) {
 }
 
 function Settings({ template }: { template: Template }) {
-  const time = (value: number | null | undefined) => (typeof value === "number" ? given(value) : <span className="faint">default</span>);
+  const time = (value: number | null | undefined) =>
+    typeof value === "number" ? given(value) : <span className="faint">default</span>;
   return (
     <Card title="Settings">
       <Facts>

@@ -45,7 +45,8 @@ export function Templates() {
                     return (
                       <tr key={each.name} data-testid="template-row">
                         <td className="cell-name">
-                          <TemplateLink name={each.name} revision={each.revision} /> {each.paused && <Badge tone="warning">paused</Badge>}
+                          <TemplateLink name={each.name} revision={each.revision} />{" "}
+                          {each.paused && <Badge tone="warning">paused</Badge>}
                         </td>
                         <td className="wide">{each.provider}</td>
                         <td className="wide">{each.resource_class}</td>

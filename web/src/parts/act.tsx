@@ -46,7 +46,12 @@ export function Act({ needs, act, children, confirm, kind = "plain", done }: Act
   const look = `button ${kind === "plain" ? "" : `button-${kind}`}`;
   return (
     <span className="act">
-      <button type="button" className={look} disabled={busy} onClick={confirm ? () => setAsking(true) : () => void go()}>
+      <button
+        type="button"
+        className={look}
+        disabled={busy}
+        onClick={confirm ? () => setAsking(true) : () => void go()}
+      >
         {children}
       </button>
       {wrong && !asking && (
@@ -66,7 +71,12 @@ export function Act({ needs, act, children, confirm, kind = "plain", done }: Act
             <button type="button" className="button" data-focus onClick={() => setAsking(false)}>
               Keep it
             </button>
-            <button type="button" className={`button button-${kind === "plain" ? "primary" : kind}`} disabled={busy} onClick={() => void go()}>
+            <button
+              type="button"
+              className={`button button-${kind === "plain" ? "primary" : kind}`}
+              disabled={busy}
+              onClick={() => void go()}
+            >
               {confirm.yes}
             </button>
           </div>

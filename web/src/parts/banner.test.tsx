@@ -32,14 +32,24 @@ describe("a banner", () => {
   });
 
   test("stands still at the end, with the time that it took", () => {
-    const ended = operation({ status: "succeeded", step: 5, label: "Nodes ready", percent: 100, ended_at: "2026-05-04T09:30:07Z" });
+    const ended = operation({
+      status: "succeeded",
+      step: 5,
+      label: "Nodes ready",
+      percent: 100,
+      ended_at: "2026-05-04T09:30:07Z",
+    });
     render(<Banner operation={ended} />);
     act(() => vi.advanceTimersByTime(60_000));
     expect(text()).toContain("Step 5/5 · Nodes ready · 0m 07s");
   });
 
   test("tells why it failed instead of what it waited for", () => {
-    render(<Banner operation={operation({ status: "failed", error: { code: "boot_timeout", message: "it took too long" } })} />);
+    render(
+      <Banner
+        operation={operation({ status: "failed", error: { code: "boot_timeout", message: "it took too long" } })}
+      />,
+    );
     expect(text()).toContain("it took too long");
     expect(text()).not.toContain("waiting for");
   });
@@ -64,7 +74,9 @@ describe("what is missing is not shown", () => {
   });
 
   test("neither label nor phase: the status", () => {
-    render(<Banner operation={operation({ label: null, phase: null, step: null, total_steps: null, status: "queued" })} />);
+    render(
+      <Banner operation={operation({ label: null, phase: null, step: null, total_steps: null, status: "queued" })} />,
+    );
     expect(text()).toContain("Queued · 0m 12s");
   });
 
@@ -76,7 +88,11 @@ describe("what is missing is not shown", () => {
   });
 
   test("the barest payload that can be", () => {
-    render(<Banner operation={{ operation_id: "op-1", kind: "cluster", status: "running", started_at: "2026-05-04T09:30:00Z" }} />);
+    render(
+      <Banner
+        operation={{ operation_id: "op-1", kind: "cluster", status: "running", started_at: "2026-05-04T09:30:00Z" }}
+      />,
+    );
     expect(text()).toContain("Running · 0m 12s");
   });
 });
@@ -84,7 +100,9 @@ describe("what is missing is not shown", () => {
 describe("names that others chose", () => {
   test("are text, whatever they look like", () => {
     const evil = `<img src=x onerror="alert(1)">`;
-    render(<Banner operation={operation({ run: evil, message: evil, parts: [{ id: "p", name: evil, state: evil }] })} />);
+    render(
+      <Banner operation={operation({ run: evil, message: evil, parts: [{ id: "p", name: evil, state: evil }] })} />,
+    );
     expect(screen.getByTestId("operation-banner").querySelector("img")).toBeNull();
     expect(text()).toContain(evil);
   });
@@ -96,7 +114,10 @@ describe("names that others chose", () => {
 });
 
 describe("the buttons", () => {
-  const buttons = () => within(screen.getByTestId("operation-banner")).queryAllByRole("button").map((each) => each.textContent);
+  const buttons = () =>
+    within(screen.getByTestId("operation-banner"))
+      .queryAllByRole("button")
+      .map((each) => each.textContent);
 
   test("an operator can cancel what runs", () => {
     signedIn("operator");

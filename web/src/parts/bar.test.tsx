@@ -46,7 +46,7 @@ describe("the bar", () => {
 describe("between two words of the server", () => {
   const updated = Date.parse("2026-05-04T09:30:10Z");
   const step = operation({ percent: 42, step: 3, total_steps: 5, eta_seconds: 20 });
-  const most = 100 * (2 + 0.95) / 5;
+  const most = (100 * (2 + 0.95)) / 5;
 
   test("it moves towards the end of the step, as fast as is usual", () => {
     expect(crept(step, updated + 10_000)).toBeCloseTo((42 + most) / 2);

@@ -33,7 +33,12 @@ export function ProgressBar({ progress, name }: { progress: Progress; name: stri
   const shown = useHighest(progress.operation_id, value ?? 0);
   if (value === null) {
     return ended(progress.status) ? null : (
-      <div className="bar bar-unknown" role="progressbar" aria-label={name} aria-valuetext="how far it is, is not known">
+      <div
+        className="bar bar-unknown"
+        role="progressbar"
+        aria-label={name}
+        aria-valuetext="how far it is, is not known"
+      >
         <span />
       </div>
     );

@@ -5,11 +5,14 @@ import { bins, BootChart, Histogram } from "./charts";
 const TOTAL = { count: 3, p50: 44, p95: 61, p99: 70.2, longest: 70.2 };
 
 describe("bins", () => {
-  test.each([[[]], [[5]], [[5, 5, 5]], [[0]], [[0.1, 900]], [[44, 61, 70.2]], [[Number.NaN, 3]]])("hold every boot of %j once, in a bounded number of bins", (values) => {
-    const found = bins(values);
-    expect(found.reduce((sum, bin) => sum + bin.count, 0)).toBe(values.filter(Number.isFinite).length);
-    expect(found.length).toBeLessThanOrEqual(30);
-  });
+  test.each([[[]], [[5]], [[5, 5, 5]], [[0]], [[0.1, 900]], [[44, 61, 70.2]], [[Number.NaN, 3]]])(
+    "hold every boot of %j once, in a bounded number of bins",
+    (values) => {
+      const found = bins(values);
+      expect(found.reduce((sum, bin) => sum + bin.count, 0)).toBe(values.filter(Number.isFinite).length);
+      expect(found.length).toBeLessThanOrEqual(30);
+    },
+  );
 });
 
 describe("the histogram", () => {
@@ -35,7 +38,9 @@ describe("a boot", () => {
       { name: "launch", seconds: 2 },
       { name: "boot_script: warming caches", seconds: 6 },
     ];
-    const { container } = render(<BootChart live={false} timeline={{ created_at: "", seconds: 8, spans, usual: null }} />);
+    const { container } = render(
+      <BootChart live={false} timeline={{ created_at: "", seconds: 8, spans, usual: null }} />,
+    );
     const bars = [...container.querySelectorAll<HTMLElement>(".boot-bar")];
     expect(bars.map((bar) => [bar.style.left, bar.style.width])).toEqual([
       ["0%", "25%"],

@@ -43,15 +43,14 @@ export function BootChart({ timeline, live }: { timeline: Timeline; live: boolea
         })}
         <li className="boot-total">
           <span className="boot-name">{live ? "so far" : "in all"}</span>
-          <span className="boot-lane">
-            {timeline.usual && <Marks usual={timeline.usual} longest={longest} />}
-          </span>
+          <span className="boot-lane">{timeline.usual && <Marks usual={timeline.usual} longest={longest} />}</span>
           <span className="boot-time figures">{took(timeline.seconds)}</span>
         </li>
       </ol>
       {timeline.usual && (
         <figcaption className="faint">
-          Its kind usually takes {took(timeline.usual.p50)} (p95 {took(timeline.usual.p95)}, of {timeline.usual.count} boots).
+          Its kind usually takes {took(timeline.usual.p50)} (p95 {took(timeline.usual.p95)}, of {timeline.usual.count}{" "}
+          boots).
         </figcaption>
       )}
     </figure>
@@ -64,7 +63,12 @@ function Marks({ usual, longest }: { usual: Distribution; longest: number }) {
     ["p95", usual.p95],
   ] as const;
   return marks.map(([name, value]) => (
-    <i key={name} className="boot-mark" style={{ left: `${Math.min(100, (100 * value) / longest)}%` }} title={`${name}: ${took(value)}`}>
+    <i
+      key={name}
+      className="boot-mark"
+      style={{ left: `${Math.min(100, (100 * value) / longest)}%` }}
+      title={`${name}: ${took(value)}`}
+    >
       {name}
     </i>
   ));
@@ -109,7 +113,15 @@ const TOP = 44;
 const BOTTOM = 22;
 
 /** The deadline is drawn in; if it lies far beyond what was seen, at the edge, with an arrow. */
-export function Histogram({ seconds, total, deadline }: { seconds: readonly number[]; total: Distribution; deadline: { seconds: number; source: string } }) {
+export function Histogram({
+  seconds,
+  total,
+  deadline,
+}: {
+  seconds: readonly number[];
+  total: Distribution;
+  deadline: { seconds: number; source: string };
+}) {
   const W = useNarrow() ? NARROW : WIDE; // text keeps its size on a phone
   const found = bins(seconds);
   const first = found[0];

@@ -3,17 +3,27 @@ import { describe, expect, test } from "vitest";
 import type { Part, Tone } from "../api/types";
 import { Chips } from "./chips";
 
-const part = (changes: Partial<Part>): Part => ({ id: "systempool", name: "systempool", state: "Creating", tone: "active", count: 1, ...changes });
+const part = (changes: Partial<Part>): Part => ({
+  id: "systempool",
+  name: "systempool",
+  state: "Creating",
+  tone: "active",
+  count: 1,
+  ...changes,
+});
 const shapes = (chip: HTMLElement) => chip.querySelector("svg")?.innerHTML;
 
 describe("a chip", () => {
-  test.each<[Tone]>([["pending"], ["active"], ["success"], ["warning"], ["danger"]])("of tone %s has a colour, a sign and words", (tone) => {
-    render(<Chips parts={[part({ tone })]} />);
-    const chip = screen.getByTestId("chip");
-    expect(chip.className).toContain(`tone-${tone}`);
-    expect(shapes(chip)).toBeTruthy();
-    expect(chip.textContent).toContain("Creating");
-  });
+  test.each<[Tone]>([["pending"], ["active"], ["success"], ["warning"], ["danger"]])(
+    "of tone %s has a colour, a sign and words",
+    (tone) => {
+      render(<Chips parts={[part({ tone })]} />);
+      const chip = screen.getByTestId("chip");
+      expect(chip.className).toContain(`tone-${tone}`);
+      expect(shapes(chip)).toBeTruthy();
+      expect(chip.textContent).toContain("Creating");
+    },
+  );
 
   test("each tone has a sign of its own: colour alone tells nothing", () => {
     const tones: Tone[] = ["pending", "active", "success", "warning", "danger"];

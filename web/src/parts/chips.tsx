@@ -19,7 +19,10 @@ export function Chip({ part, full }: { part: Part; full: boolean }) {
     <>
       <ToneSign tone={tone} />
       {said.map((word, index) => (
-        <bdi key={index} className={word === part.state ? "chip-state" : index === said.length - 1 ? "chip-detail" : ""}>
+        <bdi
+          key={index}
+          className={word === part.state ? "chip-state" : index === said.length - 1 ? "chip-detail" : ""}
+        >
           {word}
         </bdi>
       ))}

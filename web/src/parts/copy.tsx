@@ -6,7 +6,15 @@ import { Icon } from "./icons";
 
 const SAID_FOR = 2000;
 
-export function Copy({ text, children, label }: { text: () => string | Promise<string>; children?: ReactNode; label?: string }) {
+export function Copy({
+  text,
+  children,
+  label,
+}: {
+  text: () => string | Promise<string>;
+  children?: ReactNode;
+  label?: string;
+}) {
   const [said, setSaid] = useState("");
   const [byHand, setByHand] = useState<string | null>(null);
   useEffect(() => {

@@ -14,7 +14,17 @@ const PAGES: Record<string, string> = {
   cluster: "clusters",
 };
 const BAD = new Set(["fail", "failed", "failing", "offline", "condemn", "lost", "stalled", "needs_attention"]);
-const GOOD = new Set(["booted", "attached", "hand_over", "pool_in", "ready", "committed", "settled", "rescued", "exited"]);
+const GOOD = new Set([
+  "booted",
+  "attached",
+  "hand_over",
+  "pool_in",
+  "ready",
+  "committed",
+  "settled",
+  "rescued",
+  "exited",
+]);
 
 export function toneOfEvent(event: FeedEvent): string {
   if (event.name === "ended") {
@@ -65,7 +75,8 @@ export function gathered(events: readonly FeedEvent[]): Line[] {
   const lines: Line[] = [];
   for (const event of events) {
     const last = lines.at(-1);
-    const same = last?.event.name === event.name && last.event.entity_id === event.entity_id && told(last.event) === told(event);
+    const same =
+      last?.event.name === event.name && last.event.entity_id === event.entity_id && told(last.event) === told(event);
     if (last && same) last.times += 1;
     else lines.push({ event, times: 1 });
   }

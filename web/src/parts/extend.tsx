@@ -4,6 +4,7 @@ import { type FormEvent, useState } from "react";
 import { post } from "../api/client";
 import { useMay } from "./act";
 import { Modal } from "./dialog";
+import { Field } from "./field";
 
 const MINUTES = [15, 30, 60, 120, 240];
 
@@ -34,16 +35,17 @@ export function ExtendButton({ operationId }: { operationId: string }) {
       {open && (
         <Modal title="Give its nodes more time" close={() => setOpen(false)}>
           <form onSubmit={(event) => void submit(event)} className="form">
-            <label className="field">
-              <span>By how many minutes</span>
-              <select data-focus value={minutes} onChange={(event) => setMinutes(Number(event.target.value))}>
-                {MINUTES.map((each) => (
-                  <option key={each} value={each}>
-                    {each}
-                  </option>
-                ))}
-              </select>
-            </label>
+            <Field label="By how many minutes">
+              {(id) => (
+                <select id={id} data-focus value={minutes} onChange={(event) => setMinutes(Number(event.target.value))}>
+                  {MINUTES.map((each) => (
+                    <option key={each} value={each}>
+                      {each}
+                    </option>
+                  ))}
+                </select>
+              )}
+            </Field>
             {said && (
               <p className="form-wrong" role="alert">
                 {said}

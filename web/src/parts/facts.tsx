@@ -16,7 +16,17 @@ export function Fact({ name, children }: { name: string; children: ReactNode }) 
   );
 }
 
-export function Figure({ name, value, note, tone }: { name: string; value: ReactNode; note?: ReactNode; tone?: string }) {
+export function Figure({
+  name,
+  value,
+  note,
+  tone,
+}: {
+  name: string;
+  value: ReactNode;
+  note?: ReactNode;
+  tone?: string;
+}) {
   return (
     <div className={`figure ${tone ? `tone-${tone}` : ""}`}>
       <span className="figure-name">{name}</span>
@@ -26,7 +36,17 @@ export function Figure({ name, value, note, tone }: { name: string; value: React
   );
 }
 
-export function Card({ title, side, children, id }: { title?: ReactNode; side?: ReactNode; children: ReactNode; id?: string }) {
+export function Card({
+  title,
+  side,
+  children,
+  id,
+}: {
+  title?: ReactNode;
+  side?: ReactNode;
+  children: ReactNode;
+  id?: string;
+}) {
   return (
     <section className="card" {...(id && { "data-testid": id })}>
       {title && (

@@ -1,6 +1,6 @@
 /** Filters and searches whose value is in the address. */
 
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useId, useRef, useState } from "react";
 import { setQuery, useAddress } from "../routing/router";
 import { capital, plain } from "../words/names";
 import { Icon } from "./icons";
@@ -8,12 +8,13 @@ import { Icon } from "./icons";
 const SETTLED = 200;
 
 export function Filter({ name, label, options }: { name: string; label: string; options: readonly string[] }) {
+  const id = useId();
   const value = useAddress().query.get(name) ?? "";
   const known = options.includes(value) || value === "" ? options : [...options, value];
   return (
-    <label className="filter">
-      <span>{label}</span>
-      <select value={value} onChange={(event) => setQuery({ [name]: event.target.value })}>
+    <div className="filter">
+      <label htmlFor={id}>{label}</label>
+      <select id={id} value={value} onChange={(event) => setQuery({ [name]: event.target.value })}>
         <option value="">any</option>
         {known.map((option) => (
           <option key={option} value={option}>
@@ -21,7 +22,7 @@ export function Filter({ name, label, options }: { name: string; label: string; 
           </option>
         ))}
       </select>
-    </label>
+    </div>
   );
 }
 
@@ -50,7 +51,14 @@ export function Search({ name, label, placeholder }: { name: string; label: stri
     <label className="filter filter-search">
       <span className="unseen">{capital(label)}</span>
       <Icon name="search" />
-      <input ref={field} type="search" value={typed} placeholder={placeholder} spellCheck={false} onChange={(event) => setTyped(event.target.value)} />
+      <input
+        ref={field}
+        type="search"
+        value={typed}
+        placeholder={placeholder}
+        spellCheck={false}
+        onChange={(event) => setTyped(event.target.value)}
+      />
     </label>
   );
 }

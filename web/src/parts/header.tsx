@@ -56,7 +56,12 @@ function Live() {
   const connection = useConnection();
   const words = { connecting: "connecting", live: "live", lost: "offline" }[connection.kind];
   return (
-    <span className={`live live-${connection.kind}`} data-testid="connection" data-connection={connection.kind} title="Whether this page hears of changes as they happen">
+    <span
+      className={`live live-${connection.kind}`}
+      data-testid="connection"
+      data-connection={connection.kind}
+      title="Whether this page hears of changes as they happen"
+    >
       <i /> <span className="top-word">{words}</span>
     </span>
   );
@@ -73,7 +78,8 @@ export function ConnectionLost() {
       <ToneSign tone="warning" />
       <span>
         <strong>Connection lost, retrying</strong>
-        {wait > 0 ? ` in ${wait} s` : " now"}. What you see is as it was before; nothing that happens meanwhile is missed.
+        {wait > 0 ? ` in ${wait} s` : " now"}. What you see is as it was before; nothing that happens meanwhile is
+        missed.
       </span>
       <button type="button" className="button" onClick={feed.retry}>
         Retry now

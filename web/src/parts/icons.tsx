@@ -5,13 +5,26 @@ import type { Tone } from "../api/types";
 
 function Sign({ children, turning = false }: { children: ReactNode; turning?: boolean }) {
   return (
-    <svg className={turning ? "sign sign-turning" : "sign"} viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" focusable="false">
+    <svg
+      className={turning ? "sign sign-turning" : "sign"}
+      viewBox="0 0 16 16"
+      width="16"
+      height="16"
+      aria-hidden="true"
+      focusable="false"
+    >
       {children}
     </svg>
   );
 }
 
-const stroke = { fill: "none", stroke: "currentColor", strokeWidth: 1.75, strokeLinecap: "round", strokeLinejoin: "round" } as const;
+const stroke = {
+  fill: "none",
+  stroke: "currentColor",
+  strokeWidth: 1.75,
+  strokeLinecap: "round",
+  strokeLinejoin: "round",
+} as const;
 
 const TONES: Record<Tone, ReactNode> = {
   pending: <circle cx="8" cy="8" r="5" {...stroke} strokeDasharray="2.2 2.4" />,
@@ -29,7 +42,13 @@ const TONES: Record<Tone, ReactNode> = {
   ),
   warning: (
     <>
-      <path d="M8 1.9l6.4 11.3H1.6z" fill="currentColor" stroke="currentColor" strokeWidth="1.4" strokeLinejoin="round" />
+      <path
+        d="M8 1.9l6.4 11.3H1.6z"
+        fill="currentColor"
+        stroke="currentColor"
+        strokeWidth="1.4"
+        strokeLinejoin="round"
+      />
       <path d="M8 6v3.4M8 11.5v.1" {...stroke} stroke="var(--surface)" />
     </>
   ),

@@ -36,16 +36,35 @@ export function PoolBar({ pool }: { pool: Pool }) {
         <span className="pool-used figures">
           {pool.used} <span className="faint">of {pool.max_nodes}</span>
         </span>
-        <BrakeButton path={`/templates/${encodeURIComponent(pool.template)}`} paused={pool.paused} what={pool.template} />
+        <BrakeButton
+          path={`/templates/${encodeURIComponent(pool.template)}`}
+          paused={pool.paused}
+          what={pool.template}
+        />
       </div>
-      <div className="pool-bar" role="img" aria-label={`${words}; ${pool.used} of ${pool.max_nodes} used, ${pool.min_idle} to be kept warm`}>
+      <div
+        className="pool-bar"
+        role="img"
+        aria-label={`${words}; ${pool.used} of ${pool.max_nodes} used, ${pool.min_idle} to be kept warm`}
+      >
         {present.map((each) => (
-          <span key={each.key} className={`pool-${each.key}`} style={share(each.count)} title={`${each.count} ${each.word}`} />
+          <span
+            key={each.key}
+            className={`pool-${each.key}`}
+            style={share(each.count)}
+            title={`${each.count} ${each.word}`}
+          />
         ))}
-        {reserved > 0 && <span className="pool-reserved" style={share(reserved)} title={`${reserved} reserved by open launches`} />}
+        {reserved > 0 && (
+          <span className="pool-reserved" style={share(reserved)} title={`${reserved} reserved by open launches`} />
+        )}
         <span className="pool-room" style={share(Math.max(0, room - total - reserved))} />
         {pool.min_idle > 0 && (
-          <i className="pool-min" style={{ left: `${Math.min(100, (100 * pool.min_idle) / room)}%` }} title={`min_idle: ${pool.min_idle} to be kept warm`} />
+          <i
+            className="pool-min"
+            style={{ left: `${Math.min(100, (100 * pool.min_idle) / room)}%` }}
+            title={`min_idle: ${pool.min_idle} to be kept warm`}
+          />
         )}
       </div>
       <ul className="pool-legend">

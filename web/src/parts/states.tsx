@@ -2,6 +2,7 @@
 
 import type { ReactNode } from "react";
 import { Refused, Unreachable } from "../api/client";
+import { useConnection } from "../live/history";
 import { Link } from "../routing/router";
 import { ToneSign } from "./icons";
 
@@ -46,6 +47,8 @@ export function NotFound({ what, id }: { what: string; id?: string }) {
 }
 
 export function Trouble({ error, retry }: { error: Error; retry?: () => void }) {
+  const lost = useConnection().kind === "lost";
+  if (lost && error instanceof Unreachable) return null; // the banner at the top says it, once
   const advice =
     error instanceof Unreachable
       ? "The page tries again by itself as soon as the connection is back."

@@ -5,14 +5,23 @@ import { event, operation } from "../testing/examples";
 import { StepTimeline, stepsOf } from "./steps";
 
 const told = (version: number, at: string, step: number, label: string): FeedEvent =>
-  event({ id: `ev-${version}`, entity: "operation", version, at, changes: { progress: { step, total_steps: 5, label } } });
+  event({
+    id: `ev-${version}`,
+    entity: "operation",
+    version,
+    at,
+    changes: { progress: { step, total_steps: 5, label } },
+  });
 
 const HISTORY = [
   told(2, "2026-05-04T09:30:01Z", 2, "Creating the missing nodes"),
   told(3, "2026-05-04T09:30:03Z", 3, "Booting and attaching"),
   told(4, "2026-05-04T09:30:04Z", 3, "Booting and attaching"),
 ];
-const lines = () => within(screen.getByRole("list", { name: "Steps" })).getAllByRole("listitem").map((each) => each.textContent);
+const lines = () =>
+  within(screen.getByRole("list", { name: "Steps" }))
+    .getAllByRole("listitem")
+    .map((each) => each.textContent);
 
 describe("the steps of an operation", () => {
   test("last from their first mention to that of a later one", () => {
@@ -28,17 +37,34 @@ describe("the steps of an operation", () => {
 
   test("name those to come, if the server does", () => {
     const steps = ["A", "B", "C", "Handing over", "Nodes ready"].map((label) => ({ phase: "", label }));
-    expect(stepsOf(operation({ steps }), HISTORY).map((step) => step.label).slice(3)).toEqual(["Handing over", "Nodes ready"]);
+    expect(
+      stepsOf(operation({ steps }), HISTORY)
+        .map((step) => step.label)
+        .slice(3),
+    ).toEqual(["Handing over", "Nodes ready"]);
     expect(stepsOf(operation(), HISTORY)[3]?.label).toBe("step 4");
   });
 
   test("a failed one keeps the step that it failed in", () => {
-    render(<StepTimeline operation={operation({ status: "failed", ended_at: "2026-05-04T09:30:09Z" })} events={HISTORY} />);
-    expect(lines()).toEqual(["step 1at once", "Creating the missing nodes2.0 s", "Booting and attachingfailed here", "step 4not reached", "step 5not reached"]);
+    render(
+      <StepTimeline operation={operation({ status: "failed", ended_at: "2026-05-04T09:30:09Z" })} events={HISTORY} />,
+    );
+    expect(lines()).toEqual([
+      "step 1at once",
+      "Creating the missing nodes2.0 s",
+      "Booting and attachingfailed here",
+      "step 4not reached",
+      "step 5not reached",
+    ]);
   });
 
   test("without any history the present step is known at least", () => {
-    render(<StepTimeline operation={operation({ status: "succeeded", step: 5, ended_at: "2026-05-04T09:30:09Z" })} events={[]} />);
+    render(
+      <StepTimeline
+        operation={operation({ status: "succeeded", step: 5, ended_at: "2026-05-04T09:30:09Z" })}
+        events={[]}
+      />,
+    );
     expect(lines()).toHaveLength(5);
   });
 

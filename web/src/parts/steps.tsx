@@ -63,7 +63,9 @@ function look(step: Step, operation: Operation): { tone: Tone; said: string } {
   }
   if (step.number < current || operation.status === "succeeded") return { tone: "success", said: "" };
   if (!over) return { tone: "active", said: "" };
-  return operation.status === "failed" ? { tone: "danger", said: "failed here" } : { tone: "warning", said: "cancelled here" };
+  return operation.status === "failed"
+    ? { tone: "danger", said: "failed here" }
+    : { tone: "warning", said: "cancelled here" };
 }
 
 export function StepTimeline({ operation, events }: { operation: Operation; events: readonly FeedEvent[] }) {
@@ -75,12 +77,19 @@ export function StepTimeline({ operation, events }: { operation: Operation; even
         const { tone, said } = look(step, operation);
         const instant = step.number === steps.length;
         return (
-          <li key={step.number} className={`step tone-${tone} ${step.began === null ? "step-none" : ""}`} aria-current={tone === "active" ? "step" : undefined}>
+          <li
+            key={step.number}
+            className={`step tone-${tone} ${step.began === null ? "step-none" : ""}`}
+            aria-current={tone === "active" ? "step" : undefined}
+          >
             <ToneSign tone={tone} />
             <span className="step-label">{step.label}</span>
             <span className="step-time figures">
-              {said || (step.began !== null && step.ended !== null && !instant && took((step.ended - step.began) / 1000))}
-              {!said && step.began !== null && step.ended === null && <Elapsed since={new Date(step.began).toISOString()} />}
+              {said ||
+                (step.began !== null && step.ended !== null && !instant && took((step.ended - step.began) / 1000))}
+              {!said && step.began !== null && step.ended === null && (
+                <Elapsed since={new Date(step.began).toISOString()} />
+              )}
             </span>
           </li>
         );

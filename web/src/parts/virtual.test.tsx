@@ -5,7 +5,16 @@ import { VirtualTable } from "./virtual";
 test("of ten thousand rows only those in sight are in the page, and the table says how many there are", () => {
   const rows = Array.from({ length: 10_000 }, (_, index) => `row ${index}`);
   render(
-    <VirtualTable rows={rows} height={38} label="Nodes" columns={1} head={null} keyOf={(row) => row} className="" rowTestId="node-row">
+    <VirtualTable
+      rows={rows}
+      height={38}
+      label="Nodes"
+      columns={1}
+      head={null}
+      keyOf={(row) => row}
+      className=""
+      rowTestId="node-row"
+    >
       {(row) => <span role="cell">{row}</span>}
     </VirtualTable>,
   );

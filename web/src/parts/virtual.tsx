@@ -27,7 +27,17 @@ interface Props<T> {
   rowTestId: string;
 }
 
-export function VirtualTable<T>({ rows, height, label, columns, head, keyOf, children, className, rowTestId }: Props<T>) {
+export function VirtualTable<T>({
+  rows,
+  height,
+  label,
+  columns,
+  head,
+  keyOf,
+  children,
+  className,
+  rowTestId,
+}: Props<T>) {
   const scroller = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, room: 800 });
   useEffect(() => {
@@ -55,7 +65,13 @@ export function VirtualTable<T>({ rows, height, label, columns, head, keyOf, chi
   const first = Math.max(0, Math.min(rows.length - 1, Math.floor(view.top / height)) - AROUND);
   const last = Math.min(rows.length, Math.ceil((view.top + view.room) / height) + AROUND);
   return (
-    <div className={`table ${className}`} role="table" aria-label={label} aria-rowcount={rows.length + 1} aria-colcount={columns}>
+    <div
+      className={`table ${className}`}
+      role="table"
+      aria-label={label}
+      aria-rowcount={rows.length + 1}
+      aria-colcount={columns}
+    >
       <div role="rowgroup">
         <div className="table-row table-head" role="row" aria-rowindex={1}>
           {head}

@@ -28,7 +28,9 @@ export function Badge({ tone, children, title }: { tone: Tone; children: ReactNo
 
 export const StateBadge = ({ state }: { state: string }) => <Badge tone={toneOfState(state)}>{plain(state)}</Badge>;
 
-export const StatusBadge = ({ status }: { status: string }) => <Badge tone={toneOfStatus(status)}>{plain(status)}</Badge>;
+export const StatusBadge = ({ status }: { status: string }) => (
+  <Badge tone={toneOfStatus(status)}>{plain(status)}</Badge>
+);
 
 export function HealthBadge({ health, reason }: { health: string | null | undefined; reason?: string | undefined }) {
   if (!health) return <span className="faint">not known</span>;

@@ -54,7 +54,8 @@ export const toneOfStatus = (status: string): Tone => STATUS_TONES[status as Sta
 export const toneOfState = (state: string): Tone => STATE_TONES[state as NodeState] ?? "pending";
 export const toneOfHealth = (health: string | null | undefined): Tone => HEALTH_TONES[health as Health] ?? "pending";
 
-export const ended = (status: string): boolean => status === "succeeded" || status === "failed" || status === "cancelled";
+export const ended = (status: string): boolean =>
+  status === "succeeded" || status === "failed" || status === "cancelled";
 
 export const STATE_MEANINGS: Record<NodeState, string> = {
   created: "booting, or attaching to the run that it was made for",
