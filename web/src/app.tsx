@@ -7,7 +7,7 @@ import { feed } from "./live/feed";
 import { forgetAll } from "./live/resource";
 import { Loading, NotFound, Trouble } from "./parts/states";
 import { ConnectionLost, Header } from "./parts/header";
-import { Clusters } from "./pages/clusters";
+import { ClusterPage, Clusters } from "./pages/clusters";
 import { Events } from "./pages/events";
 import { NodePage } from "./pages/node";
 import { Nodes } from "./pages/nodes";
@@ -93,5 +93,7 @@ function Page({ path }: { path: string }) {
   if (node) return <NodePage key={node} id={node} />;
   const template = matched("/templates/:name", path)?.["name"];
   if (template) return <TemplatePage key={template} name={template} />;
+  const cluster = matched("/clusters/:name", path)?.["name"];
+  if (cluster) return <ClusterPage key={cluster} name={cluster} />;
   return <NotFound what="page" id={path} />;
 }

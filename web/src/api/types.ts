@@ -230,6 +230,8 @@ export interface Template {
   max_runtime: number;
   idle_timeout: number;
   rescue_window: number;
+  /** What its clusters are made of; null: it makes nodes. */
+  cluster?: object | null;
 }
 
 export interface BootKind {

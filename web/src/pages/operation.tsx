@@ -43,7 +43,7 @@ export function OperationPage({ id }: { id: string }) {
     <div className="operation">
       <header className="page-head">
         <h1>
-          {capital(operation.kind)} {operation.run && <Name>{operation.run}</Name>}{" "}
+          {capital(plain(operation.kind))} {operation.run && <Name>{operation.run}</Name>}{" "}
           <StatusBadge status={operation.status} />
         </h1>
         <div className="page-acts">

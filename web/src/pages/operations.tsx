@@ -8,10 +8,10 @@ import { Filter, Search } from "../parts/filters";
 import { Empty, Shown, Trouble } from "../parts/states";
 import { Ago, Elapsed, Name, OperationLink, StatusBadge, TemplateLink } from "../parts/words";
 import { useAddress } from "../routing/router";
-import { capital, ended, where } from "../words/names";
+import { capital, ended, plain, where } from "../words/names";
 import { took } from "../words/time";
 
-const KINDS = ["provision", "release", "refill", "run"];
+const KINDS = ["provision", "release", "refill", "run", "cluster_create", "cluster_delete"];
 const PAGE = 100;
 const ofOperations = (event: FeedEvent) => event.entity === "operation";
 
@@ -75,7 +75,7 @@ function Table({ operations }: { operations: readonly Operation[] }) {
                 <StatusBadge status={each.status} />
               </td>
               <td className="cell-name">
-                <span className="faint">{capital(each.kind)}</span> {each.run && <Name>{each.run}</Name>}
+                <span className="faint">{capital(plain(each.kind))}</span> {each.run && <Name>{each.run}</Name>}
                 <span className="narrow">
                   <OperationLink id={each.operation_id} />
                 </span>

@@ -20,7 +20,11 @@ export function ProvisionDialog({ template }: { template: string }) {
     <Modal title="Provision nodes" close={close}>
       <Shown read={templates} rows={4}>
         {({ items }) => (
-          <Form templates={items.filter((each) => each.runtime !== "service")} wanted={template} close={close} />
+          <Form
+            templates={items.filter((each) => each.runtime !== "service" && !each.cluster)}
+            wanted={template}
+            close={close}
+          />
         )}
       </Shown>
     </Modal>

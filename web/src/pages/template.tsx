@@ -35,7 +35,7 @@ export function TemplatePage({ name }: { name: string }) {
           {template.paused && <Badge tone="warning">paused</Badge>}
         </h1>
         <div className="page-acts">
-          {operator && template.runtime !== "service" && (
+          {operator && template.runtime !== "service" && !template.cluster && (
             <button type="button" className="button" onClick={() => setQuery({ provision: template.name }, "push")}>
               <Icon name="plus" />
               Provision from it

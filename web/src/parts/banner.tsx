@@ -4,7 +4,7 @@ import { post } from "../api/client";
 import type { Operation } from "../api/types";
 import { useNow } from "../live/ticking";
 import { Link, to } from "../routing/router";
-import { capital, ended, toneOfStatus, where } from "../words/names";
+import { capital, ended, plain, toneOfStatus, where } from "../words/names";
 import { about, seconds } from "../words/time";
 import { Act } from "./act";
 import { ProgressBar } from "./bar";
@@ -27,7 +27,7 @@ export function Title({ operation }: { operation: Operation }) {
   const template = operation.template ?? operation.detail?.template;
   return (
     <>
-      {capital(operation.kind)}
+      {capital(plain(operation.kind))}
       {run && (
         <>
           {" · "}
