@@ -23,7 +23,7 @@ from muster.api.access import mint
 from muster.api.app import Api
 from muster.api.listening import CannotListen, Listening, bind, url_of
 from muster.api.logs import configure
-from muster.api.metrics import Metrics, timed
+from muster.api.metrics import Metrics, Took, timed
 from muster.config import Config, DataDirectory, default_data_directory, load
 from muster.domain import deadlines
 from muster.domain.access import Role
@@ -119,7 +119,9 @@ def account_of(config: Config) -> Account:
     )
 
 
-def github_of(config: Config, clock: Clock, *, installation_id: str) -> GitHub | None:
+def github_of(
+    config: Config, clock: Clock, *, installation_id: str, took: Took = lambda _verb, _seconds, _error: None
+) -> GitHub | None:
     """None: nothing is said about GitHub. Raises InvalidRequest for what can't be used."""
     given = config.github
     if not given.configured:
@@ -130,7 +132,13 @@ def github_of(config: Config, clock: Clock, *, installation_id: str) -> GitHub |
         sha256=given.runner_sha256,
         url=given.runner_url or DOWNLOAD,
     )
-    return GitHub(account_of(config), package, clock, installation_id=installation_id)
+    return GitHub(
+        account_of(config),
+        package,
+        clock,
+        installation_id=installation_id,
+        watched=lambda registry: timed(registry, took),
+    )
 
 
 class _Parts:
@@ -292,6 +300,13 @@ class _Parts:
         def took(verb: str, seconds: float, error: Exception | None) -> None:
             self._metrics.took(verb, seconds, error, now=self._clock.now())
 
+        def called(name: str, *, github: bool = False) -> Took:
+            def noted(verb: str, seconds: float, error: Exception | None) -> None:
+                now = self._clock.now()
+                self._metrics.telemetry.took(name, verb, seconds, error, now=now, github=github)
+
+            return noted
+
         store = timed(self.store, took)
         apps = ExternalProvider(
             store,
@@ -304,7 +319,12 @@ class _Parts:
             provider.name: ProcessVerifier(self._nodes, installation_id=installation.id)
         }
         await self._connect_ec2(urls, installation.id, providers, verifiers)
-        github = github_of(self._config, self._clock, installation_id=installation.id)
+        github = github_of(
+            self._config,
+            self._clock,
+            installation_id=installation.id,
+            took=called("github", github=True),
+        )
         if github is not None:
             self._closing.push_async_callback(github.close)
         ports = Ports(
@@ -319,7 +339,7 @@ class _Parts:
             providers={
                 name: self._metrics.telemetry.watched(each, self._clock) for name, each in providers.items()
             },
-            cluster_providers={self._azure.name: self._azure},
+            cluster_providers={self._azure.name: timed(self._azure, called(self._azure.name))},
             verifier=Verifiers(verifiers),
             prober=HttpProber(allowed=self._config.probes.allowed, timeout=self._config.limits.probe_timeout),
             runtimes={Runtime.GITHUB: github.runtime} if github else {},

@@ -2,14 +2,17 @@ import asyncio
 import json
 from typing import Any
 
+import httpx
 import pytest
 
+from muster.api.access import LOOK_AGAIN, Permit
 from muster.client import calls
 from muster.domain.access import Role
 from muster.domain.errors import InvalidRequest, NotFound
 from muster.domain.operation import Status
 from muster.domain.requests import ProvisionRequest
 from tests.api.site import Site
+from tests.api.test_sharing import HandClock
 
 SSE = {"Accept": "text/event-stream"}
 
@@ -181,3 +184,42 @@ async def test_the_last_events_are_had_without_the_ones_before(site: Site) -> No
     for query in ("last=0", "last=10001", f"last=5&cursor={end.next}"):
         refused = await http.get(f"/api/v1/events?{query}")
         assert (refused.status_code, refused.json()["field"]) == (422, "last"), query
+
+
+async def test_a_stream_ends_soon_after_the_token_that_opened_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And only then: the one who is still let in reads on."""
+    monkeypatch.setattr("muster.api.access.LOOK_AGAIN", 0.0)
+    admin = site.client(Role.ADMIN)
+    token = await admin.send(calls.make_token("guest", "viewer"))
+    guest, other = site.http(token.secret), site.http(site.secrets[Role.VIEWER])
+
+    async def read(http: httpx.AsyncClient, until: str) -> str:
+        text = ""
+        async with http.stream("GET", "/api/v1/events", headers=SSE) as answer:
+            async for part in answer.aiter_text():
+                text += part
+                if until in text:
+                    break
+        return text
+
+    async with asyncio.timeout(30):
+        reading = [asyncio.create_task(read(http, '"after"')) for http in (guest, other)]
+        await site.store.note("thing", "before", reason=None, detail="", now=1.0)
+        await admin.send(calls.revoke_token(token.id))
+        await site.store.note("thing", "after", reason=None, detail="", now=2.0)
+        ended, went_on = await asyncio.gather(*reading)
+    assert '"name":"after"' in went_on
+    assert '"name":"after"' not in ended
+
+
+async def test_a_permit_is_looked_at_again_after_a_while(site: Site) -> None:
+    clock = HandClock()
+    token = await site.client(Role.ADMIN).send(calls.make_token("guest", "viewer"))
+    permit = Permit(site.api.context.gate, f"Bearer {token.secret}", clock)
+    await site.client(Role.ADMIN).send(calls.revoke_token(token.id))
+    clock.time += LOOK_AGAIN - 0.001
+    assert await permit.holds(), "it was good a moment ago"
+    clock.time += 0.001
+    assert not await permit.holds()

@@ -22,6 +22,8 @@ from muster.ports.store import Standing
 SECRET_PREFIX = "muster_"  # noqa: S105 — lets scanners of leaked secrets know what they found
 _LONGEST = 16_384
 """Ours are short; what GitHub signs for a job takes a few thousand characters."""
+LOOK_AGAIN = 5.0
+"""Seconds for which a stream takes it that its token is still good."""
 NO_TOKEN = "cannot tell who is asking: send a valid token as 'Authorization: Bearer …'"  # noqa: S105
 
 
@@ -102,6 +104,17 @@ class Gate:
         )
         return Caller(token=token, confinement=held)
 
+    async def still(self, authorization: str | None) -> bool:
+        """Whether who was let in still is. What a workflow shows is good for one call, however long."""
+        shown = bearer(authorization)
+        if self._federation is not None and self._federation.recognises(shown):
+            return True
+        try:
+            await self._known(shown)
+        except Unauthenticated:
+            return False
+        return True
+
     async def node(self, authorization: str | None) -> NodeId:
         try:
             return await self._enrolment.identify(bearer(authorization))
@@ -113,6 +126,23 @@ class Gate:
             return await self._enrolment.recognise(bearer(authorization))
         except Forbidden as error:
             raise Unauthenticated(str(error)) from error
+
+
+class Permit:
+    """The right of a stream to go on: a token that ends while it is read ends it, soon."""
+
+    def __init__(self, gate: Gate, authorization: str | None, clock: Clock) -> None:
+        self._gate = gate
+        self._authorization = authorization
+        self._clock = clock
+        self._looked_at = clock.now()
+
+    async def holds(self) -> bool:
+        now = self._clock.now()
+        if now - self._looked_at < LOOK_AGAIN:
+            return True
+        self._looked_at = now
+        return await self._gate.still(self._authorization)
 
 
 def bearer(authorization: str | None) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Request
 
-from muster.api.access import Gate
+from muster.api.access import Gate, Permit
 from muster.api.beats import Beats
 from muster.api.closing import Closing
 from muster.api.files import Shelf
@@ -96,6 +96,11 @@ async def _confinement(request: Request) -> Confinement | None:
     return found
 
 
+async def _permit(request: Request) -> Permit:
+    here = context(request)
+    return Permit(here.gate, request.headers.get("authorization"), here.ports.clock)
+
+
 Here = Annotated[Context, Depends(_here)]
 Node = Annotated[NodeId, Depends(_node)]
 """The node that speaks, as its token proved."""
@@ -103,6 +108,8 @@ Held = Annotated[Confinement | None, Depends(_confinement)]
 """What the caller is held to; None: only to its role."""
 Caller = Annotated[ApiToken, Depends(_caller)]
 """The token that was shown."""
+Permitted = Annotated[Permit, Depends(_permit)]
+"""For as long as the token that was shown is good."""
 Key = Annotated[
     str | None,
     Header(

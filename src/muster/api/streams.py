@@ -8,6 +8,7 @@ operation's place is the version of its record; its history is told again from i
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
+from muster.api.access import Permit
 from muster.api.closing import TOPIC
 from muster.api.context import Context
 from muster.api.models.events import EventOut
@@ -35,12 +36,14 @@ def written(data: str, *, event: str, place: str | None) -> bytes:
     return f"event: {event}\n{named}data: {data}\n\n".encode()
 
 
-async def feed(ctx: Context, *, after: Cursor | None, entity_id: str | None) -> AsyncIterator[bytes]:
-    """Every event from the cursor on, then each as it happens."""
+async def feed(
+    ctx: Context, permit: Permit, *, after: Cursor | None, entity_id: str | None
+) -> AsyncIterator[bytes]:
+    """Every event from the cursor on, then each as it happens, for as long as the reader may."""
     listener = ctx.ports.wakeups.listen((EVENTS, TOPIC))
     try:
         yield _HELLO
-        while not ctx.closing.begun:
+        while not ctx.closing.begun and await permit.holds():
             page = await ctx.ports.store.events(after=after, limit=_PAGE, entity_id=entity_id)
             after = page.next
             for number, event in enumerate(page.items, 1):
@@ -52,13 +55,15 @@ async def feed(ctx: Context, *, after: Cursor | None, entity_id: str | None) -> 
         listener.close()
 
 
-async def progress(ctx: Context, operation_id: OperationId, *, seen: int) -> AsyncIterator[bytes]:
+async def progress(
+    ctx: Context, permit: Permit, operation_id: OperationId, *, seen: int
+) -> AsyncIterator[bytes]:
     """What an operation showed since version `seen`, and what it shows from now on, to its end."""
     listener = ctx.ports.wakeups.listen((progress_topic(operation_id), TOPIC))
     history = _History(ctx, operation_id)
     try:
         yield _HELLO
-        while not ctx.closing.begun:
+        while not ctx.closing.begun and await permit.holds():
             async for operation, at in history.news():
                 if operation.version > seen:
                     told = await diagnosed(ctx.ports.store, operation, now=at) if operation.ended else None

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from muster.api.metrics import timed
 from muster.domain.errors import ProviderError, Refused, Throttled, Uncertain
 from muster.domain.workflow import RunStatus, Scope
 from muster.runtimes.github.registry import FINE_FOR, REFUSED_FOR
@@ -204,3 +205,17 @@ async def test_runs_that_wait_or_work_are_listed_with_their_jobs(site: Site) -> 
     assert (found.labels, found.queued) == (("9-1",), True)
     (found,) = await registry.jobs("acme/shop", 8)
     assert not found.queued
+
+
+async def test_every_call_to_the_registry_can_be_watched_with_how_it_ended(site: Site) -> None:
+    """GitHub's part in what is wrong is judged from this."""
+    seen: list[tuple[str, str]] = []
+    registry = timed(
+        site.registry(),
+        lambda verb, _seconds, error: seen.append((verb, type(error).__name__)),
+    )
+    await registry.runners(SHOP)
+    site.world.fault("generate-jitconfig")
+    with pytest.raises(ProviderError):
+        await registry.just_in_time(SHOP, name="r-1", labels=["7-1"], group="")
+    assert seen == [("runners", "NoneType"), ("just_in_time", "Uncertain")]

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import Query, Response
 from starlette.responses import FileResponse, StreamingResponse
 
-from muster.api.access import Access
+from muster.api.access import Access, Permit
 from muster.api.closing import TOPIC
-from muster.api.context import Context, Here, Key
+from muster.api.context import Context, Here, Key, Permitted
 from muster.api.models.base import PageOut
 from muster.api.models.commands import CommandOut, CommandsAsked, CommandsOut, OutputAsked
 from muster.api.models.requests import CommandsIn
@@ -90,7 +90,9 @@ async def cancel(ctx: Here, command_id: str) -> CommandOut:
     return CommandOut.of(await ctx.plane.commander.cancel(CommandId(command_id)))
 
 
-async def output(ctx: Here, command_id: str, asked: Annotated[OutputAsked, Query()]) -> Response:
+async def output(
+    ctx: Here, permit: Permitted, command_id: str, asked: Annotated[OutputAsked, Query()]
+) -> Response:
     """Read output from an offset on, as raw bytes.
 
     With `follow`, more is sent as it comes, until the command has ended. Count the bytes: after a break, ask
@@ -99,16 +101,16 @@ async def output(ctx: Here, command_id: str, asked: Annotated[OutputAsked, Query
     command = await ctx.ports.commands.command(CommandId(command_id))
     headers = {"Cache-Control": "no-store", "Muster-Command-State": command.state.value}
     if asked.follow:
-        body = _followed(ctx, command.id, asked.offset)
+        body = _followed(ctx, permit, command.id, asked.offset)
         return StreamingResponse(body, media_type="application/octet-stream", headers=headers)
     data = await ctx.ports.commands.output(command.id, offset=asked.offset, limit=PIECE)
     return Response(data, media_type="application/octet-stream", headers=headers)
 
 
-async def _followed(ctx: Context, command_id: CommandId, offset: int) -> AsyncIterator[bytes]:
+async def _followed(ctx: Context, permit: Permit, command_id: CommandId, offset: int) -> AsyncIterator[bytes]:
     listener = ctx.ports.wakeups.listen((command_topic(command_id), TOPIC))
     try:
-        while not ctx.closing.begun:
+        while not ctx.closing.begun and await permit.holds():
             # First whether it has ended, then what there is: an end means that all output is kept.
             ended = (await ctx.ports.commands.command(command_id)).ended
             data = await ctx.ports.commands.output(command_id, offset=offset, limit=PIECE)

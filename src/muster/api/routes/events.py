@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from muster.api import streams
 from muster.api.access import Access
-from muster.api.context import Here
+from muster.api.context import Here, Permitted
 from muster.api.models.base import PageOut
 from muster.api.models.events import EventOut, EventsAsked
 from muster.api.routes.operations import LastEventId
@@ -21,7 +21,11 @@ class EventPage(PageOut[EventOut]):
 
 
 async def feed(
-    ctx: Here, request: Request, asked: Annotated[EventsAsked, Query()], last_event_id: LastEventId = None
+    ctx: Here,
+    permit: Permitted,
+    request: Request,
+    asked: Annotated[EventsAsked, Query()],
+    last_event_id: LastEventId = None,
 ) -> Response:
     """Read the event feed: complete, at least once, in order per entity.
 
@@ -40,7 +44,7 @@ async def feed(
     if streamed:
         # A place that nobody gave is refused before the stream begins.
         await ctx.ports.store.events(after=after, limit=1, entity_id=asked.entity_id)
-        body = streams.feed(ctx, after=after, entity_id=asked.entity_id)
+        body = streams.feed(ctx, permit, after=after, entity_id=asked.entity_id)
         return StreamingResponse(body, media_type=streams.MEDIA_TYPE, headers=streams.HEADERS)
     if asked.last is not None:
         page = await ctx.ports.store.last_events(limit=asked.last, entity_id=asked.entity_id)

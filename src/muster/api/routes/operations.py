@@ -7,7 +7,7 @@ from starlette.responses import StreamingResponse
 
 from muster.api import confining, streams
 from muster.api.access import Access
-from muster.api.context import Caller, Held, Here
+from muster.api.context import Caller, Held, Here, Permitted
 from muster.api.models.base import PageOut
 from muster.api.models.nodes import NodeOut
 from muster.api.models.operations import (
@@ -75,7 +75,11 @@ async def extend(ctx: Here, caller: Caller, operation_id: str, body: ExtendIn) -
 
 
 async def events(
-    ctx: Here, operation_id: str, confinement: Held, last_event_id: LastEventId = None
+    ctx: Here,
+    permit: Permitted,
+    operation_id: str,
+    confinement: Held,
+    last_event_id: LastEventId = None,
 ) -> StreamingResponse:
     """Follow an operation: its progress so far, then live, to its end.
 
@@ -83,7 +87,7 @@ async def events(
     """
     seen = streams.version_of(last_event_id)
     operation = await confining.own(ctx.ports.store, operation_id, confinement)
-    body = streams.progress(ctx, operation.id, seen=seen)
+    body = streams.progress(ctx, permit, operation.id, seen=seen)
     return StreamingResponse(body, media_type=streams.MEDIA_TYPE, headers=streams.HEADERS)
 
 

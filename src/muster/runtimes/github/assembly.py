@@ -1,5 +1,6 @@
 """The parts of this adapter, put together: how one speaks to GitHub, and all that follows from it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,11 +73,12 @@ class GitHub:
         *,
         installation_id: str,
         transport: httpx.AsyncBaseTransport | None = None,
+        watched: Callable[[GitHubRegistry], GitHubRegistry] = lambda registry: registry,
     ) -> None:
         self._http = new_http(transport)
         credentials = account.credentials(self._http, clock)
         self.api = GitHubApi(self._http, credentials, clock, api_url=account.api)
-        self.registry = GitHubRegistry(self.api, clock)
+        self.registry = watched(GitHubRegistry(self.api, clock))
         self.runtime = GitHubRuntime(
             self.registry, package, installation_id=installation_id, web_url=account.url
         )
