@@ -1,0 +1,122 @@
+"""One look at everything, over the real store: what others did counts, and lists say where they stop."""
+
+import pytest
+
+from muster.api.telemetry import Telemetry
+from muster.controllers.duties import Duties, Duty
+from muster.domain.lifecycle import NodeState
+from muster.domain.overview import Overview
+from muster.domain.settings import Settings
+from muster.domain.signs import HOUR, LATE_LEAST, LATE_TICKS
+from muster.domain.verdicts import QUEUED
+from muster.domain.waiting import WaitsFor
+from muster.operations import overviewing
+from muster.operations.overviewing import Overviewing
+from muster.simulation.life import Life
+from tests.stage import Manner, Stage, staged
+
+EVERY = 10.0
+
+
+def onlooker(stage: Stage, name: str = "onlooker") -> Overviewing:
+    """A replica that performs no duty itself."""
+    duties = [("sweep", EVERY)]
+    return Overviewing(stage.ports, Settings(), Telemetry(), owner=name, duties=duties, since=stage.now)
+
+
+def codes(seen: Overview) -> list[str]:
+    return [finding.code for finding in seen.findings]
+
+
+class Idle:
+    async def reconcile(self) -> None:
+        return
+
+
+@staged
+async def test_a_duty_that_another_replica_performs_is_seen_by_everybody(stage: Stage) -> None:
+    watcher = onlooker(stage)
+    holder = Life("holder")
+    stage.keep(
+        holder.spawn(Duties(stage.ports, "holder", (Duty(name="sweep", every=EVERY, work=Idle()),)).run())
+    )
+    await stage.pass_time(100.0)
+    (duty,) = (await watcher.look()).duties
+    assert duty.ticked_at is not None and stage.now - duty.ticked_at <= EVERY
+    assert not duty.late
+
+    holder.kill()
+    await stage.pass_time(LATE_TICKS * EVERY + LATE_LEAST - EVERY)
+    assert "duty_late" not in codes(await watcher.look())
+    await stage.pass_time(2 * EVERY)
+    seen = await watcher.look()
+    assert seen.verdict.code == "duty_late" and "sweep" in seen.verdict.text
+    assert "duty_late" not in codes(await onlooker(stage).look()), "one that has just begun can't know"
+
+
+@staged
+async def test_a_failed_boot_counts_once_by_its_diagnosed_cause_and_its_innocent_peers_not(
+    stage: Stage,
+) -> None:
+    template = await stage.template()
+    stage.agents.script(Manner(boot=1.0), Manner(boot=30.0, fails="E: Unable to locate package nodejs-99"))
+    replica = await stage.replica()
+    operation = await stage.ended(await replica.provision(2))
+
+    async def diagnosed() -> bool:
+        return bool(await stage.events(name="collected"))
+
+    await stage.until(diagnosed)
+    seen = await onlooker(stage).look()
+    (group,) = seen.failed_hour.groups
+    assert (group.cause, group.diagnosed) == ("package_install", True)
+    assert (group.template, group.revision) == ("ci", template.revision)
+    assert (group.nodes, group.operations, group.operation_id) == (1, 1, operation.id)
+    assert seen.verdict.code == "failures" and seen.failed_day == seen.failed_hour
+    await stage.pass_time(HOUR)
+    later = await onlooker(stage).look()
+    assert (later.failed_hour.groups, later.failed_day.groups) == ((), (group,))
+
+
+@staged
+async def test_warm_nodes_are_told_from_new_ones(stage: Stage) -> None:
+    await stage.template()
+    await stage.warm(2)
+    replica = await stage.replica()
+    await stage.succeeded(await replica.provision(3))
+    seen = await onlooker(stage).look()
+    assert (seen.warm_hour.provisions, seen.warm_hour.nodes, seen.warm_hour.warm) == (1, 3, 2)
+    assert seen.pools.items[0].counts[NodeState.RUNNING] == 3
+
+
+@staged
+async def test_what_waits_behind_a_cap_is_counted_with_its_oldest(stage: Stage) -> None:
+    await stage.template(max_nodes=1)
+    replica = await stage.replica()
+    await stage.succeeded(await replica.provision(1, run="first"))
+    began = stage.now
+    waiting = [await replica.provision(1, run=f"next-{n}", queue_timeout=900.0) for n in range(2)]
+    await stage.pass_time(QUEUED + 10.0)
+    seen = await onlooker(stage).look()
+    (group,) = seen.waiting.groups
+    assert (group.reason, group.count) == (WaitsFor.ROOM, 2)
+    assert group.operation_ids == tuple(each.id for each in waiting)
+    assert began <= group.oldest_since <= began + 10.0
+    assert codes(seen) == ["no_room"]
+    for each in waiting:
+        await replica.cancel(each.id)
+
+
+@staged
+async def test_a_list_that_stops_early_says_so(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    await stage.template(max_nodes=1)
+    replica = await stage.replica()
+    await stage.succeeded(await replica.provision(1, run="first"))
+    waiting = [await replica.provision(1, run=f"next-{n}", queue_timeout=900.0) for n in range(3)]
+    await stage.pass_time(5.0)
+    for most, more in ((3, True), (4, False)):
+        monkeypatch.setattr(overviewing, "OPERATIONS_MOST", most)
+        found = (await onlooker(stage).look()).waiting
+        assert (found.count, found.more) == (3, more)
+    for each in waiting:
+        await replica.cancel(each.id)
