@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -9,17 +10,23 @@ KEY = "key-1"
 LASTS = 300
 
 
+@cache
+def _key() -> Any:
+    """Drawn once: it takes a while."""
+    from cryptography.hazmat.primitives.asymmetric import rsa  # noqa: PLC0415 — only here
+
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
 class Issuer:
     def __init__(self, now: Callable[[], float], *, url: str = "http://github.test/_oidc") -> None:
-        from cryptography.hazmat.primitives.asymmetric import rsa  # noqa: PLC0415 — only here
-
         self.url = url
         self.request_token = "runner-s-own-token"
         self.claims: dict[str, Any] = {}
         """Of the job that asks next."""
         self.asked = 0
         self._now = now
-        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self._key = _key()
 
     def sign(self, *, key: Any = None, algorithm: str = "RS256", kid: str = KEY, **claims: Any) -> str:
         import jwt  # noqa: PLC0415

@@ -60,7 +60,16 @@ async def test_a_workflow_may_not_use_other_templates(signing: Signing) -> None:
     assert "its templates are ci" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("other", [{"run_id": 8}, {"attempt": 2}, {"repository": "acme/web"}])
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"run_id": 8},
+        {"attempt": 2},
+        {"repository": "acme/web"},
+        {"label": "ubuntu-latest"},
+        {"label": "71-1"},
+    ],
+)
 async def test_a_workflow_may_not_ask_for_another_run(signing: Signing, other: dict[str, Any]) -> None:
     workflow = {"repository": "acme/shop", "run_id": 7, "attempt": 1, **other}
     run = f"{workflow['repository']}/{workflow['run_id']}-{workflow['attempt']}"

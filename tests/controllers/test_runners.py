@@ -11,6 +11,7 @@ from muster.domain.operation import Status
 from muster.domain.reasons import Reason
 from muster.domain.template import Reuse, Runtime
 from muster.domain.workflow import RunnerSpec, runner_prefix
+from muster.enrolment.enroller import Report
 from tests.stage import Stage, staged
 from tests.stage.github import REPOSITORY, GitHubStage, asked, given
 
@@ -146,6 +147,31 @@ async def test_expired_credentials_are_refused_at_once_and_nothing_is_launched(s
     with pytest.raises(Refused, match=r"acme/shop: GitHub refuses with 401 .* expired"):
         await github.provision(replica, github.begin())
     assert not stage.cloud.live() and not await stage.nodes()
+
+
+@staged
+async def test_a_github_that_is_away_at_first_is_waited_for(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    github.world.fault("GET", 500, times=2)
+    await stage.succeeded(await github.provision(await stage.replica(), github.begin()))
+    assert len(github.runners()) == 1
+
+
+@staged
+async def test_nodes_are_not_attached_by_their_own_word_if_github_is_not_configured_any_more(
+    stage: Stage,
+) -> None:
+    github = await GitHubStage.set(stage)
+    await stage.warm(1)
+    replica = await stage.replica()
+    operation = await github.provision(replica, github.begin())
+    await stage.count(1, NodeState.CLAIMED)
+    stage.enrolment._ports = replace(stage.ports, runtimes={})
+    await stage.pass_time(5)
+    (node,) = await stage.nodes(NodeState.CLAIMED)
+    await stage.enrolment.report(node.id, Report(attached=AssignmentId(node.assignment_id or "")))
+    assert not (await stage.node(node.id)).attached
+    await replica.cancel(operation.id)
 
 
 @staged

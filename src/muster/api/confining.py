@@ -29,6 +29,10 @@ def held(request: ProvisionRequest, to: Confinement | None) -> ProvisionRequest:
                 f"cannot provision for run {workflow.run_id}-{workflow.attempt} of {workflow.repository}: "
                 f"this is run {to.run_id}-{to.attempt} of {to.repository}"
             )
+        if workflow.label.partition("-")[0] != str(to.run_id):
+            # Another run's label would get us its jobs.
+            rule = f"it must be {to.run_id}, or begin with {to.run_id}-"
+            raise Forbidden(f"cannot give out the label {workflow.label}: {rule}")
     return replace(request, owner=to.repository)
 
 

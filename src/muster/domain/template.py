@@ -55,6 +55,11 @@ class Runtime(StrEnum):
     GITHUB = "github"
     SERVICE = "service"
 
+    @property
+    def kitted(self) -> bool:
+        """Whether attaching takes a kit, and another's word than the node's own."""
+        return self is Runtime.GITHUB
+
 
 BOOT_LEAST = 1.0
 STALL_LEAST = 15.0

@@ -236,7 +236,7 @@ class Enrolment:
             now=self._ports.clock.now(),
             limits=self._limits,
         )
-        return desired(node, dead_man=seconds, kit=template.runtime in self._ports.runtimes)
+        return desired(node, dead_man=seconds, kit=template.runtime.kitted)
 
     async def kit(self, node_id: NodeId, assignment: AssignmentId) -> Kit:
         """What the node needs to attach, once it may: for its present assignment, until it has attached.
@@ -317,8 +317,8 @@ class Enrolment:
         return None
 
     async def _attach_news(self, at: Standing) -> NodeChange | None:
-        bound = await self._bound(at)
-        if bound is not None and not await bound[0].attached(at.node, *bound[1:]):
+        bound, spec = await self._bound(at), await self._template_spec(at.node)
+        if spec.runtime.kitted and (bound is None or not await bound[0].attached(at.node, *bound[1:])):
             return None  # its own word isn't enough; whoever watches the runtime looks again
         now = self._ports.clock.now()
         until = deadlines.attached_until(at.operation, self._limits, now=now)

@@ -4,6 +4,8 @@ What it acknowledged is durable. The replica that accepts an operation leases it
 starts at once; if the replica dies, another one takes the lease over.
 """
 
+from contextlib import suppress
+
 from muster.domain import deadlines, showing
 from muster.domain.checks import KEY_MAX, text
 from muster.domain.deadlines import Deadline
@@ -13,6 +15,8 @@ from muster.domain.errors import (
     InvalidRequest,
     NotFound,
     StoreUnavailable,
+    Throttled,
+    Uncertain,
 )
 from muster.domain.ids import OperationId
 from muster.domain.operation import Fence, Kind, Operation, Status
@@ -90,11 +94,12 @@ class FrontDesk:
         """Nothing is begun that its runtime knows it can't finish."""
         spec = template.spec
         runtime = self._ports.runtimes.get(spec.runtime)
-        if runtime is not None:
-            await runtime.check(request, spec)
-        elif spec.runtime is Runtime.GITHUB:
-            rule = "its runtime github is not configured on this server: see [github] in docs/github.md"
+        if runtime is None and spec.runtime.kitted:
+            rule = f"its runtime {spec.runtime} is not configured on this server: see docs/github.md"
             raise InvalidRequest("template", template.name, rule)
+        if runtime is not None:
+            with suppress(Throttled, Uncertain):  # the operation looks again, while it has time
+                await runtime.check(request, spec)
         if request.workflow is not None and spec.runtime is not Runtime.GITHUB:
             rule = f"its nodes are no runners (its runtime is {spec.runtime}), so they serve no workflow"
             raise InvalidRequest("template", template.name, rule)

@@ -197,11 +197,15 @@ class Provision:
 
     async def _refused(self, at: Situation) -> Next | Verdict | None:
         """What its runtime has against new nodes at present. None: nothing."""
-        runtime = self._ports.runtimes.get(at.template.spec.runtime)
+        spec = at.template.spec
+        runtime = self._ports.runtimes.get(spec.runtime)
+        if runtime is None and spec.runtime.kitted:
+            message = f"the runtime {spec.runtime} is not configured on this server any more"
+            return Verdict(reason=Reason.PROVIDER_REFUSED, message=message)
         if runtime is None:
             return None
         try:
-            await runtime.check(at.request, at.template.spec)
+            await runtime.check(at.request, spec)
         except (Refused, InvalidRequest) as error:
             return Verdict(reason=Reason.PROVIDER_REFUSED, message=str(error))
         except ProviderError:

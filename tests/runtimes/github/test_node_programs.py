@@ -1,0 +1,152 @@
+"""What runs on a node: the boot that fetches the runner, and the kit that serves, as real processes."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.github import FakeGitHub, package
+from muster.domain.template import Runtime, TemplateSpec
+from muster.domain.workflow import Scope
+from muster.runtimes.github import RunnerPackage
+from muster.runtimes.github.runtime import GitHubRuntime, program
+
+WITHIN = 60
+
+
+@pytest.fixture(scope="module")
+def github() -> Iterator[FakeGitHub]:
+    fake = FakeGitHub().start()
+    yield fake
+    fake.stop()
+
+
+class Node:
+    """A node's places, and its boot and kit as the agent would run them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home, self.work = folder / "home", folder / "work"
+        for place in (self.home, self.work, folder / "bin"):
+            place.mkdir()
+        step = folder / "bin" / "muster-agent"
+        step.write_text('#!/bin/sh\necho "step: $2"\n')
+        step.chmod(0o755)
+        self.env = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "MUSTER_HOME": str(self.home)}
+
+    def boots(self, script: str) -> "subprocess.CompletedProcess[str]":
+        path = self.home.parent / "boot"
+        path.write_text(script)
+        path.chmod(0o755)
+        return self._run([str(path)])
+
+    def serves(self, text: str) -> "subprocess.CompletedProcess[str]":
+        return self._run([sys.executable, "-"], text)
+
+    def _run(self, argv: list[str], text: str = "") -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            argv,
+            cwd=self.work,
+            env=self.env,
+            input=text,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=WITHIN,
+            check=False,
+        )
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def _script(github: FakeGitHub, boot_script: str = "", **given: Any) -> str:
+    fields = {"version": package.VERSION, "sha256": (github.sha256,), "url": github.package_url, **given}
+    runtime = GitHubRuntime(
+        None,  # type: ignore[arg-type]  # nobody is asked
+        RunnerPackage(**fields),
+        installation_id="inst-1",
+        web_url=github.url,
+    )
+    spec = TemplateSpec(name="ci", provider="process", runtime=Runtime.GITHUB, boot_script=boot_script)
+    return runtime.boot_script(spec)
+
+
+def test_a_boot_runs_the_operator_s_script_and_fetches_the_runner(github: FakeGitHub, node: Node) -> None:
+    mine = "#!/bin/sh\necho mine; cat <<'MUSTER_END'\nheld\nMUSTER_END\n"
+    said = node.boots(_script(github, mine))
+    assert said.returncode == 0, said.stdout
+    assert said.stdout.splitlines() == ["mine", "held", f"step: Actions runner {package.VERSION}"]
+    assert os.access(node.home / "actions-runner" / "run.sh", os.X_OK)
+
+
+def test_a_script_that_fails_fails_the_boot_with_its_own_code(github: FakeGitHub, node: Node) -> None:
+    assert node.boots(_script(github, "echo no; exit 7\n")).returncode == 7
+    assert not (node.home / "actions-runner").exists()
+
+
+def test_a_package_that_is_not_the_one_that_was_pinned_is_not_used(github: FakeGitHub, node: Node) -> None:
+    said = node.boots(_script(github, sha256=("0" * 64,)))
+    assert said.returncode == 1
+    assert github.sha256 in said.stdout and "not the one that is expected" in said.stdout
+    assert not (node.home / "actions-runner").exists()
+
+
+def test_a_runner_of_the_image_is_used_where_it_is(github: FakeGitHub, node: Node) -> None:
+    assert node.boots(_script(github)).returncode == 0
+    path = str(node.home / "actions-runner")
+    assert node.boots(_script(github, path=path, version="")).returncode == 0
+    said = node.boots(_script(github, path="/nowhere"))
+    assert (said.returncode, said.stdout) == (1, "there is no Actions runner in /nowhere\n")
+
+
+@pytest.fixture
+def booted(github: FakeGitHub, node: Node) -> Node:
+    assert node.boots(_script(github)).returncode == 0
+    return node
+
+
+def test_a_just_in_time_runner_serves_one_job_without_knowing_its_secret(
+    github: FakeGitHub, booted: Node
+) -> None:
+    world = github.world
+    runner = world.register("acme/shop", "r-1", ["one"], ephemeral=True)
+    secret = world.just_in_time(runner)
+    run = world.begin("acme/shop")
+    job = world.queue(run, "test", ["one"], "env; cat /proc/$PPID/cmdline")
+    said = booted.serves(program("serve.py", {"path": "", "jit": secret}))
+    assert (said.returncode, said.stdout) == (0, "listening\n")
+    assert job.conclusion == "success"
+    assert secret not in job.output and "ACTIONS_RUNNER_INPUT" not in job.output
+    assert world.named("acme/shop", "r-1") is None
+
+
+def test_a_runner_that_cant_be_configured_says_why(github: FakeGitHub, booted: Node) -> None:
+    url = f"{github.url}/{Scope.named('acme/shop')}"
+    arguments = ["--unattended", "--url", url, "--name", "r-2", "--labels", "two"]
+    given = {"path": "", "token": "WRONG", "arguments": arguments}
+    said = booted.serves(program("serve.py", given))
+    assert said.returncode == 1
+    assert said.stdout.startswith("the runner could not be configured\n") and "404" in said.stdout
+    assert "WRONG" not in said.stdout
+
+
+def test_a_runner_whose_registration_is_gone_says_why(github: FakeGitHub, booted: Node) -> None:
+    runner = github.world.register("acme/shop", "r-3", ["three"], ephemeral=True)
+    secret = github.world.just_in_time(runner)
+    github.world.remove(runner)
+    said = booted.serves(program("serve.py", {"path": "", "jit": secret}))
+    assert said.returncode == 1
+    assert "before it listened for jobs" in said.stdout and "has been deleted" in said.stdout
+
+
+@pytest.mark.parametrize("name", ["serve.py", "install.py"])
+def test_the_programs_are_for_python_3_8(name: str) -> None:
+    import ast
+
+    ast.parse(program(name, {}), feature_version=(3, 8))
