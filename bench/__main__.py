@@ -25,6 +25,7 @@ MODULES = (
     "flood",
     "crowd",
     "probing",
+    "runners",
 )
 OUTPUT = Path("build/bench.json")
 

@@ -34,8 +34,9 @@ def data_directory() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def served(data: Path, *, capacity: int = 20) -> AsyncIterator[Server]:
-    async with child("bench.served", {"data": str(data), "capacity": capacity}) as process:
+async def served(data: Path, *, capacity: int = 20, config: Path | None = None) -> AsyncIterator[Server]:
+    given = {"data": str(data), "capacity": capacity, "config": config and str(config)}
+    async with child("bench.served", given) as process:
         said = await process.line()
         yield Server(url=said["url"], admin=DataDirectory(data).admin_token() or "", child=process)
 
@@ -43,7 +44,8 @@ async def served(data: Path, *, capacity: int = 20) -> AsyncIterator[Server]:
 def main() -> int:
     given = told()
     flags = {"port": 0, "data_dir": given["data"], "log_level": "error"}
-    config = load(None, environment={"MUSTER_PROCESS_CAPACITY": str(given["capacity"])}, flags=flags)
+    path = Path(given["config"]) if given["config"] else None
+    config = load(path, environment={"MUSTER_PROCESS_CAPACITY": str(given["capacity"])}, flags=flags)
 
     def ready(serving: Serving) -> None:
         say({"url": serving.url, "pid": os.getpid()})

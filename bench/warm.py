@@ -4,6 +4,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.pool import fill
 from muster.domain import node as lifecycle
@@ -25,11 +26,12 @@ class Warm:
     """Of the node's record, as its agent knows it."""
 
 
-async def warm(data: Path, count: int, *, template: str = "warm") -> list[Warm]:
+async def warm(data: Path, count: int, *, template: str = "warm", **fields: Any) -> list[Warm]:
+    """`fields`: of the template."""
     store = open_sqlite(data / "muster.db", ids=SystemIds())
     now = time.time()
     await store.limit_installation(10**5, now=now)
-    spec = TemplateSpec(name=template, provider="process", max_nodes=10**5, idle_timeout=DAY)
+    spec = TemplateSpec(name=template, provider="process", max_nodes=10**5, idle_timeout=DAY, **fields)
     await store.apply_template(spec, now=now)
     await fill(store, template, count, provider="process", now=now, until=now + DAY)
     found: list[Warm] = []
