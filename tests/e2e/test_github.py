@@ -169,6 +169,22 @@ def test_an_ephemeral_runner_serves_one_job_and_its_machine_is_thrown_away(world
     assert done and again.runner != job.runner, "provisioned again under the label that was given out"
 
 
+def test_a_server_that_dies_between_registration_and_hand_over_finishes_it_after_its_return(
+    world: World,
+) -> None:
+    run = world.begin()
+    world.site.doom("node:attached")
+    step = world.step(run, mode="provision", template="ci", instance_count="2")
+    world.site.gone()
+    assert len(world.runners()) >= 1
+    world.site.start()
+    step.done()
+    assert len(world.runners()) == len(json.loads(step.outputs["node-ids"])) == 2
+    assert world.states() == ["running", "running"]
+    jobs = _jobs(world, run, step.outputs["label"], 2)
+    assert [job.conclusion for job in jobs] == ["success"] * 2
+
+
 def test_what_the_action_cant_do_it_says_in_an_annotation(world: World) -> None:
     run = world.begin()
     cases = {
