@@ -21,8 +21,8 @@ from muster.domain.node import Binding
 from muster.domain.operation import Kind, Operation
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, TemplateSpec, UsageClass
-from muster.stores.sql import claims, guards, open_sqlite, sqlite
-from muster.stores.sql import events as event_log
+from muster.stores.sql import SqlStore, claims, guards, open_sqlite, sqlite
+from muster.stores.sql.appending import APPEND
 from muster.stores.sql.engines import BATCH_MOST
 from muster.stores.sql.tx import Value
 
@@ -42,7 +42,7 @@ DEMAND = Demand(
 )
 
 
-class _Ids:
+class Ids:
     def __init__(self) -> None:
         self._numbers = count(1)
 
@@ -89,11 +89,15 @@ def _copy(ready: Path, name: str) -> Path:
 
 
 async def _through_the_port(path: Path) -> float:
-    store = open_sqlite(path, ids=_Ids())
+    return await take_all(open_sqlite(path, ids=Ids()))
+
+
+async def take_all(store: SqlStore) -> float:
+    """Claims per second until nothing is left. Closes the store."""
     taken: list[NodeId] = []
 
     async def claimer(place: int) -> None:
-        fence = (await store.operation(_operation_id(place))).fence
+        fence = (await store.operation(operation_id(place))).fence
         for number in count():
             binding = Binding(
                 operation_id=fence.operation_id,
@@ -132,6 +136,7 @@ def _floor(path: Path) -> float:
         "name": "claim",
         "detail": "",
         "changes": "x" * 250,
+        "actor": "",
     }
     taken = 0
     started = time.perf_counter()
@@ -152,28 +157,33 @@ def _bare_claim(
     event: dict[str, str | int | float],
     place: int,
 ) -> int:
-    operation_id = _operation_id(place)
+    name = operation_id(place)
     cursor.execute("SAVEPOINT one")
-    cursor.execute(guards.EPOCH, {"id": operation_id}).fetchall()
-    rows = cursor.execute(claim, {**base, "operation0": operation_id, "assignment0": "as"}).fetchall()
+    cursor.execute(guards.EPOCH, {"id": name}).fetchall()
+    rows = cursor.execute(claim, {**base, "operation0": name, "assignment0": "as"}).fetchall()
     for row in rows:
-        cursor.execute(event_log.APPEND, {**event, "entity_id": row[0]})
+        cursor.execute(APPEND, {**event, "entity_id": row[0]})
     cursor.execute("RELEASE one")
     return len(rows)
 
 
-def _operation_id(place: int) -> OperationId:
+def operation_id(place: int) -> OperationId:
     return OperationId(f"op-{place:03d}")
 
 
 async def _prepare(path: Path) -> None:
+    store = open_sqlite(path, ids=Ids())
+    await prepare(store)
+    await store.close()
+
+
+async def prepare(store: SqlStore) -> None:
     """A pool of idle nodes and one leased operation per claimer, all written through the port."""
-    store = open_sqlite(path, ids=_Ids())
     await store.apply_template(TEMPLATE, now=0.0)
     for place in range(CLAIMERS):
         await store.submit(
             Operation(
-                id=_operation_id(place),
+                id=operation_id(place),
                 kind=Kind.PROVISION,
                 request=ProvisionRequest(template="warm", count=1, run="run"),
                 template="warm",
@@ -186,4 +196,3 @@ async def _prepare(path: Path) -> None:
         )
     await store.lease("bench", now=0.0, until=2_000.0, limit=CLAIMERS)
     await fill(store, TEMPLATE.name, NODES, provider=TEMPLATE.provider, now=NOW, until=5_000.0)
-    await store.close()

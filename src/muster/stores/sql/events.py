@@ -20,10 +20,6 @@ from muster.stores.sql.tx import Row, Tx, Value
 _COLUMNS = "seq, at, entity, entity_id, version, name, changes, detail, actor"
 _ENTITIES = {entity.value: entity for entity in Entity}
 
-APPEND = """
-    INSERT INTO events (at, entity, entity_id, version, name, changes, detail, actor)
-    VALUES (:at, :entity, :entity_id, :version, :name, :changes, :detail, :actor)
-"""
 FEED = f"""
     SELECT {_COLUMNS} FROM events WHERE seq > :seq AND seq <= :upto ORDER BY seq LIMIT :limit
 """
@@ -47,8 +43,7 @@ CHANGES = f"""
 
 
 def append(tx: Tx, draft: Draft, *, at: float, operations: Sequence[OperationId] = ()) -> None:
-    tx.last(
-        APPEND,
+    tx.append(
         {
             "at": at,
             "entity": draft.entity.value,

@@ -13,6 +13,7 @@ from typing import Any
 from muster.domain.errors import Conflict, StoreUnavailable
 from muster.domain.ids import OperationId
 from muster.stores.announcing import Written
+from muster.stores.sql.appending import APPEND
 from muster.stores.sql.running import Done, T, Work, caused
 from muster.stores.sql.tx import ALONE, NOTHING, Params, Row
 
@@ -37,8 +38,8 @@ class SqliteTx:
     def change(self, sql: str, params: Params = NOTHING) -> int:
         return self._cursor.execute(sql, params).rowcount
 
-    def last(self, sql: str, params: Params) -> None:
-        self._cursor.execute(sql, params)
+    def append(self, event: Params) -> None:
+        self._cursor.execute(APPEND, event)
 
 
 def connect(path: str | Path, *, readonly: bool = False) -> sqlite3.Connection:

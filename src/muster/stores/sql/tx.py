@@ -64,6 +64,6 @@ class Tx(Protocol):
         """Run one statement and say how many rows it wrote."""
         ...
 
-    def last(self, sql: str, params: Params) -> None:
-        """Run one statement, after everything else at the latest. Nothing in the transaction reads it."""
+    def append(self, event: Params) -> None:
+        """Append to the event log, now or after everything else. Nothing in the transaction reads it."""
         ...

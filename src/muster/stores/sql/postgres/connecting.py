@@ -18,7 +18,7 @@ Connection = psycopg.Connection[tuple[object, ...]]
 
 STATEMENT_SECONDS = 15.0
 """A statement of ours takes milliseconds. One that takes this long waits for something that is stuck."""
-LOCK_SECONDS = 5.0
+LOCK_SECONDS = 10.0
 IDLE_SECONDS = 10.0
 """A replica that stands still in a transaction loses it, and its locks, long before its leases run out."""
 _DEFAULTS: dict[str, str] = {

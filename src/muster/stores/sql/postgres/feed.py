@@ -12,6 +12,9 @@ He held none any more when the locks were read, so he has ended: it is visible n
 entity's events are in order because each is drawn at the end of a transaction that holds the entity's row.
 """
 
+from functools import lru_cache
+
+from muster.stores.sql.appending import COLUMNS, INTO
 from muster.stores.sql.tx import Tx
 
 _ROUND = 1 << 31
@@ -23,6 +26,18 @@ MARK = """
     SELECT pg_advisory_xact_lock_shared(CAST(:key AS integer), CAST(last_value % 2147483648 AS integer))
     FROM events_seq_seq
 """
+
+
+@lru_cache(maxsize=256)
+def appending(count: int) -> str:
+    """Mark, then draw and insert: a row has its number only when it has come through the mark."""
+    rows = ", ".join("(" + ", ".join(f":{name}{row}" for name in COLUMNS) + ")" for row in range(count))
+    return f"""
+        WITH mark AS MATERIALIZED ({MARK})
+        {INTO} SELECT v.* FROM mark CROSS JOIN (VALUES {rows}) AS v
+    """
+
+
 _LAST = "SELECT last_value FROM events_seq_seq"
 _MARKS = """
     SELECT CAST(l.objid AS bigint) FROM pg_locks AS l

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import psycopg
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
 
 from muster.domain.errors import StoreUnavailable
 from muster.domain.ids import OperationId
@@ -21,24 +23,25 @@ from muster.stores.sql.postgres.connecting import Connection, Door
 from muster.stores.sql.postgres.dialect import numbered, storable, values
 from muster.stores.sql.postgres.troubles import Remedy, remedy, translated, uncertain
 from muster.stores.sql.running import Done, Work
-from muster.stores.sql.tx import NOTHING, Again, Locks, Params, Row
+from muster.stores.sql.tx import NOTHING, Again, Locks, Params, Row, Value
 
 SIDE_BY_SIDE = Locks(alone=False, hold=" FOR UPDATE", skip=" FOR UPDATE SKIP LOCKED", share=" FOR SHARE")
 RACES_MOST = 12
 """So many lost races in a row are no chance any more."""
 PAUSE = 0.005
-_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+APPENDED_AT_ONCE = 64
+_READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class PgTx:
-    """Implements Tx. What may run last is kept until then: appending to the log holds back its readers."""
+    """Implements Tx. The log is appended to at the end: until the commit that holds back its readers."""
 
-    __slots__ = ("_cursor", "_last", "by", "written")
+    __slots__ = ("_appended", "_cursor", "by", "written")
     locks = SIDE_BY_SIDE
 
     def __init__(self, cursor: psycopg.Cursor[Row]) -> None:
         self._cursor = cursor
-        self._last: dict[str, list[tuple[Any, ...]]] = {}
+        self._appended: list[Params] = []
         self.written: list[Written] = []
         self.by: OperationId | None = None
 
@@ -50,19 +53,16 @@ class PgTx:
         self._run(sql, params)
         return self._cursor.rowcount
 
-    def last(self, sql: str, params: Params) -> None:
-        text, names = numbered(sql)
-        self._last.setdefault(text, []).append(storable(values(names, params)))
+    def append(self, event: Params) -> None:
+        self._appended.append(event)
 
     def finish(self, key: int) -> None:
-        if not self._last:
-            return
-        self._run(feed.MARK, {"key": key})
-        for text, rows in self._last.items():
-            if len(rows) == 1:
-                self._cursor.execute(text, rows[0])
-            else:
-                self._cursor.executemany(text, rows)
+        for start in range(0, len(self._appended), APPENDED_AT_ONCE):
+            some = self._appended[start : start + APPENDED_AT_ONCE]
+            params: dict[str, Value] = {"key": key}
+            for row, event in enumerate(some):
+                params.update((f"{name}{row}", value) for name, value in event.items())
+            self._run(feed.appending(len(some)), params)
 
     def _run(self, sql: str, params: Params) -> None:
         text, names = numbered(sql)
@@ -173,14 +173,13 @@ class Writer:
     def _transact(self, work: Work[Any]) -> tuple[Done, list[Written]]:
         self._committing = False
         cursor = self._session.cursor()
-        cursor.execute("BEGIN")
+        _told(cursor, b"BEGIN")
         tx = PgTx(cursor)
         value = work(tx)
         if tx.written:
             tx.finish(self._key(cursor))
         self._committing = True
-        cursor.execute("COMMIT")
-        if cursor.statusmessage != "COMMIT":
+        if _told(cursor, b"COMMIT") != b"COMMIT":
             raise Again("the server rolled back instead")
         return Done(value=value), tx.written
 
@@ -216,9 +215,9 @@ class Reader:
 
     def _look(self, batch: Sequence[Work[Any]]) -> list[Done]:
         cursor = self._session.cursor()
-        cursor.execute(_READ)
+        _told(cursor, _READ)
         ends = [self._one(work, cursor) for work in batch]
-        cursor.execute("COMMIT")
+        _told(cursor, b"COMMIT")
         return ends
 
     def _one(self, work: Work[Any], cursor: psycopg.Cursor[Row]) -> Done:
@@ -228,3 +227,14 @@ class Reader:
             raise  # the snapshot is gone, and with it what the others would have read
         except Exception as error:  # handed to the one who waits for it
             return Done(error=error)
+
+
+def _told(cursor: psycopg.Cursor[Row], command: bytes) -> bytes:
+    """A command without parameters or rows, by the shortest way; what the server did."""
+    connection = cursor.connection
+    result = connection.pgconn.exec_(command)
+    if result.status != ExecStatus.COMMAND_OK:
+        if connection.broken:
+            raise psycopg.OperationalError(connection.pgconn.get_error_message())
+        raise error_from_result(result)
+    return result.command_status or b""
