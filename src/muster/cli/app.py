@@ -50,6 +50,7 @@ COMMANDS: Mapping[str, Entry] = {
     "resume": Entry(OPERATING, "Let a paused template, or everything, go on."),
     "tokens": Entry(OPERATING, "Create, list and revoke API tokens."),
     "iam": Entry(OPERATING, "Print what server and nodes must be allowed in AWS."),
+    "store": Entry(OPERATING, "Create, check or back up the store of a server."),
     "doctor": Entry(OPERATING, "Check this machine and the server, and say what to do."),
     "demo": Entry(TRYING, "See it work: a server and three nodes, cold and warm."),
     "demo-aks": Entry(TRYING, "See clusters come and go on a simulated Azure.", where="demo_aks"),

@@ -12,7 +12,8 @@ from muster.domain.errors import StoreUnavailable
 from muster.ports.ids import Ids
 from muster.ports.wakeups import Wakeups
 from muster.stores.announcing import AfterCommit, Written, announcing
-from muster.stores.sql import SqlStore, open_sqlite
+from muster.stores.sql import SqlStore, open_sqlite, sqlite
+from muster.stores.sql.reporting import Report
 from muster.stores.wakeups import LocalWakeups
 
 
@@ -33,6 +34,30 @@ async def open_store(
         return _sqlite(file, ids, saw)
     require_driver()
     return await _postgres(address, ids, connections, saw)
+
+
+def look(address: str | None, file: Path) -> Report:
+    """What is there. Changes nothing; raises StoreUnavailable."""
+    if address is None:
+        return sqlite.look(file)
+    require_driver()
+    from muster.stores.sql.postgres import opening  # noqa: PLC0415 — an extra
+    from muster.stores.sql.postgres.connecting import Door  # noqa: PLC0415
+
+    return opening.look(Door(address))
+
+
+async def create(address: str | None, file: Path, *, ids: Ids) -> None:
+    """Make what is missing: the database, its schema, the installation's name. Repeating it is harmless."""
+    if address is None:
+        await open_sqlite(file, ids=ids).close()
+        return
+    require_driver()
+    from muster.stores.sql.postgres import opening  # noqa: PLC0415 — an extra
+    from muster.stores.sql.postgres.connecting import Door  # noqa: PLC0415
+
+    opening.create_database(Door(address))
+    opening.prepare(Door(address), ids)
 
 
 def require_driver() -> None:

@@ -7,6 +7,7 @@ savepoint each, so that a failing write undoes itself alone and the disk is aske
 import contextlib
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from muster.domain.errors import Conflict, StoreUnavailable
 from muster.domain.ids import OperationId
 from muster.stores.announcing import Written
 from muster.stores.sql.appending import APPEND
+from muster.stores.sql.reporting import Report
 from muster.stores.sql.running import Done, T, Work, caused
+from muster.stores.sql.schema import LATEST
 from muster.stores.sql.tx import ALONE, NOTHING, Params, Row
 
 BUSY_SECONDS = 5.0
@@ -61,6 +64,41 @@ def connect(path: str | Path, *, readonly: bool = False) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def look(path: Path) -> Report:
+    """Changes nothing. Raises StoreUnavailable."""
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as connection:
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+            version, named = 0, None
+            if "schema_migrations" in tables:
+                version = connection.execute("SELECT max(version) FROM schema_migrations").fetchone()[0] or 0
+                named = connection.execute("SELECT max(id) FROM installation").fetchone()[0]
+    except sqlite3.Error as error:
+        raise translated(error) from error
+    return Report(
+        where=str(path),
+        engine=f"SQLite {sqlite3.sqlite_version}",
+        version=version,
+        latest=LATEST,
+        installation_id=named,
+        problem="" if found == "ok" else f"the file is damaged ({found}); restore the latest backup",
+    )
+
+
+def back_up(path: Path, copy: Path) -> None:
+    """A whole and consistent copy, while others write. Raises StoreUnavailable, leaving nothing."""
+    try:
+        with (
+            closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as source,
+            closing(sqlite3.connect(copy)) as target,
+        ):
+            source.backup(target)
+    except sqlite3.Error as error:
+        copy.unlink(missing_ok=True)
+        raise translated(error) from error
 
 
 class Writer:

@@ -6,7 +6,6 @@ that are running already go on meanwhile: a migration only ever adds (a test hol
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import psycopg
 from psycopg import errors, sql
@@ -22,6 +21,7 @@ from muster.stores.sql.postgres.connecting import Connection, Door
 from muster.stores.sql.postgres.dialect import schema as spelt
 from muster.stores.sql.postgres.session import PgTx, Reader, Writer
 from muster.stores.sql.postgres.troubles import translated
+from muster.stores.sql.reporting import Report
 from muster.stores.sql.running import T, Work
 from muster.stores.sql.store import SqlStore
 from muster.stores.sql.tx import NOTHING, Params
@@ -34,21 +34,6 @@ READERS_OF = 4
 MIGRATING = 0x6D7573746572
 """The advisory lock of whoever changes the schema."""
 MIGRATION_SECONDS = 600.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What a look at a store found."""
-
-    where: str
-    server: str
-    version: int
-    """Of the schema; 0: there is none yet."""
-    latest: int
-    """Of the schema that this program knows."""
-    installation_id: str | None
-    connections: int
-    """That the server has for everybody."""
 
 
 def open_postgres(
@@ -101,7 +86,7 @@ def look(door: Door) -> Report:
             named = _one(cursor, "SELECT max(id) FROM installation")
         return Report(
             where=door.where,
-            server=str(_one(cursor, "SHOW server_version")),
+            engine=f"PostgreSQL {_one(cursor, 'SHOW server_version')}",
             version=version,
             latest=schema.LATEST,
             installation_id=None if named is None else str(named),

@@ -1,0 +1,117 @@
+"""`muster store`: the store behind a server, without the server: create it, check it, back it up."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli.printing import Output
+
+if TYPE_CHECKING:
+    from muster.stores.sql.reporting import Report
+
+app = typer.Typer(
+    help="Create, check or back up the store of a server.", no_args_is_help=True, add_completion=False
+)
+
+Address = Annotated[
+    str | None,
+    typer.Option("--store", help="postgresql://USER@HOST/DATABASE. (default: MUSTER_STORE, else SQLite)"),
+]
+DataDir = Annotated[
+    str | None, typer.Option(help="Where SQLite's file is. (default: the user's data directory)")
+]
+
+
+@app.callback()
+def root(*, _output: Output = None) -> None:
+    """Create, check or back up the store of a server. The server needn't run."""
+
+
+@app.command()
+def check(*, store: Address = None, data_dir: DataDir = None, _output: Output = None) -> None:
+    """Say what the store is, and whether this program can use it. Changes nothing."""
+    from muster.stores import choosing
+
+    address, file = _named(store, data_dir)
+    if address is None and not file.exists():
+        from muster.cli.exits import UsageProblem
+
+        raise UsageProblem(f"cannot check {file}: there is no such file; `muster store create` makes one")
+    _told(choosing.look(address, file))
+
+
+@app.command()
+def create(*, store: Address = None, data_dir: DataDir = None, _output: Output = None) -> None:
+    """Make what is missing: the database, its schema, the installation. Repeating it is harmless."""
+    import asyncio
+
+    from muster.stores import choosing
+    from muster.system import SystemIds
+
+    address, file = _named(store, data_dir)
+    if address is None:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    asyncio.run(choosing.create(address, file, ids=SystemIds()))
+    _told(choosing.look(address, file))
+
+
+@app.command()
+def backup(
+    to: Annotated[Path, typer.Argument(help="The file to write; it must not be there yet.")],
+    *,
+    data_dir: DataDir = None,
+    _output: Output = None,
+) -> None:
+    """Copy SQLite's file, whole and consistent, while the server runs. (PostgreSQL: use pg_dump.)"""
+    from muster.cli import printing
+    from muster.cli.exits import UsageProblem
+    from muster.stores.sql import sqlite
+
+    address, file = _named(None, data_dir)
+    if address is not None:
+        raise UsageProblem("cannot copy a PostgreSQL store: use pg_dump, see docs/operations.md")
+    if to.exists():
+        raise UsageProblem(f"cannot write {to}: it is there already; name another file")
+    sqlite.back_up(file, to)
+    to.chmod(0o600)
+    if printing.wants_json():
+        printing.document({"file": str(to), "bytes": to.stat().st_size})
+    else:
+        printing.say(f"copied {file} to {to} ({to.stat().st_size:,} bytes)")
+
+
+def _named(store: str | None, data_dir: str | None) -> tuple[str | None, Path]:
+    from muster.config import DataDirectory, default_data_directory, load
+
+    flags = {"store": store, "data_dir": data_dir}
+    file = Path("muster.toml")
+    config = load(file if file.is_file() else None, environment=os.environ, flags=flags)
+    data = DataDirectory(config.server.data_dir or default_data_directory(os.environ))
+    return config.server.store, data.database
+
+
+def _told(report: "Report") -> None:
+    from muster.cli import printing
+
+    old = report.version < report.latest
+    problem = report.problem
+    if report.version > report.latest:
+        problem = (
+            f"its schema is newer than this program ({report.version} > {report.latest}): upgrade Muster"
+        )
+    if printing.wants_json():
+        printing.document({"ok": not problem, "report": report})
+    else:
+        printing.say(f"{report.engine} at {report.where}")
+        printing.say(f"  schema        version {report.version}, this program knows {report.latest}")
+        printing.say(f"  installation  {report.installation_id or 'none yet'}")
+        if report.connections is not None:
+            printing.say(f"  connections   {report.connections} for everybody; a server uses 18 by default")
+        if old:
+            printing.say("  the next server that starts, or `muster store create`, brings it up to date")
+    if problem:
+        from muster.domain.errors import StoreUnavailable
+
+        raise StoreUnavailable(f"cannot use the store at {report.where}: {problem}")
