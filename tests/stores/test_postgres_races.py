@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 
 import psycopg
@@ -12,7 +12,6 @@ from muster.domain import node as lifecycle
 from muster.domain.errors import CapReached, Conflict, LeaseLost
 from muster.domain.events import Draft, Entity
 from muster.domain.node import Node
-from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
 from muster.ports.store import Beat
@@ -308,37 +307,3 @@ async def test_text_that_postgresql_cant_hold_is_kept_as_well_as_can_be(store: S
     (event,) = (await store.events(after=None, limit=9)).items
     assert event.detail == "a\ufffdb"
     assert await store.node_by_machine("a\0b", "m") is None
-
-
-async def test_claims_that_come_together_share_a_commit_and_a_refused_one_hurts_nobody(
-    store: SqlStore,
-) -> None:
-    scene = Scene(store)
-    await scene.idle(4)
-    first, second, third = [await scene.leased() for _ in range(3)]
-    stale = replace(second, epoch=second.epoch - 1)
-    numbers: dict[int, set[str]] = {}
-
-    async def claim(operation: Operation) -> Sequence[Node]:
-        try:
-            return await scene.claim(operation, 1)
-        except LeaseLost:
-            return ()
-
-    async def transactions() -> None:
-        rows = await store._engine.read(
-            lambda tx: tx.execute(
-                "SELECT CAST(CAST(xmin AS text) AS bigint), id FROM nodes WHERE state = 'claimed'"
-            )
-        )
-        for number, node_id in rows:
-            numbers.setdefault(number, set()).add(node_id)
-
-    assert [len(nodes) for nodes in await asyncio.gather(claim(first), claim(stale), claim(third))] == [
-        1,
-        0,
-        1,
-    ]
-    assert [len(nodes) for nodes in await asyncio.gather(claim(first), claim(third))] == [1, 1]
-    await transactions()
-    assert sorted(len(together) for together in numbers.values()) == [1, 1, 2]

@@ -25,9 +25,6 @@ BATCH_MOST = 64
 WAITING_MOST = 20_000
 """More than this waiting for a connection is a store that doesn't keep up: better to say so than to queue."""
 
-GROUP_MOST = 16
-"""Writes that share a transaction where each has its own otherwise: their rows are held until the last."""
-
 Job = tuple[Work[Any], asyncio.Future[Any]]
 
 
@@ -48,9 +45,8 @@ class Runner(Protocol):
 
 
 class Engine(Protocol):
-    async def write(self, work: Work[T], *, grouped: bool = False) -> T:
-        """Run in one transaction; when this returns, it is durable and has been announced. `grouped`: it may
-        share the transaction with others that say so, because none of them waits for what another holds."""
+    async def write(self, work: Work[T]) -> T:
+        """Run in one transaction; when this returns, it is durable and has been announced."""
         ...
 
     async def read(self, work: Work[T]) -> T:
@@ -73,7 +69,7 @@ class Inline:
         self._reader = reader
         self._after_commit = after_commit
 
-    async def write(self, work: Work[T], *, grouped: bool = False) -> T:
+    async def write(self, work: Work[T]) -> T:
         return self._run(self._writer, work)
 
     async def read(self, work: Work[T]) -> T:
@@ -112,8 +108,8 @@ class Threaded:
         self._readers = _Crew(readers, "muster-store-reader", after_commit, most=BATCH_MOST)
         self._horizon = horizon
 
-    async def write(self, work: Work[T], *, grouped: bool = False) -> T:
-        return await self._writers.submit(work, grouped=grouped)
+    async def write(self, work: Work[T]) -> T:
+        return await self._writers.submit(work)
 
     async def read(self, work: Work[T]) -> T:
         return await self._readers.submit(work)
@@ -136,7 +132,6 @@ class _Crew:
         self._after_commit = after_commit
         self._jobs: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
         self._gathered: list[Job] = []
-        self._grouped: list[Job] = []
         self._waiting = 0
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -146,7 +141,7 @@ class _Crew:
         for thread in self._threads:
             thread.start()
 
-    async def submit(self, work: Work[T], *, grouped: bool = False) -> T:
+    async def submit(self, work: Work[T]) -> T:
         if self._closed:
             raise StoreUnavailable("cannot use the store: it was closed; open it again")
         if self._waiting >= WAITING_MOST:
@@ -157,17 +152,16 @@ class _Crew:
         loop = self._loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         self._waiting += 1
-        (self._grouped if grouped and self._most == 1 else self._gathered).append((work, answer))
-        if len(self._gathered) + len(self._grouped) == 1:
+        self._gathered.append((work, answer))
+        if len(self._gathered) == 1:
             # Hand over once per turn of the loop: callers that were woken together share a commit.
             loop.call_soon(self._hand_over)
         return await answer
 
     def _hand_over(self) -> None:
-        for jobs, most in ((self._gathered, self._most), (self._grouped, GROUP_MOST)):
-            for start in range(0, len(jobs), most):
-                self._jobs.put(jobs[start : start + most])
-        self._gathered, self._grouped = [], []
+        gathered, self._gathered = self._gathered, []
+        for start in range(0, len(gathered), self._most):
+            self._jobs.put(gathered[start : start + self._most])
 
     async def close(self) -> None:
         if not self._closed:
@@ -192,10 +186,9 @@ class _Crew:
                     more = self._jobs.get_nowait()
                 except queue.Empty:
                     break
-            size = self._most if self._most > 1 else GROUP_MOST
             while waiting:
-                self._run(runner, waiting[:size])
-                del waiting[:size]
+                self._run(runner, waiting[: self._most])
+                del waiting[: self._most]
             if more is None:
                 runner.close()
                 return

@@ -173,9 +173,7 @@ class SqlStore:
         return await self._engine.write(
             lambda tx: claims.claim(
                 tx, demand, bindings, fence=fence, seen_since=seen_since, now=now, deadline_at=deadline_at
-            ),
-            # Each holds its own operation, which nobody else drives, and nodes that others pass over.
-            grouped=True,
+            )
         )
 
     async def count_claimable(self, demand: Demand, *, seen_since: float, now: float) -> int:

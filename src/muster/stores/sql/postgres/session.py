@@ -130,7 +130,7 @@ class Session:
 
 
 class Writer:
-    """Runs each write as a transaction of its own; those that come together share one, if all goes well."""
+    """Runs each write as a transaction of its own."""
 
     def __init__(self, door: Door) -> None:
         self._session = Session(door)
@@ -140,17 +140,12 @@ class Writer:
         return self._session.ready()
 
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
-        if len(batch) > 1:
-            try:
-                return self._transact(batch)
-            except BaseException as error:  # whatever it was: apart, it is told to whom it belongs
-                if self._committing and not self._session.connected:
-                    self._session.close()
-                    told = uncertain(error, where=self._session.where)
-                    return [Done(error=told) for _ in batch], []
-                self._session.undo()
-        apart = [self._one(work) for work in batch]
-        return [end for end, _ in apart], [each for _, made in apart for each in made]
+        ends, written = [], []
+        for work in batch:
+            end, made = self._one(work)
+            ends.append(end)
+            written.extend(made)
+        return ends, written
 
     def close(self) -> None:
         self._session.close()
@@ -159,8 +154,7 @@ class Writer:
         lost = 0
         for attempt in range(1, RACES_MOST + 1):
             try:
-                (end,), written = self._transact((work,))
-                return end, written
+                return self._transact(work)
             except BaseException as error:  # whatever it was, the one who waits must hear of it
                 connected = self._session.connected
                 if self._committing and not connected:
@@ -176,18 +170,18 @@ class Writer:
                 time.sleep(PAUSE * attempt * random.random())  # noqa: S311 — spreads load, guards nothing
         raise AssertionError("unreachable")
 
-    def _transact(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
+    def _transact(self, work: Work[Any]) -> tuple[Done, list[Written]]:
         self._committing = False
         cursor = self._session.cursor()
         _told(cursor, b"BEGIN")
         tx = PgTx(cursor)
-        ends = [Done(value=work(tx)) for work in batch]
+        value = work(tx)
         if tx.written:
             tx.finish(self._key(cursor))
         self._committing = True
         if _told(cursor, b"COMMIT") != b"COMMIT":
             raise Again("the server rolled back instead")
-        return ends, tx.written
+        return Done(value=value), tx.written
 
     def _key(self, cursor: psycopg.Cursor[Row]) -> int:
         if not self._session.key:
