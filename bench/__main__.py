@@ -16,6 +16,7 @@ from bench import Figure
 MODULES = (
     "claims",
     "postgres",
+    "replicas",
     "provisions",
     "simulated",
     "controllers",

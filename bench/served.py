@@ -34,8 +34,21 @@ def data_directory() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def served(data: Path, *, capacity: int = 20, config: Path | None = None) -> AsyncIterator[Server]:
-    given = {"data": str(data), "capacity": capacity, "config": config and str(config)}
+async def served(
+    data: Path,
+    *,
+    capacity: int = 20,
+    config: Path | None = None,
+    store: str | None = None,
+    machines: Path | None = None,
+) -> AsyncIterator[Server]:
+    given = {
+        "data": str(data),
+        "capacity": capacity,
+        "config": config and str(config),
+        "store": store,
+        "machines": machines and str(machines),
+    }
     async with child("bench.served", given) as process:
         said = await process.line()
         yield Server(url=said["url"], admin=DataDirectory(data).admin_token() or "", child=process)
@@ -45,7 +58,12 @@ def main() -> int:
     given = told()
     flags = {"port": 0, "data_dir": given["data"], "log_level": "error"}
     path = Path(given["config"]) if given["config"] else None
-    config = load(path, environment={"MUSTER_PROCESS_CAPACITY": str(given["capacity"])}, flags=flags)
+    environment = {
+        "MUSTER_PROCESS_CAPACITY": str(given["capacity"]),
+        "MUSTER_STORE": given["store"] or "",
+        "MUSTER_PROCESS_DIRECTORY": given["machines"] or "",
+    }
+    config = load(path, environment=environment, flags=flags)
 
     def ready(serving: Serving) -> None:
         say({"url": serving.url, "pid": os.getpid()})

@@ -28,7 +28,11 @@ class Warm:
 
 async def warm(data: Path, count: int, *, template: str = "warm", **fields: Any) -> list[Warm]:
     """`fields`: of the template."""
-    store = open_sqlite(data / "muster.db", ids=SystemIds())
+    return await warmed(open_sqlite(data / "muster.db", ids=SystemIds()), count, template=template, **fields)
+
+
+async def warmed(store: SqlStore, count: int, *, template: str = "warm", **fields: Any) -> list[Warm]:
+    """Closes the store."""
     now = time.time()
     await store.limit_installation(10**5, now=now)
     spec = TemplateSpec(name=template, provider="process", max_nodes=10**5, idle_timeout=DAY, **fields)
