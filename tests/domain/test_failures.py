@@ -7,7 +7,16 @@ from muster.domain import diagnosing, reasons
 from muster.domain import node as nodes
 from muster.domain import operation as operations
 from muster.domain.diagnosis import Cause
-from muster.domain.failures import DETAIL_MAX, FAULTS, Failed, Failure, grouped, of_node, of_operation
+from muster.domain.failures import (
+    DETAIL_MAX,
+    FAULTS,
+    ORDERLY,
+    Failed,
+    Failure,
+    grouped,
+    of_node,
+    of_operation,
+)
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Status, Verdict
@@ -94,6 +103,13 @@ def test_an_operation_that_failed_is_a_failure_and_one_that_was_cancelled_is_non
     assert (found.reason, found.node_id, found.detail) == (Reason.CAPACITY, "node-7", LONG[:DETAIL_MAX])
     assert told(Status.CANCELLED) is None and told(Status.SUCCEEDED) is None
     assert of_operation(operations.failing(operation(), verdict, now=NOW)) is None, "it has not ended yet"
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_an_operation_that_ends_early_because_somebody_wanted_it_is_no_failure(reason: Reason) -> None:
+    verdict = Verdict(reason=reason, message="the template changed while the refill ran")
+    change = operations.ended(operation(), Status.FAILED, now=NOW, progress=None, verdict=verdict)
+    assert (of_operation(change) is None) == (reason in ORDERLY)
 
 
 @pytest.mark.parametrize("key", [provision_key(OperationId("op-0")), release_key(OperationId("op-0"))])

@@ -32,6 +32,8 @@ FAULTS = frozenset(
     }
 )
 """Why a node may be condemned that is a failure; the other reasons are the order of things."""
+ORDERLY = (Reason.RETIRED, Reason.OPERATOR, Reason.CANCELLED)
+"""Why an operation may end early that somebody wanted."""
 DETAIL_MAX = 300
 
 
@@ -109,7 +111,7 @@ def _at_fault(change: NodeChange, reason: Reason) -> bool:
 
 def of_operation(change: OperationChange) -> Failure | None:
     operation, verdict = change.after, change.after.verdict
-    if operation.status is not Status.FAILED or verdict is None:
+    if operation.status is not Status.FAILED or verdict is None or verdict.reason in ORDERLY:
         return None
     if (operation.idempotency_key or "").startswith(RESERVED):
         return None
