@@ -1,9 +1,52 @@
-"""Creating and deleting clusters, step by step, over the simulated Azure."""
+"""Creating and deleting clusters, over the simulated Azure, in virtual time."""
+
+from dataclasses import replace
+
+import pytest
 
 from muster.domain.cluster import ClusterState
-from muster.domain.operation import Status
+from muster.domain.cluster_errors import Problem
+from muster.domain.deadlines import HARD, Limits
+from muster.domain.errors import ClusterExists, InvalidRequest, NotCancellable, NotFound
+from muster.domain.operation import Kind, Operation, Status
+from muster.domain.progress import Tone
+from muster.domain.reasons import Reason
+from muster.domain.requests import ClusterCreateRequest, ProvisionRequest
+from muster.providers.simulated_arm import Arm, Fault, Paces
+from muster.providers.simulated_arm.faults import Verb
+from muster.providers.simulated_arm.resources import Assignment
 from tests.stage import Stage, staged
-from tests.stage.azure import batch, cluster, create, delete, nothing_of_ours, published
+from tests.stage.azure import (
+    REGISTRY,
+    batch,
+    cluster,
+    create,
+    delete,
+    nothing_of_ours,
+    published,
+)
+from tests.stage.stage import play
+
+BROKEN = Problem(status=500, code="InternalServerError", message="Try again.")
+NO = Problem(status=403, code="AuthorizationFailed", message="You may not do that.")
+QUOTA = Problem(
+    code="QuotaExceeded",
+    message="exceeding approved Total Regional Cores quota. Current Limit: 24, Current Usage: 4,"
+    " Additional Required: 44, (Minimum) New Limit Required: 48.",
+)
+
+
+async def failed(stage: Stage, operation: Operation, reason: Reason, *says: str) -> Operation:
+    ended = await stage.ended(operation)
+    assert ended.status is Status.FAILED
+    assert ended.verdict is not None
+    assert ended.verdict.reason is reason, ended.verdict
+    for each in says:
+        assert each in ended.verdict.message
+    return ended
+
+
+# --- how it goes when it goes well ---------------------------------------------------------------
 
 
 @staged
@@ -13,11 +56,10 @@ async def test_a_cluster_is_made_in_five_steps_and_deleted_without_a_trace(stage
     operation = await stage.succeeded(await create(replica))
 
     found = await cluster(stage)
-    assert found.state is ClusterState.READY
-    assert found.fqdn == "c1.hcp.westeurope.azmk8s.io"
-    assert operation.progress is not None
-    assert [part.state for part in operation.progress.parts] == ["Succeeded"] * 2
-    assert list(stage.arm.assignments) and not stage.arm.changed
+    assert (found.state, found.fqdn) == (ClusterState.READY, "c1.hcp.westeurope.azmk8s.io")
+    assert operation.result == found.fqdn
+    assert [each.name for each in stage.arm.assignments.values()] and not stage.arm.changed
+    assert stage.arm.calls.count(Verb.PUT_CLUSTER) == stage.arm.calls.count(Verb.PUT_GROUP) == 1
 
     await stage.succeeded(await delete(replica))
     assert (await cluster(stage)).state is ClusterState.DELETED
@@ -29,9 +71,428 @@ async def test_every_publish_has_step_and_total_and_never_goes_back(stage: Stage
     await batch(stage)
     replica = await stage.replica()
     operation = await stage.succeeded(await create(replica))
-    shown = await published(stage, operation)
-    assert [each.total_steps for each in shown] == [5] * len(shown)
-    steps = [each.step for each in shown]
-    assert steps == sorted(steps) and set(steps) == {1, 2, 3, 4, 5}
-    assert [each.percent for each in shown] == sorted(each.percent for each in shown)
-    assert operation.status is Status.SUCCEEDED
+    for work in (operation, await stage.succeeded(await delete(replica))):
+        shown = await published(stage, work)
+        assert {each.total_steps for each in shown} == {5}
+        steps = [each.step for each in shown]
+        assert steps == sorted(steps)
+        assert steps[-1] == 5
+        assert [each.percent for each in shown] == sorted(each.percent for each in shown)
+        assert shown[-1].percent == 100.0
+        assert all(each.label and each.phase for each in shown)
+        assert all(each.link.endswith("/managedClusters/c1") for each in shown)
+
+
+@staged
+async def test_while_azure_works_its_state_its_time_and_each_pool_are_shown(stage: Stage) -> None:
+    stage.arm.paces = Paces()
+    await batch(stage)
+    operation = await stage.succeeded(await create(await stage.replica()))
+    shown = [each for each in await published(stage, operation) if each.message.startswith("AKS state")]
+    said = [each.message for each in shown]
+    assert "AKS state: Creating · ARM 20s" in said
+    assert "AKS state: Creating · ARM 1m 40s" in said
+    chips = [[(part.name, part.state, part.detail, part.tone) for part in each.parts] for each in shown]
+    assert [
+        ("systempool", "Succeeded", "1n", Tone.SUCCESS),
+        ("blastpool", "Creating", "10n", Tone.ACTIVE),
+    ] in chips
+    assert all(each.provider_since is not None for each in shown)
+
+
+@staged
+async def test_the_expected_end_is_the_median_of_earlier_creates_and_none_before(stage: Stage) -> None:
+    await batch(stage)
+    replica = await stage.replica()
+    first = await stage.succeeded(await create(replica))
+    assert all(each.expected_at is None for each in await published(stage, first))
+    took = (first.ended_at or 0.0) - first.created_at
+    second = await stage.succeeded(await create(replica, "c2"))
+    expected = [each.expected_at for each in await published(stage, second) if each.step == 3]
+    assert expected[0] == pytest.approx(second.created_at + took, abs=1.0)
+
+
+@staged
+async def test_a_create_that_azure_finishes_at_once_is_ready_at_once(stage: Stage) -> None:
+    stage.arm.paces = Paces(create=0.0, pool=0.0)
+    await batch(stage)
+    operation = await stage.succeeded(await create(await stage.replica()))
+    assert (operation.ended_at or 0.0) - operation.created_at < stage.clusters.poll_every
+
+
+@staged
+async def test_it_is_not_ready_before_it_runs(stage: Stage) -> None:
+    await batch(stage)
+    operation = await create(await stage.replica())
+    await stage.pass_time(5.0)
+    made = next(iter(stage.arm.clusters.values()))
+    made.power = "Stopped"
+    await stage.pass_time(200.0)
+    waiting = await stage.operation(operation.id)
+    assert waiting.progress is not None
+    assert waiting.progress.message.startswith("AKS state: Succeeded · power Stopped")
+    made.power = "Running"
+    await stage.succeeded(operation)
+
+
+# --- looks that fail, answers that wait ----------------------------------------------------------
+
+
+@staged
+async def test_a_look_that_fails_is_shown_as_unknown_and_never_as_a_failure(stage: Stage) -> None:
+    await batch(stage)
+    stage.arm.faults.add(
+        Fault(on=Verb.GET_CLUSTER, problem=BROKEN, skip=3, times=2),
+        Fault(on=Verb.GET_CLUSTER, hangs=100.0, skip=6),
+        Fault(on=Verb.POLL, problem=BROKEN, skip=2, times=2),
+    )
+    operation = await stage.succeeded(await create(await stage.replica()))
+    unknown = [each for each in await published(stage, operation) if "AKS state: unknown" in each.message]
+    assert unknown
+    assert {part.state for each in unknown for part in each.parts} == {"unknown"}
+    assert {part.name for each in unknown for part in each.parts} == {"systempool", "blastpool"}
+
+
+@staged
+async def test_fields_that_azure_leaves_out_are_shown_as_unknown(stage: Stage) -> None:
+    await batch(stage)
+    operation = await create(await stage.replica())
+    await stage.pass_time(1.0)
+    look = stage.clusters._sight
+
+    def bare(found: object) -> object:
+        return replace(look(found), state="", power="", pools=())  # type: ignore[arg-type]
+
+    stage.clusters._sight = bare  # type: ignore[assignment, method-assign]
+    await stage.pass_time(60.0)
+    waiting = await stage.operation(operation.id)
+    assert waiting.progress is not None
+    assert waiting.progress.message == "AKS state: unknown · ARM 1m 00s"
+    assert [part.name for part in waiting.progress.parts] == ["systempool", "blastpool"]
+    stage.clusters._sight = look  # type: ignore[method-assign]
+    await stage.succeeded(operation)
+
+
+@staged
+async def test_throttling_is_waited_out_as_long_as_told(stage: Stage) -> None:
+    await batch(stage)
+    slow = Problem(status=429, code="TooManyRequests", message="", retry_after=90.0)
+    stage.arm.faults.add(Fault(on=Verb.PUT_CLUSTER, problem=slow))
+    operation = await create(await stage.replica())
+    await stage.pass_time(80.0)
+    assert stage.arm.calls.count(Verb.PUT_CLUSTER) == 1
+    await stage.succeeded(operation)
+    assert stage.arm.calls.count(Verb.PUT_CLUSTER) == 2
+
+
+@staged
+async def test_another_operation_in_progress_is_waited_for(stage: Stage) -> None:
+    await batch(stage)
+    busy = Problem(status=409, code="OperationNotAllowed", message="Another operation is in progress.")
+    stage.arm.faults.add(Fault(on=Verb.PUT_CLUSTER, problem=busy, times=3))
+    await stage.succeeded(await create(await stage.replica()))
+
+
+@staged
+async def test_a_new_identity_is_waited_for_and_a_group_until_it_is_visible(stage: Stage) -> None:
+    stage.arm.paces = Paces(principal=45.0, group_visible=12.0)
+    await batch(stage)
+    await stage.succeeded(await create(await stage.replica()))
+    assert stage.arm.calls.count(Verb.PUT_GROUP) == 1
+    assert len(stage.arm.assignments) == 1
+
+
+@staged
+async def test_an_identity_that_stays_unknown_fails_after_a_minute(stage: Stage) -> None:
+    stage.arm.paces = Paces(principal=1e6)
+    await batch(stage)
+    await failed(
+        stage, await create(await stage.replica()), Reason.PROVIDER_ERROR, "step 4/5", "for a minute"
+    )
+    nothing_of_ours(stage)
+
+
+@staged
+async def test_a_role_that_somebody_assigned_already_is_no_error_and_stays(stage: Stage) -> None:
+    await batch(stage)
+    theirs = Assignment(name="theirs", scope=REGISTRY, role="AcrPull", principal="kubelet-of-c1")
+    stage.arm.assignments[theirs.name] = theirs
+    replica = await stage.replica()
+    await stage.succeeded(await create(replica))
+    await stage.succeeded(await delete(replica))
+    assert list(stage.arm.assignments) == ["theirs"]
+
+
+# --- what was there before -----------------------------------------------------------------------
+
+
+@staged
+async def test_a_group_that_is_there_is_taken_as_it_is_also_in_another_region_and_kept(stage: Stage) -> None:
+    await batch(stage)
+    stage.arm.put_group("RG-Batch", "northeurope", {"owner": "somebody"})
+    replica = await stage.replica()
+    operation = await stage.succeeded(await create(replica))
+    notes = [each.message for each in await published(stage, operation)]
+    assert "the resource group is in northeurope; the cluster goes to westeurope" in notes
+    assert Verb.PUT_GROUP not in stage.arm.calls
+    gone = await stage.succeeded(await delete(replica))
+    assert "was kept: Muster didn't make it" in gone.result
+    assert stage.arm.groups["rg-batch"].tags == {"owner": "somebody"}
+    assert not stage.arm.clusters
+    assert not stage.arm.changed
+
+
+@staged
+async def test_a_group_that_holds_something_else_is_kept(stage: Stage) -> None:
+    await batch(stage)
+    replica = await stage.replica()
+    await stage.succeeded(await create(replica))
+    stage.arm.groups["rg-batch"].extras.append("/subscriptions/s/…/disks/precious")
+    gone = await stage.succeeded(await delete(replica))
+    assert "was kept: it holds /subscriptions/s/…/disks/precious" in gone.result
+    assert list(stage.arm.groups) == ["rg-batch"]
+
+
+@staged
+async def test_a_group_that_another_cluster_is_meant_for_is_kept_until_the_last_one_goes(
+    stage: Stage,
+) -> None:
+    await batch(stage)
+    replica = await stage.replica()
+    await stage.succeeded(await create(replica))
+    await stage.succeeded(await create(replica, "c2"))
+    gone = await stage.succeeded(await delete(replica))
+    assert "was kept: cluster c2 is there" in gone.result
+    await stage.succeeded(await delete(replica, "c2"))
+    nothing_of_ours(stage)
+
+
+@staged
+async def test_a_name_that_somebody_elses_cluster_has_is_refused_and_that_one_left_alone(
+    stage: Stage,
+) -> None:
+    await batch(stage)
+    replica = await stage.replica()
+    await stage.succeeded(await create(replica))
+    theirs = next(iter(stage.arm.clusters.values()))
+    theirs.asked = replace(theirs.asked, tags={"owner": "somebody"})
+    await stage.store.clusters.named("c1")
+    other = await create(replica, "c2")
+    await stage.succeeded(other)
+    removed = await stage.succeeded(await delete(replica))
+    assert "c1" in [each.name for each in stage.arm.clusters.values()], "it isn't tagged as ours any more"
+    assert removed.status is Status.SUCCEEDED
+    await failed(stage, await create(replica), Reason.NAME_TAKEN, "step 1/5", "didn't make")
+    assert theirs.asked.tags == {"owner": "somebody"}
+    assert not stage.arm.changed
+
+
+# --- failures ------------------------------------------------------------------------------------
+
+STEPS = [
+    (Verb.GET_CLUSTER, 0, "step 1/5, Preparing the request"),
+    (Verb.PUT_GROUP, 0, "step 2/5, Ensuring the resource group"),
+    (Verb.PUT_CLUSTER, 0, "step 3/5, Creating the AKS cluster"),
+    (Verb.PUT_ASSIGNMENT, 0, "step 4/5, Granting role assignments"),
+]
+
+
+@pytest.mark.parametrize(("verb", "skip", "step"), STEPS)
+def test_a_failure_names_its_step_is_not_repeated_and_leaves_nothing(
+    verb: Verb, skip: int, step: str
+) -> None:
+    async def scenario(stage: Stage) -> None:
+        await batch(stage)
+        stage.arm.faults.add(Fault(on=verb, problem=NO, skip=skip))
+        operation = await failed(stage, await create(await stage.replica()), Reason.PERMISSION, step)
+        assert operation.progress is not None
+        assert f"step {operation.progress.step}/5, {operation.progress.label}" in (
+            operation.verdict.message if operation.verdict else ""
+        )
+        nothing_of_ours(stage)
+        assert (await cluster(stage)).state is ClusterState.DELETED
+
+    play(scenario)
+
+
+@staged
+async def test_a_quota_is_told_with_what_is_missing_and_what_would_fit(stage: Stage) -> None:
+    await batch(stage)
+    stage.arm.next_problem = QUOTA
+    await failed(
+        stage,
+        await create(await stage.replica()),
+        Reason.QUOTA,
+        "step 3/5",
+        "the Total Regional Cores quota in westeurope is 24 vCPUs short",
+        "about 5 of the 11 nodes would fit",
+    )
+    nothing_of_ours(stage)
+
+
+@staged
+async def test_pools_that_fail_one_by_one_are_shown_and_fail_the_cluster(stage: Stage) -> None:
+    await batch(stage)
+    stage.arm.next_failing_pools = ("blastpool",)
+    operation = await failed(
+        stage, await create(await stage.replica()), Reason.PROVIDER_ERROR, "pool blastpool is Failed"
+    )
+    last = [each for each in await published(stage, operation) if each.step == 3 and "AKS" in each.message]
+    assert any(part.tone is Tone.DANGER for each in last for part in each.parts)
+    nothing_of_ours(stage)
+
+
+@staged
+async def test_a_failed_cluster_is_kept_if_its_template_says_so_and_can_be_deleted(stage: Stage) -> None:
+    await batch(stage, keep_failed=True)
+    stage.arm.next_problem = QUOTA
+    replica = await stage.replica()
+    await failed(stage, await create(replica), Reason.QUOTA)
+    kept = await cluster(stage)
+    assert (kept.state, kept.reason) == (ClusterState.FAILED, Reason.QUOTA)
+    assert len(stage.arm.clusters) == 1
+    with pytest.raises(ClusterExists, match="delete it first"):
+        await create(replica)
+    await stage.succeeded(await delete(replica))
+    nothing_of_ours(stage)
+
+
+@staged
+async def test_what_azure_refuses_to_delete_stays_listed_and_can_be_tried_again(stage: Stage) -> None:
+    await batch(stage)
+    replica = await stage.replica()
+    await stage.succeeded(await create(replica))
+    stage.arm.faults.add(Fault(on=Verb.DELETE_CLUSTER, problem=NO))
+    await failed(stage, await delete(replica), Reason.PERMISSION, "could not be removed")
+    left = await cluster(stage)
+    assert left.state is ClusterState.FAILED
+    assert "AuthorizationFailed" in left.detail
+    await stage.succeeded(await delete(replica))
+    nothing_of_ours(stage)
+
+
+# --- time ----------------------------------------------------------------------------------------
+
+
+@staged
+async def test_the_deadline_is_an_hour_and_what_is_not_ready_then_is_undone(stage: Stage) -> None:
+    stage.arm.paces = Paces(create=7200.0)
+    await batch(stage)
+    replica = await stage.replica()
+    operation = await create(replica, "c2")
+    assert operation.deadline_at - operation.created_at == Limits().cluster == 3600.0
+    await stage.ended(await delete(replica, "c2"))
+    await batch(stage, provision_timeout=300.0)
+    ended = await stage.ended(await create(replica))
+    assert (ended.ended_at or 0.0) - ended.created_at > 300.0
+    assert ended.verdict is not None
+    assert ended.verdict.reason is Reason.DEADLINE_EXCEEDED
+    assert "step 3/5" in ended.verdict.message
+    nothing_of_ours(stage)
+
+
+@staged
+async def test_a_timeout_that_was_named_is_hard(stage: Stage) -> None:
+    await batch(stage)
+    operation = await create(await stage.replica(), timeout=60.0)
+    assert operation.deadline_source == HARD
+    await failed(stage, operation, Reason.DEADLINE_EXCEEDED)
+    nothing_of_ours(stage)
+
+
+@staged
+async def test_a_server_that_was_away_past_the_deadline_finds_the_cluster_ready(stage: Stage) -> None:
+    await batch(stage)
+    replica = await stage.replica()
+    operation = await create(replica)
+    await stage.pass_time(30.0)
+    await replica.life.die()
+    await stage.pass_time(2 * Limits().cluster)
+    await stage.replica()
+    await stage.succeeded(operation)
+
+
+@staged
+async def test_azure_being_away_is_nobodys_failure(stage: Stage) -> None:
+    await batch(stage, provision_timeout=120.0)
+    stage.arm.faults.add(Fault(on=Verb.GET_CLUSTER, problem=BROKEN, skip=3, times=8))
+    operation = await create(await stage.replica())
+    await stage.pass_time(200.0)
+    assert not (await stage.operation(operation.id)).ended
+    await stage.succeeded(operation)
+
+
+# --- two who ask, and what is refused ------------------------------------------------------------
+
+
+@staged
+async def test_a_second_create_attaches_to_the_first_or_is_refused(stage: Stage) -> None:
+    await batch(stage)
+    replica = await stage.replica()
+    first = await create(replica)
+    assert (await create(replica, "C1")).id == first.id
+    with pytest.raises(ClusterExists, match="it is being made"):
+        await create(replica, timeout=60.0)
+    await stage.succeeded(first)
+    with pytest.raises(ClusterExists, match="it is ready"):
+        await create(replica)
+    going = await delete(replica)
+    assert (await delete(replica)).id == going.id
+    with pytest.raises(ClusterExists, match="it is being deleted"):
+        await create(replica)
+    with pytest.raises(NotCancellable, match="always runs to its end"):
+        await replica.cancel(going.id)
+    await stage.succeeded(going)
+    with pytest.raises(NotFound):
+        await delete(replica)
+    assert stage.arm.calls.count(Verb.PUT_CLUSTER) == 1
+
+
+@staged
+async def test_deleting_what_is_being_made_cancels_it(stage: Stage) -> None:
+    await batch(stage)
+    replica = await stage.replica()
+    operation = await create(replica)
+    await stage.pass_time(30.0)
+    assert (await delete(replica)).id == operation.id
+    ended = await stage.ended(operation)
+    assert ended.status is Status.CANCELLED
+    assert Verb.ABORT in stage.arm.calls
+    labels = [each.label for each in await published(stage, ended) if "Undoing" in each.label]
+    assert list(dict.fromkeys(label.split(" · ")[0] for label in labels)) == [
+        f"Undoing {number}/4" for number in (1, 2, 3, 4)
+    ]
+    assert ended.progress is not None
+    assert (ended.progress.step, ended.progress.phase) == (3, "arm_create_or_update")
+    nothing_of_ours(stage)
+
+
+@staged
+async def test_what_can_not_work_is_refused_before_any_call(stage: Stage) -> None:
+    await batch(stage)
+    await stage.template()
+    replica = await stage.replica()
+    with pytest.raises(InvalidRequest, match="it makes nodes, not clusters"):
+        await replica.ask(replica.plane.clusters.create(_request("ci")))
+    with pytest.raises(NotFound):
+        await replica.ask(replica.plane.clusters.create(_request("unknown")))
+    with pytest.raises(InvalidRequest, match="it makes clusters, not nodes"):
+        await replica.ask(replica.plane.desk.provision(ProvisionRequest(template="batch", count=1, run="r")))
+    stage.clusters.configured = False
+    with pytest.raises(InvalidRequest, match="no credentials"):
+        await create(replica)
+    assert stage.arm.calls == []
+    assert await stage.of_kind(Kind.CLUSTER_CREATE) == []
+
+
+def _request(template: str) -> ClusterCreateRequest:
+    return ClusterCreateRequest(name="c1", template=template)
+
+
+def test_the_simulated_azure_notes_what_must_never_happen() -> None:
+    arm = Arm(lambda: 0.0)
+    arm.put_group("g", "here", {"owner": "us"})
+    arm.put_group("g", "here", {"owner": "us"})
+    assert arm.changed == []
+    arm.put_group("g", "here", {"owner": "them"})
+    assert arm.changed == ["group g"]

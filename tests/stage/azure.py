@@ -28,9 +28,14 @@ SPEC = ClusterSpec(
 )
 
 
-async def batch(stage: "Stage", **fields: Any) -> Template:
+async def batch(stage: "Stage", *, provision_timeout: float | None = None, **fields: Any) -> Template:
     """The template of these scenarios; `fields` of its cluster."""
-    spec = TemplateSpec(name="batch", provider="aks", cluster=replace(SPEC, **fields))
+    spec = TemplateSpec(
+        name="batch",
+        provider="aks",
+        provision_timeout=provision_timeout,
+        cluster=replace(SPEC, **fields),
+    )
     return await stage.store.apply_template(spec, now=stage.now)
 
 

@@ -21,7 +21,7 @@ from muster.domain.template import Template, TemplateSpec
 from muster.enrolment.enroller import Enrolment
 from muster.plane import ControlPlane, Ports
 from muster.ports.wakeups import EVENTS
-from muster.providers.simulated_arm import Arm, SimulatedClusters
+from muster.providers.simulated_arm import Arm, Paces, SimulatedClusters
 from muster.simulation.ids import SeededIds
 from muster.simulation.life import Life
 from muster.simulation.loop import VirtualClock, run
@@ -126,7 +126,7 @@ class Stage:
         self.settings = Settings()
         self.cloud = Cloud(clock)
         self.provider = StageProvider(self.cloud)
-        self.arm = Arm(clock.now)
+        self.arm = Arm(clock.now, Paces(create=60.0, pool=20.0, abort=10.0, delete=30.0, group_delete=10.0))
         self.clusters = SimulatedClusters(self.arm)
         self.ports = Ports(
             store=store,

@@ -79,6 +79,11 @@ def too_late(at: Situation) -> Fail:
     return Fail(verdict=Verdict(reason=Reason.DEADLINE_EXCEEDED, message=message))
 
 
+def overdue(at: Situation) -> Fail | None:
+    """It has to wait again, and there is no more time for that. What is done in time is judged by nobody."""
+    return too_late(at) if at.overdue else None
+
+
 def unseen(at: Situation) -> Fail | None:
     """A look failed. Time in which nothing could be seen is nobody's failure, unless the caller said so."""
     return too_late(at) if at.overdue and at.operation.deadline_source == HARD else None

@@ -43,8 +43,7 @@ class ClusterCreation:
         try:
             return await self._made(work)
         except Throttled as wait:
-            await self._working.publish(work, str(wait))
-            return self._working.later(work, wait.retry_after)
+            return await self._held_up(work, wait)
         except Refused as error:
             return await self._fail(work, clustering.refused(work.at, error))
         except ProviderError as error:
@@ -60,6 +59,15 @@ class ClusterCreation:
                 return await self._build(work)
             case _:
                 return await self._grant(work)
+
+    async def _held_up(self, work: Work, wait: Throttled) -> Next | None:
+        """Later, as told. What Azure has accepted isn't given up because we may not look at it."""
+        accepted = await self._working.store.token(work.cluster.id) is not None
+        late = clustering.unseen(work.at) if accepted else clustering.overdue(work.at)
+        if late is not None:
+            return await self._fail(work, late)
+        await self._working.publish(work, str(wait))
+        return self._working.later(work, wait.retry_after)
 
     async def _unseen(self, work: Work, error: ProviderError) -> Next | None:
         """A look that failed is shown as what it is: nobody knows."""
@@ -173,8 +181,6 @@ class ClusterCreation:
         )
 
     async def _grant(self, work: Work) -> Next | None:
-        if work.at.overdue:
-            return await self._fail(work, clustering.too_late(work.at))
         if not self._working.may_call(work):
             return Next(at=work.tenure.retry_at)
         wanted = work.at.spec.roles
@@ -189,7 +195,7 @@ class ClusterCreation:
             try:
                 await self._working.call(work, work.provider.grant(grant))
             except NotKnownYet as error:
-                lost = clustering.principal_lost(work.at, error)
+                lost = clustering.principal_lost(work.at, error) or clustering.overdue(work.at)
                 if lost is not None:
                     return await self._fail(work, lost)
                 await self._working.publish(work, f"{role.role}: waiting until Azure knows the new identity")
