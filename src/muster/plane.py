@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from muster.controllers.arrivals import Arrivals
 from muster.controllers.auditor import Auditor
 from muster.controllers.boot_watch import BootWatch
+from muster.controllers.cluster_orphans import ClusterOrphans
 from muster.controllers.commands import ForsakenCommands
 from muster.controllers.deadlines import Sweep
 from muster.controllers.diagnosis import Collector
@@ -96,6 +97,7 @@ class ControlPlane:
             Duty(name="commands", every=5.0, work=ForsakenCommands(ports)),
             Duty(name="pool", every=10.0, work=PoolKeeper(ports, settings, self.desk)),
             Duty(name="orphans", every=60.0, work=Orphans(ports, settings)),
+            Duty(name="cluster_orphans", every=300.0, work=ClusterOrphans(ports, self.clusters)),
             Duty(name="vanished", every=60.0, work=Vanished(ports, settings)),
             Duty(name="auditor", every=300.0, work=Auditor(ports)),
             Duty(name="pruner", every=3600.0, work=Pruner(ports, settings)),

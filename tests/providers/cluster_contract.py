@@ -6,6 +6,7 @@ from muster.domain.cluster import Place
 from muster.domain.cluster_errors import Problem
 from muster.domain.cluster_spec import Role
 from muster.domain.errors import NameInUse, NotKnownYet, Refused, Throttled, Uncertain
+from muster.domain.ids import InstallationId
 from muster.domain.reasons import Reason
 from muster.ports.clusters import ClusterProvider, Grant, Order
 from muster.providers.simulated_arm import Arm, Fault
@@ -84,6 +85,14 @@ class ClusterContract:
         assert (sight.state, sight.power) == ("Succeeded", "Running")
         assert sight.principal and sight.kubelet and sight.fqdn and sight.kubernetes_version
         assert [one.lower() for one in await placed.holdings(PLACE)] == [PLACE.cluster_id.lower()]
+
+    async def test_clusters_are_listed_by_the_tag_of_their_installation(
+        self, placed: ClusterProvider
+    ) -> None:
+        await placed.create(ORDER)
+        ((place, tags),) = await placed.list(SUBSCRIPTION, InstallationId("inst-1"))
+        assert (place.cluster_id.lower(), dict(tags)) == (PLACE.cluster_id.lower(), TAGS)
+        assert list(await placed.list(SUBSCRIPTION, InstallationId("inst-2"))) == []
 
     async def test_a_second_create_of_a_name_changes_nothing(
         self, placed: ClusterProvider, arm: Arm, hours: Hours

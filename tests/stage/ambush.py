@@ -20,7 +20,7 @@ READS = (
     "usage", "events", "commands.command", "commands.of_operation", "commands.unfinished",
     "commands.forsaken", "commands.output", "commands.commands", "clusters.cluster", "clusters.named",
     "clusters.of_operation", "clusters.clusters", "clusters.token", "clusters.create_seconds",
-    "azure.check", "azure.group", "azure.holdings", "azure.look", "azure.follow",
+    "azure.check", "azure.group", "azure.holdings", "azure.look", "azure.follow", "azure.list",
 )  # fmt: skip
 
 

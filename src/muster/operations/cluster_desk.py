@@ -128,6 +128,17 @@ class ClusterDesk:
             return await self._ports.store.operation(cluster.operation_id)
         if cluster.state is ClusterState.CREATING:
             return await request_cancel(self._ports.store, cluster.operation_id, now=self._ports.clock.now())
+        return await self._removed(cluster, request, key)
+
+    async def reclaim(self, cluster: Cluster) -> Operation:
+        """Delete once more what is there although its record says deleted. Raises Conflict if that moved, or
+        if another cluster has its name now."""
+        named = await self._store.named(cluster.name)
+        if named is None or named.id != cluster.id:
+            raise Conflict(f"cannot delete cluster {cluster.id} again: its name belongs to another one")
+        return await self._removed(cluster, ClusterDeleteRequest(cluster_id=cluster.id), None)
+
+    async def _removed(self, cluster: Cluster, request: ClusterDeleteRequest, key: str | None) -> Operation:
         template = await self._ports.store.template(cluster.template, cluster.revision)
         deadline = deadlines.for_operation(
             Kind.CLUSTER_DELETE, template=template.spec, limits=self._settings.limits

@@ -12,6 +12,7 @@ from typing import Protocol
 from muster.domain.cluster import Place
 from muster.domain.cluster_sight import Group, Sight
 from muster.domain.cluster_spec import ClusterSpec, Role
+from muster.domain.ids import InstallationId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,12 @@ class ClusterProvider(Protocol):
 
     async def look(self, place: Place) -> Sight | None:
         """The cluster and its pools; None if there is none (or it isn't visible yet)."""
+        ...
+
+    async def list(
+        self, subscription: str, installation: InstallationId
+    ) -> Sequence[tuple[Place, Mapping[str, str]]]:
+        """Clusters that carry the tag of this installation, with their tags. May be a little old."""
         ...
 
     async def create(self, order: Order) -> str:

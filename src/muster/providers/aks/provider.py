@@ -13,10 +13,11 @@ from azure.mgmt.authorization.v2022_04_01.models import RoleAssignmentCreatePara
 from azure.mgmt.core.polling.async_arm_polling import AsyncARMPolling
 from azure.mgmt.resource.resources.models import ResourceGroup
 
-from muster.domain.cluster import Place
+from muster.domain.cluster import INSTALLATION_TAG, Place
 from muster.domain.cluster_sight import Group, Sight
 from muster.domain.cluster_spec import ClusterSpec
 from muster.domain.errors import InvalidRequest
+from muster.domain.ids import InstallationId
 from muster.ports.clusters import Grant, Order
 from muster.providers.aks import bodies, clients, credentials
 from muster.providers.aks.clients import Clients
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 HOLDINGS_MOST = 10
 """The first few prove that a group isn't empty."""
 MAKING = "make the cluster"
+_GROUP_PART = 4
+"""Where an id names the resource group."""
 _ASSIGNED = "RoleAssignmentExists"
 
 
@@ -129,6 +132,23 @@ class AksProvider:
         except NotThere:
             return None
         return bodies.sight(found)
+
+    async def list(
+        self, subscription: str, installation: InstallationId
+    ) -> Sequence[tuple[Place, Mapping[str, str]]]:
+        found: list[tuple[Place, Mapping[str, str]]] = []
+        with plainly(), translating("list clusters"):
+            async for each in self._of(subscription).clusters.managed_clusters.list():
+                tags = dict(each.tags or {})
+                parts = str(each.id).split("/")
+                if tags.get(INSTALLATION_TAG) == installation and len(parts) > _GROUP_PART:
+                    place = Place(
+                        subscription=subscription,
+                        resource_group=parts[_GROUP_PART],
+                        name=str(each.name),
+                    )
+                    found.append((place, tags))
+        return found
 
     async def create(self, order: Order) -> str:
         place = order.place

@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import TypeVar
 
-from muster.domain.cluster import Place
+from muster.domain.cluster import INSTALLATION_TAG, Place
 from muster.domain.cluster_errors import Problem, translated
 from muster.domain.cluster_sight import Group, PoolSight, Sight
 from muster.domain.cluster_spec import ClusterSpec
 from muster.domain.errors import InvalidRequest, NameInUse, ProviderError, Uncertain
+from muster.domain.ids import InstallationId
 from muster.ports.clusters import Grant, Order
 from muster.providers.simulated_arm.faults import ArmError, Verb
 from muster.providers.simulated_arm.resources import (
@@ -87,6 +88,19 @@ class SimulatedClusters:
             kubernetes_version=cluster.asked.version,
             problem=None if problem is None else translated(problem, doing="make the cluster"),
         )
+
+    async def list(
+        self, subscription: str, installation: InstallationId
+    ) -> Sequence[tuple[Place, Mapping[str, str]]]:
+        found = await self._call(Verb.LIST_CLUSTERS, self.arm.list_clusters)
+        return [
+            (
+                Place(subscription=subscription, resource_group=each.group, name=each.name),
+                dict(each.asked.tags),
+            )
+            for each in found
+            if each.asked.tags.get(INSTALLATION_TAG) == installation
+        ]
 
     async def create(self, order: Order) -> str:
         asked = Asked(

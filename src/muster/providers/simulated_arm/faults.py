@@ -12,6 +12,7 @@ class Verb(StrEnum):
     LIST_GROUP = "list_group"
     DELETE_GROUP = "delete_group"
     GET_CLUSTER = "get_cluster"
+    LIST_CLUSTERS = "list_clusters"
     PUT_CLUSTER = "put_cluster"
     ABORT = "abort"
     DELETE_CLUSTER = "delete_cluster"

@@ -200,6 +200,10 @@ class Arm:
             raise error(404, "ResourceNotFound", message)
         return found
 
+    def list_clusters(self) -> list[ArmCluster]:
+        self._pass()
+        return list(self.clusters.values())
+
     def put_cluster(self, group: str, name: str, asked: Asked, *, only_if_missing: bool) -> ArmCluster:
         self._group(group)
         there = self.clusters.get((group.lower(), name.lower()))

@@ -43,6 +43,7 @@ class ArmServer:
             ("DELETE", _GROUP, Verb.DELETE_GROUP, self._delete_group),
             ("GET", _GROUP + "/resources", Verb.LIST_GROUP, self._list_group),
             ("GET", _CLUSTER, Verb.GET_CLUSTER, self._get_cluster),
+            ("GET", _SUBSCRIPTION + _AKS + "/managedClusters", Verb.LIST_CLUSTERS, self._list_clusters),
             ("PUT", _CLUSTER, Verb.PUT_CLUSTER, self._put_cluster),
             ("DELETE", _CLUSTER, Verb.DELETE_CLUSTER, self._delete_cluster),
             ("POST", _CLUSTER + "/abort", Verb.ABORT, self._abort),
@@ -141,6 +142,14 @@ class ArmServer:
     def _get_cluster(self, asked: _Asked) -> web.Response:
         found = self._arm.get_cluster(asked.parts["group"], asked.parts["name"])
         return web.json_response(wire.cluster(found, asked.path, self._arm.now()))
+
+    def _list_clusters(self, asked: _Asked) -> web.Response:
+        now, root = self._arm.now(), f"/subscriptions/{asked.parts['subscription']}/resourceGroups"
+        found = [
+            wire.cluster(each, f"{root}/{each.group}/providers/{wire.TYPE}/{each.name}", now)
+            for each in self._arm.list_clusters()
+        ]
+        return web.json_response({"value": found})
 
     def _put_cluster(self, asked: _Asked) -> web.Response:
         made = self._arm.put_cluster(

@@ -20,6 +20,7 @@ from muster.providers.simulated_arm.resources import (
 )
 
 Json = dict[str, Any]
+TYPE = "Microsoft.ContainerService/managedClusters"
 
 
 def error(problem: Problem) -> Json:
@@ -88,7 +89,7 @@ def cluster(found: ArmCluster, path: str, now: float) -> Json:
     return {
         "id": path,
         "name": found.name,
-        "type": "Microsoft.ContainerService/managedClusters",
+        "type": TYPE,
         "location": found.asked.region,
         "tags": dict(found.asked.tags),
         "identity": {"type": "SystemAssigned", "principalId": principal_of(found)},

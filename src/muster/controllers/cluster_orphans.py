@@ -1,0 +1,94 @@
+"""Clusters that came although their time was over: found by their tags, and deleted again.
+
+A request can't be fenced: a replica that stood still in front of its call may make it when another one has
+long undone everything. Whatever carries our tags and belongs to a record that says deleted goes; what no record
+knows is only told, because a store that was restored from a backup knows less than Azure.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from muster.domain.cluster import CLUSTER_TAG, Cluster, ClusterState, Place, is_ours, place_of
+from muster.domain.errors import Conflict, InvalidRequest, NotFound, ProviderError
+from muster.domain.ids import ClusterId, InstallationId
+from muster.operations.cluster_desk import ClusterDesk
+from muster.ports.bundle import Ports
+from muster.ports.clusters import ClusterProvider
+
+logger = logging.getLogger(__name__)
+
+
+class ClusterOrphans:
+    def __init__(self, ports: Ports, desk: ClusterDesk) -> None:
+        self._ports = ports
+        self._desk = desk
+        self._told: dict[str, None] = {}
+
+    async def reconcile(self) -> None:
+        specs = [each.spec for each in await self._ports.store.templates() if each.spec.cluster is not None]
+        known = {
+            (spec.provider, spec.cluster.subscription): None for spec in specs if spec.cluster is not None
+        }
+        installation = (await self._ports.store.installation()).id if known else InstallationId("")
+        for name, subscription in known:
+            provider = self._ports.cluster_providers.get(name)
+            if provider is not None:
+                await self._sweep(provider, subscription, installation)
+
+    async def _sweep(
+        self, provider: ClusterProvider, subscription: str, installation: InstallationId
+    ) -> None:
+        try:
+            async with asyncio.timeout(provider.call_timeout):
+                found = await provider.list(subscription, installation)
+        except (ProviderError, InvalidRequest, TimeoutError) as error:
+            logger.info(
+                "cannot look for forgotten clusters", extra={"provider": provider.name, "error": str(error)}
+            )
+            return
+        for place, tags in found:
+            await self._judge(provider, place, tags, installation)
+
+    async def _judge(
+        self, provider: ClusterProvider, place: Place, tags: Mapping[str, str], installation: InstallationId
+    ) -> None:
+        try:
+            record = await self._ports.clusters.cluster(ClusterId(tags.get(CLUSTER_TAG, "")))
+        except NotFound:
+            self._tell(place)
+            return
+        if record.state is not ClusterState.DELETED or not is_ours(tags, record, installation):
+            return
+        if not await self._still_there(provider, record, place, installation):
+            return
+        try:
+            await self._desk.reclaim(record)
+        except Conflict:
+            return  # somebody else did, or its name lives again: the next round sees
+        logger.warning(
+            "deleting a cluster that came too late", extra={"provider": provider.name, "cluster": record.id}
+        )
+
+    async def _still_there(
+        self, provider: ClusterProvider, record: Cluster, place: Place, installation: InstallationId
+    ) -> bool:
+        """A list may be older than what it lists."""
+        template = await self._ports.store.template(record.template, record.revision)
+        if (
+            template.spec.cluster is None
+            or place_of(record, template.spec.cluster).cluster_id.lower() != place.cluster_id.lower()
+        ):
+            return False
+        try:
+            async with asyncio.timeout(provider.call_timeout):
+                sight = await provider.look(place)
+        except (ProviderError, TimeoutError):
+            return False
+        return sight is not None and is_ours(sight.tags, record, installation)
+
+    def _tell(self, place: Place) -> None:
+        """Once per process: nobody can do anything about it but a person."""
+        if place.cluster_id not in self._told:
+            self._told[place.cluster_id] = None
+            logger.warning("a cluster carries our tags and no record knows it: %s", place.cluster_id)
