@@ -23,12 +23,15 @@ from muster.ports.wakeups import EVENTS
 from muster.providers.external import ExternalProvider
 from muster.providers.simulated import Entry, SimulatedCloud, SimulatedProvider, SimulatedVerifier
 from muster.providers.simulated.identity import proof_of
+from muster.providers.simulated_arm import Arm, Paces, SimulatedClusters
 from muster.stores.announcing import Written, announcing
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.stores.wakeups import LocalWakeups
 from muster.system import SystemClock, SystemIds
 
 AGENT = "/api/v1/agent"
+PROMPT = Paces(create=0.3, pool=0.1, abort=0.1, delete=0.1, group_delete=0.1)
+"""A simulated Azure that keeps no test waiting."""
 
 
 class HttpAgent:
@@ -211,6 +214,8 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
     provider = SimulatedProvider(cloud, clock=clock, installation_id=installation.id)
     apps = ExternalProvider(store, clock, installation_id=installation.id, lost_after=300.0)
 
+    azure = SimulatedClusters(Arm(clock.now, PROMPT), poll_every=0.05)
+
     def took(verb: str, seconds: float, error: Exception | None) -> None:
         metrics.took(verb, seconds, error, now=clock.now())
 
@@ -224,6 +229,7 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
         ids=ids,
         wakeups=wakeups,
         providers={each.name: metrics.telemetry.watched(each, clock) for each in (provider, apps)},
+        cluster_providers={azure.name: azure},
         verifier=SimulatedVerifier(cloud),
     )
     plane = ControlPlane(ports, owner=ids.new("replica"))

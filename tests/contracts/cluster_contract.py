@@ -130,7 +130,8 @@ class ClusterStoreContract:
         with pytest.raises(LeaseLost):
             await clusters.write(changed(after, now=3.0, stage=Stage.CREATING), fence=old)
         with pytest.raises(LeaseLost):
-            await clusters.keep_token(cluster.id, TOKEN, fence=old)
+            await clusters.write(changed(after, now=3.0), fence=old, token=TOKEN)
+        assert await clusters.token(cluster.id) is None
 
     async def test_a_cluster_and_its_operation_are_written_together_or_not_at_all(
         self, clusters: ClusterStore, store: Store
@@ -155,8 +156,8 @@ class ClusterStoreContract:
     ) -> None:
         operation, cluster = await self._made(clusters)
         assert await clusters.token(cluster.id) is None
-        for token in ("another", TOKEN):
-            await clusters.keep_token(cluster.id, token, fence=operation.fence)
+        for token in ("another", TOKEN, None):
+            cluster = await clusters.write(changed(cluster, now=2.0), fence=operation.fence, token=token)
         assert await clusters.token(cluster.id) == TOKEN
         assert TOKEN not in str(await clusters.cluster(cluster.id))
         assert TOKEN not in str(await whole_feed(store))

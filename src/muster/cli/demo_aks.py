@@ -3,7 +3,6 @@
 Everything but Azure is real: the server, its operations, Azure's own SDKs, HTTP. Azure's minutes are seconds.
 """
 
-import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -144,32 +143,13 @@ def _followed(client: "SyncClient", operation: "Operation") -> "Operation":
 
 @contextmanager
 def _azure() -> "Iterator[tuple[Arm, str]]":
-    """In a thread of its own, for as long as the demo lasts."""
     from muster.providers.simulated_arm import Arm, Paces
     from muster.providers.simulated_arm.server import ArmServer
 
     paces = Paces(create=10.0, pool=5.0, abort=2.0, delete=4.0, group_delete=2.0, principal=1.0)
     arm = Arm(time.monotonic, paces)
-    loop = asyncio.new_event_loop()
-    stop = asyncio.Event()
-    started: asyncio.Queue[str] = asyncio.Queue()
-    listening = threading.Event()
-
-    async def serve() -> None:
-        async with ArmServer(arm).listening() as endpoint:
-            started.put_nowait(endpoint)
-            listening.set()
-            await stop.wait()
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
-    thread.start()
-    listening.wait()
-    try:
-        yield arm, started.get_nowait()
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
+    with ArmServer(arm).in_a_thread() as endpoint:
+        yield arm, endpoint
 
 
 def _quota() -> "Problem":

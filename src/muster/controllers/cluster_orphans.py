@@ -1,8 +1,8 @@
 """Clusters that came although their time was over: found by their tags, and deleted again.
 
 A request can't be fenced: a replica that stood still in front of its call may make it when another one has
-long undone everything. Whatever carries our tags and belongs to a record that says deleted goes; what no record
-knows is only told, because a store that was restored from a backup knows less than Azure.
+long undone everything. Whatever carries our tags and belongs to a record that says deleted goes; what no
+record knows is only told, because a store that was restored from a backup knows less than Azure.
 """
 
 import asyncio

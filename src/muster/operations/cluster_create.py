@@ -158,13 +158,12 @@ class ClusterCreation:
             if isinstance(error, NameInUse):
                 return self._working.later(work, VISIBLE_EVERY)  # ours of an earlier try, or somebody's: look
             raise
-        await self._working.store.keep_token(work.cluster.id, token, fence=work.tenure.fence)
-        await self._answered(work)
+        await self._answered(work, token)
         return Next(at=now)
 
-    async def _answered(self, work: Work) -> None:
+    async def _answered(self, work: Work, token: str | None = None) -> None:
         now = self._working.ports.clock.now()
-        await self._working.write(work, changed(work.cluster, now=now, answered=True))
+        await self._working.write(work, changed(work.cluster, now=now, answered=True), token=token)
 
     async def _built(self, work: Work, sight: Sight) -> Next:
         await self._working.publish(

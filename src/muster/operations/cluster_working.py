@@ -119,9 +119,14 @@ class ClusterWorking:
     # --- writes -----------------------------------------------------------------------------------
 
     async def write(
-        self, work: Work, change: ClusterChange, operation: OperationChange | None = None
+        self,
+        work: Work,
+        change: ClusterChange,
+        operation: OperationChange | None = None,
+        *,
+        token: str | None = None,
     ) -> None:
-        cluster = await self.store.write(change, fence=work.tenure.fence, operation=operation)
+        cluster = await self.store.write(change, fence=work.tenure.fence, operation=operation, token=token)
         work.moved(cluster, operation.after if operation is not None else None)
 
     async def enter(self, work: Work, stage: Stage, *, note: str = "", **facts: object) -> Next:

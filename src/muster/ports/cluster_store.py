@@ -37,15 +37,18 @@ class ClusterStore(Protocol):
         ...
 
     async def write(
-        self, change: ClusterChange, *, fence: Fence, operation: OperationChange | None = None
+        self,
+        change: ClusterChange,
+        *,
+        fence: Fence,
+        operation: OperationChange | None = None,
+        token: str | None = None,
     ) -> Cluster:
-        """The guarded write of a cluster, and of its operation with it, if one is given. One that is made or
-        gone has no token any more."""
-        ...
+        """The guarded write of a cluster, and of its operation with it, if one is given.
 
-    async def keep_token(self, cluster_id: ClusterId, token: str, *, fence: Fence) -> None:
-        """Remember from where the provider's work can be followed. A secret: it is in no record, event or
-        answer but `token`'s."""
+        `token`: from where the provider's work can be followed, kept from now on until the cluster is made or
+        gone. A secret: it is in no record, event or answer but `token`'s.
+        """
         ...
 
     async def token(self, cluster_id: ClusterId) -> str | None: ...

@@ -290,7 +290,7 @@ class Arm:
         self._numbers += 1
         started = self.now()
         work = ArmOperation(
-            id=f"00000000-0000-4000-8000-{self._numbers:012d}",
+            id=f"0be7a710-0000-4000-8000-{self._numbers:012d}",
             kind=kind,
             started_at=started,
             ends_at=started + seconds,

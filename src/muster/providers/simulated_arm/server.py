@@ -1,9 +1,11 @@
 """The simulated Azure over HTTP, on loopback, for the real SDKs. Paths match as Azure's do: case aside."""
 
 import asyncio
+import queue
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +76,27 @@ class ArmServer:
             yield f"http://{host}:{bound}"
         finally:
             await runner.cleanup()
+
+    @contextmanager
+    def in_a_thread(self) -> Iterator[str]:
+        """Listens for as long as the block lasts, whatever the caller does in the meantime."""
+        loop = asyncio.new_event_loop()
+        stop = asyncio.Event()
+        endpoints: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+        async def serve() -> None:
+            async with self.listening() as endpoint:
+                endpoints.put(endpoint)
+                await stop.wait()
+
+        thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
+        thread.start()
+        try:
+            yield endpoints.get(timeout=10.0)
+        finally:
+            loop.call_soon_threadsafe(stop.set)
+            thread.join()
+            loop.close()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         met = self._met(request)

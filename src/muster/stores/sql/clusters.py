@@ -59,12 +59,16 @@ class SqlClusters:
         return await self._engine.read(lambda tx: _page(tx, states=states, after=after, limit=limit))
 
     async def write(
-        self, change: ClusterChange, *, fence: Fence, operation: OperationChange | None = None
+        self,
+        change: ClusterChange,
+        *,
+        fence: Fence,
+        operation: OperationChange | None = None,
+        token: str | None = None,
     ) -> Cluster:
-        return await self._engine.write(lambda tx: _write(tx, change, fence=fence, operation=operation))
-
-    async def keep_token(self, cluster_id: ClusterId, token: str, *, fence: Fence) -> None:
-        await self._engine.write(lambda tx: _keep_token(tx, cluster_id, token, fence))
+        return await self._engine.write(
+            lambda tx: _write(tx, change, fence=fence, operation=operation, token=token)
+        )
 
     async def token(self, cluster_id: ClusterId) -> str | None:
         return await self._engine.read(lambda tx: _token(tx, cluster_id))
@@ -125,9 +129,13 @@ def _submit(tx: Tx, operation: Operation, change: ClusterChange) -> tuple[Operat
     return stored, made
 
 
-def _write(tx: Tx, change: ClusterChange, *, fence: Fence, operation: OperationChange | None) -> Cluster:
+def _write(
+    tx: Tx, change: ClusterChange, *, fence: Fence, operation: OperationChange | None, token: str | None
+) -> Cluster:
     guards.hold(tx, fence)
     _apply(tx, change, None)
+    if token is not None:
+        tx.change(_KEEP, {"id": change.after.id, "token": token})
     if change.after.stage in (Stage.DONE, Stage.GONE):
         tx.change(_FORGET, {"id": change.after.id})
     if operation is not None:
@@ -153,11 +161,6 @@ def _insert(tx: Tx, cluster: Cluster) -> None:
     there = CLUSTER.decode(found[0])
     message = f"cannot make cluster {cluster.name}: there is one of that name, and it is {there.state}"
     raise ClusterExists(there.name, there.state, message)
-
-
-def _keep_token(tx: Tx, cluster_id: ClusterId, token: str, fence: Fence) -> None:
-    guards.hold(tx, fence)
-    tx.change(_KEEP, {"id": cluster_id, "token": token})
 
 
 def _token(tx: Tx, cluster_id: ClusterId) -> str | None:
