@@ -9,7 +9,7 @@ from muster.domain.errors import Throttled, Uncertain
 from muster.ports.provider import MachineState
 from muster.providers.ec2 import Ec2Provider
 from muster.providers.ec2.api import Aws
-from muster.providers.ec2.pacing import Pacer
+from muster.providers.ec2.pacing import MOST, Pacer
 from muster.system import SystemIds
 from tests.providers.ec2.region import Region, wanting
 from tests.providers.provider_contract import ids, listed
@@ -126,7 +126,55 @@ async def test_a_throttled_pacer_holds_everybody_back_and_longer_each_time() -> 
     await pacer.turn()
     assert clock.now() == before + 30.0
     pacer.answered()
-    assert pacer.throttled() == 1.0
+    assert (pacer.throttled(), pacer.held) == (1.0, 1.0)
+
+
+async def test_a_clock_that_was_set_back_holds_up_nobody_for_longer_than_a_pause() -> None:
+    clock = JumpingClock()
+    pacer = Pacer(clock, lambda: 1.0, per_second=2.0)
+    await pacer.turn()
+    clock.at -= 3600.0
+    before = clock.now()
+    await pacer.turn()
+    assert clock.now() <= before + MOST
+
+
+async def test_whoever_gives_up_waiting_takes_nobody_elses_turn() -> None:
+    clock = JumpingClock()
+    pacer = Pacer(clock, lambda: 1.0, per_second=2.0)
+    await pacer.turn()
+    waiting = [asyncio.create_task(pacer.turn()) for _ in range(100)]
+    await asyncio.sleep(0)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    before = clock.now()
+    await pacer.turn()
+    assert clock.now() <= before + 0.5
+
+
+async def test_while_ec2_throttles_a_launch_is_told_at_once_that_nothing_was_asked(
+    region: Region, fake: FakeEc2
+) -> None:
+    clock = JumpingClock()
+    aws = Aws(region.settings(), clock, SystemIds())
+    provider = Ec2Provider(region.settings(), clock, SystemIds(), aws=aws)
+    try:
+        await provider.launch(wanting("t1"))
+        for _ in range(10):
+            aws.writes.throttled()
+        with pytest.raises(Throttled, match="was not made") as caught:
+            await provider.launch(wanting("t2"))
+        assert caught.value.retry_after > 5.0
+        assert fake.counted("CreateFleet") == 1
+        for _ in range(10):
+            aws.reads.throttled()
+        with pytest.raises(Throttled, match="was not made"):
+            await provider.describe(NOBODY[:1])
+        clock.at += MOST
+        assert not await provider.describe(NOBODY[:1])
+    finally:
+        await provider.close()
 
 
 async def test_an_end_reaches_all_that_are_known_among_the_unknown(

@@ -28,17 +28,17 @@ TEXT = "in AWS's own words"
 def test_an_answer_says_what_is_known_of_machines_and_keeps_the_text(
     code: str, status: int, kind: type[ProviderError], reason: Reason | None
 ) -> None:
-    error = translating.of_launch(AwsError(code, TEXT, status), pause=3.0)
+    error = translating.of_launch(AwsError(code, TEXT, status, pause=3.0))
     assert type(error) is kind and TEXT in str(error) and code in str(error)
     if reason is not None:
         assert error.reason is reason
     if isinstance(error, Throttled):
-        assert error.retry_after == 3.0
+        assert error.retry_after == (1.0 if "LaunchTemplate" in code else 3.0)
 
 
 def test_without_an_answer_anything_may_have_happened_and_without_a_question_nothing() -> None:
-    assert type(translating.of_launch(NoAnswer("closed"), pause=1.0)) is Uncertain
-    refused = translating.of_launch(NotAsked("no credentials"), pause=1.0)
+    assert type(translating.of_launch(NoAnswer("closed"))) is Uncertain
+    refused = translating.of_launch(NotAsked("no credentials"))
     assert type(refused) is Refused and "no credentials" in str(refused)
 
 
@@ -54,7 +54,7 @@ def test_without_an_answer_anything_may_have_happened_and_without_a_question_not
 def test_a_look_that_fails_says_nothing_about_machines(
     error: AwsError | NoAnswer | NotAsked, kind: type[ProviderError]
 ) -> None:
-    found = translating.of_look(error, pause=1.0)
+    found = translating.of_look(error)
     assert type(found) is kind and TEXT in str(found)
 
 

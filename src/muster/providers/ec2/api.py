@@ -14,7 +14,7 @@ from muster.ports.clock import Clock
 from muster.ports.ids import Ids
 from muster.providers.ec2.pacing import Pacer
 from muster.providers.ec2.settings import Ec2Settings
-from muster.providers.ec2.translating import AwsError, NoAnswer, NotAsked, throttles
+from muster.providers.ec2.translating import HELD, AwsError, NoAnswer, NotAsked, throttles
 
 try:
     from aiobotocore.config import AioConfig
@@ -28,6 +28,8 @@ except ImportError as error:
 CONNECT_WITHIN = 5.0
 ANSWER_WITHIN = 25.0
 CONNECTIONS = 20
+WAIT_MOST = 5.0
+HTTP_UNAVAILABLE = 503
 _BEFORE_ASKING = (
     exceptions.CredentialRetrievalError,
     exceptions.NoCredentialsError,
@@ -44,6 +46,8 @@ class Aws:
         self._opening = asyncio.Lock()
         self.reads = Pacer(clock, ids.jitter, per_second=settings.reads_per_second)
         self.writes = Pacer(clock, ids.jitter, per_second=settings.writes_per_second)
+        # Apart: there may be many consoles, and a look at machines must not queue behind them.
+        self._consoles = Pacer(clock, ids.jitter, per_second=settings.reads_per_second)
 
     async def open(self) -> None:
         for service in ("ec2", "sts"):
@@ -54,12 +58,23 @@ class Aws:
         self._clients.clear()
 
     async def read(self, verb: str, *, service: str = "ec2", **given: Any) -> Mapping[str, Any]:
-        await self.reads.turn()
+        await self.turn(self.reads)
         return await self.call(verb, self.reads, service=service, **given)
 
+    async def hear(self, verb: str, **given: Any) -> Mapping[str, Any]:
+        await self.turn(self._consoles)
+        return await self.call(verb, self._consoles, **given)
+
     async def write(self, verb: str, **given: Any) -> Mapping[str, Any]:
-        await self.writes.turn()
+        await self.turn(self.writes)
         return await self.call(verb, self.writes, **given)
+
+    async def turn(self, pacer: Pacer) -> None:
+        """Whoever would have to wait for long is told so instead: nothing was asked, nothing is unknown."""
+        if pacer.held > WAIT_MOST:
+            text = "AWS throttled earlier calls; this one was not made"
+            raise AwsError(HELD, text, HTTP_UNAVAILABLE, pause=pacer.held)
+        await pacer.turn()
 
     async def pages(self, verb: str, **given: Any) -> AsyncIterator[Mapping[str, Any]]:
         token: str | None = None
@@ -79,7 +94,7 @@ class Aws:
         except exceptions.ClientError as error:
             known = _of_client_error(error)
             if throttles(known):
-                pacer.throttled()
+                known.pause = pacer.throttled()
             raise known from error
         except _BEFORE_ASKING as error:
             raise NotAsked(str(error)) from error

@@ -49,8 +49,10 @@ class _Batcher:
         return await asyncio.shield(look.task)
 
     async def _look(self, look: _Look) -> list[Machine]:
-        await self._aws.reads.turn()
-        self._next = None
+        try:
+            await self._aws.turn(self._aws.reads)
+        finally:
+            self._next = None
         keys = sorted(look.keys)
         found: list[Machine] = []
         for start in range(0, len(keys), TOGETHER):
@@ -62,7 +64,7 @@ class _Batcher:
         found: list[Machine] = []
         while True:
             if paced or token:
-                await self._aws.reads.turn()
+                await self._aws.turn(self._aws.reads)
             page = await self._aws.call(
                 VERB,
                 self._aws.reads,

@@ -5,6 +5,7 @@ launch the machine belongs to is asked from our own records and from AWS, never 
 can be read by everything that runs on its machine, so it opens the door once: the second key is refused.
 """
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Mapping
@@ -36,6 +37,7 @@ class Ec2Verifier:
         self._keys = _keys(settings.certificates)
         self._aws = aws
         self._clock = clock
+        self._asking = asyncio.Lock()
         if self._region not in self._keys:
             raise MusterError(
                 f"cannot use the provider ec2: no certificate to check machines of {self._region} with; set"
@@ -71,13 +73,18 @@ class Ec2Verifier:
             raise _refused(f"it says that its machine starts in {ahead:.0f} s")
 
     async def _own_account(self) -> str:
-        if not self._account:
-            try:
-                answer = await self._aws.read("get_caller_identity", service="sts")
-            except (AwsError, NoAnswer, NotAsked) as error:
-                raise NotYet(f"cannot tell which account is ours: {error}; set ec2.account", AGAIN) from error
-            self._account = str(answer["Account"])
+        # One asks; those who join at the same moment wait for that answer.
+        async with self._asking:
+            if not self._account:
+                self._account = await self._asked_account()
         return self._account
+
+    async def _asked_account(self) -> str:
+        try:
+            answer = await self._aws.read("get_caller_identity", service="sts")
+        except (AwsError, NoAnswer, NotAsked) as error:
+            raise NotYet(f"cannot tell which account is ours: {error}; set ec2.account", AGAIN) from error
+        return str(answer["Account"])
 
 
 def _keys(certificates: Mapping[str, str]) -> Mapping[str, RSAPublicKey]:

@@ -1,5 +1,6 @@
 """A bounded rate for calls of one kind, and a pause for all of them when AWS says that it is too much."""
 
+import asyncio
 from collections.abc import Callable
 
 from muster.ports.clock import Clock
@@ -15,14 +16,24 @@ class Pacer:
         self._apart = 1.0 / per_second
         self._free_at = 0.0
         self._throttled = 0
+        self._queue = asyncio.Lock()
 
     async def turn(self) -> None:
-        """Until it is the caller's turn, in the order of asking."""
-        now = self._clock.now()
-        mine = max(now, self._free_at)
-        self._free_at = mine + self._apart
-        if mine > now:
-            await self._clock.sleep(mine - now)
+        """Until it is the caller's turn, in the order of asking. Who gives up waiting uses none up."""
+        async with self._queue:
+            while True:
+                now = self._clock.now()
+                # A clock that was set back must not hold up anybody for longer than a pause.
+                self._free_at = min(self._free_at, now + MOST)
+                if now >= self._free_at:
+                    break
+                await self._clock.sleep(self._free_at - now)
+            self._free_at = now + self._apart
+
+    @property
+    def held(self) -> float:
+        """Seconds for which AWS's throttling keeps everybody waiting."""
+        return max(0.0, self._free_at - self._clock.now()) if self._throttled else 0.0
 
     def throttled(self) -> float:
         """AWS said so: nobody gets a turn for so many seconds, more each time."""

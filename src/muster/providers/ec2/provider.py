@@ -30,10 +30,8 @@ from muster.providers.ec2.translating import NO_LAUNCH_TEMPLATE, UNKNOWN_MACHINE
 
 _ID = re.compile(r"i-[0-9a-f]{8,17}", re.ASCII)
 BATCH = 500
-AGAIN = 5.0
-"""Seconds after which a throttled caller may ask again; the pacer holds everybody back meanwhile."""
 ANSWERED_MOST = 1000
-_Meaning = Callable[..., ProviderError]
+_Meaning = Callable[[AwsError | NoAnswer | NotAsked], ProviderError]
 
 
 class Ec2Provider:
@@ -97,14 +95,14 @@ class Ec2Provider:
             return None
         with _meaning(translating.of_look):
             try:
-                answer = await self.aws.read("get_console_output", InstanceId=machine_id, Latest=True)
+                answer = await self.aws.hear("get_console_output", InstanceId=machine_id, Latest=True)
             except AwsError as error:
                 if error.code in UNKNOWN_MACHINE:
                     return None
                 if error.code != "UnsupportedOperation":
                     raise
                 # Older types keep only what they wrote while they started.
-                answer = await self.aws.read("get_console_output", InstanceId=machine_id)
+                answer = await self.aws.hear("get_console_output", InstanceId=machine_id)
         said = str(answer.get("Output") or "")  # the SDK has decoded it
         return "\n".join(said.splitlines()[-lines:]) if said else None
 
@@ -180,4 +178,4 @@ def _meaning(of: _Meaning) -> Iterator[None]:
     try:
         yield
     except (AwsError, NoAnswer, NotAsked) as error:
-        raise of(error, pause=AGAIN) from error
+        raise of(error) from error

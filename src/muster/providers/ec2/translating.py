@@ -43,16 +43,21 @@ NO_LAUNCH_TEMPLATE = (
     "InvalidLaunchTemplateName.NotFoundException",
 )
 _SHOWN = 600
+AGAIN = 1.0
+"""Seconds after which to ask again if nothing better is known."""
+HELD = "RequestLimitExceeded"
 SERVER_ERROR = 500
 
 
 class AwsError(Exception):
     """AWS answered, with an error. Doesn't leave the adapter."""
 
-    def __init__(self, code: str, text: str, status: int) -> None:
+    def __init__(self, code: str, text: str, status: int, *, pause: float = 0.0) -> None:
         self.code = code
         self.text = text
         self.status = status
+        self.pause = pause
+        """Seconds for which it is of no use to ask again."""
         super().__init__(f"{code}: {text}")
 
 
@@ -74,16 +79,16 @@ def throttles(error: AwsError) -> bool:
     return error.code in _THROTTLED
 
 
-def of_launch(error: AwsError | NoAnswer | NotAsked, *, pause: float) -> ProviderError:
+def of_launch(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
     """What an error means for machines that were asked for."""
     if isinstance(error, NoAnswer):
         return Uncertain(f"EC2 gave no answer: {error}")
     if isinstance(error, NotAsked):
         return Refused(f"cannot ask EC2: {error}", Reason.PROVIDER_REFUSED)
     if throttles(error):
-        return Throttled(f"EC2 throttles: {error}", pause)
+        return Throttled(f"EC2 throttles: {error}", error.pause or AGAIN)
     if error.code in NO_LAUNCH_TEMPLATE:
-        return Throttled(f"the launch template is gone and will be made anew ({error})", pause)
+        return Throttled(f"the launch template is gone and will be made anew ({error})", AGAIN)
     if error.code in _SPENT:
         return TokenSpent(f"EC2 knows the token: {error}")
     if error.status >= SERVER_ERROR:
@@ -91,10 +96,10 @@ def of_launch(error: AwsError | NoAnswer | NotAsked, *, pause: float) -> Provide
     return Refused(f"EC2 refused: {error}", reason_of(error.code))
 
 
-def of_look(error: AwsError | NoAnswer | NotAsked, *, pause: float) -> ProviderError:
+def of_look(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
     """What an error means for a look, or for an end that was asked for: nothing is known."""
     if isinstance(error, AwsError) and throttles(error):
-        return Throttled(f"EC2 throttles: {error}", pause)
+        return Throttled(f"EC2 throttles: {error}", error.pause or AGAIN)
     return Uncertain(f"EC2 didn't tell: {error}")
 
 
