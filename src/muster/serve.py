@@ -382,6 +382,8 @@ class _Parts:
         ec2 = self._config.ec2
         if not ec2.region:
             return
+        if not self._config.server.public_url and ec2.endpoint_url is None:
+            logger.warning("machines on EC2 can't reach %s: set server.public_url", ", ".join(urls))
         from muster.providers.ec2 import Ec2Provider, Ec2Settings, Ec2Verifier  # noqa: PLC0415 — an extra
 
         settings = Ec2Settings(

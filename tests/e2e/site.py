@@ -135,6 +135,10 @@ class Site:
         assert child.wait(10.0) == 1
         return self.words().splitlines()[-1]
 
+    def reconfigure(self, config: str) -> None:
+        """For the next start."""
+        self._config.write_text(config)
+
     def send(self, number: int) -> None:
         assert self._server is not None
         self._server.send(number)

@@ -45,6 +45,14 @@ def cloud(make_site: Callable[..., Site], fake: FakeEc2) -> CloudSite:
     return cloud
 
 
+def test_a_server_without_its_regions_certificate_refuses_to_start_and_names_the_setting(
+    make_site: Callable[..., Site], fake: FakeEc2
+) -> None:
+    site = make_site("bare", config=config(fake).partition("[ec2.certificates]")[0])
+    assert "set ec2.certificates.eu-west-1" in site.refused()
+    site.reconfigure(config(fake))
+
+
 def test_machines_are_made_used_kept_warm_and_ended(cloud: CloudSite) -> None:
     site = cloud.site
     cold = site.succeeded(site.provision(2, run="cold"))
