@@ -18,6 +18,7 @@ MODULES = (
     "postgres",
     "replicas",
     "provisions",
+    "fleet",
     "simulated",
     "controllers",
     "judging",

@@ -37,6 +37,8 @@ class FakeEc2:
         self.region = region or Region()
         self.calls: list[tuple[float, str]] = []
         """Every call to the API: when, and which action."""
+        self.busy = 0.0
+        """Seconds that answering them took."""
         self.sandboxed = boots and sandbox_works()
         self._root = Path(tempfile.mkdtemp(prefix="fake-ec2-"))
         self._boots = boots
@@ -193,12 +195,15 @@ class FakeEc2:
         if action == "GetCallerIdentity":
             return 200, _XML, _caller()
         fault = self.faults.take(action)
+        started = time.perf_counter()
         try:
             if fault.error is not None:
                 raise fault.error
             answer = wire.answer(action, self.cloud.do(action, wire.parameters(action, pairs)))
         except ApiError as error:
             return error.status, _XML, wire.problem(error)
+        finally:
+            self.busy += time.perf_counter() - started
         return await self._after(fault, answer)
 
     async def _after(self, fault: Fault, answer: bytes) -> tuple[int, str, bytes] | None:
