@@ -11,6 +11,7 @@ export default defineConfig({
     assetsInlineLimit: 0, // a data: address would need a wider Content-Security-Policy
     modulePreload: { polyfill: false },
     reportCompressedSize: false, // scripts/budget.mjs measures it, and fails if it is too much
+    rolldownOptions: { checks: { pluginTimings: false } }, // a busy machine is no finding
   },
   server: { proxy: { "/api": SERVER } },
   test: {

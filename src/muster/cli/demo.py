@@ -206,6 +206,7 @@ def _left_up(site: "Site", figures: Figures) -> None:
         printing.document({**printing.plain(figures), **kept})
         return
     printing.say(f"\nleft up: {site.url}")
+    printing.say(f"  see it:       {site.url}, signed in with what is in {site.directory / 'admin.token'}")
     printing.say(f"  look around:  export MUSTER_DATA_DIR={site.directory}; muster nodes")
     printing.say(f"  end it:       {again}")
     printing.say(figures.line("left up"))

@@ -98,6 +98,7 @@ def _told(serving: "Serving", config: "Config") -> None:
     file = f", configured by {config.path}" if config.path is not None else ""
     printing.say(f"Muster {muster.__version__} listens on {serving.url}, with its data in {data}{file}")
     printing.say(f"  from this machine: {here}")
+    printing.say(f"  in a browser:      {serving.url} (sign in with what is in {data / 'admin.token'})")
     printing.say(f"  from elsewhere:    MUSTER_SERVER={serving.url} MUSTER_TOKEN=… muster nodes")
     printing.say("                     (a token: muster tokens create NAME --role operator)")
     printing.say("  stop it with Ctrl-C; nodes stay, and find the next server")

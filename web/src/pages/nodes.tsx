@@ -3,12 +3,12 @@
 import { useEffect, useMemo, useState } from "react";
 import { HEALTHS, type Node, NODE_STATES } from "../api/types";
 import { Fleet, type FleetState, MOST } from "../live/fleet";
-import { Filter, Search } from "../parts/filters";
+import { Chosen, Filter, Search } from "../parts/filters";
 import { Icon } from "../parts/icons";
 import { Empty, Loading, Trouble } from "../parts/states";
 import { Cell, useNarrow, VirtualTable } from "../parts/virtual";
 import { Ago, Badge, Countdown, HealthBadge, Name, NodeLink, StateBadge, TemplateLink } from "../parts/words";
-import { setQuery, useAddress } from "../routing/router";
+import { Link, setQuery, useAddress } from "../routing/router";
 import { type Column, COLUMNS, chosen, sorted } from "./nodes-choosing";
 
 const ROW = 38;
@@ -48,6 +48,7 @@ export function Nodes() {
           <Filter name="state" label="State" options={NODE_STATES} />
           <Filter name="health" label="Health" options={HEALTHS} />
           <Filter name="template" label="Template" options={templates} />
+          <Chosen name="run" label="Run" />
           <Search name="q" label="Search nodes" placeholder="node, run, machine, owner" />
         </div>
       </header>
@@ -121,7 +122,15 @@ function Row({ node }: { node: Node }) {
       <Cell className="cell-template">
         <TemplateLink name={node.template} revision={node.revision} />
       </Cell>
-      <Cell className="cell-run">{node.run ? <Name>{node.run}</Name> : <span className="faint">–</span>}</Cell>
+      <Cell className="cell-run">
+        {node.run ? (
+          <Link href={`/nodes?run=${encodeURIComponent(node.run)}`} title={`All nodes of ${node.run}`}>
+            <Name>{node.run}</Name>
+          </Link>
+        ) : (
+          <span className="faint">–</span>
+        )}
+      </Cell>
       <Cell className="cell-deadline">
         {node.deadline_at ? <Countdown until={node.deadline_at} /> : <span className="faint">none</span>}
       </Cell>

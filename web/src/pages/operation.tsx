@@ -1,7 +1,7 @@
 /** One operation: how far it is, why it waits, why it failed, what it made. Finished ones read the same. */
 
 import { post, Refused } from "../api/client";
-import type { Failure, FeedEvent, Node, Operation, Why } from "../api/types";
+import type { Failure, FeedEvent, Node, Operation, Page, Why } from "../api/types";
 import { useHistory } from "../live/history";
 import { useResource } from "../live/resource";
 import { Act } from "../parts/act";
@@ -9,6 +9,7 @@ import { Banner } from "../parts/banner";
 import { Copy } from "../parts/copy";
 import { DiagnosisCard } from "../parts/diagnosis";
 import { EventList } from "../parts/events";
+import { Commands } from "./operation-commands";
 import { Card, Fact, Facts } from "../parts/facts";
 import { ExtendButton } from "../parts/extend";
 import { Loading, NotFound, Shown, Trouble } from "../parts/states";
@@ -28,11 +29,15 @@ import {
 import { capital, ended, plain } from "../words/names";
 import { given } from "../words/time";
 
+const FIRST_EVENTS = 200;
+
 export function OperationPage({ id }: { id: string }) {
   const path = `/operations/${encodeURIComponent(id)}`;
   const own = (event: FeedEvent) => event.entity_id === id;
   const read = useResource<Operation>(path, { on: own, gap: 250 });
   const history = useHistory(id);
+  // Of a long operation the last events don't reach back to its first steps.
+  const beginning = useResource<Page<FeedEvent>>("/events", { query: { entity_id: id, limit: FIRST_EVENTS } });
   const operation = read.data;
   if (!operation) {
     if (read.error instanceof Refused && read.error.notFound) return <NotFound what="operation" id={id} />;
@@ -58,9 +63,10 @@ export function OperationPage({ id }: { id: string }) {
       <div className="columns">
         <div className="column">
           <Card title="Steps">
-            <StepTimeline operation={operation} events={history.data ?? []} />
+            <StepTimeline operation={operation} events={[...(beginning.data?.items ?? []), ...(history.data ?? [])]} />
           </Card>
           <Members operation={operation} />
+          {(operation.kind === "run" || operation.kind === "provision") && <Commands operation={operation} />}
           <Card title="Events" side={<span className="faint">newest first</span>}>
             <Shown read={history}>{(events) => <EventList events={[...events].reverse()} about={false} />}</Shown>
           </Card>

@@ -26,6 +26,19 @@ export function Filter({ name, label, options }: { name: string; label: string; 
   );
 }
 
+/** A filter that was set by following a link: named, and taken out by a click. */
+export function Chosen({ name, label }: { name: string; label: string }) {
+  const value = useAddress().query.get(name);
+  if (!value) return null;
+  return (
+    <button type="button" className="button chosen" onClick={() => setQuery({ [name]: null })}>
+      <span className="faint">{label}</span> <bdi>{value}</bdi>
+      <Icon name="close" />
+      <span className="unseen">take this filter out</span>
+    </button>
+  );
+}
+
 /** `/` puts the cursor here, as in many tools. What is typed reaches the address once the typing pauses. */
 export function Search({ name, label, placeholder }: { name: string; label: string; placeholder: string }) {
   const given = useAddress().query.get(name) ?? "";

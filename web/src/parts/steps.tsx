@@ -59,7 +59,8 @@ function look(step: Step, operation: Operation): { tone: Tone; said: string } {
   const over = ended(operation.status);
   if (step.began === null) {
     const skipped = step.number < current || (over && operation.status === "succeeded");
-    return { tone: "pending", said: skipped ? "at once" : over ? "not reached" : "to come" };
+    if (skipped) return { tone: "success", said: "at once" };
+    return { tone: "pending", said: over ? "not reached" : "to come" };
   }
   if (step.number < current || operation.status === "succeeded") return { tone: "success", said: "" };
   if (!over) return { tone: "active", said: "" };
