@@ -1,130 +1,41 @@
 """The whole way with real processes: a workflow's steps, a server, nodes, runners, jobs; GitHub is ours."""
 
-import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from fakes.ec2 import FakeEc2
+from fakes.ec2.machines import sandbox_works
 from fakes.github import FakeGitHub
-from fakes.github.world import Run
 from muster.client import calls
+from muster.domain.template import Runtime
+from tests.e2e.cloud import CloudSite, config
 from tests.e2e.site import PATIENCE, Site, until
-
-REPOSITORY = "acme/shop"
-ACTION = Path(__file__).parents[2] / "action" / "muster_action.py"
-TRUST = f"""
-[trust.shop]
-repository = "{REPOSITORY}"
-refs = ["refs/heads/*"]
-templates = ["ci", "once"]
-"""
-
-
-class Step:
-    """One step of a job that uses the Action."""
-
-    def __init__(self, site: Site, github: FakeGitHub, run: Run, folder: Path, **inputs: str) -> None:
-        self.folder = folder
-        folder.mkdir(parents=True)
-        claims = {"repository": run.repository, "ref": "refs/heads/main"}
-        github.issuer.claims = {**claims, "run_id": str(run.id), "run_attempt": str(run.attempt)}
-        env = {
-            "PATH": os.environ["PATH"],
-            "GITHUB_REPOSITORY": run.repository,
-            "GITHUB_RUN_ID": str(run.id),
-            "GITHUB_RUN_ATTEMPT": str(run.attempt),
-            "GITHUB_OUTPUT": str(folder / "output"),
-            "GITHUB_STEP_SUMMARY": str(folder / "summary"),
-            "ACTIONS_ID_TOKEN_REQUEST_URL": f"{github.url}/_oidc/token?api-version=2.0",
-            "ACTIONS_ID_TOKEN_REQUEST_TOKEN": github.issuer.request_token,
-            "INPUT_SERVER": site.url,
-            **{f"INPUT_{name.upper()}": value for name, value in inputs.items()},
-        }
-        self.process = subprocess.Popen(
-            [sys.executable, str(ACTION)],
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.log = ""
-
-    def wait(self) -> int:
-        self.log, _ = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode
-
-    def done(self) -> "Step":
-        assert self.wait() == 0, self.log
-        return self
-
-    @property
-    def outputs(self) -> dict[str, str]:
-        rows = (self.folder / "output").read_text().splitlines()
-        return dict(row.split("=", 1) for row in rows)
-
-    @property
-    def summary(self) -> str:
-        return (self.folder / "summary").read_text()
-
-
-class World:
-    def __init__(self, site: Site, github: FakeGitHub, folder: Path) -> None:
-        self.site = site
-        self.github = github
-        self._folder = folder
-        self._steps = 0
-
-    def step(self, run: Run, **inputs: str) -> Step:
-        self._steps += 1
-        return Step(self.site, self.github, run, self._folder / f"step-{self._steps}", **inputs)
-
-    def begin(self) -> Run:
-        return self.github.world.begin(REPOSITORY)
-
-    def runners(self) -> list[str]:
-        return [runner.name for runner in self.github.world.of(REPOSITORY)]
-
-    def states(self) -> list[str]:
-        return sorted(str(node.state) for node in self.site.nodes())
+from tests.e2e.workflows import Workflows, settings
 
 
 @pytest.fixture
-def world(make_site: Callable[..., Site], tmp_path: Path) -> Iterator[World]:
-    github = FakeGitHub().start()
-    token = tmp_path / "token"
-    token.write_text("a-personal-token\n")
-    limits = "[limits]\nstale_after = 16\n"
+def github() -> Iterator[FakeGitHub]:
+    fake = FakeGitHub().start()
+    yield fake
+    fake.stop()
+
+
+@pytest.fixture
+def world(github: FakeGitHub, make_site: Callable[..., Site], tmp_path: Path) -> Workflows:
     runner = "runtime = 'github'\nresource_class = 'small'\n"
     templates = f"[templates.ci]\n{runner}[templates.once]\n{runner}reuse = 'never'\n"
-    config = f'{limits}{github.settings()}token_file = "{token}"\n{TRUST}{templates}'
-    site = make_site(config=config).start()
-    try:
-        yield World(site, github, tmp_path / "steps")
-    finally:
-        if site._server is not None:
-            site._give_back()
-            until(site._empty, "every node to be terminated")
-        github.stop()
+    given = f"[limits]\nstale_after = 16\n{settings(github, tmp_path / 'token')}{templates}"
+    return Workflows(make_site(config=given).start(), github, tmp_path / "steps")
 
 
-def _jobs(world: World, run: Run, label: str, count: int, script: str = "env") -> list[Any]:
-    jobs = [world.github.world.queue(run, f"test-{number}", [label], script) for number in range(count)]
-    done = world.github.world.wait(lambda: all(job.status == "completed" for job in jobs), PATIENCE)
-    assert done, [(job.status, job.runner) for job in jobs]
-    return jobs
-
-
-def test_a_workflow_from_its_first_step_to_warm_reuse(world: World) -> None:
+def test_a_workflow_from_its_first_step_to_warm_reuse(world: Workflows) -> None:
     run = world.begin()
     step = world.step(run, mode="provision", template="ci", instance_count="2").done()
     assert step.outputs["label"] == f"{run.id}-1"
-    nodes = json.loads(step.outputs["node-ids"])
+    nodes = step.nodes
     assert len(nodes) == len(world.runners()) == 2
     assert step.outputs["operation-id"] in step.summary and nodes[0] in step.summary
     assert "::add-mask::ey" in step.log and "[3/5]" in step.log
@@ -132,7 +43,7 @@ def test_a_workflow_from_its_first_step_to_warm_reuse(world: World) -> None:
     again = world.step(run, mode="provision", template="ci", instance_count="2").done()
     assert again.outputs == step.outputs, "the same attempt is the same provision"
 
-    jobs = _jobs(world, run, step.outputs["label"], 3)
+    jobs = world.jobs(run, step.outputs["label"], 3)
     assert [job.conclusion for job in jobs] == ["success"] * 3
     assert not any("ACTIONS_RUNNER_INPUT" in job.output or "REG" in job.output for job in jobs)
 
@@ -144,7 +55,7 @@ def test_a_workflow_from_its_first_step_to_warm_reuse(world: World) -> None:
 
     warm = world.begin()
     step = world.step(warm, mode="provision", template="ci", instance_count="2").done()
-    assert sorted(json.loads(step.outputs["node-ids"])) == sorted(nodes)
+    assert step.nodes == nodes
     seen = world.site.ask(calls.overview())
     assert [each.kind for each in seen.providers if each.calls and each.name == "github"] == ["github"]
     assert (seen.warmth.hour.nodes, seen.warmth.hour.warm) == (4, 2)
@@ -155,11 +66,11 @@ def test_a_workflow_from_its_first_step_to_warm_reuse(world: World) -> None:
     assert not any(token in world.site.words() for token in world.github.world.registrations)
 
 
-def test_an_ephemeral_runner_serves_one_job_and_its_machine_is_thrown_away(world: World) -> None:
+def test_an_ephemeral_runner_serves_one_job_and_its_machine_is_thrown_away(world: Workflows) -> None:
     run = world.begin()
     step = world.step(run, mode="provision", template="once").done()
-    (node,) = json.loads(step.outputs["node-ids"])
-    (job,) = _jobs(world, run, step.outputs["label"], 1, "exit 3")
+    (node,) = step.nodes
+    (job,) = world.jobs(run, step.outputs["label"], 1, "exit 3")
     assert job.conclusion == "failure"
     assert world.site.node_in("terminated", node).reason == "reuse"
     assert world.runners() == []
@@ -170,7 +81,7 @@ def test_an_ephemeral_runner_serves_one_job_and_its_machine_is_thrown_away(world
 
 
 def test_a_server_that_dies_between_registration_and_hand_over_finishes_it_after_its_return(
-    world: World,
+    world: Workflows,
 ) -> None:
     run = world.begin()
     world.site.doom("node:attached")
@@ -179,13 +90,13 @@ def test_a_server_that_dies_between_registration_and_hand_over_finishes_it_after
     assert len(world.runners()) >= 1
     world.site.start()
     step.done()
-    assert len(world.runners()) == len(json.loads(step.outputs["node-ids"])) == 2
+    assert len(world.runners()) == len(step.nodes) == 2
     assert world.states() == ["running", "running"]
-    jobs = _jobs(world, run, step.outputs["label"], 2)
+    jobs = world.jobs(run, step.outputs["label"], 2)
     assert [job.conclusion for job in jobs] == ["success"] * 2
 
 
-def test_what_the_action_cant_do_it_says_in_an_annotation(world: World) -> None:
+def test_what_the_action_cant_do_it_says_in_an_annotation(world: Workflows) -> None:
     run = world.begin()
     cases = {
         "forbidden": {"mode": "provision", "template": "secret"},
@@ -204,7 +115,7 @@ def test_what_the_action_cant_do_it_says_in_an_annotation(world: World) -> None:
     assert not world.site.nodes()
 
 
-def test_a_cancelled_step_cancels_its_provision(world: World) -> None:
+def test_a_cancelled_step_cancels_its_provision(world: Workflows) -> None:
     world.github.world.never_online = True
     run = world.begin()
     step = world.step(run, mode="provision", template="once")
@@ -216,3 +127,36 @@ def test_a_cancelled_step_cancels_its_provision(world: World) -> None:
     assert operation.status in ("running", "cancelled")
     until(lambda: not world.site.nodes(), "nothing to be left")
     until(lambda: world.runners() == [], "its runner to be swept")
+
+
+@pytest.fixture
+def ec2() -> Iterator[FakeEc2]:
+    with FakeEc2() as fake:
+        yield fake
+
+
+@pytest.mark.skipif(not sandbox_works(), reason="instances need bubblewrap to boot")
+def test_the_whole_way_on_ec2(
+    ec2: FakeEc2, github: FakeGitHub, make_site: Callable[..., Site], tmp_path: Path
+) -> None:
+    """Workflow, fleet, user data, join, registration, job, release, warm reuse, idle timeout, terminated."""
+    site = make_site(config=config(ec2) + settings(github, tmp_path / "token")).start()
+    cloud = CloudSite(site, ec2)
+    cloud.template(runtime=Runtime.GITHUB)
+    world = Workflows(site, github, tmp_path / "steps")
+    asked = {"mode": "provision", "instance_count": "2", "allowed_instance_types": "c* m*"}
+    first = world.begin()
+    cold = world.step(first, **asked).done()
+    assert len(cloud.there()) == 2 and ec2.counted("CreateFleet") == 1
+    assert [job.conclusion for job in world.jobs(first, cold.outputs["label"], 2)] == ["success"] * 2
+    world.step(first, mode="release").done()
+    until(lambda: world.states() == ["idle", "idle"], "clean nodes")
+    second = world.begin()
+    warm = world.step(second, **asked).done()
+    assert warm.nodes == cold.nodes and ec2.counted("CreateFleet") == 1
+    assert [job.conclusion for job in world.jobs(second, warm.outputs["label"], 2)] == ["success"] * 2
+    cloud.template(runtime=Runtime.GITHUB, idle_timeout=1.0)
+    github.world.complete(second)
+    until(lambda: not cloud.there(), "the machines to be ended when nobody needs them")
+    assert world.runners() == []
+    assert not any(token in cloud.consoles() for token in github.world.registrations)
