@@ -109,9 +109,9 @@ def signing() -> Any:
         import jwt  # noqa: PLC0415 — only an app, or OIDC, needs it
         import jwt.algorithms  # noqa: PLC0415
     except ImportError as error:
-        raise InvalidRequest("github", "app_id", MISSING) from error
+        raise InvalidRequest("github", "a GitHub App, or OIDC", MISSING) from error
     if not jwt.algorithms.has_crypto:
-        raise InvalidRequest("github", "app_id", MISSING)
+        raise InvalidRequest("github", "a GitHub App, or OIDC", MISSING)
     return jwt
 
 
