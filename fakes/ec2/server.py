@@ -156,8 +156,8 @@ class FakeEc2:
         try:
             while await self._exchange(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the other side went away, or we do
         finally:
             self._answering.discard(task)
             writer.close()
