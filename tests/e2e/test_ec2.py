@@ -101,7 +101,7 @@ def test_spot_falls_back_to_on_demand_and_a_notice_drains_the_node(cloud: CloudS
     assert [site.members(each)[0].usage_class for each in (one, other)] == ["spot", "on-demand"]
 
     (node,) = site.members(one)
-    cloud.fake.interrupt(node.machine_id, seconds=8.0)
+    cloud.fake.interrupt(node.machine_id, seconds=15.0)
     until(lambda: site.node(node.id).drain, "the notice to arrive")
     told = [each for each in site.feed() if each.name == "interrupted"]
     assert [each.entity_id for each in told] == [node.id]
