@@ -117,6 +117,38 @@ async def test_after_its_one_job_the_machine_of_an_ephemeral_runner_is_condemned
 
 
 @staged
+async def test_a_kit_that_fails_before_hand_over_fails_its_node_at_once_with_its_words(stage: Stage) -> None:
+    github = await GitHubStage.set(stage, attach_timeout=600)
+    github.connects = False
+    operation = await github.provision(await stage.replica(), github.begin())
+
+    async def registered() -> bool:
+        return bool(github.runners())
+
+    await stage.until(registered)
+    (node,) = await stage.nodes(NodeState.CREATED)
+    assignment = AssignmentId(node.assignment_id or "")
+    words = "attaching ended with 1\nno such runner group"
+    report = Report(detached=assignment, failed=words, failed_assignment=assignment)
+    await stage.enrolment.report(node.id, report)
+    failed = await stage.ended(operation, within=30)
+    assert failed.verdict is not None and failed.verdict.reason is Reason.ATTACH_FAILED
+    assert "attaching ended with 1" in failed.verdict.message
+
+
+@staged
+async def test_a_runner_that_ends_while_it_serves_gives_its_node_back(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    await stage.succeeded(await github.provision(await stage.replica(), github.begin()))
+    (node,) = await stage.nodes(NodeState.RUNNING)
+    github.world.remove(github.runner_of(node))
+    assignment = AssignmentId(node.assignment_id or "")
+    report = Report(detached=assignment, failed="it was deleted", failed_assignment=assignment)
+    await stage.enrolment.report(node.id, report)
+    assert (await stage.node(node.id)).state is NodeState.IDLE
+
+
+@staged
 async def test_a_kit_is_for_the_present_assignment_of_its_own_node_until_it_is_attached(stage: Stage) -> None:
     github = await GitHubStage.set(stage)
     await stage.succeeded(await github.provision(await stage.replica(), github.begin()))

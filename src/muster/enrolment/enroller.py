@@ -307,11 +307,11 @@ class Enrolment:
             return await self._boot_news(node, report, now)
         if report.attached is not None and self._awaits(node, report.attached):
             return await self._attach_news(at)
-        if report.detached is not None and report.detached == node.assignment_id and not node.enrolled:
-            return await self._detach_news(at)
         if report.failed is not None and _unfit(node, report.failed_assignment):
             detail = _bounded(report.failed)
             return nodes.condemn(node, now=now, reason=Reason.ATTACH_FAILED, detail=detail)
+        if report.detached is not None and report.detached == node.assignment_id and not node.enrolled:
+            return await self._detach_news(at)
         if report.booted and node.state is NodeState.FAILED:
             return await self._rescue(node, now)
         return None
