@@ -24,6 +24,7 @@ TEMPLATE = "batch"
 PATIENCE = 120.0
 POLL_EVERY = 1.0
 CANCEL_AFTER = 4.0
+PACES = {"create": 10.0, "pool": 5.0, "abort": 2.0, "delete": 4.0, "group_delete": 2.0, "principal": 1.0}
 CONFIG = """
 [aks]
 endpoint = "{endpoint}"
@@ -146,8 +147,7 @@ def _azure() -> "Iterator[tuple[Arm, str]]":
     from muster.providers.simulated_arm import Arm, Paces
     from muster.providers.simulated_arm.server import ArmServer
 
-    paces = Paces(create=10.0, pool=5.0, abort=2.0, delete=4.0, group_delete=2.0, principal=1.0)
-    arm = Arm(time.monotonic, paces)
+    arm = Arm(time.monotonic, Paces(**PACES))
     with ArmServer(arm).in_a_thread() as endpoint:
         yield arm, endpoint
 

@@ -1,10 +1,13 @@
 """`muster templates`: what can be asked for."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from muster.cli.printing import Output
+
+if TYPE_CHECKING:
+    from muster.client.results import ClusterSpec, Template
 
 app = typer.Typer(help="List templates; show one.", invoke_without_command=True, add_completion=False)
 
@@ -74,6 +77,9 @@ def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: O
     if printing.wants_json():
         printing.document({**printing.plain(found), "boots": printing.plain(boots)})
         return
+    if found.cluster is not None:
+        printing.facts(_of_clusters(found, found.cluster, within=rough(boots.deadline.seconds)))
+        return
     printing.facts(
         (
             ("template", f"{found.name}, revision {found.revision}{', paused' if found.paused else ''}"),
@@ -98,4 +104,25 @@ def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: O
             ("boots", "\n".join(line for kind in boots.kinds for line in charts.boots(kind))),
             ("boot script", found.boot_script.rstrip()),
         )
+    )
+
+
+def _of_clusters(found: "Template", spec: "ClusterSpec", *, within: str) -> "tuple[tuple[str, str], ...]":
+    from muster.cli import printing
+
+    pools = "\n".join(f"{pool.name}  {pool.mode} · {pool.count} × {pool.vm_size}" for pool in spec.pools)
+    return (
+        ("template", f"{found.name}, revision {found.revision}"),
+        ("applied", f"{printing.since(found.applied_at)} ago"),
+        ("provider", found.provider),
+        ("subscription", spec.subscription),
+        ("group", spec.resource_group),
+        ("region", spec.region),
+        ("version", spec.kubernetes_version or "what AKS gives"),
+        ("identity", spec.identity),
+        ("pools", pools),
+        ("roles", "\n".join(f"{each.role} on {each.scope}" for each in spec.roles)),
+        ("tags", ", ".join(f"{name}={value}" for name, value in spec.tags.items())),
+        ("ready within", within),
+        ("if it fails", "it is kept" if spec.keep_failed else "what was made is removed"),
     )

@@ -114,7 +114,8 @@ class Overviewing:
         store = self._ports.store
         installation = await store.installation()
         census = await self._ports.overview.census()
-        templates = await store.templates()
+        # Whole clusters are no nodes, and have no pool.
+        templates = [each for each in await store.templates() if not each.spec.clusters]
         usages = await together(store.usage(template.name) for template in templates)
         items = [
             Pool(
