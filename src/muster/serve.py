@@ -55,6 +55,13 @@ DEFAULT = TemplateSpec(name="default", provider="process", resource_class="small
 """What there is to provision before anybody applied a template."""
 
 
+NO_HOME = "none"
+
+
+class HomeDiffers(MusterError):
+    """The replicas of a store don't agree on where process nodes are."""
+
+
 class Stopped(MusterError):
     """The server ended although nobody asked it to."""
 
@@ -163,7 +170,9 @@ class _Parts:
         parts = cls(config, data)
         await parts._open()
         try:
-            if not parts._opened.shared:
+            if parts._opened.shared:
+                await parts._agree()
+            else:
                 await parts.store.expire_leases()
             await parts._settle()
         except BaseException:
@@ -184,6 +193,30 @@ class _Parts:
         )
         self.store = self._opened.store
 
+    async def _agree(self) -> None:
+        """A replica that looks for process nodes elsewhere would take them for gone, and they would leak."""
+        home = NO_HOME if not self._config.process.capacity else self._home()
+        agreed = await self.store.process_home(home)
+        if agreed != home:
+            where = "there are none (capacity = 0)" if agreed == NO_HOME else f"they are in {agreed}"
+            raise HomeDiffers(
+                "cannot serve: this replica and the others look for process nodes in different places"
+                f" ({where}); give all of them the same [process] directory on one machine, or capacity = 0"
+            )
+
+    def _home(self) -> str:
+        """A name of the directory that no other machine's has."""
+        path = self._nodes / "home"
+        try:
+            self._nodes.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(f"{socket.gethostname()}:{self._nodes.absolute()} ({self._ids.new('home')})")
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise HomeDiffers(f"cannot use [process] directory {self._nodes}: {error.strerror}") from error
+        return path.read_text(encoding="utf-8")
+
     async def close(self) -> None:
         await self._closing.aclose()
         await self._azure.close()
@@ -200,7 +233,8 @@ class _Parts:
         if self._config.max_nodes is not None:
             await self.store.limit_installation(self._config.max_nodes, now=now, actor=BY_CONFIG)
         known = {template.name for template in await self.store.templates()}
-        first = self._config.templates or (() if known else (DEFAULT,))
+        needed = not known and self._config.process.capacity
+        first = self._config.templates or ((DEFAULT,) if needed else ())
         actor = BY_CONFIG if self._config.templates else BY_SERVER
         for spec in first:
             # What the store has was applied by somebody: only `muster apply` and a reload change it.
@@ -314,10 +348,11 @@ class _Parts:
             installation_id=installation.id,
             lost_after=self._config.limits.lost_after,
         )
-        providers: dict[str, NodeProvider] = {provider.name: provider, apps.name: apps}
-        verifiers: dict[str, IdentityVerifier] = {
-            provider.name: ProcessVerifier(self._nodes, installation_id=installation.id)
-        }
+        providers: dict[str, NodeProvider] = {apps.name: apps}
+        verifiers: dict[str, IdentityVerifier] = {}
+        if process.capacity:
+            providers[provider.name] = provider
+            verifiers[provider.name] = ProcessVerifier(self._nodes, installation_id=installation.id)
         await self._connect_ec2(urls, installation.id, providers, verifiers)
         github = github_of(
             self._config,

@@ -101,7 +101,7 @@ def test_the_environment_goes_over_the_file_and_flags_over_that(tmp_path: Path) 
         ("[templates.ci]\n\n# x\nhue = 3", 4, "there is no hue; known are"),
         ("[limits]\nboots = 3", 2, "did you mean boot?"),
         ("port = 1", 1, "there is no port"),
-        ("[process]\ncapacity = 0", 2, "capacity must be a whole number from 1"),
+        ("[process]\ncapacity = -1", 2, "capacity must be a whole number from 0"),
         ('[process]\ncapacity = "many"', 2, "capacity must be a whole number"),
         ('[process]\nisolation = "some"', 2, "isolation must be one of auto, sandbox, none"),
         ("[server]\nport = 70000", 2, "port must be a whole number from 0 to 65535"),

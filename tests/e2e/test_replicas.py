@@ -183,3 +183,19 @@ def test_a_database_that_is_away_is_told_with_503_until_it_is_back(tmp_path: Pat
     finally:
         replicas.close()
         wire.close()
+
+
+def test_a_replica_that_looks_for_process_nodes_elsewhere_is_refused(
+    tmp_path: Path, nursery: Nursery
+) -> None:
+    replicas = Replicas(tmp_path, nursery, postgres.empty(), count=2)
+    first, other = replicas.sites
+    try:
+        first.start()
+        elsewhere = other._config.read_text().replace("machines", "elsewhere")
+        for config in (elsewhere, elsewhere.replace("capacity = 40", "capacity = 0")):
+            other._config.write_text(config)
+            assert "the same [process] directory on one machine" in other.refused()
+        assert first.stop() == 0
+    finally:
+        replicas.close()

@@ -56,7 +56,8 @@ class ServerConfig:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessConfig:
     capacity: int = 20
-    """Nodes that fit on this machine. Beyond it the provider says so, as a cloud would."""
+    """Nodes that fit on this machine. Beyond it the provider says so, as a cloud would. 0: there is no such
+    provider, as it must be for replicas on several machines."""
     directory: Path | None = None
     """Where they are kept; replicas on this machine share it. None: in the data directory."""
     isolation: str = "auto"
@@ -312,7 +313,7 @@ SECTIONS: Mapping[str, Mapping[str, Check]] = {
         "poll_every": _seconds,
     },
     "process": {
-        "capacity": _whole(1, 10_000),
+        "capacity": _whole(0, 10_000),
         "isolation": _known("auto", "sandbox", "none"),
         "directory": _path,
     },

@@ -371,6 +371,11 @@ _CLUSTERS = (
     "CREATE TABLE cluster_tokens (cluster_id TEXT NOT NULL PRIMARY KEY, token TEXT NOT NULL)",
 )
 
+_HOME = (
+    # Where the process nodes of all replicas are kept; none of them may look for them elsewhere.
+    "ALTER TABLE installation ADD COLUMN process_home TEXT",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -379,6 +384,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=5, name="truncated output", statements=_TRUNCATED),
     Migration(version=6, name="overview", statements=_OVERVIEW),
     Migration(version=7, name="clusters", statements=_CLUSTERS),
+    Migration(version=8, name="the home of process nodes", statements=_HOME),
 )
 LATEST = MIGRATIONS[-1].version
 

@@ -122,6 +122,10 @@ class SqlStore:
     async def installation(self) -> Installation:
         return await self._engine.read(templates.installation)
 
+    async def process_home(self, home: str) -> str:
+        """For the composition root alone: replicas agree on where process nodes are. The first one's word."""
+        return await self._engine.write(lambda tx: templates.process_home(tx, home))
+
     async def limit_installation(self, max_nodes: int, *, now: float, actor: str = "") -> Installation:
         return await self._engine.write(
             lambda tx: templates.limit_installation(tx, max_nodes, now=now, actor=actor)

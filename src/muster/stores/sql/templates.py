@@ -45,6 +45,14 @@ def installation(tx: Tx) -> Installation:
     return Installation(id=InstallationId(installation_id), max_nodes=max_nodes)
 
 
+def process_home(tx: Tx, home: str) -> str:
+    """Where the replicas keep their process nodes: what the first of them said."""
+    stored: str | None = tx.execute("SELECT process_home FROM installation" + tx.locks.hold)[0][0]
+    if stored is None:
+        tx.change("UPDATE installation SET process_home = :home", {"home": home})
+    return stored or home
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
     template: int | None
