@@ -258,6 +258,7 @@ async def test_leftovers_of_ours_are_swept_and_others_are_never_touched(stage: S
     (node,) = await stage.nodes(NodeState.RUNNING)
     serving = ours + str(node.assignment_id)
     assert left == {theirs + "as-gone", ours, "laptop", "muster-as-gone", busy.name, serving}
+    assert not github.world.asked(f"DELETE /repos/{REPOSITORY}/actions/runners/{busy.id}"), "not even tried"
 
 
 @staged
