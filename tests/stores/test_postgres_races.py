@@ -64,6 +64,15 @@ def appended(tx: Tx, name: str) -> None:
     events.append(tx, draft, at=1.0)
 
 
+async def somebody_waits(store: SqlStore) -> bool:
+    """For a lock of this database's."""
+    sql = """
+        SELECT 1 FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
+        WHERE NOT l.granted AND a.datname = current_database()
+    """
+    return bool(await store._engine.read(lambda tx: tx.execute(sql)))
+
+
 async def names(store: SqlStore) -> list[str]:
     page = await store.events(after=None, limit=100)
     return [event.name for event in page.items]
@@ -240,7 +249,7 @@ async def test_whoever_meets_in_a_deadlock_is_run_again(store: SqlStore) -> None
         store._engine.write(crossing("total", "template/web")),
         store._engine.write(crossing("template/web", "total")),
     )
-    assert len(runs) == 3
+    assert len(runs) >= 3
 
 
 async def test_a_beat_that_meets_the_end_of_its_node_leaves_no_row_behind(store: SqlStore) -> None:
@@ -274,7 +283,9 @@ async def test_a_sign_of_life_and_the_verdict_on_silence_never_pass_each_other(s
     verdict = asyncio.create_task(store._engine.write(judging))
     await still.reached()
     beating = asyncio.create_task(store.record_beats([Beat(node_id=node.id, seen_at=105.0)]))
-    assert (await store.last_seen([node.id]))[node.id] == 100.0
+    while not beating.done() and not await somebody_waits(store):
+        continue
+    assert not beating.done()
     still.on.set()
     await asyncio.gather(verdict, beating)
 
