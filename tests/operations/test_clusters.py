@@ -468,6 +468,19 @@ async def test_deleting_what_is_being_made_cancels_it(stage: Stage) -> None:
 
 
 @staged
+async def test_a_group_that_becomes_visible_after_the_cancel_is_removed_too(stage: Stage) -> None:
+    stage.arm.paces = Paces(group_visible=25.0, group_delete=5.0)
+    await batch(stage)
+    replica = await stage.replica()
+    operation = await create(replica)
+    await stage.pass_time(5.0)
+    assert stage.arm.groups
+    await replica.cancel(operation.id)
+    assert (await stage.ended(operation)).status is Status.CANCELLED
+    nothing_of_ours(stage)
+
+
+@staged
 async def test_what_can_not_work_is_refused_before_any_call(stage: Stage) -> None:
     await batch(stage)
     await stage.template()
