@@ -15,6 +15,7 @@ from bench import Figure
 
 MODULES = (
     "claims",
+    "dynamodb",
     "postgres",
     "replicas",
     "provisions",

@@ -188,7 +188,9 @@ class _Parts:
             server.store,
             self._data.database,
             ids=self._ids,
+            clock=self._clock,
             connections=server.store_connections,
+            keep=Settings().retention,
             saw=self._committed,
         )
         self.store = self._opened.store

@@ -244,3 +244,13 @@ def test_a_token_of_github_comes_from_a_file_of_its_own_or_the_environment(tmp_p
 def test_what_github_can_t_use_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:
     refused = str(_refused(tmp_path, text))
     assert words in refused and "muster.toml" in refused
+
+
+def test_on_dynamodb_a_heartbeat_is_fresh_for_a_minute_and_no_less_may_be_asked_for(tmp_path: Path) -> None:
+    priced = {"store": "dynamodb://muster?region=eu-central-1"}
+    assert load(flags=priced).limits.stale_after == 60.0
+    file = tmp_path / "muster.toml"
+    file.write_text("[limits]\nstale_after = 59\n")
+    with pytest.raises(ConfigError, match="stale_after must be at least 60"):
+        load(file, flags=priced)
+    assert load(file).limits.stale_after == 59.0

@@ -27,8 +27,9 @@ def serve(
     store: Annotated[
         str | None,
         typer.Option(
-            help="postgresql://USER@HOST/DATABASE, shared with other replicas; a password is better kept in"
-            " MUSTER_STORE or PGPASSFILE. (default: SQLite in the data directory)"
+            help="postgresql://USER@HOST/DATABASE or dynamodb://TABLE?region=REGION, shared with other"
+            " replicas; a password is better kept in MUSTER_STORE or PGPASSFILE. (default: SQLite in the data"
+            " directory)"
         ),
     ] = None,
     data_dir: Annotated[

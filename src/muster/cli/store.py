@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeGuard
 
 import typer
 
@@ -17,7 +17,11 @@ app = typer.Typer(
 
 Address = Annotated[
     str | None,
-    typer.Option("--store", help="postgresql://USER@HOST/DATABASE. (default: MUSTER_STORE, else SQLite)"),
+    typer.Option(
+        "--store",
+        help="postgresql://USER@HOST/DATABASE or dynamodb://TABLE?region=REGION. (default: MUSTER_STORE, else"
+        " SQLite)",
+    ),
 ]
 DataDir = Annotated[
     str | None, typer.Option(help="Where SQLite's file is. (default: the user's data directory)")
@@ -35,6 +39,11 @@ def check(*, store: Address = None, data_dir: DataDir = None, _output: Output = 
     from muster.stores import choosing
 
     address, file = _named(store, data_dir)
+    if on_aws(address):
+        from muster.cli import store_aws
+
+        store_aws.check(address)
+        return
     if address is None and not file.exists():
         from muster.cli.exits import UsageProblem
 
@@ -43,14 +52,31 @@ def check(*, store: Address = None, data_dir: DataDir = None, _output: Output = 
 
 
 @app.command()
-def create(*, store: Address = None, data_dir: DataDir = None, _output: Output = None) -> None:
-    """Make what is missing: the database, its schema, the installation. Repeating it is harmless."""
+def create(
+    *,
+    store: Address = None,
+    data_dir: DataDir = None,
+    shards: Annotated[
+        int,
+        typer.Option(
+            min=1, max=512, help="Of a table: logs and partitions, each for 1,000 writes a second, for ever."
+        ),
+    ] = 16,
+    _output: Output = None,
+) -> None:
+    """Make what is missing: the database (or table and queues), its schema, the installation. Repeating it is
+    harmless."""
     import asyncio
 
     from muster.stores import choosing
     from muster.system import SystemIds
 
     address, file = _named(store, data_dir)
+    if on_aws(address):
+        from muster.cli import store_aws
+
+        store_aws.create(address, shards=shards)
+        return
     if address is None:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     asyncio.run(choosing.create(address, file, ids=SystemIds()))
@@ -71,7 +97,8 @@ def backup(
 
     address, file = _named(None, data_dir)
     if address is not None:
-        raise UsageProblem("cannot copy a PostgreSQL store: use pg_dump, see docs/operations.md")
+        means = "point-in-time recovery" if on_aws(address) else "pg_dump"
+        raise UsageProblem(f"cannot copy a store that is no file: use {means}, see docs/operations.md")
     if to.exists():
         raise UsageProblem(f"cannot write {to}: it is there already; name another file")
     sqlite.back_up(file, to)
@@ -80,6 +107,29 @@ def backup(
         printing.document({"file": str(to), "bytes": to.stat().st_size})
     else:
         printing.say(f"copied {file} to {to} ({to.stat().st_size:,} bytes)")
+
+
+@app.command()
+def policy(
+    *,
+    store: Address = None,
+    account: Annotated[str, typer.Option(help="The AWS account's number. (default: any)")] = "*",
+    _output: Output = None,
+) -> None:
+    """Print the IAM policy that a server needs for its store on DynamoDB, and nothing more."""
+    from muster.cli import store_aws
+    from muster.cli.exits import UsageProblem
+
+    address, _ = _named(store, None)
+    if not on_aws(address):
+        raise UsageProblem(
+            "cannot print a policy: the store is not on AWS; name it with --store dynamodb://…"
+        )
+    store_aws.print_policy(address, account=account)
+
+
+def on_aws(address: str | None) -> TypeGuard[str]:
+    return address is not None and address.startswith("dynamodb://")
 
 
 def _named(store: str | None, data_dir: str | None) -> tuple[str | None, Path]:

@@ -29,6 +29,10 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
+DYNAMODB = "dynamodb"
+"""The scheme of a store whose heartbeats have a price."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
     host: str = "127.0.0.1"
@@ -195,8 +199,9 @@ def _store(name: str, value: object) -> object:
     """The address is a secret: what is wrong with it is said without it."""
     text = checks.text(name, value, longest=2048) if isinstance(value, str) else ""
     scheme, found, _ = text.partition("://")
-    if not found or scheme not in ("postgresql", "postgres"):
-        raise InvalidRequest(name, "…", "must be like postgresql://USER@HOST:5432/DATABASE")
+    if not found or scheme not in ("postgresql", "postgres", DYNAMODB):
+        rule = "must be like postgresql://USER@HOST:5432/DATABASE or dynamodb://TABLE?region=REGION"
+        raise InvalidRequest(name, "…", rule)
     return text
 
 

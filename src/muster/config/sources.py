@@ -9,6 +9,7 @@ from muster.config.clusters import cluster
 from muster.config.reading import ConfigError, Found, Key, nearest, read
 from muster.config.schema import (
     CLUSTER,
+    DYNAMODB,
     MAPS,
     RUNNER,
     SECTIONS,
@@ -57,6 +58,8 @@ ENVIRONMENT: Mapping[str, Key] = {
 _NUMBERS = ("max_nodes", "port", "capacity", "store_connections")
 BEATS = 3
 BEAT_SECONDS = 5.0
+PRICED_STALE_AFTER = 60.0
+"""On DynamoDB, where a heartbeat is written every 15 s: four of them, as elsewhere."""
 
 
 def load(
@@ -95,12 +98,16 @@ def _built(found: Mapping[Key, Found]) -> Config:
             _take_named(key, each, trust, TRUST_RULE)
         else:
             _take(key, each, sections)
+    server = ServerConfig(**sections["server"])
+    priced = (server.store or "").startswith(f"{DYNAMODB}://")
+    if priced:
+        sections["limits"].setdefault("stale_after", PRICED_STALE_AFTER)
     limits = Limits(**sections["limits"])
-    _check_beats(limits, found)
+    _check_beats(limits, found, priced=priced)
     _check_least(limits, found)
     return Config(
         max_nodes=sections["installation"].get("max_nodes"),
-        server=ServerConfig(**sections["server"]),
+        server=server,
         limits=limits,
         process=ProcessConfig(**sections["process"]),
         ec2=Ec2Config(**sections["ec2"]),
@@ -281,9 +288,10 @@ def _check_least(limits: Limits, found: Mapping[Key, Found]) -> None:
         raise ConfigError("probe_timeout", limits.probe_timeout, rule, where)
 
 
-def _check_beats(limits: Limits, found: Mapping[Key, Found]) -> None:
-    least = Settings().flush_every + BEATS * BEAT_SECONDS
+def _check_beats(limits: Limits, found: Mapping[Key, Found], *, priced: bool) -> None:
+    least = PRICED_STALE_AFTER if priced else Settings().flush_every + BEATS * BEAT_SECONDS
     if limits.stale_after < least:
         where = found["limits", "stale_after"].where
-        rule = f"stale_after must be at least {least:g}: one flush and {BEATS} heartbeats"
+        why = "DynamoDB is told of heartbeats every 15 s" if priced else f"one flush and {BEATS} heartbeats"
+        rule = f"stale_after must be at least {least:g}: {why}"
         raise ConfigError("stale_after", limits.stale_after, rule, where)

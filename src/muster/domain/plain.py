@@ -46,8 +46,10 @@ def differing(before: T, after: T) -> Iterator[tuple[str, Any]]:
             yield name, new
 
 
-def from_plain(cls: type[T], data: Mapping[str, Plain]) -> T:
-    return cls(**{name: decode(data[name]) for name, decode in _decoders(cls).items() if name in data})
+def from_plain(cls: type[T], data: Mapping[str, Plain], **given: object) -> T:
+    """`given`: fields that are no plain data any more."""
+    decoders = _decoders(cls).items()
+    return cls(**{name: decode(data[name]) for name, decode in decoders if name in data}, **given)
 
 
 _names: dict[Any, tuple[str, ...]] = {}

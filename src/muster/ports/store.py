@@ -203,7 +203,7 @@ class Store(Protocol):
 
     async def apply_all(self, changes: Sequence[NodeChange], *, fence: Fence | None = None) -> Sequence[Node]:
         """`apply` for each, in one go. Raises as `apply` does for the first that is refused; of the others,
-        all or none may be written then: read them again."""
+        all, some or none may be written then: read them again."""
         ...
 
     async def adopt_stray(self, node: Node, *, now: float) -> Node | None:

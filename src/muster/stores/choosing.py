@@ -1,6 +1,7 @@
 """Which engine an address names, and what a server needs to know of the one that it got.
 
-Owns the addresses: none is SQLite in a file; `postgresql://` is PostgreSQL, whose driver is an extra.
+Owns the addresses: none is SQLite in a file; `postgresql://` is PostgreSQL and `dynamodb://` is DynamoDB with
+SQS, whose drivers are extras.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,9 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from muster.domain.errors import StoreUnavailable
+from muster.ports.clock import Clock
 from muster.ports.ids import Ids
 from muster.ports.wakeups import Wakeups
 from muster.stores.announcing import AfterCommit, Written, announcing
+from muster.stores.dynamodb import SCHEME, DynamoStore, Location, open_dynamodb
 from muster.stores.sql import SqlStore, open_sqlite, sqlite
 from muster.stores.sql.reporting import Report
 from muster.stores.wakeups import LocalWakeups
@@ -19,7 +22,7 @@ from muster.stores.wakeups import LocalWakeups
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    store: SqlStore
+    store: SqlStore | DynamoStore
     wakeups: Wakeups
     shared: bool
     """Other replicas may use it at the same time."""
@@ -27,11 +30,21 @@ class Opened:
 
 
 async def open_store(
-    address: str | None, file: Path, *, ids: Ids, connections: int, saw: AfterCommit
+    address: str | None,
+    file: Path,
+    *,
+    ids: Ids,
+    clock: Clock,
+    connections: int,
+    keep: float,
+    saw: AfterCommit,
 ) -> Opened:
-    """`saw` is told of every event that was written through it."""
+    """`saw` is told of every event that was written through it; `keep`: how long events stay, where the store
+    itself forgets them."""
     if address is None:
         return _sqlite(file, ids, saw)
+    if address.startswith(f"{SCHEME}://"):
+        return await _dynamodb(Location.of(address), ids=ids, clock=clock, keep=keep, saw=saw)
     require_driver()
     return await _postgres(address, ids, connections, saw)
 
@@ -87,6 +100,13 @@ async def _postgres(address: str, ids: Ids, connections: int, saw: AfterCommit) 
         await wakeups.close()
 
     return Opened(store=store, wakeups=wakeups, shared=True, close=close)
+
+
+async def _dynamodb(location: Location, *, ids: Ids, clock: Clock, keep: float, saw: AfterCommit) -> Opened:
+    wakeups = LocalWakeups()  # what others write is found by looking
+    committed = telling(wakeups, saw)
+    store = await open_dynamodb(location, ids=ids, clock=clock, after_commit=committed, keep=keep)
+    return Opened(store=store, wakeups=wakeups, shared=True, close=store.close)
 
 
 def telling(wakeups: Wakeups, saw: AfterCommit) -> AfterCommit:

@@ -15,6 +15,11 @@ from tests.contracts.store_contract.scene import DEMAND, Scene
 
 
 class ClaimContract:
+    GANG = 150
+    """More than the adapter takes at once."""
+    POOL = 200
+    """What 64 claimers fight for."""
+
     async def test_a_claimed_node_is_bound_and_tells_so_in_one_event(self, store: Store) -> None:
         scene = Scene(store)
         (idle,) = await scene.idle(1)
@@ -53,15 +58,15 @@ class ClaimContract:
 
     async def test_a_gang_larger_than_any_batch_is_claimed_whole(self, store: Store) -> None:
         scene = Scene(store)
-        await scene.idle(150)
+        await scene.idle(self.GANG)
         operation = await scene.leased()
-        nodes = await scene.claim(operation, 149)
-        assert len(dict.fromkeys(node.assignment_id for node in nodes)) == 149
-        assert len(dict.fromkeys(node.id for node in nodes)) == 149
+        nodes = await scene.claim(operation, self.GANG - 1)
+        assert len(dict.fromkeys(node.assignment_id for node in nodes)) == self.GANG - 1
+        assert len(dict.fromkeys(node.id for node in nodes)) == self.GANG - 1
 
     async def test_many_concurrent_claimers_lose_no_node_and_share_none(self, store: Store) -> None:
         scene = Scene(store)
-        idle = await scene.idle(200)
+        idle = await scene.idle(self.POOL)
         operations = [await scene.leased() for _ in range(64)]
         taken: list[Node] = []
 
@@ -71,7 +76,7 @@ class ClaimContract:
 
         await asyncio.gather(*(claimer(place) for place in range(64)))
         assert sorted(node.id for node in taken) == [node.id for node in idle]
-        assert len(dict.fromkeys(node.assignment_id for node in taken)) == 200
+        assert len(dict.fromkeys(node.assignment_id for node in taken)) == self.POOL
 
     async def test_a_claim_under_an_old_epoch_takes_nothing(self, store: Store) -> None:
         scene = Scene(store)

@@ -12,7 +12,8 @@ from muster.domain.errors import ClusterExists, Conflict, NotFound
 from muster.domain.ids import ClusterId, OperationId
 from muster.domain.operation import Fence, Operation, OperationChange
 from muster.ports.store import Cursor, Page
-from muster.stores.sql import cursors, events, guards, lists, operations
+from muster.stores import cursors
+from muster.stores.sql import events, guards, lists, operations
 from muster.stores.sql.engines import Engine
 from muster.stores.sql.rows import CLUSTER
 from muster.stores.sql.tx import Tx, Value

@@ -14,7 +14,8 @@ from muster.domain.ids import AssignmentId, CommandId, OperationId
 from muster.domain.node import NodeChange
 from muster.ports.commands import Kept
 from muster.ports.store import Cursor, Page
-from muster.stores.sql import cursors, events, guards, nodes
+from muster.stores import cursors
+from muster.stores.sql import events, guards, nodes
 from muster.stores.sql.engines import Engine
 from muster.stores.sql.rows import COMMAND
 from muster.stores.sql.tx import Again, Tx, Value

@@ -12,8 +12,8 @@ from muster.domain.ids import EventId, OperationId
 from muster.domain.plain import Plain
 from muster.domain.reasons import Reason
 from muster.ports.store import Cursor, Page
+from muster.stores import cursors
 from muster.stores.announcing import Written
-from muster.stores.sql import cursors
 from muster.stores.sql.rows import from_json, to_json
 from muster.stores.sql.tx import Row, Tx, Value
 

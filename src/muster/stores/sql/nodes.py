@@ -16,7 +16,8 @@ from muster.domain.lifecycle import LIVE, Fact, NodeState, Verb
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Fence
 from muster.ports.store import Cursor, Page
-from muster.stores.sql import boots, counters, cursors, events, failures, guards, lists, liveness, templates
+from muster.stores import cursors
+from muster.stores.sql import boots, counters, events, failures, guards, lists, liveness, templates
 from muster.stores.sql.rows import NODE
 from muster.stores.sql.tx import Tx
 

@@ -14,9 +14,9 @@ from muster.domain.failures import of_operation as of_failure
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.operation import Fence, Kind, Operation, OperationChange, Status
 from muster.ports.store import Cursor, OperationView, Page, Pool, Standing
+from muster.stores import cursors
 from muster.stores.sql import (
     admission,
-    cursors,
     events,
     failures,
     guards,

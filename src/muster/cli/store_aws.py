@@ -1,0 +1,64 @@
+"""`muster store` for DynamoDB and SQS: make table and queues, see whether they are right, print the policy.
+
+What AWS bills and guards is made by a person with the rights to; a server needs far fewer.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import typer
+
+from muster.cli import printing
+from muster.cli.exits import FAILED
+from muster.stores import dynamodb
+from muster.stores.dynamodb import Location, Wire
+from muster.system import SystemClock, SystemIds
+
+T = TypeVar("T")
+
+
+def create(address: str, *, shards: int) -> None:
+    location = Location.of(address)
+    made = _with(
+        location, lambda wire: dynamodb.create(wire, ids=SystemIds(), clock=SystemClock(), shards=shards)
+    )
+    if printing.wants_json():
+        where = {"table": location.table, "region": location.region}
+        printing.document({**where, "made": made, "policy": json.loads(dynamodb.policy(location))})
+        return
+    for each in made:
+        printing.say(f"made {each}")
+    printing.say(f"the store {location.table} is there; a server needs this policy, and no more:")
+    printing.say(dynamodb.policy(location))
+
+
+def check(address: str) -> None:
+    """Ends with 1 if something is wrong."""
+    location = Location.of(address)
+    wrong = _with(location, lambda wire: dynamodb.check(wire, ids=SystemIds(), clock=SystemClock()))
+    if printing.wants_json():
+        printing.document({"table": location.table, "region": location.region, "wrong": wrong})
+    elif wrong:
+        for each in wrong:
+            printing.say(f"wrong: {each}")
+    else:
+        printing.say(f"the store {location.table} is as it should be")
+    if wrong:
+        raise typer.Exit(FAILED)
+
+
+def print_policy(address: str, *, account: str) -> None:
+    typer.echo(dynamodb.policy(Location.of(address), account=account))
+
+
+def _with(location: Location, work: Callable[[Wire], Awaitable[T]]) -> T:
+    async def done() -> T:
+        wire = await Wire.open(location)
+        try:
+            return await work(wire)
+        finally:
+            await wire.close()
+
+    return asyncio.run(done())

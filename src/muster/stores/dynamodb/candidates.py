@@ -1,0 +1,105 @@
+"""Candidates for claims: one SQS queue per resource class, each message the name of a node that became idle.
+
+Owns the queues. A message is a hint and nothing else: it may be lost, doubled, stale or somebody else's,
+and the table decides. It spreads claimers over a pool, because a message that one of them holds is
+invisible to the others. Trouble with SQS therefore never fails anything: claims then find their nodes by
+the table's index.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from muster.domain.errors import StoreUnavailable
+from muster.domain.ids import NodeId
+from muster.domain.node import Node
+from muster.stores.dynamodb.wire import Wire
+
+logger = logging.getLogger(__name__)
+BATCH = 10
+"""Messages per call: the most that SQS allows."""
+HELD_SECONDS = 30
+"""A message whose claimer died is visible again after this."""
+WAIT_SECONDS = 1
+"""A long poll asks all of SQS's servers and answers at once if there is anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hint:
+    receipt: str
+    node_id: NodeId | None
+    """None: the message is none of ours."""
+
+
+def queue_name(table: str, resource_class: str) -> str:
+    return f"{table}-{resource_class}"
+
+
+class Candidates:
+    def __init__(self, wire: Wire, *, wait: int = WAIT_SECONDS) -> None:
+        self._wire = wire
+        self._wait = wait
+        self._urls: dict[str, str] = {}
+
+    async def offer(self, nodes: Sequence[Node]) -> None:
+        by_class: dict[str, list[Node]] = {}
+        for node in nodes:
+            by_class.setdefault(node.resource_class, []).append(node)
+        for resource_class, some in by_class.items():
+            entries = [{"MessageBody": json.dumps({"node": node.id})} for node in some]
+            await self._in_batches("send_message_batch", resource_class, entries)
+
+    async def pick_up(self, resource_class: str, most: int, *, calls: int = 1) -> list[Hint]:
+        """Up to so many messages per call. Empty: the queue is dry, or can't be asked."""
+        asked = {
+            "MaxNumberOfMessages": min(most, BATCH),
+            "VisibilityTimeout": HELD_SECONDS,
+            "WaitTimeSeconds": self._wait,
+        }
+        answers = await asyncio.gather(
+            *(self._try("receive_message", resource_class, asked) for _ in range(calls))
+        )
+        return [_hint(message) for answer in answers for message in answer.get("Messages", ())]
+
+    async def put_back(self, resource_class: str, hints: Sequence[Hint], again: Sequence[Hint]) -> None:
+        """Of what was picked up: these may be wanted by others, the rest is dropped."""
+        receipts = {hint.receipt for hint in again}
+        requeued = [{"ReceiptHandle": receipt, "VisibilityTimeout": 0} for receipt in sorted(receipts)]
+        dropped = [{"ReceiptHandle": hint.receipt} for hint in hints if hint.receipt not in receipts]
+        await asyncio.gather(
+            self._in_batches("change_message_visibility_batch", resource_class, requeued),
+            self._in_batches("delete_message_batch", resource_class, dropped),
+        )
+
+    async def _in_batches(self, verb: str, resource_class: str, entries: Sequence[Mapping[str, Any]]) -> None:
+        named = [{"Id": str(place), **entry} for place, entry in enumerate(entries)]
+        parts = [named[start : start + BATCH] for start in range(0, len(named), BATCH)]
+        await asyncio.gather(*(self._try(verb, resource_class, {"Entries": part}) for part in parts))
+
+    async def _try(self, verb: str, resource_class: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            return await self._wire.sqs(verb, QueueUrl=await self._url(resource_class), **given)
+        except StoreUnavailable as error:
+            logger.warning("cannot use the queue of candidates", extra={"error": str(error)})
+            return {}
+
+    async def _url(self, resource_class: str) -> str:
+        if resource_class not in self._urls:
+            name = queue_name(self._wire.location.table, resource_class)
+            answer = await self._wire.sqs("get_queue_url", QueueName=name)
+            self._urls[resource_class] = answer["QueueUrl"]
+        return self._urls[resource_class]
+
+
+def _hint(message: Mapping[str, Any]) -> Hint:
+    try:
+        body = json.loads(message["Body"])
+        node = body.get("node") if isinstance(body, dict) else None
+    except ValueError:
+        node = None
+    return Hint(
+        receipt=message["ReceiptHandle"], node_id=NodeId(node) if isinstance(node, str) and node else None
+    )

@@ -1,0 +1,265 @@
+"""Claiming: pick up candidates, filter them by the table, requeue or drop the rest, claim.
+
+Owns `matching.fits` there. The queue of the class says where to look first; what it does not bring is looked
+for in the pool's index, and offered again if the queue was dry. "Exhausted" is meant for this demand: nothing
+that was not looked at before. A gang is taken in transactions of some nodes each; a node that somebody else
+took meanwhile costs a second look at the others, never an error.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+from muster.domain import matching
+from muster.domain.events import Draft, Entity
+from muster.domain.ids import NodeId
+from muster.domain.lifecycle import NodeState
+from muster.domain.matching import Demand
+from muster.domain.node import Binding, Node
+from muster.domain.operation import Fence
+from muster.stores.dynamodb import guards, keys, nodes
+from muster.stores.dynamodb.candidates import BATCH, Candidates
+from muster.stores.dynamodb.feed import Feed
+from muster.stores.dynamodb.table import Table
+from muster.stores.dynamodb.values import number, restored, whole
+from muster.stores.dynamodb.vitals import Liveness
+from muster.stores.dynamodb.writing import Write
+
+AT_ONCE = 20
+"""Nodes per transaction: three items each, beside the heads and the fence."""
+SPARE = 4
+"""Picked up beyond what is wanted, so that there is something to choose from."""
+CALLS = 8
+LOOKED_AT_ONCE = 49
+"""One read: two items each, and the template."""
+LOOKED_AT = 1000
+"""Idle nodes of a pool that one claim looks at, at most."""
+
+
+class Taken(Exception):
+    """Somebody else took a node that was about to be claimed."""
+
+
+class Claims:
+    def __init__(self, table: Table, feed: Feed, liveness: Liveness, candidates: Candidates) -> None:
+        self._table = table
+        self._feed = feed
+        self._liveness = liveness
+        self.candidates = candidates
+
+    async def claim(
+        self,
+        demand: Demand,
+        bindings: Sequence[Binding],
+        *,
+        fence: Fence,
+        seen_since: float,
+        now: float,
+        deadline_at: float,
+    ) -> Sequence[Node]:
+        # An empty pool is no reason to wait for its queue.
+        if not bindings or not await self.idle(demand.template, 1):
+            return []
+        claim = _Claim(
+            self,
+            demand,
+            bindings,
+            fence=fence,
+            seen_since=seen_since,
+            now=now,
+            deadline_at=deadline_at,
+        )
+        await claim.from_queue()
+        if claim.wanted:
+            await claim.from_index()
+        return claim.taken
+
+    async def count(self, demand: Demand, *, seen_since: float, now: float) -> int:
+        ids = await self.idle(demand.template, LOOKED_AT)
+        looked = await self.look(ids, demand)
+        return sum(each.fits(demand, seen_since=seen_since, now=now) for each in looked)
+
+    async def look(self, ids: Sequence[NodeId], demand: Demand) -> list["_Looked"]:
+        """The nodes as they are now, with what a claim asks beside: one read for up to 49 of them."""
+        head = keys.template(demand.template)
+        wanted = [key for node_id in ids for key in (keys.node(node_id), self._liveness.key(node_id))]
+        found = await self._table.get_many([head, *wanted])
+        current = whole(found.get(head, {}), "revision")
+        return [
+            _Looked(
+                node=restored(Node, found[keys.node(node_id)]),
+                seen_at=number(found.get(self._liveness.key(node_id), {}), "seen_at"),
+                old=current > demand.revision,
+            )
+            for node_id in ids
+            if keys.node(node_id) in found
+        ]
+
+    async def idle(self, template: str, most: int) -> list[NodeId]:
+        partition = nodes.partition(NodeState.IDLE, template)
+        found = await self._table.query(partition, index="scoped", most=most)
+        return [NodeId(str(item["PK"]).partition("#")[2]) for item in found]
+
+    async def take(self, some: Sequence[Node], fence: Fence, *, now: float) -> None:
+        """One transaction for all of them. Raises Taken (nothing written)."""
+        write = Write()
+        guards.hold(write, fence)
+        for node in some:
+            write.put(
+                keys.node(node.id),
+                nodes.item(node),
+                where="#v = :expected",
+                values={"expected": node.version - 1},
+                refused=lambda _item: Taken(),
+            )
+            write.put(keys.held(fence.operation_id, node.id), {})
+            write.tell(_draft(node), at=now, operations=(fence.operation_id,))
+        await self._feed.commit(write)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looked:
+    node: Node
+    seen_at: float | None
+    old: bool
+    """The demand is for a revision that is no longer current."""
+
+    def fits(self, demand: Demand, *, seen_since: float, now: float) -> bool:
+        return not self.old and matching.fits(
+            self.node, demand, seen_at=self.seen_at, seen_since=seen_since, now=now
+        )
+
+
+class _Claim:
+    """One claim on its way."""
+
+    def __init__(
+        self,
+        claims: Claims,
+        demand: Demand,
+        bindings: Sequence[Binding],
+        *,
+        fence: Fence,
+        seen_since: float,
+        now: float,
+        deadline_at: float,
+    ) -> None:
+        self._claims = claims
+        self._demand = demand
+        self._bindings = bindings
+        self._fence = fence
+        self._seen_since = seen_since
+        self._now = now
+        self._deadline_at = deadline_at
+        self._met: dict[NodeId, None] = {}
+        self._dry = True
+        self.taken: list[Node] = []
+
+    @property
+    def wanted(self) -> int:
+        return len(self._bindings) - len(self.taken)
+
+    async def from_queue(self) -> None:
+        queue, name = self._claims.candidates, self._demand.resource_class
+        while self.wanted:
+            calls = min(CALLS, -(-self.wanted // BATCH))
+            hints = await queue.pick_up(name, self.wanted + SPARE, calls=calls)
+            self._dry = self._dry and not hints
+            news = {each.node_id: each for each in hints if each.node_id and each.node_id not in self._met}
+            looked = await self._claims.look(tuple(news), self._demand) if news else []
+            got = await self._take(self._fitting(looked))
+            idle = [news[each.node.id] for each in looked if each.node.state is NodeState.IDLE]
+            wanted_by_others = [hint for hint in idle if hint.node_id not in got]
+            again = wanted_by_others + [hint for hint in hints if hint.node_id in self._met]
+            self._met.update(dict.fromkeys(news))
+            # What is no idle node of ours any more, or is there twice, is dropped.
+            await queue.put_back(name, hints, again)
+            if not news:
+                return
+
+    async def from_index(self) -> None:
+        """Claimers start at different places, and look at a part of the pool at a time."""
+        idle = await self._claims.idle(self._demand.template, LOOKED_AT)
+        ids = [each for each in idle if each not in self._met]
+        start = crc32(self._fence.operation_id.encode()) % len(ids) if ids else 0
+        ids = ids[start:] + ids[:start]
+        while ids and self.wanted:
+            part, ids = ids[:LOOKED_AT_ONCE], ids[LOOKED_AT_ONCE:]
+            looked = await self._claims.look(part, self._demand)
+            await self._offer(looked, await self._take(self._fitting(looked)))
+
+    async def _offer(self, looked: Sequence[_Looked], got: Mapping[NodeId, None]) -> None:
+        """What the queue should have brought: it lost these, or others hold them."""
+        if self._dry:
+            left = [each.node for each in looked if each.node.id not in got]
+            await self._claims.candidates.offer(
+                [node for node in left if node.state is NodeState.IDLE][:BATCH]
+            )
+
+    def _fitting(self, looked: Sequence[_Looked]) -> list[Node]:
+        """Best first: one's own, then those idle for the shortest time."""
+        fits = [
+            each.node
+            for each in looked
+            if each.fits(self._demand, seen_since=self._seen_since, now=self._now)
+        ]
+        owner = self._demand.owner
+        return sorted(fits, key=lambda node: (node.last_owner != owner, -node.entered_at, node.id))
+
+    async def _take(self, some: Sequence[Node]) -> dict[NodeId, None]:
+        """As many of these as are wanted."""
+        got: dict[NodeId, None] = {}
+        left = list(some)
+        while left and self.wanted:
+            best = left[: min(self.wanted, AT_ONCE)]
+            places = self._bindings[len(self.taken) : len(self.taken) + len(best)]
+            bound = [self._bound(node, binding) for node, binding in zip(best, places, strict=True)]
+            try:
+                await self._claims.take(bound, self._fence, now=self._now)
+            except Taken:
+                looked = await self._claims.look([node.id for node in left], self._demand)
+                left = self._fitting(looked)
+                continue
+            self.taken += bound
+            got.update(dict.fromkeys(node.id for node in bound))
+            left = left[len(best) :]
+        return got
+
+    def _bound(self, node: Node, binding: Binding) -> Node:
+        return replace(
+            node,
+            state=NodeState.CLAIMED,
+            version=node.version + 1,
+            entered_at=self._now,
+            deadline_at=self._deadline_at,
+            deadline_source="attach_timeout",
+            operation_id=binding.operation_id,
+            assignment_id=binding.assignment_id,
+            run=binding.run,
+            owner=binding.owner,
+            attached_at=None,
+            reason=None,
+        )
+
+
+def _draft(node: Node) -> Draft:
+    """The event names what a claim sets."""
+    return Draft(
+        entity=Entity.NODE,
+        entity_id=node.id,
+        version=node.version,
+        name="claim",
+        changes={
+            "state": node.state.value,
+            "version": node.version,
+            "entered_at": node.entered_at,
+            "deadline_at": node.deadline_at,
+            "deadline_source": node.deadline_source,
+            "operation_id": node.operation_id,
+            "assignment_id": node.assignment_id,
+            "run": node.run,
+            "owner": node.owner,
+            "attached_at": None,
+            "reason": None,
+        },
+    )

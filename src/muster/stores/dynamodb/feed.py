@@ -1,0 +1,285 @@
+"""The event feed: a fixed number of logs, each numbered in the order of its commits.
+
+An entity's events go to one log, chosen by its id. A log's head is an item; the transaction that appends
+moves the head from the number that it saw, so numbers rise with commits, and whoever has seen number n of a
+log has seen all before it. Numbers are Lamport times: higher than every number that the writer had seen in
+any log. So logs can be merged into an order that respects causes. A cursor is one number per log.
+
+Writers of one process take turns at a log; those of several processes are told by the refusal what the head
+is and try again.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
+from typing import Any
+
+from muster.domain.errors import InvalidRequest, StoreUnavailable
+from muster.domain.events import Entity, Event
+from muster.domain.ids import EventId
+from muster.ports.store import Cursor, Page
+from muster.stores import cursors
+from muster.stores.announcing import AfterCommit
+from muster.stores.dynamodb import keys
+from muster.stores.dynamodb.table import TRIES, Table, expressed
+from muster.stores.dynamodb.values import Item, cooked, moment, named, packed, raw, unpacked, whole
+from muster.stores.dynamodb.wire import Refused
+from muster.stores.dynamodb.writing import Told, Write
+
+_DIGITS = 16
+_OPERATORS = (Entity.TEMPLATE, Entity.INSTALLATION)
+"""What becomes of these is somebody's doing."""
+_ENTITIES = {entity.value: entity for entity in Entity}
+_MOVED = "(attribute_not_exists(#n) AND :seen = :nothing) OR #n = :seen"
+_BUSY = (
+    "TransactionConflict",
+    "ThrottlingError",
+    "ProvisionedThroughputExceeded",
+    "TransactionConflictException",
+)
+_FAILED = "ConditionalCheckFailed"
+
+
+class Feed:
+    def __init__(
+        self, table: Table, *, shards: int, after_commit: AfterCommit, keep: float | None = None
+    ) -> None:
+        self._table = table
+        self.shards = shards
+        self._after_commit = after_commit
+        self._keep = keep
+        self._turns = tuple(asyncio.Lock() for _ in range(shards))
+        self._heads = [0] * shards
+        self._time = 0
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    async def commit(self, write: Write) -> None:
+        """The transaction with its events. Raises what the first refused condition means."""
+        logs = sorted({self._log_of(each) for each in write.told})
+        async with AsyncExitStack() as turns:
+            for log in logs:
+                await turns.enter_async_context(self._turns[log])
+            await self._committed(write, logs)
+        if write.told:
+            self._after_commit(write.written)
+
+    async def _committed(self, write: Write, logs: Sequence[int]) -> None:
+        for attempt in range(TRIES):
+            last, items = self._numbered(write, logs)
+            try:
+                await self._table.wire.dynamodb("transact_write_items", TransactItems=items)
+            except Refused as refused:
+                self._raise_refusal(write, refused)
+                if not self._learned(refused, len(write.actions), logs):
+                    await self._table.back_off(attempt)
+                continue
+            self._time = max(self._time, *last.values()) if last else self._time
+            for log, number in last.items():
+                self._heads[log] = number
+            return
+        raise StoreUnavailable(
+            f"cannot write to {self._table.name}: others write the same items all the time; it is tried again"
+        )
+
+    def _log_of(self, told: Told) -> int:
+        return keys.shard(told.draft.entity_id, self.shards)
+
+    def _numbered(self, write: Write, logs: Sequence[int]) -> tuple[dict[int, int], list[dict[str, Any]]]:
+        """The last number of each log, and all items: the write's own, the heads, the events."""
+        number = max([self._time, *(self._heads[log] for log in logs)])
+        last: dict[int, int] = {}
+        events = []
+        for each in write.told:
+            number += 1
+            log = self._log_of(each)
+            last[log] = number
+            events.append(self._action("Put", {"Item": self._item(each, log, number)}))
+        heads = [self._action("Update", self._moved(log, last[log])) for log in logs]
+        own = [self._action(kind, body) for kind, body, _ in write.actions]
+        return last, [*own, *heads, *events]
+
+    def _action(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        return {kind: {"TableName": self._table.name, **body}}
+
+    def _moved(self, log: int, number: int) -> dict[str, Any]:
+        values = {"seen": self._heads[log], "nothing": 0, "to": number}
+        return {
+            "Key": named(keys.head(log)),
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            **expressed({"UpdateExpression": "SET #n = :to", "ConditionExpression": _MOVED}, values),
+        }
+
+    def _item(self, told: Told, log: int, number: int) -> Mapping[str, Any]:
+        draft = told.draft
+        data = [told.at, draft.entity.value, draft.entity_id, draft.version, draft.name, draft.changes]
+        somebodys = bool(draft.actor) or draft.entity in _OPERATORS
+        item = {
+            "d": packed([*data, draft.detail, draft.actor]),
+            "tp": keys.CHANGES if somebodys else None,
+            "ts": moment(told.at, _digits(number)) if somebodys else None,
+            "at": told.at,
+            "es": _place(draft.entity_id, number),
+            "expires": None if self._keep is None else int(told.at + self._keep),
+        }
+        return {**raw(item), **named((keys.feed(log), _digits(number)))}
+
+    def _raise_refusal(self, write: Write, refused: Refused) -> None:
+        for (_, _, meaning), (code, old) in zip(write.actions, refused.reasons, strict=False):
+            if code == _FAILED and meaning is not None:
+                raise meaning(None if old is None else cooked(old)) from refused
+        known = (_FAILED, "None", *_BUSY)
+        if strange := [code for code, _ in refused.reasons if code not in known]:
+            raise StoreUnavailable(f"cannot write to {self._table.name}: {strange[0]}") from refused
+
+    def _learned(self, refused: Refused, own: int, logs: Sequence[int]) -> bool:
+        """Whether the refusal told how far a log is."""
+        learned = False
+        for log, (code, old) in zip(logs, refused.reasons[own:], strict=False):
+            if code == _FAILED:
+                self._heads[log] = 0 if old is None else whole(cooked(old), "n")
+                learned = True
+        return learned
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    async def page(self, *, after: Cursor | None, limit: int, entity_id: str | None) -> Page[Event]:
+        start = [0] * self.shards if after is None else self._opened(after)
+        if entity_id is not None:
+            return await self._page_of_entity(entity_id, start, limit)
+        heads = await self.heads()
+        logs = [log for log in range(self.shards) if heads[log] > start[log]]
+        found = await asyncio.gather(*(self._after(log, start[log], limit) for log in logs))
+        merged = sorted(entry for part in found for entry in part)[:limit]
+        for number, log, _ in merged:
+            start[log] = number
+        if len(merged) < limit:
+            # All that there was: a log whose last events were pruned goes on at its head.
+            start = [max(heads[log], start[log]) for log in range(self.shards)]
+        return Page(
+            items=tuple(_event(log, number, data) for number, log, data in merged), next=_cursor(start)
+        )
+
+    async def _page_of_entity(self, entity_id: str, start: list[int], limit: int) -> Page[Event]:
+        log = keys.shard(entity_id, self.shards)
+        low, high = _place(entity_id, start[log] + 1), _place(entity_id, None)
+        found = await self._table.query(keys.feed(log), index="told", low=low, high=high, most=limit)
+        items = [_entry(log, item) for item in found]
+        if items:
+            start[log] = items[-1][0]
+        return Page(items=tuple(_event(log, number, data) for number, _, data in items), next=_cursor(start))
+
+    async def tail(self, *, limit: int, entity_id: str | None) -> Page[Event]:
+        heads = await self.heads()
+        if entity_id is not None:
+            log = keys.shard(entity_id, self.shards)
+            low, high = _place(entity_id, 0), _place(entity_id, heads[log])
+            items = await self._table.query(
+                keys.feed(log), index="told", low=low, high=high, forward=False, most=limit
+            )
+            found = [[_entry(log, item) for item in items]]
+        else:
+            logs = [log for log in range(self.shards) if heads[log]]
+            found = list(await asyncio.gather(*(self._before(log, heads[log], limit) for log in logs)))
+        merged = sorted(entry for part in found for entry in part)[-limit:]
+        return Page(
+            items=tuple(_event(log, number, data) for number, log, data in merged), next=_cursor(heads)
+        )
+
+    async def heads(self) -> list[int]:
+        found = await self._table.get_many([keys.head(log) for log in range(self.shards)])
+        heads = [whole(found.get(keys.head(log), {}), "n") for log in range(self.shards)]
+        # What was seen comes before what is written next. A head never goes back, but an answer may be old.
+        self._time = max(self._time, *heads)
+        self._heads = [max(known, seen) for known, seen in zip(self._heads, heads, strict=True)]
+        return heads
+
+    async def _after(self, log: int, number: int, limit: int) -> list["_Entry"]:
+        low, high = _digits(number + 1), _digits(None)
+        found = await self._table.query(keys.feed(log), low=low, high=high, most=limit)
+        return [_entry(log, item) for item in found]
+
+    async def _before(self, log: int, number: int, limit: int) -> list["_Entry"]:
+        low, high = _digits(0), _digits(number)
+        found = await self._table.query(keys.feed(log), low=low, high=high, forward=False, most=limit)
+        return [_entry(log, item) for item in found]
+
+    def _opened(self, cursor: Cursor) -> list[int]:
+        (text,) = cursors.decode("events", cursor, str)
+        numbers = [int(part) for part in text.split(".")]
+        if len(numbers) != self.shards:
+            raise InvalidRequest("cursor", cursor, "must be a cursor of this store")
+        return numbers
+
+    async def changes(self, *, since: float, limit: int) -> list[Event]:
+        """What somebody did, newest first, by an index: no decision hangs on it."""
+        found: list[Event] = []
+        walk = self._table.walk(keys.CHANGES, index="timed", low=moment(since), forward=False, page=limit)
+        async with aclosing(walk) as items:
+            async for item in items:
+                log = int(str(item["PK"]).partition("#")[2])
+                number, _, data = _entry(log, item)
+                found.append(_event(log, number, data))
+                if len(found) == limit:
+                    break
+        return found
+
+    # --- forgetting -------------------------------------------------------------------------------
+
+    async def prune(self, *, before: float, limit: int) -> int:
+        """The oldest end of each log, up to the first event that is young enough. What carries a time at
+        which DynamoDB itself forgets it is left to that."""
+        if self._keep is not None:
+            return 0
+        doomed: list[tuple[str, str]] = []
+        for log in range(self.shards):
+            left = limit - len(doomed)
+            if left <= 0:
+                break
+            oldest = await self._table.query(keys.feed(log), low=_digits(0), high=_digits(None), most=left)
+            for item in oldest:
+                if _at(item) >= before:
+                    break
+                doomed.append((str(item["PK"]), str(item["SK"])))
+        await self._table.delete(doomed)
+        return len(doomed)
+
+
+_Entry = tuple[int, int, str]
+"""Number, log, data: sorts by number."""
+
+
+def _entry(log: int, item: Item) -> _Entry:
+    data = item["d"]
+    return int(str(item["SK"])), log, data  # type: ignore[return-value]  # bytes are compared like text
+
+
+def _event(log: int, number: int, data: str) -> Event:
+    at, entity, entity_id, version, name, changes, detail, actor = unpacked(data)
+    return Event(
+        id=EventId(f"ev-{log}-{number}"),
+        at=at,
+        entity=_ENTITIES[entity],
+        entity_id=entity_id,
+        version=version,
+        name=name,
+        changes=changes,
+        detail=detail,
+        actor=actor,
+    )
+
+
+def _at(item: Item) -> float:
+    return float(item["at"])  # type: ignore[arg-type]  # it was written as a number
+
+
+def _digits(number: int | None) -> str:
+    return "9" * _DIGITS if number is None else f"{number:0{_DIGITS}d}"
+
+
+def _place(entity_id: str, number: int | None) -> str:
+    return f"{entity_id}#{_digits(number)}"
+
+
+def _cursor(numbers: Sequence[int]) -> Cursor:
+    return cursors.encode("events", ".".join(str(number) for number in numbers))

@@ -1,0 +1,168 @@
+"""Where each item lies: the keys of the table and of its indexes. docs/adr says which access each one serves.
+
+`listed`, `scoped` and `timed` are global indexes of keys alone: they say which items, never what is in them.
+`told` is a local one, so that one entity's events can be read consistently.
+"""
+
+from zlib import crc32
+
+from muster.domain.ids import CommandId, LaunchId, NodeId, OperationId
+from muster.stores.dynamodb.values import Key
+
+VERSION = 1
+"""Of this layout."""
+META: Key = ("META", "META")
+WATCH: Key = ("WATCH", "WATCH")
+COUNTERS = "COUNT"
+DUTIES = "DUTY"
+POOLS = "POOL"
+TEMPLATES = "TEMPLATE"
+TOKENS = "TOKEN"
+PAUSES = "PAUSE"
+COMMANDS = "COMMANDS"
+DUE, GONE, OPEN, CLOSED = "DUE", "GONE", "OPEN", "CLOSED"
+LEASED, ENDED, UNFINISHED, BOOTED = "LEASED", "ENDED", "UNFINISHED", "BOOTED"
+OFFLINE, BOOTING = "OFFLINE", "BOOTING"
+ENDING, FAILED, HANDED, CHANGES = "ENDING", "FAILED", "HANDED", "CHANGES"
+DELETED = "DELETED"
+LAST = "~"
+"""Sorts after every name that follows the same prefix."""
+
+
+def shard(name: str, shards: int) -> int:
+    return crc32(name.encode()) % shards
+
+
+def node(node_id: str) -> Key:
+    return f"NODE#{node_id}", "NODE"
+
+
+def credentials(node_id: str) -> Key:
+    return f"NODE#{node_id}", "CRED"
+
+
+def bundle(node_id: str) -> Key:
+    return f"NODE#{node_id}", "BUNDLE"
+
+
+def mark(node_id: str, version: int) -> Key:
+    return f"NODE#{node_id}", f"MARK#{version:010d}"
+
+
+def node_token(token_hash: str) -> Key:
+    return f"NTOKEN#{token_hash}", "NTOKEN"
+
+
+def machine(provider: str, machine_id: str) -> Key:
+    return f"MACHINE#{provider}#{machine_id}", "MACHINE"
+
+
+def address(template: str, url: str) -> Key:
+    return f"ADDRESS#{template}#{url}", "ADDRESS"
+
+
+def seen(node_id: str, shards: int) -> Key:
+    return f"SEEN#{shard(node_id, shards):04d}", node_id
+
+
+def boot(template: str, revision: int, instance_type: str, booted_at: str) -> Key:
+    return f"BOOT#{template}#{revision}", f"{instance_type}#{booted_at}"
+
+
+def operation(operation_id: str) -> Key:
+    return f"OP#{operation_id}", "OP"
+
+
+def held(operation_id: OperationId, node_id: NodeId) -> Key:
+    """Says that the node is bound to the operation."""
+    return f"OP#{operation_id}", f"NODE#{node_id}"
+
+
+def launch(launch_id: LaunchId) -> Key:
+    """With its operation, after which it is named."""
+    return f"OP#{launch_id.rpartition('.')[0]}", f"LAUNCH#{launch_id}"
+
+
+def launch_token(token: str) -> Key:
+    return f"LTOKEN#{token}", "LTOKEN"
+
+
+def idempotency(key: str) -> Key:
+    return f"KEY#{key}", "KEY"
+
+
+def queue(template: str) -> str:
+    return f"QUEUE#{template}"
+
+
+def command(command_id: CommandId) -> Key:
+    return f"CMD#{command_id}", "CMD"
+
+
+def commanded(operation_id: OperationId, place: str) -> Key:
+    return f"OP#{operation_id}", f"CMD#{place}"
+
+
+def assigned(assignment_id: str, place: str) -> Key:
+    """An unfinished command of the assignment."""
+    return f"ASSIGN#{assignment_id}", place
+
+
+def output(command_id: CommandId, start: int) -> Key:
+    return f"OUT#{command_id}", f"{start:012d}"
+
+
+def output_size(command_id: CommandId) -> Key:
+    return f"OUT#{command_id}", "SIZE"
+
+
+def template(name: str) -> Key:
+    return TEMPLATES, name
+
+
+def revision(name: str, number: int) -> Key:
+    return f"TEMPLATE#{name}", f"{number:010d}"
+
+
+def counter(scope: str) -> Key:
+    return COUNTERS, scope
+
+
+def failure(name: str) -> Key:
+    """Of a node or of an operation."""
+    return f"FAILURE#{name}", "FAILURE"
+
+
+def handover(operation_id: str) -> Key:
+    return f"OP#{operation_id}", "HANDOVER"
+
+
+def cluster(cluster_id: str) -> Key:
+    return f"CLUSTER#{cluster_id}", "CLUSTER"
+
+
+def cluster_token(cluster_id: str) -> Key:
+    return f"CLUSTER#{cluster_id}", "TOKEN"
+
+
+def cluster_name(name: str) -> Key:
+    """Case aside: the live cluster of that name, else the last."""
+    return f"CNAME#{name.lower()}", "CNAME"
+
+
+def worked_on(operation_id: str) -> Key:
+    """Names the cluster that the operation works on."""
+    return f"OP#{operation_id}", "CLUSTER"
+
+
+def secret(secret_hash: str) -> Key:
+    return f"SECRET#{secret_hash}", "SECRET"
+
+
+def feed(number: int) -> str:
+    return f"FEED#{number:04d}"
+
+
+def head(number: int) -> Key:
+    """In its feed's partition; its name sorts after the numbers of events."""
+    return feed(number), "HEAD"

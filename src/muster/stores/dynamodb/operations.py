@@ -1,0 +1,536 @@
+"""Operation records: submitted once, read with all they hold, written under guard, leased.
+
+Owns their items. The record is kept without what moves apart from it: its version, which a lost node moves
+too, and its lease. The places of those that wait in a template's queue are items of their own; `entered`
+counts how often somebody took a place, so that a write can ask that nobody did since it looked.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from muster.domain import events as drafts
+from muster.domain import plain
+from muster.domain.errors import Conflict, IdempotencyMismatch, IllegalTransition, LeaseLost, NotFound
+from muster.domain.events import Draft, Entity
+from muster.domain.failures import of_operation as of_failure
+from muster.domain.ids import NodeId, OperationId
+from muster.domain.launch import Launch
+from muster.domain.node import Node
+from muster.domain.operation import ENDED, Fence, Kind, Operation, OperationChange, Status, Step
+from muster.domain.requests import (
+    ClusterCreateRequest,
+    ClusterDeleteRequest,
+    ProvisionRequest,
+    RefillRequest,
+    ReleaseRequest,
+    Request,
+    RunRequest,
+)
+from muster.domain.warmth import Handover
+from muster.ports.store import Cursor, OperationView, Page, Pool, Standing
+from muster.stores import cursors
+from muster.stores.dynamodb import failures, guards, keys
+from muster.stores.dynamodb.feed import Feed
+from muster.stores.dynamodb.table import Again, Table, together
+from muster.stores.dynamodb.values import (
+    Item,
+    Key,
+    Value,
+    moment,
+    number,
+    record,
+    restored,
+    text,
+    unpacked,
+    whole,
+)
+from muster.stores.dynamodb.vitals import Liveness
+from muster.stores.dynamodb.writing import ABSENT, Write, given, moved, setting
+
+_APART = ("version", "epoch", "lease_owner", "lease_until")
+_REQUESTS: dict[str, type[Request]] = {
+    Kind.PROVISION.value: ProvisionRequest,
+    Kind.RELEASE.value: ReleaseRequest,
+    Kind.REFILL.value: RefillRequest,
+    Kind.RUN.value: RunRequest,
+    Kind.CLUSTER_CREATE.value: ClusterCreateRequest,
+    Kind.CLUSTER_DELETE.value: ClusterDeleteRequest,
+}
+_ENTERED = "ENTERED"
+"""Sorts after the places in a queue, which are times."""
+
+
+class _KeyUsed(Exception):
+    """The idempotency key belongs to an operation."""
+
+
+class Operations:
+    def __init__(self, table: Table, feed: Feed, liveness: Liveness) -> None:
+        self._table = table
+        self._feed = feed
+        self._liveness = liveness
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    async def get(self, operation_id: OperationId) -> Operation:
+        item = await self._table.get(keys.operation(operation_id))
+        if item is None:
+            raise NotFound("operation", operation_id)
+        return operation(item)
+
+    async def by_key(self, key: str | None) -> Operation | None:
+        item = None if key is None else await self._table.get(keys.idempotency(key))
+        return None if item is None else await self.get(OperationId(text(item, "op")))
+
+    async def view(self, operation_id: OperationId) -> OperationView:
+        # First the operation: a loss after this read moves its version.
+        found = await self.get(operation_id)
+        held = await self._table.query(
+            keys.operation(operation_id)[0], low="LAUNCH#", high=f"NODE#{keys.LAST}"
+        )
+        launches = [restored(Launch, item) for item in held if text(item, "SK").startswith("LAUNCH#")]
+        ids = [NodeId(text(item, "SK")[5:]) for item in held if text(item, "SK").startswith("NODE#")]
+        wanted = [key for node_id in ids for key in (keys.node(node_id), self._liveness.key(node_id))]
+        items, ahead = await asyncio.gather(self._table.get_many(wanted), self._ahead(found))
+        nodes = [restored(Node, items[key]) for key in map(keys.node, ids) if key in items]
+        bound = [node for node in nodes if node.operation_id == operation_id]
+        seen = {node.id: number(items.get(self._liveness.key(node.id), {}), "seen_at") for node in bound}
+        return OperationView(
+            operation=found,
+            nodes=tuple(sorted(bound, key=lambda node: (node.created_at, node.id))),
+            launches=tuple(sorted(launches, key=lambda launch: (len(launch.id), launch.id))),
+            seen={node_id: at for node_id, at in seen.items() if at is not None},
+            ahead=ahead,
+        )
+
+    async def _ahead(self, found: Operation) -> int:
+        if found.template is None:
+            return 0
+        return await self._table.count(keys.queue(found.template), high=moment(found.created_at, found.id))
+
+    async def page(
+        self,
+        *,
+        kind: Kind | None,
+        statuses: Sequence[Status],
+        run: str | None,
+        after: Cursor | None,
+        limit: int,
+    ) -> Page[Operation]:
+        start = None if after is None else moment(*cursors.decode("operations", after, float, str))
+        wanted = tuple(dict.fromkeys(statuses))
+        index = "listed" if run is None else "scoped"
+        partitions = (
+            [f"OPS#{each.value}" for each in wanted] if run is None else [f"RUN#{run}"] if wanted else []
+        )
+        parts = await asyncio.gather(
+            *(
+                self._matching(each, index, kind=kind, statuses=wanted, before=start, most=limit + 1)
+                for each in partitions
+            )
+        )
+        found = sorted((each for part in parts for each in part), key=_age, reverse=True)
+        items = tuple(found[:limit])
+        if len(found) <= limit:
+            return Page(items=items, next=None)
+        return Page(items=items, next=cursors.encode("operations", items[-1].created_at, items[-1].id))
+
+    async def _matching(
+        self,
+        partition: str,
+        index: str,
+        *,
+        kind: Kind | None,
+        statuses: Sequence[Status],
+        before: str | None,
+        most: int,
+    ) -> list[Operation]:
+        found: list[Operation] = []
+        walk = self._table.walk(partition, index=index, high=before, forward=False, page=most + 1)
+        async with aclosing(walk) as items:
+            async for item in items:
+                each = operation(item)
+                newer = before is not None and moment(each.created_at, each.id) >= before
+                if not newer and each.status in statuses and kind in (None, each.kind):
+                    found.append(each)
+                if len(found) == most:
+                    break
+        return found
+
+    async def standing(self, node_id: NodeId) -> Standing:
+        """The node first: an operation is forgotten after its nodes."""
+        item = await self._table.get(keys.node(node_id))
+        if item is None:
+            raise NotFound("node", node_id)
+        node = restored(Node, item)
+        bound = (
+            None if node.operation_id is None else await self._table.get(keys.operation(node.operation_id))
+        )
+        return Standing(node=node, operation=None if bound is None else operation(bound))
+
+    async def oldest(self, *, limit: int) -> Sequence[Operation]:
+        """Those that have not ended, oldest first."""
+        parts = await asyncio.gather(
+            *(self._unended_of(status, limit) for status in Status if status not in ENDED)
+        )
+        return sorted((each for part in parts for each in part), key=_age)[:limit]
+
+    async def _unended_of(self, status: Status, limit: int) -> list[Operation]:
+        found = await self._table.query(f"OPS#{status.value}", index="listed", most=limit)
+        items = await self._table.get_many([(text(item, "PK"), text(item, "SK")) for item in found])
+        return [each for each in map(operation, items.values()) if each.status is status]
+
+    async def unended(self) -> list[Operation]:
+        found = [operation(item) async for item in self._table.walk(keys.LEASED, index="timed")]
+        return [each for each in found if not each.ended]
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    async def submit(
+        self, asked: Operation, *, pool: Pool | None, fence: Fence | None
+    ) -> tuple[Operation, bool]:
+        write = Write()
+        self.plan(write, asked, pool=pool, fence=fence)
+        return await self.submitted(write, asked)
+
+    @staticmethod
+    def plan(write: Write, asked: Operation, *, pool: Pool | None, fence: Fence | None) -> None:
+        """All that a submission writes."""
+        guards.hold(write, fence)
+        if asked.idempotency_key is not None:
+            key = keys.idempotency(asked.idempotency_key)
+            write.put(key, {"op": asked.id}, where=ABSENT, refused=lambda _item: _KeyUsed())
+        taken = Conflict(f"cannot submit operation {asked.id}: there is one of that id")
+        write.put(keys.operation(asked.id), _new(asked), where=ABSENT, refused=lambda _item: taken)
+        if asked.queued_since is not None and asked.template is not None:
+            _enter(write, asked, asked.template)
+        if pool is not None:
+            _refilled(write, pool, asked.id)
+        write.tell(drafts.of_submission(asked), at=asked.created_at)
+
+    async def submitted(self, write: Write, asked: Operation) -> tuple[Operation, bool]:
+        try:
+            await self._feed.commit(write)
+        except _KeyUsed:
+            return await self._first(asked), False
+        return asked, True
+
+    async def _first(self, asked: Operation) -> Operation:
+        first = await self.by_key(asked.idempotency_key)
+        if first is None:
+            raise Again(asked.id)  # it was forgotten in this moment
+        if first.kind is not asked.kind or first.request != asked.request:
+            raise IdempotencyMismatch(first.idempotency_key or "", first.id)
+        return first
+
+    async def write(
+        self, change: OperationChange, *, fence: Fence | None, clock: Callable[[], float] | None
+    ) -> Operation:
+        write = Write()
+        written = await self.change(write, change, fence=fence, clock=clock)
+        await self._feed.commit(write)
+        return written
+
+    async def change(
+        self,
+        write: Write,
+        change: OperationChange,
+        *,
+        fence: Fence | None,
+        clock: Callable[[], float] | None,
+    ) -> Operation:
+        """All that an operation's write writes, and what the operation is then."""
+        before, after = change.before, change.after
+        item = await self._table.get(keys.operation(before.id))
+        if fence is not None and not guards.held_by(fence, item):
+            raise guards.lost(fence)
+        if item is None:
+            raise moved(before.id, before.version)(None)
+        conditions = ["#v = :expected"]
+        values: dict[str, Value] = {"expected": before.version}
+        if fence is not None:
+            write.by = fence.operation_id
+            conditions.append(guards.EPOCH)
+            values["epoch"] = fence.epoch
+        await self._hold_place(write, change)
+        if change.fresh_for is not None:
+            until = await self._hold_freshness(change, item, clock)
+            conditions.append("#lease_until >= :until")
+            values["until"] = until
+        present = operation(item)
+        lease = after if after.ended else present
+        sets = _record(after)
+        write.update(
+            keys.operation(before.id),
+            setting(sets),
+            {**given(sets), **values},
+            where=" AND ".join(conditions),
+            refused=_refusal(before, fence),
+        )
+        _queue(write, before, after)
+        if after.committed and not before.committed and after.kind is Kind.PROVISION:
+            _handed_over(write, after)
+        await failures.keep(self._table, write, of_failure(change))
+        write.tell(drafts.of_operation(change), at=after.updated_at)
+        # The lease is not guarded by the version: what is stored may be newer than what the caller read.
+        return replace(
+            after, lease_owner=lease.lease_owner, lease_until=lease.lease_until, epoch=present.epoch
+        )
+
+    async def _hold_place(self, write: Write, change: OperationChange) -> None:
+        template = change.before.template
+        if not change.first_in_line or template is None:
+            return
+        counted = await self._table.get((keys.queue(template), _ENTERED))
+        ahead = await self._ahead(change.before)
+        if ahead:
+            raise Conflict(f"cannot take {change.before.id} out of the queue: {ahead} older ones stand in it")
+        where = "attribute_not_exists(#n)" if counted is None else "#n = :n"
+        write.check(
+            (keys.queue(template), _ENTERED),
+            where,
+            {} if counted is None else {"n": whole(counted, "n")},
+            lambda _item: Conflict(f"cannot take {change.before.id} out of the queue: somebody entered it"),
+        )
+
+    async def _hold_freshness(
+        self, change: OperationChange, item: Item, clock: Callable[[], float] | None
+    ) -> float:
+        """Nobody is seen earlier than before, so having looked is as good as asking in the write; the lease
+        is asked for there once more."""
+        if clock is None:
+            raise IllegalTransition(f"cannot commit {change.before.id}: nobody says what time it is")
+        seen = await self._liveness.last_seen([member.node_id for member in change.after.members])
+        now, until = clock(), number(item, "lease_until") or 0.0
+        if until <= now:
+            raise LeaseLost(
+                f"cannot commit {change.before.id}: its lease ran out {now - until:.1f} s ago; stop driving"
+            )
+        for member in change.after.members:
+            silent = now - seen.get(member.node_id, 0.0)
+            if silent > (change.fresh_for or 0.0):
+                raise Conflict(
+                    f"cannot commit {change.before.id}: {member.node_id} is silent for {silent:.1f} s"
+                )
+        return until
+
+    # --- leases -----------------------------------------------------------------------------------
+
+    async def lease(self, owner: str, *, now: float, until: float, limit: int) -> Sequence[Operation]:
+        """Those that somebody else takes in this moment are his: the next ones are tried."""
+        found = await self._table.query(keys.LEASED, index="timed", high=moment(now, keys.LAST), most=1000)
+        items = await self._table.get_many([(text(item, "PK"), text(item, "SK")) for item in found])
+        lapsed = [
+            each for each in map(operation, items.values()) if not each.ended and each.lease_until <= now
+        ]
+        taken: list[Operation] = []
+        waiting = sorted(lapsed, key=_age)
+        while waiting and len(taken) < limit:
+            some = waiting[: limit - len(taken)]
+            waiting = waiting[len(some) :]
+            ends = await together([partial(self._take, each, owner, now, until) for each in some])
+            taken += [end for end in ends if end is not None]
+        return sorted(taken, key=_age)
+
+    async def _take(self, free: Operation, owner: str, now: float, until: float) -> Operation | None:
+        taken = replace(free, lease_owner=owner, lease_until=until, epoch=free.epoch + 1)
+        sets = {**_lease(taken), "epoch": taken.epoch}
+        write = Write()
+        write.update(
+            keys.operation(free.id),
+            setting(sets),
+            {**given(sets), "before": free.epoch, "lapsed": free.lease_until, "no": False},
+            where="#epoch = :before AND #lease_until = :lapsed AND #ended = :no",
+            refused=lambda _item: Again(free.id),
+        )
+        if taken.epoch > 1:
+            write.tell(_takeover(taken), at=now)
+        try:
+            await self._feed.commit(write)
+        except Again:
+            return None
+        return taken
+
+    async def renew(self, owner: str, fences: Sequence[Fence], *, until: float) -> Sequence[Fence]:
+        held = tuple(dict.fromkeys(fences))
+        ends = await together([partial(self._renew, owner, fence, until) for fence in held])
+        renewed = {fence for fence, end in zip(held, ends, strict=True) if end}
+        return [fence for fence in fences if fence in renewed]
+
+    async def _renew(self, owner: str, fence: Fence, until: float) -> bool:
+        return await self._table.update(
+            keys.operation(fence.operation_id),
+            "SET #lease_until = :until, #ts = :ts",
+            where="#epoch = :epoch AND #lease_owner = :owner AND #ended = :no",
+            values={
+                "until": until,
+                "ts": moment(until, fence.operation_id),
+                "epoch": fence.epoch,
+                "owner": owner,
+                "no": False,
+            },
+        )
+
+    async def expire(self, owner: str | None) -> int:
+        unended = [each for each in await self.unended() if each.lease_owner is not None]
+        held = [each for each in unended if owner in (None, each.lease_owner)]
+        ends = await together([partial(self._expire, each) for each in held])
+        duties = [
+            duty for duty in await self._table.query(keys.DUTIES) if owner in (None, duty["lease_owner"])
+        ]
+        await together([partial(self._free_duty, duty) for duty in duties])
+        return sum(ends)
+
+    async def _expire(self, held: Operation) -> bool:
+        free = _lease(replace(held, lease_owner=None, lease_until=0.0))
+        return await self._table.update(
+            keys.operation(held.id),
+            setting(free),
+            where="#epoch = :epoch AND #ended = :no",
+            values={**given(free), "epoch": held.epoch, "no": False},
+        )
+
+    async def _free_duty(self, duty: Item) -> None:
+        await self._table.update(
+            (keys.DUTIES, text(duty, "SK")),
+            "SET #lease_until = :zero",
+            where="#lease_owner = :owner",
+            values={"zero": 0, "owner": duty["lease_owner"]},
+        )
+
+    async def lease_duty(self, name: str, owner: str, *, now: float, until: float, problem: str) -> bool:
+        return await self._table.update(
+            (keys.DUTIES, name),
+            "SET #lease_owner = :owner, #lease_until = :until, #ticked_at = :now, #problem = :problem",
+            where=f"{ABSENT} OR #lease_owner = :owner OR #lease_until <= :now",
+            values={"owner": owner, "until": until, "now": now, "problem": problem},
+        )
+
+    async def pool(self, template: str) -> Pool:
+        item = await self._table.get((keys.POOLS, template)) or {}
+        refill = item.get("refill")
+        return Pool(
+            template=template,
+            version=whole(item, "version"),
+            refill=None if refill is None else OperationId(str(refill)),
+        )
+
+
+def operation(item: Item) -> Operation:
+    data: dict[str, Any] = unpacked(item["d"])
+    # The kind of an operation tells the class of its request.
+    request = plain.from_plain(_REQUESTS[data["kind"]], data.pop("request"))
+    owner = item.get("lease_owner")
+    lease = {
+        "version": whole(item, "v"),
+        "epoch": whole(item, "epoch"),
+        "lease_owner": None if owner is None else str(owner),
+        "lease_until": number(item, "lease_until") or 0.0,
+    }
+    return plain.from_plain(Operation, data | lease, request=request)
+
+
+def _age(each: Operation) -> tuple[float, str]:
+    return each.created_at, each.id
+
+
+def _new(asked: Operation) -> Item:
+    return {**_record(asked), **_lease(asked), "epoch": asked.epoch}
+
+
+def _record(after: Operation) -> dict[str, Value]:
+    """All but the epoch, which only a lease moves. The lease is written with the end alone."""
+    sets: dict[str, Value] = {
+        "v": after.version,
+        "d": record(after, without=_APART),
+        "committed": after.committed,
+        "ended": after.ended,
+        "lp": f"OPS#{after.status.value}",
+        "ls": moment(after.created_at, after.id),
+        "sp": None if after.run is None else f"RUN#{after.run}",
+        "ss": None if after.run is None else moment(after.created_at, after.id),
+    }
+    if after.ended_at is not None:
+        ended = {"tp": keys.ENDED, "ts": moment(after.ended_at, after.id)}
+        return {**sets, **ended, "lease_owner": None, "lease_until": 0.0}
+    return sets
+
+
+def _lease(held: Operation) -> dict[str, Value]:
+    return {
+        "lease_owner": held.lease_owner,
+        "lease_until": held.lease_until,
+        "tp": keys.LEASED,
+        "ts": moment(held.lease_until, held.id),
+    }
+
+
+def _refusal(before: Operation, fence: Fence | None) -> Callable[[Item | None], Exception]:
+    def refused(item: Item | None) -> Exception:
+        if fence is not None and not guards.held_by(fence, item):
+            return guards.lost(fence)
+        if item is not None and whole(item, "v") == before.version:
+            return LeaseLost(f"cannot commit {before.id}: its lease ran out; stop driving it")
+        return moved(before.id, before.version)(item)
+
+    return refused
+
+
+def _place(waiting: Operation, template: str) -> Key:
+    return keys.queue(template), moment(waiting.created_at, waiting.id)
+
+
+def _enter(write: Write, waiting: Operation, template: str) -> None:
+    write.put(_place(waiting, template), {})
+    write.update((keys.queue(template), _ENTERED), "ADD #n :one", {"one": 1})
+
+
+def _queue(write: Write, before: Operation, after: Operation) -> None:
+    template = after.template
+    if template is None:
+        return
+    if before.queued_since is None and after.queued_since is not None:
+        _enter(write, after, template)
+    elif before.queued_since is not None and after.queued_since is None:
+        write.delete(_place(before, template))
+
+
+def _handed_over(write: Write, after: Operation) -> None:
+    at = after.committed_at or after.updated_at
+    handover = Handover(
+        operation_id=after.id,
+        template=after.template,
+        at=at,
+        seconds=max(0.0, at - after.created_at),
+        nodes=after.request.count if isinstance(after.request, ProvisionRequest) else 0,
+        warm=after.warm,
+    )
+    item = {"d": record(handover), "tp": keys.HANDED, "ts": moment(at, after.id)}
+    write.put(keys.handover(after.id), item)
+
+
+def _refilled(write: Write, pool: Pool, refill: OperationId) -> None:
+    """A refill was submitted by somebody who saw the pool at this version."""
+    write.update(
+        (keys.POOLS, pool.template),
+        "SET #version = :next, #refill = :refill",
+        {"next": pool.version + 1, "refill": refill, "version": pool.version, "zero": 0},
+        where="#version = :version OR (attribute_not_exists(#version) AND :version = :zero)",
+        refused=lambda _item: Conflict(
+            f"cannot refill {pool.template}: its pool has moved on from version {pool.version}"
+        ),
+    )
+
+
+def _takeover(taken: Operation) -> Draft:
+    return Draft(
+        entity=Entity.OPERATION,
+        entity_id=taken.id,
+        version=taken.version,
+        name=Step.TAKEN_OVER.value,
+        changes={},
+    )

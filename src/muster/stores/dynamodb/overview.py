@@ -1,0 +1,76 @@
+"""The overview port over the table: counts along an index, and lists from the end of one."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from muster.domain.events import Event
+from muster.domain.failures import Failure
+from muster.domain.health import Health
+from muster.domain.ids import NodeId
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.operation import Operation
+from muster.domain.warmth import Handover
+from muster.ports.overview import Tick
+from muster.stores.dynamodb import failures, keys, templates
+from muster.stores.dynamodb.feed import Feed
+from muster.stores.dynamodb.nodes import Nodes
+from muster.stores.dynamodb.operations import Operations
+from muster.stores.dynamodb.table import Table
+from muster.stores.dynamodb.values import moment, number, restored, text
+from muster.stores.dynamodb.vitals import Liveness
+
+_PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
+
+
+class DynamoOverview:
+    """Implements muster.ports.overview.OverviewStore; see there for what each verb promises."""
+
+    def __init__(
+        self, table: Table, feed: Feed, nodes: Nodes, operations: Operations, liveness: Liveness
+    ) -> None:
+        self._table = table
+        self._feed = feed
+        self._nodes = nodes
+        self._operations = operations
+        self._liveness = liveness
+
+    async def census(self) -> Mapping[str, Mapping[NodeState, int]]:
+        names = [template.name for template in await templates.current(self._table)]
+        return dict(zip(names, await asyncio.gather(*map(self._counted, names)), strict=True))
+
+    async def _counted(self, template: str) -> Mapping[NodeState, int]:
+        counts = await asyncio.gather(
+            *(self._nodes.count(state=state, template=template) for state in _PRESENT)
+        )
+        return dict(zip(_PRESENT, counts, strict=True))
+
+    async def health(self) -> Mapping[Health, int]:
+        return await self._liveness.counted()
+
+    async def unfinished(self, *, limit: int) -> Sequence[Operation]:
+        return await self._operations.oldest(limit=limit)
+
+    async def terminating(self, *, limit: int) -> Sequence[Node]:
+        found = await self._table.query(keys.ENDING, index="timed", most=limit)
+        nodes = await self._nodes.some([NodeId(text(item, "PK").partition("#")[2]) for item in found])
+        return [node for node in nodes if node.state is NodeState.TERMINATING]
+
+    async def failures(self, *, since: float, limit: int) -> Sequence[Failure]:
+        return await failures.since(self._table, since, limit=limit)
+
+    async def handovers(self, *, since: float, limit: int) -> Sequence[Handover]:
+        low = moment(since)
+        found = await self._table.query(keys.HANDED, index="timed", low=low, forward=False, most=limit)
+        names = [(text(item, "PK"), text(item, "SK")) for item in found]
+        items = await self._table.get_many(names)
+        return [restored(Handover, items[name]) for name in names if name in items]
+
+    async def changes(self, *, since: float, limit: int) -> Sequence[Event]:
+        return await self._feed.changes(since=since, limit=limit)
+
+    async def ticks(self) -> Sequence[Tick]:
+        return [
+            Tick(name=text(item, "SK"), at=number(item, "ticked_at"), problem=str(item.get("problem") or ""))
+            for item in await self._table.query(keys.DUTIES, most=1000)
+        ]

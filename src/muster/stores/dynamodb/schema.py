@@ -1,0 +1,244 @@
+"""The table and the queues: what they are, how they are made, whether they are as they should be.
+
+Owns the layout that `keys` relies on, its version, and the policy that a server's credentials need. The
+version is in the table itself, and a program refuses a table of another one.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from muster.domain.errors import StoreUnavailable
+from muster.domain.ids import InstallationId
+from muster.domain.template import RESOURCE_CLASSES
+from muster.ports.clock import Clock
+from muster.ports.ids import Ids
+from muster.ports.store import TOTAL
+from muster.stores.dynamodb import keys
+from muster.stores.dynamodb.candidates import queue_name
+from muster.stores.dynamodb.table import Table
+from muster.stores.dynamodb.values import Item, whole
+from muster.stores.dynamodb.wire import Location, Missing, Refused, Wire
+
+SHARDS = 16
+"""Logs of the feed and partitions of the vitals: each takes about 1,000 writes a second."""
+MAX_NODES = 100
+"""The cap of a new installation: high enough to try things, low enough to bound a mistake's bill."""
+TRIES = 120
+_INDEXES = {"listed": ("lp", "ls"), "scoped": ("sp", "ss"), "timed": ("tp", "ts")}
+_TTL = {"Enabled": True, "AttributeName": "expires"}
+_KEPT_SECONDS = 4 * 24 * 3600
+"""How long a queue keeps a hint that nobody picked up."""
+
+
+async def create(
+    wire: Wire,
+    *,
+    ids: Ids,
+    clock: Clock,
+    shards: int = SHARDS,
+    classes: Sequence[str] = tuple(RESOURCE_CLASSES),
+) -> list[str]:
+    """Make what is missing. Says what was made; running it again makes nothing."""
+    made = []
+    if await _described(wire) is None:
+        await wire.dynamodb("create_table", **definition(wire.location.table))
+        made.append(f"table {wire.location.table}")
+    await _active(wire, clock)
+    if await _ttl(wire) != _TTL["AttributeName"]:
+        await wire.dynamodb(
+            "update_time_to_live", TableName=wire.location.table, TimeToLiveSpecification=_TTL
+        )
+        made.append("time to live")
+    table = Table(wire, clock=clock, ids=ids)
+    if await table.get(keys.META) is None:
+        await found(wire, ids=ids, shards=shards)
+        made.append("installation")
+    for name in (queue_name(wire.location.table, each) for each in classes):
+        if await _queue(wire, name) is None:
+            attributes = {"MessageRetentionPeriod": str(_KEPT_SECONDS)}
+            await wire.sqs("create_queue", QueueName=name, Attributes=attributes)
+            made.append(f"queue {name}")
+    return made
+
+
+async def check(wire: Wire, *, ids: Ids, clock: Clock) -> list[str]:
+    """What is not as it should be. Raises StoreUnavailable if the store can't be asked."""
+    described = await _described(wire)
+    if described is None:
+        return [f"table {wire.location.table} is missing"]
+    wrong = list(_differences(described))
+    if await _ttl(wire) != _TTL["AttributeName"]:
+        wrong.append("time to live is not enabled on the attribute expires")
+    meta = await Table(wire, clock=clock, ids=ids).get(keys.META)
+    if meta is None:
+        wrong.append("the table holds no installation")
+    elif whole(meta, "version") != keys.VERSION:
+        wrong.append(f"the table is of version {whole(meta, 'version')}, this program knows {keys.VERSION}")
+    wrong += [
+        f"queue {name} is missing" for name in _queues(wire.location) if await _queue(wire, name) is None
+    ]
+    return wrong
+
+
+async def opened(table: Table) -> int:
+    """How many shards it has. Refuses a table that is not ours to use."""
+    meta: Item | None = await table.get(keys.META)
+    location = table.wire.location
+    if meta is None:
+        raise StoreUnavailable(
+            f"cannot use the table {location.table}: it holds no installation of Muster;"
+            f" run: muster store create --store 'dynamodb://{location.table}?region={location.region}'"
+        )
+    version = whole(meta, "version")
+    if version != keys.VERSION:
+        raise StoreUnavailable(
+            f"cannot use the table {location.table}: it is of version {version}, and this program knows"
+            f" {keys.VERSION}; start the version of Muster that wrote it, or name another table"
+        )
+    return whole(meta, "shards")
+
+
+def definition(name: str) -> dict[str, Any]:
+    attributes = ["PK", "SK", "es", *(each for pair in _INDEXES.values() for each in pair)]
+    return {
+        "TableName": name,
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": [{"AttributeName": each, "AttributeType": "S"} for each in attributes],
+        "KeySchema": _schema("PK", "SK"),
+        "LocalSecondaryIndexes": [
+            {"IndexName": "told", "KeySchema": _schema("PK", "es"), "Projection": {"ProjectionType": "ALL"}}
+        ],
+        "GlobalSecondaryIndexes": [
+            {"IndexName": index, "KeySchema": _schema(*pair), "Projection": {"ProjectionType": "KEYS_ONLY"}}
+            for index, pair in _INDEXES.items()
+        ],
+    }
+
+
+def policy(location: Location, *, account: str = "*") -> str:
+    """What a server may do, and nothing else. Making the store takes more; that is a person's work."""
+    table = f"arn:aws:dynamodb:{location.region}:{account}:table/{location.table}"
+    queues = [f"arn:aws:sqs:{location.region}:{account}:{name}" for name in _queues(location)]
+    statements = [
+        {
+            "Sid": "MusterTable",
+            "Effect": "Allow",
+            "Action": [
+                f"dynamodb:{verb}"
+                for verb in (
+                    "BatchGetItem",
+                    "BatchWriteItem",
+                    "ConditionCheckItem",
+                    "DeleteItem",
+                    "DescribeTable",
+                    "DescribeTimeToLive",
+                    "GetItem",
+                    "PutItem",
+                    "Query",
+                    "Scan",
+                    "UpdateItem",
+                )
+            ],
+            "Resource": [table, f"{table}/index/*"],
+        },
+        {
+            "Sid": "MusterQueues",
+            "Effect": "Allow",
+            "Action": [
+                f"sqs:{verb}"
+                for verb in (
+                    "ChangeMessageVisibility",
+                    "DeleteMessage",
+                    "GetQueueUrl",
+                    "ReceiveMessage",
+                    "SendMessage",
+                )
+            ],
+            "Resource": queues,
+        },
+    ]
+    return json.dumps({"Version": "2012-10-17", "Statement": statements}, indent=2)
+
+
+def _schema(one: str, other: str) -> list[dict[str, str]]:
+    return [{"AttributeName": one, "KeyType": "HASH"}, {"AttributeName": other, "KeyType": "RANGE"}]
+
+
+def _queues(location: Location) -> Sequence[str]:
+    return [queue_name(location.table, name) for name in sorted(RESOURCE_CLASSES)]
+
+
+async def _described(wire: Wire) -> Mapping[str, Any] | None:
+    try:
+        answer = await wire.dynamodb("describe_table", TableName=wire.location.table)
+    except Missing:
+        return None
+    found: Mapping[str, Any] = answer["Table"]
+    return found
+
+
+async def _active(wire: Wire, clock: Clock) -> None:
+    for _ in range(TRIES):
+        described = await _described(wire)
+        if described is not None and described["TableStatus"] == "ACTIVE":
+            return
+        await clock.sleep(1.0)
+    raise StoreUnavailable(f"cannot make the table {wire.location.table}: it is not active after {TRIES} s")
+
+
+async def found(wire: Wire, *, ids: Ids, shards: int) -> None:
+    """Name a new store; one that somebody else named meanwhile keeps its name."""
+    installation = InstallationId(ids.new("inst"))
+    meta: dict[str, Any] = {
+        "PK": {"S": keys.META[0]},
+        "SK": {"S": keys.META[1]},
+        "version": {"N": str(keys.VERSION)},
+        "shards": {"N": str(shards)},
+        "installation": {"S": installation},
+    }
+    scope, name = keys.counter(TOTAL)
+    total = {"PK": {"S": scope}, "SK": {"S": name}, "used": {"N": "0"}, "cap": {"N": str(MAX_NODES)}}
+    where = "attribute_not_exists(PK)"
+    puts = [
+        {"Put": {"TableName": wire.location.table, "Item": item, "ConditionExpression": where}}
+        for item in (meta, total)
+    ]
+    try:
+        await wire.dynamodb("transact_write_items", TransactItems=puts)
+    except Refused:
+        return
+
+
+async def _ttl(wire: Wire) -> str | None:
+    answer = await wire.dynamodb("describe_time_to_live", TableName=wire.location.table)
+    found = answer["TimeToLiveDescription"]
+    return found.get("AttributeName") if found["TimeToLiveStatus"] in ("ENABLED", "ENABLING") else None
+
+
+async def _queue(wire: Wire, name: str) -> str | None:
+    try:
+        answer = await wire.sqs("get_queue_url", QueueName=name)
+    except Missing:
+        return None
+    return str(answer["QueueUrl"])
+
+
+def _differences(described: Mapping[str, Any]) -> Sequence[str]:
+    wanted = definition(described["TableName"])
+    wrong = []
+    if described["KeySchema"] != wanted["KeySchema"]:
+        wrong.append("the table has other keys than PK and SK")
+    for kind in ("GlobalSecondaryIndexes", "LocalSecondaryIndexes"):
+        found = {index["IndexName"]: index["KeySchema"] for index in described.get(kind, ())}
+        wrong += [
+            f"index {index['IndexName']} is missing or has other keys"
+            for index in wanted[kind]
+            if found.get(index["IndexName"]) != index["KeySchema"]
+        ]
+    billing = described.get("BillingModeSummary", {}).get("BillingMode")
+    if billing != wanted["BillingMode"]:
+        wrong.append(
+            f"the table is billed as {billing or 'PROVISIONED'}: it may throttle where demand would not"
+        )
+    return wrong

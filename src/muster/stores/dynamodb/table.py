@@ -1,0 +1,235 @@
+"""The table: reads that are consistent unless an index is asked, and single conditional writes.
+
+Owns paging: a query goes on over pages of 1 MB, a batch over 100 keys and over what DynamoDB left undone.
+In expressions, `#name` is an attribute and `:name` one of the given values.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from muster.domain.errors import StoreUnavailable
+from muster.ports.clock import Clock
+from muster.ports.ids import Ids
+from muster.stores.dynamodb.values import Item, Key, Value, attribute, cooked, named
+from muster.stores.dynamodb.wire import Refused, Wire
+
+T = TypeVar("T")
+BATCH = 100
+AT_ONCE = 25
+"""Calls in flight of one verb that makes many."""
+TRIES = 12
+LOWEST, HIGHEST = "\x00", "\U0010ffff"
+_INDEX_KEYS = {"listed": ("lp", "ls"), "scoped": ("sp", "ss"), "timed": ("tp", "ts"), "told": ("PK", "es")}
+_NAMES = re.compile(r"#(\w+)")
+
+
+class Again(Exception):
+    """What was read before a write is no longer so: read and decide once more."""
+
+
+def expressed(given: Mapping[str, str], values: Mapping[str, Value]) -> dict[str, Any]:
+    """Expressions with the names and values that they use."""
+    body: dict[str, Any] = dict(given)
+    names = {f"#{name}": name for expression in given.values() for name in _NAMES.findall(expression)}
+    if names:
+        body["ExpressionAttributeNames"] = names
+    if values:
+        body["ExpressionAttributeValues"] = {f":{name}": attribute(value) for name, value in values.items()}
+    return body
+
+
+class Table:
+    def __init__(self, wire: Wire, *, clock: Clock, ids: Ids) -> None:
+        self.wire = wire
+        self.name = wire.location.table
+        self._clock = clock
+        self._ids = ids
+
+    async def get(self, key: Key) -> Item | None:
+        answer = await self.wire.dynamodb(
+            "get_item", TableName=self.name, Key=named(key), ConsistentRead=True
+        )
+        return cooked(answer["Item"]) if "Item" in answer else None
+
+    async def get_many(self, keys: Sequence[Key]) -> dict[Key, Item]:
+        """Those that there are."""
+        wanted = tuple(dict.fromkeys(keys))
+        parts = [wanted[start : start + BATCH] for start in range(0, len(wanted), BATCH)]
+        found: dict[Key, Item] = {}
+        for part in await asyncio.gather(*(self._batch(part) for part in parts)):
+            found.update(part)
+        return found
+
+    async def _batch(self, keys: Sequence[Key]) -> dict[Key, Item]:
+        found: dict[Key, Item] = {}
+        asked: list[Any] = [named(key) for key in keys]
+        for attempt in range(TRIES):
+            request = {self.name: {"Keys": asked, "ConsistentRead": True}}
+            answer = await self.wire.dynamodb("batch_get_item", RequestItems=request)
+            for each in answer["Responses"].get(self.name, ()):
+                found[each["PK"]["S"], each["SK"]["S"]] = cooked(each)
+            asked = answer.get("UnprocessedKeys", {}).get(self.name, {}).get("Keys", [])
+            if not asked:
+                return found
+            await self.back_off(attempt)
+        raise StoreUnavailable(f"cannot read {len(asked)} items of {self.name}: DynamoDB is too busy")
+
+    async def query(
+        self,
+        partition: str,
+        *,
+        index: str | None = None,
+        low: str | None = None,
+        high: str | None = None,
+        forward: bool = True,
+        most: int | None = None,
+        where: str | None = None,
+        values: Mapping[str, Value] | None = None,
+    ) -> list[Item]:
+        """Items of a partition from `low` to `high`, both included; the first `most` of them."""
+        asked = self._asked(partition, index, low=low, high=high, forward=forward, where=where, values=values)
+        if most is not None and where is None:
+            asked["Limit"] = most
+        found: list[Item] = []
+        while True:
+            answer = await self.wire.dynamodb("query", **asked)
+            found.extend(cooked(each) for each in answer["Items"])
+            if "LastEvaluatedKey" not in answer or (most is not None and len(found) >= most):
+                return found[:most]
+            asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def _asked(
+        self,
+        partition: str,
+        index: str | None,
+        *,
+        low: str | None = None,
+        high: str | None = None,
+        forward: bool = True,
+        where: str | None = None,
+        values: Mapping[str, Value] | None = None,
+    ) -> dict[str, Any]:
+        one, other = _INDEX_KEYS[index] if index else ("PK", "SK")
+        bounds = {"low": low or LOWEST, "high": high or HIGHEST} if low or high else {}
+        between = f" AND #{other} BETWEEN :low AND :high" if bounds else ""
+        given = {"KeyConditionExpression": f"#{one} = :partition{between}"}
+        if where is not None:
+            given["FilterExpression"] = where
+        asked: dict[str, Any] = {
+            "TableName": self.name,
+            "ScanIndexForward": forward,
+            **expressed(given, {"partition": partition, **bounds, **(values or {})}),
+        }
+        if index is not None:
+            asked["IndexName"] = index
+        if index in (None, "told"):
+            asked["ConsistentRead"] = True  # a local index is as consistent as the table
+        return asked
+
+    async def walk(
+        self,
+        partition: str,
+        *,
+        index: str,
+        low: str | None = None,
+        high: str | None = None,
+        forward: bool = True,
+        page: int = BATCH,
+    ) -> AsyncGenerator[Item, None]:
+        """What an index names, as the items are now. What is gone since is left out."""
+        asked = self._asked(partition, index, low=low, high=high, forward=forward)
+        asked["Limit"] = min(page, BATCH)
+        while True:
+            answer = await self.wire.dynamodb("query", **asked)
+            names = [(each["PK"]["S"], each["SK"]["S"]) for each in answer["Items"]]
+            found = await self.get_many(names)
+            for name in names:
+                if name in found:
+                    yield found[name]
+            if "LastEvaluatedKey" not in answer:
+                return
+            asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    async def scan(self, where: str, values: Mapping[str, Value]) -> AsyncGenerator[Item, None]:
+        """The whole table, consistently. Dear: only for what must be right and is seldom asked."""
+        asked: dict[str, Any] = {
+            "TableName": self.name,
+            "ConsistentRead": True,
+            **expressed({"FilterExpression": where}, values),
+        }
+        while True:
+            answer = await self.wire.dynamodb("scan", **asked)
+            for each in answer["Items"]:
+                yield cooked(each)
+            if "LastEvaluatedKey" not in answer:
+                return
+            asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    async def count(self, partition: str, *, index: str | None = None, high: str | None = None) -> int:
+        """How many items; those below `high`, if it is given (by the table's own key)."""
+        asked = self._asked(partition, index) | {"Select": "COUNT"}
+        if high is not None:
+            values: dict[str, Value] = {"partition": partition, "high": high}
+            given = {"KeyConditionExpression": "#PK = :partition AND #SK < :high"}
+            asked |= expressed(given, values)
+        counted: int = 0
+        while True:
+            answer = await self.wire.dynamodb("query", **asked)
+            counted += int(answer["Count"])
+            if "LastEvaluatedKey" not in answer:
+                return counted
+            asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    async def update(self, key: Key, change: str, *, where: str, values: Mapping[str, Value]) -> bool:
+        """One conditional write. False: the condition did not hold."""
+        asked = expressed({"UpdateExpression": change, "ConditionExpression": where}, values)
+        for attempt in range(TRIES):
+            try:
+                await self.wire.dynamodb("update_item", TableName=self.name, Key=named(key), **asked)
+            except Refused as refused:
+                if refused.reasons[0][0] == "ConditionalCheckFailed":
+                    return False
+                await self.back_off(attempt)  # a transaction had the item at that moment
+            else:
+                return True
+        raise StoreUnavailable(f"cannot write {key[0]}: others write it all the time; it is tried again")
+
+    async def delete(self, keys: Sequence[Key]) -> None:
+        """Without a condition, 25 at a time; those that are not there count as deleted."""
+        for start in range(0, len(keys), AT_ONCE):
+            asked: Any = [{"DeleteRequest": {"Key": named(key)}} for key in keys[start : start + AT_ONCE]]
+            for attempt in range(TRIES):
+                answer = await self.wire.dynamodb("batch_write_item", RequestItems={self.name: asked})
+                asked = answer.get("UnprocessedItems", {}).get(self.name, [])
+                if not asked:
+                    break
+                await self.back_off(attempt)
+            else:
+                raise StoreUnavailable(f"cannot forget items of {self.name}: DynamoDB is too busy")
+
+    async def back_off(self, attempt: int) -> None:
+        await self._clock.sleep(min(0.02 * 2**attempt, 2.0) * (0.5 + self._ids.jitter() / 2))
+
+    async def repeated(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Until what it read still holds when it writes."""
+        for attempt in range(TRIES):
+            try:
+                return await work()
+            except Again:
+                await self.back_off(attempt - 4)
+        raise StoreUnavailable(
+            f"cannot write to {self.name}: others were faster each time; it is tried again"
+        )
+
+
+async def together(work: Sequence[Callable[[], Awaitable[T]]], *, at_once: int = AT_ONCE) -> list[T]:
+    """Many calls, so many at a time; their answers in order."""
+    turn = asyncio.Semaphore(at_once)
+
+    async def one(each: Callable[[], Awaitable[T]]) -> T:
+        async with turn:
+            return await each()
+
+    return list(await asyncio.gather(*(one(each) for each in work)))

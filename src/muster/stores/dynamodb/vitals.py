@@ -1,0 +1,366 @@
+"""How nodes feel, and when they were last seen: one item per node, apart from its record.
+
+Owns those items, which lie in a few partitions. One is made with the node's record and goes when the node
+is gone, so that a beat is one conditional write without a look: it never moves a time back and never makes
+an item. The duties read whole partitions, because an index over the times of beats would cost more than all
+other writes together. `c` counts the changes other than plain beats: what was decided on an older one is
+decided again.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from muster.domain import events as drafts
+from muster.domain.deadlines import Watch
+from muster.domain.errors import Conflict
+from muster.domain.health import Health, HealthChange, HealthSource, Vitals
+from muster.domain.ids import NodeId
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node, NodeChange
+from muster.ports.store import Beat
+from muster.stores.dynamodb import keys
+from muster.stores.dynamodb.feed import Feed
+from muster.stores.dynamodb.table import Again, Table, together
+from muster.stores.dynamodb.values import Item, Key, Value, moment, number, text, whole
+from muster.stores.dynamodb.writing import ABSENT, THERE, Write, given, setting
+
+_TIMES = ("joined_at", "seen_at", "stale_after", "advanced_at", "probe_passing_since", "probed_at")
+_SUSPECT = """
+    #known = :yes AND (
+        #news = :yes
+        OR (#health = :offline AND (#seen_at >= :stale OR attribute_exists(#probe_passing_since)))
+        OR (#health = :starting AND #joined_at < :settled)
+        OR (#seen_at < :stale AND #health <> :offline)
+        OR (attribute_not_exists(#seen_at) AND #joined_at < :stale AND #health <> :offline)
+    )
+"""
+_UNPROBED: dict[str, Value] = {"probe_failures": 0, "probe_passing_since": None, "probed_at": None}
+
+
+_Decide = Callable[[Item], dict[str, Value] | None]
+"""What to set of an item; None: nothing."""
+
+
+class Liveness:
+    def __init__(self, table: Table, feed: Feed, *, shards: int) -> None:
+        self._table = table
+        self._feed = feed
+        self._shards = shards
+
+    def key(self, node_id: str) -> Key:
+        return keys.seen(node_id, self._shards)
+
+    # --- with the node's own write ----------------------------------------------------------------
+
+    def begin(self, write: Write, node: Node, **more: Value) -> None:
+        """The node's record is made. Nothing is known of it yet, unless it is up."""
+        first: dict[str, Value] = {"c": 1, "health": Health.STARTING.value, "health_since": 0.0, **more}
+        if node.state is NodeState.TERMINATING:
+            first |= self.stays(False)
+        if node.up:
+            first |= {"known": True, "said": Health.READY.value, "news": True}
+        write.put(self.key(node.id), first)
+
+    @staticmethod
+    def joined(node: Node, *, again: bool, stall_after: float | None) -> dict[str, Value]:
+        """A boot begins: what was known of an earlier one is void."""
+        return {
+            "known": True,
+            "boot_id": node.boot_id or "",
+            "joined_at": node.joined_at,
+            "advanced_at": node.joined_at,
+            "stall_after": stall_after,
+            "said": None,
+            "said_reason": "",
+            "activity": 0,
+            "news": again,
+            **_UNPROBED,
+            **_booting(node.id, not node.up),
+        }
+
+    async def noted(self, write: Write, change: NodeChange, sets: Mapping[str, Value]) -> None:
+        """What a node's write changes here, and what it asks for: stillness, silence."""
+        conditions, values = [], dict(given(sets, bump="c"))
+        if change.still_since is not None:
+            conditions.append("(attribute_not_exists(#advanced_at) OR #advanced_at <= :still)")
+            values["still"] = change.still_since
+        if change.silent_since is not None:
+            conditions.append("(attribute_not_exists(#seen_at) OR #seen_at <= :silent)")
+            values["silent"] = change.silent_since
+        where = " AND ".join(conditions) or None
+        if not sets and where is None:
+            return
+        node_id = change.after.id
+        write.update(
+            self.key(node_id),
+            setting(sets, bump="c"),
+            values,
+            where=where,
+            refused=lambda _item: Conflict(
+                f"cannot judge node {node_id}: it was seen or moved since; look again"
+            ),
+        )
+
+    async def advanced_to(self, node_id: NodeId, at: float) -> dict[str, Value]:
+        item = await self._table.get(self.key(node_id))
+        before = None if item is None else number(item, "advanced_at")
+        return {"advanced_at": at if before is None else max(at, before)}
+
+    @staticmethod
+    def booted(node_id: NodeId) -> dict[str, Value]:
+        """The node is up: that is its word that it is ready, and from now on its silence counts."""
+        word: dict[str, Value] = {"known": True, "said": Health.READY.value, "said_reason": "", "news": True}
+        return {**word, **_booting(node_id, False)}
+
+    @staticmethod
+    def stopped_booting(node_id: NodeId) -> dict[str, Value]:
+        return _booting(node_id, False)
+
+    @staticmethod
+    def stays(stays: bool) -> dict[str, Value]:
+        """Whether the node counts among those whose health is counted."""
+        return {"leaving": None if stays else True}
+
+    def unprobed(self, write: Write, node_id: NodeId) -> None:
+        """What probes found there counts no more."""
+        write.update(self.key(node_id), setting(_UNPROBED, bump="c"), given(_UNPROBED, bump="c"))
+
+    async def beats_slowly(self, node_id: NodeId, *, stale_after: float) -> None:
+        """The node told at its join how often it beats."""
+        await self._table.update(
+            self.key(node_id), "SET #stale_after = :stale", where=THERE, values={"stale": stale_after}
+        )
+
+    # --- beats ------------------------------------------------------------------------------------
+
+    async def record(self, beats: Sequence[Beat]) -> None:
+        """Each is a write of its own: losing one to a later beat, or to the node's end, is no error."""
+        await together([partial(self._beat, beat) for beat in beats])
+
+    async def _beat(self, beat: Beat) -> None:
+        if beat.activity is None and beat.said is None:
+            await self._table.update(
+                self.key(beat.node_id),
+                "SET #seen_at = :at, #known = :yes",
+                where=f"{THERE} AND (attribute_not_exists(#seen_at) OR #seen_at < :at)",
+                values={"at": beat.seen_at, "yes": True},
+            )
+        else:
+            await self._revise(beat.node_id, partial(_beaten, beat))
+
+    async def _revise(self, node_id: NodeId, decide: _Decide) -> None:
+        """Read, decide, and write if nothing but plain beats came between."""
+
+        async def once() -> None:
+            item = await self._table.get(self.key(node_id))
+            sets = None if item is None else decide(item)
+            if item is None or sets is None:
+                return
+            values = {**given(sets, bump="c"), "counted": whole(item, "c")}
+            where = "#c = :counted"
+            if "seen_at" in sets:
+                where += " AND (attribute_not_exists(#seen_at) OR #seen_at <= :seen_at)"
+            change = setting(sets, bump="c")
+            if not await self._table.update(self.key(node_id), change, where=where, values=values):
+                raise Again(node_id)
+
+        await self._table.repeated(once)
+
+    async def record_probe(self, node_id: NodeId, *, passed: bool, now: float) -> None:
+        await self._revise(node_id, partial(_probed, passed, now))
+
+    async def heard(self, judged: Sequence[Vitals]) -> None:
+        await together([partial(self._revise, each.node_id, partial(_heard, each)) for each in judged])
+
+    # --- health -----------------------------------------------------------------------------------
+
+    async def write_health(self, change: HealthChange) -> Vitals:
+        before, after = change.before, change.after
+        silent = after.health is Health.OFFLINE and after.health_source is HealthSource.RECONCILE
+        where = "#boot_id = :boot AND (attribute_not_exists(#health_version) AND :expected = :nothing"
+        where += " OR #health_version = :expected)"
+        values: dict[str, Value] = {"boot": before.boot_id, "expected": before.health_version, "nothing": 0}
+        if not before.boot_id:
+            where = where.replace("#boot_id = :boot", "(attribute_not_exists(#boot_id) OR #boot_id = :boot)")
+        if silent and before.seen_at is None:
+            where += " AND attribute_not_exists(#seen_at)"
+        elif silent:
+            where, values["seen"] = f"{where} AND #seen_at = :seen", before.seen_at
+        sets: dict[str, Value] = {
+            "health": after.health.value,
+            "health_reason": after.health_reason,
+            "health_source": after.health_source.value,
+            "health_since": after.health_since,
+            "health_version": after.health_version,
+            **_offline(after),
+        }
+        write = Write()
+        write.update(
+            self.key(before.node_id),
+            setting(sets),
+            {**given(sets), **values},
+            where=f"{THERE} AND {where}",
+            refused=lambda _item: Conflict(
+                f"cannot write the health of node {before.node_id}: it has moved on; read it again"
+            ),
+        )
+        node = await self._table.get(keys.node(before.node_id))
+        concerned = () if node is None or node.get("op") is None else (text(node, "op"),)
+        write.tell(drafts.of_health(change), at=change.at, operations=concerned)  # type: ignore[arg-type]
+        await self._feed.commit(write)
+        return after
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    async def last_seen(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:
+        found = await self._table.get_many([self.key(node_id) for node_id in node_ids])
+        seen = {NodeId(key[1]): number(item, "seen_at") for key, item in sorted(found.items())}
+        return {node_id: at for node_id, at in seen.items() if at is not None}
+
+    async def get(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, Vitals]:
+        found = await self._table.get_many([self.key(node_id) for node_id in node_ids])
+        return {NodeId(key[1]): vitals(item) for key, item in sorted(found.items()) if item.get("known")}
+
+    async def suspects(
+        self, *, stale_before: float, settled_before: float, after: NodeId | None, limit: int
+    ) -> Sequence[Vitals]:
+        values: dict[str, Value] = {
+            "yes": True,
+            "offline": Health.OFFLINE.value,
+            "starting": Health.STARTING.value,
+            "stale": stale_before,
+            "settled": settled_before,
+        }
+        low = None if after is None else f"{after}\x00"
+        parts = await asyncio.gather(
+            *(
+                self._table.query(f"SEEN#{shard:04d}", low=low, where=_SUSPECT, values=values, most=limit)
+                for shard in range(self._shards)
+            )
+        )
+        found = sorted((vitals(item) for part in parts for item in part), key=lambda each: each.node_id)
+        return found[:limit]
+
+    async def counted(self) -> Mapping[Health, int]:
+        """How those feel that joined and stay."""
+        where = "#known = :yes AND attribute_not_exists(#leaving)"
+        parts = await asyncio.gather(
+            *(
+                self._table.query(f"SEEN#{shard:04d}", where=where, values={"yes": True})
+                for shard in range(self._shards)
+            )
+        )
+        found = Counter(text(item, "health") for part in parts for item in part)
+        return {health: found[health.value] for health in Health}
+
+    async def offline_since(self, before: float) -> list[NodeId]:
+        """Longest first. By an index of the few: what is read of them after is as it is now."""
+        found = await self._table.query(keys.OFFLINE, index="timed", high=moment(before))
+        return [NodeId(text(item, "SK")) for item in found]
+
+    async def booting(self) -> list[tuple[NodeId, Item]]:
+        return [
+            (NodeId(text(item, "SK")), item)
+            async for item in self._table.walk(keys.BOOTING, index="scoped")
+            if item.get("sp") == keys.BOOTING
+        ]
+
+    # --- the watch --------------------------------------------------------------------------------
+
+    async def watch(self, *, now: float, gap: float, grace: float) -> Watch:
+        item = await self._table.get(keys.WATCH)
+        if item is None:
+            first = {"since": now, "ticked": now}
+            if not await self._table.update(keys.WATCH, setting(first), where=ABSENT, values=first):
+                raise Again("watch")
+            return Watch(since=now)
+        since, ticked, away = (
+            number(item, "since") or 0.0,
+            number(item, "ticked") or 0.0,
+            number(item, "away"),
+        )
+        if now - ticked > gap:
+            owed = away is not None and ticked < since + grace
+            since, away = now, away if owed else ticked
+        sets = {"since": since, "ticked": max(now, ticked), "away": away}
+        values = {**given(sets), "before": ticked}
+        if not await self._table.update(keys.WATCH, setting(sets), where="#ticked = :before", values=values):
+            raise Again("watch")
+        return Watch(since=since, away_from=away)
+
+
+def vitals(item: Item) -> Vitals:
+    said = item.get("said")
+    return Vitals(
+        node_id=NodeId(text(item, "SK")),
+        boot_id=str(item.get("boot_id") or ""),
+        said=None if said is None else Health(str(said)),
+        said_reason=str(item.get("said_reason") or ""),
+        activity=whole(item, "activity"),
+        probe_failures=whole(item, "probe_failures"),
+        news=bool(item.get("news")),
+        health=Health(text(item, "health")),
+        health_reason=str(item.get("health_reason") or ""),
+        health_source=HealthSource(str(item.get("health_source") or HealthSource.RECONCILE.value)),
+        health_since=number(item, "health_since") or 0.0,
+        health_version=whole(item, "health_version"),
+        **{name: number(item, name) for name in _TIMES},
+    )
+
+
+def _booting(node_id: str, booting: bool) -> dict[str, Value]:
+    return {"sp": keys.BOOTING, "ss": node_id} if booting else {"sp": None, "ss": None}
+
+
+def _offline(after: Vitals) -> dict[str, Value]:
+    if after.health is not Health.OFFLINE:
+        return {"tp": None, "ts": None}
+    return {"tp": keys.OFFLINE, "ts": moment(after.health_since, after.node_id)}
+
+
+def _beaten(beat: Beat, item: Item) -> dict[str, Value] | None:
+    """A beat that says more than that the node lives. What is said in the moment of the last beat counts too:
+    times come in steps, and a last word is said once."""
+    before = vitals(item)
+    if before.seen_at is not None and beat.seen_at < before.seen_at:
+        return None
+    sets: dict[str, Value] = {"known": True, "seen_at": beat.seen_at}
+    if not item.get("known"):
+        sets["news"] = True
+    if beat.activity is not None and beat.activity > before.activity:
+        sets["activity"] = beat.activity
+        if before.advanced_at is not None:
+            sets["advanced_at"] = beat.seen_at
+    # Of `starting` only its liveness counts, once the node said more.
+    if beat.said is not None and (beat.said is not Health.STARTING or before.said is None):
+        if (beat.said, beat.reason) != (before.said, before.said_reason):
+            sets["news"] = True
+        sets |= {"said": beat.said.value, "said_reason": beat.reason}
+    return sets
+
+
+def _probed(passed: bool, now: float, item: Item) -> dict[str, Value] | None:
+    before = vitals(item)
+    if not item.get("known") or (before.probed_at is not None and before.probed_at >= now):
+        return None
+    since = before.probe_passing_since
+    return {
+        "probed_at": now,
+        "news": True,
+        "probe_failures": 0 if passed else before.probe_failures + 1,
+        "probe_passing_since": (now if since is None else since) if passed else None,
+    }
+
+
+def _heard(judged: Vitals, item: Item) -> dict[str, Value] | None:
+    """What was judged is news no more; what was said since then still is."""
+    now = vitals(item)
+    same = (now.said, now.said_reason, now.probed_at, now.boot_id) == (
+        judged.said,
+        judged.said_reason,
+        judged.probed_at,
+        judged.boot_id,
+    )
+    return {"news": False} if same and now.news else None

@@ -1,0 +1,192 @@
+"""The wire to AWS: one client each for DynamoDB and SQS, and what goes wrong on the way.
+
+Owns timeouts, repeats and the translation of errors. The SDK repeats what was throttled or lost, with backoff
+and jitter, for about a quarter of a minute; then the caller hears StoreUnavailable. A transaction carries a
+token that the SDK draws once per call, so its repeats are the same transaction.
+"""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from muster import __version__
+from muster.domain.errors import InvalidRequest, MusterError, StoreUnavailable
+
+ATTEMPTS = 5
+CONNECT_SECONDS = 3.0
+READ_SECONDS = 10.0
+CONNECTIONS = 64
+SCHEME = "dynamodb"
+_RULE = "must look like dynamodb://TABLE?region=eu-central-1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """Which table, and where. Credentials come from where the AWS SDK finds them, never from here."""
+
+    table: str
+    region: str
+    endpoint: str | None = None
+
+    @classmethod
+    def of(cls, url: str) -> "Location":
+        parts = urlsplit(url)
+        given = parse_qs(parts.query, keep_blank_values=True)
+        if parts.scheme != SCHEME or not parts.netloc or parts.path not in ("", "/"):
+            raise InvalidRequest("store", url, _RULE)
+        unknown = sorted(set(given) - {"region", "endpoint"})
+        if unknown:
+            raise InvalidRequest("store", url, f"{_RULE}; it knows region and endpoint, not {unknown[0]}")
+        if not given.get("region", [""])[-1]:
+            raise InvalidRequest("store", url, f"{_RULE}: the region is missing")
+        endpoint = given.get("endpoint", [""])[-1] or None
+        return cls(table=parts.netloc, region=given["region"][-1], endpoint=endpoint)
+
+
+@cache
+def _session() -> Any:
+    """One for all clients: it remembers the descriptions of the services, which take long to read."""
+    from aiobotocore.session import get_session  # noqa: PLC0415 — an extra, wanted by few
+
+    return get_session()
+
+
+class Refused(MusterError):
+    """A call whose condition did not hold. `reasons` has one entry per item of a transaction."""
+
+    def __init__(self, code: str, reasons: tuple[tuple[str, Mapping[str, Any] | None], ...]) -> None:
+        self.reasons = reasons
+        super().__init__(code)
+
+
+class Missing(StoreUnavailable):
+    """There is no such table or queue."""
+
+
+class Wire:
+    def __init__(self, location: Location, clients: AsyncExitStack, dynamodb: Any, sqs: Any) -> None:
+        self.location = location
+        self._clients = clients
+        self._dynamodb = dynamodb
+        self._sqs = sqs
+
+    @classmethod
+    async def open(cls, location: Location, *, attempts: int = ATTEMPTS) -> "Wire":
+        try:
+            from aiobotocore.config import AioConfig  # noqa: PLC0415 — an extra, wanted by few
+        except ImportError as error:
+            raise StoreUnavailable(
+                "cannot use DynamoDB: the AWS SDK is not installed; run: pip install 'muster-compute[aws]'"
+            ) from error
+        config = AioConfig(
+            retries={"mode": "standard", "total_max_attempts": attempts},
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            max_pool_connections=CONNECTIONS,
+            # What we send is made in one place and typed; checking each call again is a third of its cost.
+            parameter_validation=False,
+            user_agent=f"muster/{__version__}",
+        )
+        clients = AsyncExitStack()
+        named = {"region_name": location.region, "endpoint_url": location.endpoint, "config": config}
+        try:
+            dynamodb = await clients.enter_async_context(_session().create_client("dynamodb", **named))
+            sqs = await clients.enter_async_context(_session().create_client("sqs", **named))
+        except Exception as error:
+            await clients.aclose()
+            raise translated(error, location) from error
+        return cls(location, clients, dynamodb, sqs)
+
+    def at(self, location: Location) -> "Wire":
+        """The same clients for another table. Whoever opened them closes them."""
+        return Wire(location, AsyncExitStack(), self._dynamodb, self._sqs)
+
+    async def close(self) -> None:
+        await self._clients.aclose()
+
+    async def dynamodb(self, verb: str, **given: Any) -> Mapping[str, Any]:
+        return await self._call(self._dynamodb, verb, given)
+
+    async def sqs(self, verb: str, **given: Any) -> Mapping[str, Any]:
+        return await self._call(self._sqs, verb, given)
+
+    async def _call(self, client: Any, verb: str, given: dict[str, Any]) -> Mapping[str, Any]:
+        try:
+            answer: Mapping[str, Any] = await getattr(client, verb)(**given)
+        except Exception as error:
+            raise translated(error, self.location) from error
+        return answer
+
+
+_THROTTLED = (
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "ThrottlingException",
+    "Throttling",
+    "RequestThrottled",
+)
+_REFUSED = ("ConditionalCheckFailedException", "TransactionCanceledException", "TransactionConflictException")
+_MISSING = (
+    "ResourceNotFoundException",
+    "AWS.SimpleQueueService.NonExistentQueue",
+    "QueueDoesNotExist",
+)
+_FORBIDDEN = (
+    "AccessDeniedException",
+    "AccessDenied",
+    "UnrecognizedClientException",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "SignatureDoesNotMatch",
+    "ExpiredTokenException",
+    "ExpiredToken",
+    "MissingAuthenticationTokenException",
+)
+
+
+def translated(error: Exception, location: Location) -> Exception:
+    """What the caller can act on, made from what the SDK said. Anything else stays as it is."""
+    response = getattr(error, "response", None)
+    if isinstance(response, dict) and "Error" in response:
+        return _of_answer(error, response, location)
+    if type(error).__module__.partition(".")[0] in ("botocore", "aiobotocore", "aiohttp") or isinstance(
+        error, (OSError, TimeoutError)
+    ):
+        where = location.endpoint or f"AWS in {location.region}"
+        return StoreUnavailable(
+            f"cannot reach the store {location.table}: {where} gave no answer ({error});"
+            " check the network, the region, the endpoint and the credentials"
+        )
+    return error
+
+
+def _of_answer(error: Exception, response: Mapping[str, Any], location: Location) -> Exception:
+    code = str(response["Error"].get("Code", ""))
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code in _REFUSED:
+        return Refused(code, _reasons(code, response))
+    if code in _MISSING:
+        return Missing(
+            f"cannot use the store {location.table}: there is no such table or queue in {location.region};"
+            f" run: muster store create --store 'dynamodb://{location.table}?region={location.region}'"
+        )
+    if code in _FORBIDDEN:
+        return StoreUnavailable(
+            f"cannot use the store {location.table}: AWS refused the credentials ({code});"
+            " check them, and that they carry what `muster store policy` prints"
+        )
+    if code in _THROTTLED or status >= 500:  # noqa: PLR2004 — the server's own fault
+        return StoreUnavailable(
+            f"cannot use the store {location.table} at present: AWS answered {code}; it is tried again"
+        )
+    return error
+
+
+def _reasons(code: str, response: Mapping[str, Any]) -> tuple[tuple[str, Mapping[str, Any] | None], ...]:
+    if code != "TransactionCanceledException":
+        return (((code.removesuffix("Exception")), response.get("Item")),)
+    found = response.get("CancellationReasons", ())
+    return tuple((str(each.get("Code", "None")), each.get("Item")) for each in found)

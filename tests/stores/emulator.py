@@ -1,0 +1,82 @@
+"""DynamoDB and SQS on this machine: one emulator per test process, one table per store.
+
+The emulator serialises every write, so what is proven with it is our logic; what only the real thing shows
+(throttling, transactions that conflict, answers that are lost) is put in between by tests/stores/faults.py.
+"""
+
+import atexit
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from itertools import count
+from tempfile import TemporaryFile
+from typing import Any
+from urllib.request import urlopen
+
+from muster.stores.dynamodb import DynamoStore, Location, Wire, assembled, schema
+from muster.stores.dynamodb.candidates import queue_name
+from muster.system import SystemClock
+from tests.stores.ids import CountingIds
+
+REGION = "eu-central-1"
+SHARDS = 3
+_NUMBERS = count(1)
+
+
+@cache
+def endpoint() -> str:
+    """Where it listens. It is started by the first who asks, and ends with the process."""
+    os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test")
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    # The application alone, under our own server: several times as fast as with the one that it brings.
+    command = [sys.executable, "-m", "uvicorn", "ministack.app:app", "--fd", str(listener.fileno())]
+    with TemporaryFile() as log, listener:
+        process = subprocess.Popen(
+            [*command, "--log-level", "critical", "--no-access-log", "--timeout-keep-alive", "600"],
+            env={**os.environ, "GATEWAY_PORT": str(port), "SERVICES": "dynamodb,sqs", "LOG_LEVEL": "ERROR"},
+            pass_fds=[listener.fileno()],
+            stdout=log,
+            stderr=log,
+        )
+        atexit.register(process.kill)
+        url = f"http://127.0.0.1:{port}"
+        try:
+            # The socket listens already: the answer comes as soon as there is somebody to give it.
+            urlopen(f"{url}/_ministack/health", timeout=60).close()  # noqa: S310 — our own
+        except OSError as error:
+            log.seek(0)
+            raise RuntimeError(f"the emulator gives no answer: {log.read().decode()}") from error
+    return url
+
+
+def location(name: str | None = None, *, at: str | None = None) -> Location:
+    table = name or f"muster-{os.getpid()}-{next(_NUMBERS)}"
+    return Location(table=table, region=REGION, endpoint=at or endpoint())
+
+
+async def made(wire: Wire) -> Wire:
+    """A table, and the one queue that tests use: what `create` makes, without its looks."""
+    await wire.dynamodb("create_table", **schema.definition(wire.location.table))
+    await schema.found(wire, ids=CountingIds(), shards=SHARDS)
+    await wire.sqs("create_queue", QueueName=queue_name(wire.location.table, "large"))
+    return wire
+
+
+@asynccontextmanager
+async def wired(where: Location | None = None) -> AsyncIterator[Wire]:
+    wire = await Wire.open(where or location())
+    try:
+        yield wire
+    finally:
+        await wire.close()
+
+
+async def over(wire: Wire, **given: Any) -> DynamoStore:
+    """A store over a table of its own, by the clients of another: making clients is dear."""
+    options: dict[str, Any] = {"beat_every": 0.0, "wait": 0, "ids": CountingIds(), "clock": SystemClock()}
+    return await assembled(await made(wire.at(location())), **(options | given))

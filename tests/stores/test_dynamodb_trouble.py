@@ -1,0 +1,320 @@
+"""DynamoDB and SQS on a bad day: what is throttled, lost, doubled, stale or somebody else's."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from muster.domain import node as lifecycle
+from muster.domain.errors import InvalidRequest, StoreUnavailable
+from muster.domain.health import Health
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.reasons import Reason
+from muster.ports.store import Beat
+from muster.stores.dynamodb import DynamoStore, Location, Wire, assembled, check, create, policy
+from muster.stores.dynamodb.candidates import queue_name
+from muster.system import SystemClock, SystemIds
+from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
+from tests.contracts.store_contract.scene import Scene
+from tests.stores.emulator import REGION, made, wired
+from tests.stores.faults import Faults, conflicting, faulty, refusing, throttled
+from tests.stores.ids import CountingIds
+
+
+@pytest.fixture
+async def wire() -> AsyncIterator[Wire]:
+    async with wired() as wire:
+        yield await made(wire)
+
+
+@pytest.fixture
+async def store(wire: Wire) -> DynamoStore:
+    return await opened(wire)
+
+
+async def opened(wire: Wire, *, beat_every: float = 0.0, keep: float | None = None) -> DynamoStore:
+    return await assembled(
+        wire, ids=CountingIds(), clock=SystemClock(), wait=0, beat_every=beat_every, keep=keep
+    )
+
+
+@pytest.fixture
+async def faults() -> AsyncIterator[Faults]:
+    async with faulty() as faults:
+        yield faults
+
+
+@pytest.fixture
+async def shaky(wire: Wire, faults: Faults) -> AsyncIterator[DynamoStore]:
+    """The same table, through the proxy."""
+    where = replace(wire.location, endpoint=faults.url)
+    between = await Wire.open(where, attempts=2)
+    yield await opened(between)
+    await between.close()
+
+
+async def joined(store: DynamoStore, node: Node, boot: str = "boot-1") -> Node:
+    return await store.apply(lifecycle.joined(node, boot_id=boot, now=5.0))
+
+
+# --- lost and refused calls ------------------------------------------------------------------------
+
+
+async def test_a_write_whose_answer_was_lost_happened_once(
+    store: DynamoStore, shaky: DynamoStore, faults: Faults
+) -> None:
+    scene = Scene(store)
+    (node,) = await scene.created(await scene.leased(), 1)
+    await shaky.events(after=None, limit=1)  # it knows how far the feed is
+    faults.strike("TransactWriteItems")
+    after = await joined(shaky, node)
+    assert faults.calls.count("TransactWriteItems") == 2, "it was sent again"
+    assert await store.node(node.id) == after
+    assert [event.name for event in await whole_feed(store, entity_id=node.id)] == ["adopt", "joined"]
+    await assert_books_balance(store)
+
+
+async def test_a_store_that_throttles_for_long_is_unavailable_and_comes_back_by_itself(
+    store: DynamoStore, shaky: DynamoStore, faults: Faults
+) -> None:
+    scene = Scene(store)
+    (node,) = await scene.created(await scene.leased(), 1)
+    faults.strike("*", throttled, times=1000)
+    for call in (
+        lambda: shaky.node(node.id),
+        lambda: joined(shaky, node),
+        lambda: shaky.record_beats([Beat(node_id=node.id, seen_at=9.0)]),
+        lambda: shaky.events(after=None, limit=9),
+    ):
+        with pytest.raises(StoreUnavailable, match="ProvisionedThroughputExceeded"):
+            await call()
+    assert await store.node(node.id) == node
+    faults.clear()
+    assert (await joined(shaky, node)).joined_at == 5.0
+
+
+async def test_a_call_that_is_throttled_for_a_moment_is_only_slower(
+    shaky: DynamoStore, faults: Faults
+) -> None:
+    faults.strike("BatchGetItem", throttled)
+    assert (await shaky.installation()).max_nodes == 100
+
+
+async def test_a_transaction_that_met_another_is_tried_again(
+    store: DynamoStore, shaky: DynamoStore, faults: Faults
+) -> None:
+    scene = Scene(store)
+    (node,) = await scene.created(await scene.leased(), 1)
+    faults.strike("TransactWriteItems", conflicting, times=3)
+    assert await joined(shaky, node) == await store.node(node.id)
+
+
+async def test_credentials_that_are_refused_are_named_as_the_trouble(
+    shaky: DynamoStore, faults: Faults
+) -> None:
+    faults.strike("*", refusing, times=9)
+    with pytest.raises(StoreUnavailable, match=r"refused the credentials.*muster store policy"):
+        await shaky.installation()
+
+
+async def test_nobody_at_the_endpoint_is_said_in_one_sentence() -> None:
+    where = Location(table="muster", region=REGION, endpoint="http://127.0.0.1:9")
+    wire = await Wire.open(where, attempts=1)
+    try:
+        with pytest.raises(StoreUnavailable, match=r"cannot reach the store muster: http://127\.0\.0\.1:9"):
+            await opened(wire)
+    finally:
+        await wire.close()
+
+
+# --- two replicas ----------------------------------------------------------------------------------
+
+
+async def test_two_replicas_write_one_feed_that_misses_and_repeats_nothing(
+    wire: Wire, store: DynamoStore
+) -> None:
+    other = await opened(wire)
+    scene = Scene(store)
+    nodes = await scene.created(await scene.leased(), 6)
+
+    async def write(node: Node) -> None:
+        for number in range(6):
+            node = await joined((store, other)[number % 2], node, f"boot-{number}")
+
+    await asyncio.gather(*(write(node) for node in nodes))
+    feeds = [await whole_feed(each, page=4) for each in (store, other)]
+    assert feeds[0] == feeds[1]
+    assert len(dict.fromkeys(event.id for event in feeds[0])) == len(feeds[0])
+    for node in nodes:
+        assert [event.version for event in feeds[0] if event.entity_id == node.id] == list(range(1, 8))
+
+
+# --- the queue of candidates -----------------------------------------------------------------------
+
+
+async def sent(wire: Wire, *bodies: str) -> str:
+    answer = await wire.sqs("get_queue_url", QueueName=queue_name(wire.location.table, "large"))
+    url = str(answer["QueueUrl"])
+    for body in bodies:
+        await wire.sqs("send_message", QueueUrl=url, MessageBody=body)
+    return url
+
+
+async def left(wire: Wire, url: str) -> int:
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    answer = await wire.sqs("get_queue_attributes", QueueUrl=url, AttributeNames=names)
+    return sum(int(answer["Attributes"][name]) for name in names)
+
+
+async def test_foreign_doubled_and_stale_messages_are_dropped_and_claim_nothing(
+    wire: Wire, store: DynamoStore
+) -> None:
+    scene = Scene(store)
+    gone, idle = await scene.idle(2)
+    await store.apply(lifecycle.condemn(gone, now=6.0, reason=Reason.OPERATOR))
+    hint = json.dumps({"node": idle.id})
+    url = await sent(wire, "hello", "[]", '{"node": 7}', '{"node": "node-x"}', hint, hint, hint)
+    operation = await scene.leased()
+    assert [node.id for node in await scene.claim(operation, 9)] == [idle.id]
+    assert list(await scene.claim(operation, 9)) == []
+    await scene.idle(1)
+    assert len(await scene.claim(operation, 9)) == 1
+    assert await left(wire, url) == 0
+
+
+async def test_what_the_queue_lost_is_found_in_the_table_and_offered_again(
+    wire: Wire, store: DynamoStore
+) -> None:
+    scene = Scene(store)
+    idle = await scene.idle(3)
+    url = await sent(wire)
+    await wire.sqs("purge_queue", QueueUrl=url)
+    (taken,) = await scene.claim(await scene.leased(), 1)
+    assert taken.id in [node.id for node in idle]
+    assert await left(wire, url) == 2
+
+
+async def test_a_node_that_suits_somebody_else_is_left_in_the_queue_for_him(
+    wire: Wire, store: DynamoStore
+) -> None:
+    scene = Scene(store)
+    served = await scene.served("other")
+    await scene.idle(1)
+    url = await sent(wire)
+    assert len(await scene.claim(await scene.leased(), 2)) == 1
+    assert await left(wire, url) == 1
+    assert (await store.node(served.id)).state is NodeState.IDLE
+
+
+async def test_claims_go_on_without_any_queue(wire: Wire, store: DynamoStore) -> None:
+    scene = Scene(store)
+    url = await sent(wire)
+    await scene.idle(2)
+    await wire.sqs("delete_queue", QueueUrl=url)
+    assert len(await scene.claim(await scene.leased(), 2)) == 2
+
+
+# --- heartbeats ------------------------------------------------------------------------------------
+
+
+async def test_heartbeats_cost_one_write_per_node_in_fifteen_seconds_unless_they_say_something(
+    wire: Wire, store: DynamoStore
+) -> None:
+    scene = Scene(store)
+    (node,) = await scene.created(await scene.leased(), 1)
+    priced = await opened(wire, beat_every=15.0)
+
+    async def seen(at: float, said: Health | None = None) -> float:
+        await priced.record_beats([Beat(node_id=node.id, seen_at=at, said=said)])
+        return (await store.last_seen([node.id]))[node.id]
+
+    assert [await seen(at) for at in (100.0, 105.0, 110.0, 114.9, 115.0)] == [100.0] * 4 + [115.0]
+    assert await seen(116.0, Health.DEGRADED) == 116.0
+    assert await seen(117.0, Health.DEGRADED) == 116.0
+
+
+# --- the table -------------------------------------------------------------------------------------
+
+
+async def test_a_table_of_another_version_is_refused(wire: Wire, store: DynamoStore) -> None:
+    await store._table.update(
+        ("META", "META"), "SET #version = :two", where="attribute_exists(#PK)", values={"two": 2}
+    )
+    with pytest.raises(StoreUnavailable, match="version 2, and this program knows 1"):
+        await opened(wire)
+    assert any("version 2" in wrong for wrong in await check(wire, ids=SystemIds(), clock=SystemClock()))
+
+
+async def test_a_store_that_was_not_made_says_how_to_make_it() -> None:
+    async with wired() as wire:
+        with pytest.raises(StoreUnavailable, match="muster store create --store 'dynamodb://"):
+            await opened(wire)
+
+
+async def test_making_a_store_twice_makes_nothing_and_checking_finds_what_is_missing() -> None:
+    async with wired() as wire:
+        ids, clock = SystemIds(), SystemClock()
+        assert await check(wire, ids=ids, clock=clock) == [f"table {wire.location.table} is missing"]
+        made = await create(wire, ids=ids, clock=clock)
+        assert made[0] == f"table {wire.location.table}" and len(made) == 11
+        assert await create(wire, ids=ids, clock=clock) == []
+        assert await check(wire, ids=ids, clock=clock) == []
+        url = await sent(wire)
+        await wire.sqs("delete_queue", QueueUrl=url)
+        missing = f"queue {queue_name(wire.location.table, 'large')} is missing"
+        assert await check(wire, ids=ids, clock=clock) == [missing]
+
+
+async def test_replicas_agree_on_where_process_nodes_are(wire: Wire, store: DynamoStore) -> None:
+    assert await store.process_home("/one") == "/one"
+    assert await (await opened(wire)).process_home("/other") == "/one"
+
+
+async def test_events_carry_the_time_at_which_dynamodb_forgets_them(wire: Wire) -> None:
+    store = await opened(wire, keep=3600.0)
+    await store.note("m-1", "seen", reason=None, detail="", now=100.0)
+    events = [item for shard in range(3) for item in await store._table.query(f"FEED#{shard:04d}")]
+    assert [item["expires"] for item in events if item.get("expires")] == [3700]
+    assert (await store.prune(before=1e6, limit=10)).events == 0
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "dynamodb://",
+        "dynamodb://muster",
+        "dynamodb://muster?region=",
+        "dynamodb://muster/x?region=eu-central-1",
+        "dynamodb://muster?region=eu-central-1&zone=b",
+        "postgresql://muster?region=eu-central-1",
+    ],
+)
+def test_an_address_that_makes_no_sense_is_refused(address: str) -> None:
+    with pytest.raises(InvalidRequest, match="dynamodb://TABLE"):
+        Location.of(address)
+
+
+VERBS = {"TransactWriteItems": ["PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"]}
+BATCHES = {"SendMessageBatch": "SendMessage", "DeleteMessageBatch": "DeleteMessage"}
+
+
+async def test_the_policy_allows_what_a_server_does_and_no_more(
+    shaky: DynamoStore, wire: Wire, faults: Faults
+) -> None:
+    scene = Scene(shaky)
+    await scene.idle(2)
+    await scene.claim(await scene.leased(), 1)
+    await shaky.audit(now=9.0)
+    await shaky.prune(before=1.0, limit=9)
+    await shaky.renew("replica-a", [(await scene.leased()).fence], until=9.0)
+    statements = json.loads(policy(wire.location, account="123456789012"))["Statement"]
+    allowed = {action.partition(":")[2] for each in statements for action in each["Action"]}
+    done = {verb for call in faults.calls for verb in VERBS.get(call, [BATCHES.get(call, call)])}
+    done = {verb.removesuffix("Batch") for verb in done}
+    assert done <= allowed
+    seldom = {"Scan", "BatchWriteItem", "DescribeTable", "DescribeTimeToLive"}
+    assert allowed - done <= seldom | {"ChangeMessageVisibility"}
+    assert all("*" not in resource.partition("/")[0] for each in statements for resource in each["Resource"])
