@@ -1,9 +1,11 @@
 /** The frame around every page: who is signed in, where one is, whether the connection holds. */
 
 import { useEffect, useRef, useState, useSyncExternalStore } from "react";
-import { session } from "./api/session";
+import { passing } from "./api/client";
+import { may, session } from "./api/session";
 import { resume, watchToken } from "./api/signing-in";
 import { feed } from "./live/feed";
+import { pauseAfter } from "./live/pausing";
 import { forgetAll } from "./live/resource";
 import { Loading, NotFound, Trouble } from "./parts/states";
 import { ConnectionLost, Header } from "./parts/header";
@@ -25,20 +27,29 @@ export function App() {
   const [trouble, setTrouble] = useState<Error | null>(null);
   const [tries, setTries] = useState(0);
   useEffect(() => {
-    if (token === null || who !== null) return;
-    setTrouble(null);
-    resume().catch((error: unknown) => setTrouble(error as Error));
-  }, [token, who, tries]);
-  useEffect(() => {
-    if (who === null) return undefined;
-    feed.start();
-    const end = watchToken(who, feed.subscribe);
+    if (token === null || who !== null) return undefined;
+    let timer = 0;
+    let over = false;
+    resume().catch((error: unknown) => {
+      if (over) return;
+      setTrouble(error as Error);
+      if (passing(error)) timer = window.setTimeout(() => setTries(tries + 1), pauseAfter(tries));
+    });
     return () => {
-      end();
+      over = true;
+      clearTimeout(timer);
+    };
+  }, [token, who, tries]);
+  const known = who !== null;
+  useEffect(() => {
+    if (!known) return undefined;
+    feed.start();
+    return () => {
       feed.stop();
       forgetAll(); // nothing that one token could see is left for the next
     };
-  }, [who]);
+  }, [token, known]);
+  useEffect(() => (who === null ? undefined : watchToken(who, feed.subscribe)), [who]);
 
   if (token === null) return <SignIn />;
   if (who === null) {
@@ -48,10 +59,10 @@ export function App() {
       </main>
     );
   }
-  return <Frame />;
+  return <Frame operator={may(who, "operator")} />;
 }
 
-function Frame() {
+function Frame({ operator }: { operator: boolean }) {
   const { path, query } = useAddress();
   const content = useRef<HTMLElement>(null);
   const shown = useRef(path);
@@ -70,7 +81,7 @@ function Frame() {
       <main id="main" className="page" tabIndex={-1} ref={content}>
         <Page path={path} />
       </main>
-      {query.has("provision") && <ProvisionDialog template={query.get("provision") ?? ""} />}
+      {operator && query.has("provision") && <ProvisionDialog template={query.get("provision") ?? ""} />}
     </>
   );
 }

@@ -4,6 +4,7 @@ import { clock } from "./clock";
 import { session } from "./session";
 
 export const ROOT = "/api/v1";
+const PATIENCE = 30_000; // no answer of the API takes nearly as long
 
 /** The server said no, and why. */
 export class Refused extends Error {
@@ -30,6 +31,11 @@ export class Unreachable extends Error {
   }
 }
 
+/** Whether the same request may well succeed a little later. */
+export function passing(error: unknown): boolean {
+  return error instanceof Unreachable || (error instanceof Refused && (error.status >= 500 || error.status === 429));
+}
+
 export type Query = Record<string, string | number | readonly string[] | null | undefined>;
 
 interface Asked {
@@ -38,6 +44,8 @@ interface Asked {
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal;
+  /** A stream, which ends when it is told to. */
+  endless?: boolean;
   /** Instead of the session's: for signing in. */
   token?: string;
 }
@@ -51,7 +59,8 @@ export async function send(path: string, asked: Asked = {}): Promise<Response> {
     headers["Content-Type"] = "application/json";
     init.body = JSON.stringify(asked.body);
   }
-  if (asked.signal) init.signal = asked.signal;
+  const ends = [...(asked.signal ? [asked.signal] : []), ...(asked.endless ? [] : [AbortSignal.timeout(PATIENCE)])];
+  init.signal = AbortSignal.any(ends);
   const sent = Date.now();
   const response = await answered(ROOT + path + written(asked.query), init);
   clock.heard(response.headers.get("Date"), sent);
@@ -65,13 +74,13 @@ export async function send(path: string, asked: Asked = {}): Promise<Response> {
 
 export async function get<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> {
   const response = await send(path, { ...(query && { query }), ...(signal && { signal }) });
-  return (await response.json()) as T;
+  return await read<T>(response);
 }
 
 /** A key makes a repeat of the same request the same request: a double click makes one thing. */
 export async function post<T>(path: string, body?: unknown, key?: string): Promise<T> {
   const headers = key === undefined ? {} : { "Idempotency-Key": key };
-  return (await (await send(path, { method: "POST", body, headers })).json()) as T;
+  return await read<T>(await send(path, { method: "POST", body, headers }));
 }
 
 export function newKey(): string {
@@ -84,9 +93,21 @@ async function answered(address: string, init: RequestInit): Promise<Response> {
   try {
     return await fetch(address, init);
   } catch (error) {
-    if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Unreachable();
+    throw cutOff(error);
   }
+}
+
+async function read<T>(response: Response): Promise<T> {
+  try {
+    return (await response.json()) as T;
+  } catch (error) {
+    throw error instanceof SyntaxError ? error : cutOff(error);
+  }
+}
+
+/** What was called off stays that; a broken connection, and an answer that never comes, are the same to the reader. */
+function cutOff(error: unknown): unknown {
+  return error instanceof DOMException && error.name === "AbortError" ? error : new Unreachable();
 }
 
 async function refused(response: Response): Promise<Refused> {

@@ -116,6 +116,54 @@ describe("the feed", () => {
     expect(server.asked.slice(3).map((each) => each.path)).toEqual(["/api/v1/events?last=300", "/api/v1/events"]);
   });
 
+  test("keeps its place when somebody on the way refuses, as a proxy does while the server is replaced", async () => {
+    feed.start();
+    await server.asks(2);
+    server.say([event({ id: "a" })], "place-1");
+    await settled();
+    server.refuse = new Response("<html>no such site", { status: 404 });
+    server.breakOff();
+    await settled();
+    feed.retry();
+    await server.asks(3);
+    server.refuse = null;
+    feed.retry();
+    await server.asks(4);
+    expect(server.asked.slice(2).map((each) => each.last)).toEqual(["place-1", "place-1"]);
+  });
+
+  test("says that all is stale whenever it begins, and not when it goes on", async () => {
+    const stale = vi.fn();
+    feed.resynchronise(stale);
+    feed.start();
+    await server.asks(2);
+    expect(stale).toHaveBeenCalledTimes(1);
+    server.breakOff();
+    await settled();
+    feed.retry();
+    await server.asks(3);
+    expect(stale).toHaveBeenCalledTimes(1);
+    feed.start();
+    await server.asks(5);
+    expect(stale).toHaveBeenCalledTimes(2);
+  });
+
+  test("begins anew when more came than the page could take", async () => {
+    const stale = vi.fn();
+    feed.resynchronise(stale);
+    vi.stubGlobal("requestAnimationFrame", () => 1);
+    feed.start();
+    await server.asks(2);
+    server.say(
+      Array.from({ length: 10_001 }, (_, index) => event({ id: `ev-${index}` })),
+      "place-9",
+    );
+    await server.asks(4);
+    expect(stale).toHaveBeenCalledTimes(2);
+    expect(feed.recent.map((each) => each.id)).toEqual(["old"]);
+    expect(feed.connection().kind).toBe("live");
+  });
+
   test("hands a burst of ten thousand on in a few batches, none of them too large for a frame", async () => {
     const sizes: number[] = [];
     feed.subscribe((batch) => sizes.push(batch.length));
@@ -130,5 +178,54 @@ describe("the feed", () => {
     expect(sizes.length).toBeLessThan(200);
     expect(feed.recent).toHaveLength(3000);
     expect(feed.recent.at(-1)?.id).toBe("ev-9999");
+  });
+});
+
+describe("a page that nobody looks at", () => {
+  let hidden = false;
+  const turn = (away: boolean) => {
+    hidden = away;
+    document.dispatchEvent(new Event("visibilitychange"));
+  };
+
+  beforeEach(() => {
+    hidden = false;
+    vi.spyOn(document, "hidden", "get").mockImplementation(() => hidden);
+    vi.stubGlobal("requestAnimationFrame", () => 1); // it gets no frames
+    return () => {
+      vi.useRealTimers();
+      vi.restoreAllMocks();
+    };
+  });
+
+  test("hears of events all the same, also if it went away while a frame was due", async () => {
+    const seen: string[] = [];
+    feed.subscribe((batch) => seen.push(...batch.map((each) => each.id)));
+    feed.start();
+    await server.asks(2);
+    server.say([event({ id: "a" })], "place-1");
+    await settled();
+    turn(true);
+    server.say([event({ id: "b" })], "place-2");
+    await vi.waitFor(() => expect(seen).toEqual(["a", "b"]));
+  });
+
+  test("gives its connection back after half a minute, and goes on where it was when somebody looks", async () => {
+    feed.start();
+    await server.asks(2);
+    server.say([event({ id: "a" })], "place-1");
+    await settled();
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    turn(true);
+    await vi.advanceTimersByTimeAsync(29_000);
+    expect(feed.connection().kind).toBe("live");
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(feed.connection().kind).toBe("connecting");
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(server.asked).toHaveLength(2);
+    turn(false);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(server.asked.at(2)?.last).toBe("place-1");
+    expect(feed.connection().kind).toBe("live");
   });
 });

@@ -1,34 +1,42 @@
 /**
  * The page's one event stream.
  *
- * Owns the connection: it is looked for again after a break, with growing pauses and chance so that many pages don't
- * come back at once, and goes on where it stopped. Events are handed on in batches, one per frame at most, each once.
+ * Owns the connection: it is looked for again after a break, and goes on where it stopped. Events are handed on in
+ * batches, one per frame at most, each once. Where it can't go on (at the start, when the server doesn't know the place
+ * any more, when more came than the page could take), it begins anew and says so: all that was read before is stale.
  */
 
 import { get, Refused, send } from "../api/client";
 import type { FeedEvent, Page } from "../api/types";
+import { afterHidden, whenVisible } from "./looking";
+import { pauseAfter } from "./pausing";
 import { Reading } from "./sse";
 
 const SILENCE_MOST = 45_000; // the server says something every 15 seconds
-const PAUSE_FIRST = 500;
-const PAUSE_MOST = 15_000;
 const RECENT_MOST = 3000;
 const FIRST = 300;
 const BATCH_MOST = 1000;
 const BREATH = 250; // after so many at once, the page may draw
-const HIDDEN_EVERY = 500; // a page that nobody sees gets no frames
+const PENDING_MOST = 10_000;
+const FRAME_MOST = 500; // a page that nobody sees gets no frames
+const UNSEEN_MOST = 30_000; // over HTTP/1.1 all tabs together have six connections to a server
 
 export type Connection =
   { kind: "connecting" } | { kind: "live" } | { kind: "lost"; since: number; retryAt: number; tries: number };
 
 type Batch = (events: readonly FeedEvent[]) => void;
 
+/** More came than the page could take. */
+class Behind extends Error {}
+
 export class Feed {
   private state: Connection = { kind: "connecting" };
   private readonly watchers = new Set<() => void>();
   private readonly batches = new Set<Batch>();
   private pending: FeedEvent[] = [];
-  private scheduled = false;
+  private readonly stales = new Set<() => void>();
+  private frame = 0;
+  private timer = 0;
   private stopping: AbortController | null = null;
   private seen = new Set<string>();
   /** The newest events, oldest first. A new array for every batch. */
@@ -44,6 +52,12 @@ export class Feed {
   readonly subscribe = (batch: Batch): (() => void) => {
     this.batches.add(batch);
     return () => this.batches.delete(batch);
+  };
+
+  /** Calls when what was read before may lack changes that no event will tell of: read it again. */
+  readonly resynchronise = (stale: () => void): (() => void) => {
+    this.stales.add(stale);
+    return () => this.stales.delete(stale);
   };
 
   start(): void {
@@ -71,19 +85,28 @@ export class Feed {
     let tries = 0;
     let since = 0;
     while (!signal.aborted) {
+      const unseen = new AbortController();
+      const seen = afterHidden(UNSEEN_MOST, () => unseen.abort());
       try {
         reading ??= new Reading(await this.begin(signal));
-        await this.read(reading, signal, () => {
+        await this.read(reading, AbortSignal.any([signal, unseen.signal]), () => {
           tries = 0;
         });
       } catch (error) {
         if (signal.aborted || (error instanceof Refused && error.status === 401)) return;
-        // A place that the server doesn't know any more (its store was replaced): begin anew.
-        if (error instanceof Refused && error.status < 500) reading = null;
+        if (error instanceof Behind || forgotten(error)) reading = null;
+        if (error instanceof Behind) continue;
+      } finally {
+        seen();
+      }
+      if (unseen.signal.aborted) {
+        this.set({ kind: "connecting" });
+        await whenVisible(signal);
+        continue;
       }
       if (signal.aborted) return;
       if (this.state.kind !== "lost") since = Date.now();
-      const pause = Math.min(PAUSE_MOST, PAUSE_FIRST * 2 ** tries) * (0.5 + Math.random());
+      const pause = pauseAfter(tries);
       tries += 1;
       this.set({ kind: "lost", since, retryAt: Date.now() + pause, tries });
       await this.paused(pause);
@@ -94,7 +117,9 @@ export class Feed {
   private async begin(signal: AbortSignal): Promise<string | undefined> {
     const page = await get<Page<FeedEvent>>("/events", { last: FIRST }, signal);
     this.recent = page.items;
+    this.pending = [];
     this.seen = new Set(page.items.map((event) => event.id));
+    for (const stale of [...this.stales]) stale();
     return page.next ?? undefined;
   }
 
@@ -109,7 +134,8 @@ export class Feed {
     try {
       const headers: Record<string, string> = { Accept: "text/event-stream" };
       if (reading.last !== undefined) headers["Last-Event-ID"] = reading.last;
-      const response = await send("/events", { headers, signal: AbortSignal.any([signal, silence.signal]) });
+      const ended = AbortSignal.any([signal, silence.signal]);
+      const response = await send("/events", { headers, signal: ended, endless: true });
       reading.connected();
       this.set({ kind: "live" });
       if (response.body === null) return;
@@ -135,18 +161,20 @@ export class Feed {
     this.seen.add(event.id);
     if (this.seen.size > 2 * RECENT_MOST) this.seen = new Set([...this.seen].slice(RECENT_MOST));
     this.pending.push(event);
+    if (this.pending.length > PENDING_MOST) throw new Behind();
     this.schedule();
   }
 
   private schedule(): void {
-    if (this.scheduled) return;
-    this.scheduled = true;
-    if (document.hidden) window.setTimeout(() => this.flush(), HIDDEN_EVERY);
-    else requestAnimationFrame(() => this.flush());
+    if (this.timer !== 0) return;
+    this.frame = requestAnimationFrame(() => this.flush());
+    this.timer = window.setTimeout(() => this.flush(), FRAME_MOST);
   }
 
   private flush(): void {
-    this.scheduled = false;
+    cancelAnimationFrame(this.frame);
+    clearTimeout(this.timer);
+    this.timer = 0;
     const batch = this.pending.splice(0, BATCH_MOST);
     if (batch.length === 0) return;
     this.recent = [...this.recent, ...batch].slice(-RECENT_MOST);
@@ -169,6 +197,11 @@ export class Feed {
       };
     });
   }
+}
+
+/** The server doesn't know the place any more (its store was replaced). What a proxy refuses says nothing about it. */
+function forgotten(error: unknown): boolean {
+  return error instanceof Refused && [400, 422].includes(error.status) && error.code === "invalid_request";
 }
 
 export const feed = new Feed();

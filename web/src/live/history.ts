@@ -1,6 +1,6 @@
-/** The events of one thing: read once, then carried on by the stream. */
+/** The events of one thing: read, then carried on by the stream. */
 
-import { useEffect, useState, useSyncExternalStore } from "react";
+import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import type { FeedEvent, Page } from "../api/types";
 import { feed, type Connection } from "./feed";
 import { type Read, useResource } from "./resource";
@@ -12,17 +12,34 @@ export function useHistory(entityId: string): Read<readonly FeedEvent[]> {
   const read = useResource<Page<FeedEvent>>("/events", { query: { entity_id: entityId, last: LAST } });
   const [since, setSince] = useState<{ of: string; events: FeedEvent[] }>({ of: entityId, events: [] });
   useEffect(() => {
-    setSince({ of: entityId, events: feed.recent.filter((event) => event.entity_id === entityId) });
-    return feed.subscribe((batch) => {
-      const own = batch.filter((event) => event.entity_id === entityId);
-      if (own.length > 0) setSince((had) => ({ of: entityId, events: [...had.events, ...own] }));
-    });
+    const own = (events: readonly FeedEvent[]) => events.filter((event) => event.entity_id === entityId);
+    const begin = () => setSince({ of: entityId, events: own(feed.recent).slice(-LAST) });
+    begin();
+    const ends = [
+      feed.resynchronise(begin),
+      feed.subscribe((batch) => {
+        const newer = own(batch);
+        if (newer.length > 0) setSince((had) => ({ of: entityId, events: [...had.events, ...newer].slice(-LAST) }));
+      }),
+    ];
+    return () => {
+      for (const end of ends) end();
+    };
   }, [entityId]);
 
-  if (read.data === undefined) return { ...read, data: undefined };
-  const known = new Set(read.data.items.map((event) => event.id));
-  const newer = since.of === entityId ? since.events.filter((event) => !known.has(event.id)) : [];
-  return { ...read, data: newer.length === 0 ? read.data.items : [...read.data.items, ...newer] };
+  const items = read.data?.items;
+  const data = useMemo(
+    () => items && merged(items, since.of === entityId ? since.events : []),
+    [items, since, entityId],
+  );
+  return { ...read, data };
+}
+
+/** Both, each event once, in the order in which they happened. */
+function merged(read: readonly FeedEvent[], streamed: readonly FeedEvent[]): readonly FeedEvent[] {
+  const all = [...new Map([...read, ...streamed].map((event) => [event.id, event])).values()];
+  all.sort((a, b) => Date.parse(a.at) - Date.parse(b.at) || a.version - b.version);
+  return all.slice(-LAST);
 }
 
 export function useConnection(): Connection {

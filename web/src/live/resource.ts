@@ -1,14 +1,16 @@
 /**
  * What a page shows, read from the API: at once, and again when an event says that it changed.
  *
- * There is no polling. Events only mark a resource as stale; it is read again at most every `gap`, and not more often
- * than a quarter of the time goes into reading it. What was read last is shown at once when one comes back to it.
+ * Events only mark a resource as stale; it is read again at most every `gap`, and not more often than a quarter of the
+ * time goes into reading it. Only what changes without any event is read by the clock (`every`). What was read last is
+ * shown at once when one comes back to it.
  */
 
 import { useEffect, useState } from "react";
-import { get, type Query, Unreachable } from "../api/client";
+import { get, passing, type Query } from "../api/client";
 import type { FeedEvent } from "../api/types";
 import { feed } from "./feed";
+import { pauseAfter } from "./pausing";
 
 const GAP = 400;
 const CACHED_MOST = 60;
@@ -16,7 +18,7 @@ const cache = new Map<string, unknown>();
 
 export interface Options {
   query?: Query;
-  /** Which events make it stale; none: it is read once. */
+  /** Which events make it stale; none: it is read again only when the feed resynchronises. */
   on?: (event: FeedEvent) => boolean;
   gap?: number;
   /** Also so often, in ms: for what changes without an event. */
@@ -62,6 +64,8 @@ class Reader<T> {
   private timer = 0;
   private notBefore = 0;
   private failed: Error | undefined;
+  private tries = 0;
+  private retrying = 0;
   private readonly stopping = new AbortController();
 
   constructor(
@@ -73,13 +77,17 @@ class Reader<T> {
 
   start(): () => void {
     const { on, every } = this.options;
+    let connected = feed.connection().kind;
     const ends = [
       feed.subscribe((events) => {
         if (on !== undefined && events.some(on)) this.stale();
       }),
+      feed.resynchronise(() => this.stale()),
       feed.watch(() => {
+        const back = feed.connection().kind === "live" && connected !== "live";
+        connected = feed.connection().kind;
         // Back after a break: what failed meanwhile is asked for again.
-        if (feed.connection().kind === "live" && this.failed instanceof Unreachable) this.stale();
+        if (back && passing(this.failed)) this.stale();
       }),
     ];
     const clock = every === undefined ? 0 : window.setInterval(() => this.stale(), every);
@@ -87,6 +95,7 @@ class Reader<T> {
     return () => {
       this.stopping.abort();
       clearTimeout(this.timer);
+      clearTimeout(this.retrying);
       clearInterval(clock);
       for (const end of ends) end();
     };
@@ -108,6 +117,7 @@ class Reader<T> {
   private async read(): Promise<void> {
     this.running = true;
     this.again = false;
+    clearTimeout(this.retrying);
     const begun = Date.now();
     try {
       const data = await get<T>(this.path, this.options.query, this.stopping.signal);
@@ -126,6 +136,8 @@ class Reader<T> {
   private tell(data: T | undefined, error: Error | undefined): void {
     if (this.stopping.signal.aborted) return;
     this.failed = error;
+    this.tries = error ? this.tries + 1 : 0;
+    if (passing(error)) this.retrying = window.setTimeout(() => this.stale(), pauseAfter(this.tries));
     this.shown(data, error);
   }
 }

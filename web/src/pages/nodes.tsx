@@ -14,13 +14,19 @@ import { type Column, COLUMNS, chosen, sorted } from "./nodes-choosing";
 const ROW = 38;
 const ROW_NARROW = 64;
 
-export function useFleet(terminatedToo: boolean): FleetState {
+const LIVING = NODE_STATES.filter((state) => state !== "terminated");
+const GONE = ["terminated"] as const;
+
+/** The terminated ones are many, and asked for alone. */
+export function useFleet(terminated: boolean): FleetState & { reload: () => void } {
   const [state, setState] = useState<FleetState>({ nodes: [], whole: false, more: false, error: undefined });
+  const [fleet, setFleet] = useState<Fleet | null>(null);
   useEffect(() => {
-    const states = NODE_STATES.filter((state) => terminatedToo || state !== "terminated");
-    return new Fleet(states, setState).start();
-  }, [terminatedToo]);
-  return state;
+    const made = new Fleet(terminated ? GONE : LIVING, setState);
+    setFleet(made);
+    return made.start();
+  }, [terminated]);
+  return { ...state, reload: () => fleet?.reload() };
 }
 
 export function Nodes() {
@@ -52,7 +58,7 @@ export function Nodes() {
           <Search name="q" label="Search nodes" placeholder="node, run, machine, owner" />
         </div>
       </header>
-      {fleet.error && <Trouble error={fleet.error} />}
+      {fleet.error && <Trouble error={fleet.error} retry={fleet.reload} />}
       {fleet.more && fleet.whole && (
         <p className="faint">
           The table holds the first {MOST.toLocaleString("en")} nodes; there are more. Use the command line to see them
