@@ -153,6 +153,19 @@ async def test_a_look_that_fails_is_shown_as_unknown_and_never_as_a_failure(stag
     assert {part.name for each in unknown for part in each.parts} == {"systempool", "blastpool"}
 
 
+@pytest.mark.parametrize("status", [404, 429, 500, 401, 403])
+def test_a_complete_cluster_is_ready_although_its_polls_fail(status: int) -> None:
+    async def scenario(stage: Stage) -> None:
+        await batch(stage)
+        lost = Problem(status=status, code="Whatever", message="No.", retry_after=30.0)
+        stage.arm.faults.add(Fault(on=Verb.POLL, problem=lost, times=1000))
+        operation = await stage.succeeded(await create(await stage.replica()))
+        assert (operation.ended_at or 0.0) < operation.deadline_at
+        assert stage.arm.calls.count(Verb.PUT_CLUSTER) == 1
+
+    play(scenario)
+
+
 @staged
 async def test_fields_that_azure_leaves_out_are_shown_as_unknown(stage: Stage) -> None:
     await batch(stage)

@@ -5,7 +5,15 @@ import pytest
 from muster.domain.cluster import Place
 from muster.domain.cluster_errors import Problem
 from muster.domain.cluster_spec import Role
-from muster.domain.errors import NameInUse, NotKnownYet, Refused, Throttled, Uncertain
+from muster.domain.errors import (
+    NameInUse,
+    NotKnownYet,
+    ProviderError,
+    Refused,
+    Throttled,
+    TrackLost,
+    Uncertain,
+)
 from muster.domain.ids import InstallationId
 from muster.domain.reasons import Reason
 from muster.ports.clusters import ClusterProvider, Grant, Order
@@ -116,6 +124,35 @@ class ClusterContract:
         sight = await placed.look(PLACE)
         assert sight is not None and sight.state == "Failed"
         assert sight.problem is not None and sight.problem.reason is Reason.QUOTA
+
+    @pytest.mark.parametrize(
+        ("status", "error"),
+        [(404, TrackLost), (429, Throttled), (500, Uncertain), (401, Uncertain), (403, Uncertain)],
+    )
+    async def test_a_poll_that_fails_is_no_outcome_of_the_work(
+        self,
+        placed: ClusterProvider,
+        arm: Arm,
+        hours: Hours,
+        status: int,
+        error: type[ProviderError],
+    ) -> None:
+        token = await placed.create(ORDER)
+        fault = Problem(status=status, code="Whatever", message="No.", retry_after=7.0)
+        arm.faults.add(Fault(on=Verb.POLL, problem=fault, times=10))
+        with pytest.raises(error) as told:
+            await placed.follow(PLACE, token)
+        assert not isinstance(told.value, Throttled) or told.value.retry_after == 7.0
+        arm.faults.clear()
+        hours.time += 1000
+        assert await placed.follow(PLACE, token) is True
+
+    @pytest.mark.parametrize("token", ["rubbish", "AAAA", "eyJhIjoxfQ=="])
+    async def test_a_token_that_leads_nowhere_is_told_as_that(
+        self, placed: ClusterProvider, token: str
+    ) -> None:
+        with pytest.raises(TrackLost):
+            await placed.follow(PLACE, token)
 
     async def test_an_abort_cancels_what_runs_and_nothing_to_abort_is_no_error(
         self, placed: ClusterProvider, hours: Hours

@@ -128,7 +128,7 @@ def build(at: Situation, sight: Sight | None, outcome: bool | ProviderError | No
     known that any was accepted; then, if nothing is seen, it is asked for (again)."""
     if sight is not None and not _ours(at, sight):
         return _taken(at)
-    if sight is not None and _complete(sight):
+    if sight is not None and complete(sight):
         return Go(stage=Stage.GRANTING)
     broken = _broken(at, sight, outcome)
     if broken is not None:
@@ -138,7 +138,7 @@ def build(at: Situation, sight: Sight | None, outcome: bool | ProviderError | No
     return Act() if sight is None and outcome is None else Wait(message="")
 
 
-def _complete(sight: Sight) -> bool:
+def complete(sight: Sight) -> bool:
     built = sights.succeeded(sight.state) and sights.running(sight.power)
     return built and all(sights.succeeded(pool.state) for pool in sight.pools)
 

@@ -173,6 +173,10 @@ class NotKnownYet(ProviderError):
     """Nothing was made: what the call refers to is so new that it isn't known everywhere. Ask again soon."""
 
 
+class TrackLost(ProviderError):
+    """Nobody knows (any more) of the work that this token stands for. Go by what there is."""
+
+
 class TokenSpent(ProviderError):
     """The provider knows this token with other parameters: so the call did happen. Find by token."""
 

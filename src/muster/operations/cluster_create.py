@@ -13,7 +13,15 @@ from muster.domain.cluster import UNDOING, Stage, assignment_name, changed, tags
 from muster.domain.cluster import ClusterState as State
 from muster.domain.cluster_sight import Sight
 from muster.domain.clustering import Act, Decision, Fail, Go, Wait
-from muster.domain.errors import NameInUse, NotKnownYet, ProviderError, Refused, Throttled, Uncertain
+from muster.domain.errors import (
+    NameInUse,
+    NotKnownYet,
+    ProviderError,
+    Refused,
+    Throttled,
+    TrackLost,
+    Uncertain,
+)
 from muster.domain.operation import Status, Verdict
 from muster.operations.cluster_undo import Undoing
 from muster.operations.cluster_working import ClusterWorking, Work
@@ -114,7 +122,8 @@ class ClusterCreation:
 
     async def _build(self, work: Work) -> Next | None:
         sight = await self._working.call(work, work.provider.look(work.at.place))
-        outcome = await self._outcome(work)
+        # A cluster that is complete needs no other word.
+        outcome = True if sight is not None and clustering.complete(sight) else await self._outcome(work)
         decision = clustering.build(work.at, sight, outcome)
         if isinstance(decision, Act):
             return await self._ask(work)
@@ -137,6 +146,8 @@ class ClusterCreation:
             return await self._working.call(work, work.provider.follow(work.at.place, token))
         except (Throttled, Uncertain):
             return False
+        except TrackLost:
+            return None
         except ProviderError as error:
             return error
 

@@ -80,8 +80,11 @@ class ClusterProvider(Protocol):
         ...
 
     async def follow(self, place: Place, token: str) -> bool:
-        """How the work that a token stands for goes: True: done, False: still going on. Raises Refused or
-        ProviderError with the provider's reason if the work failed, Uncertain if that isn't known."""
+        """How the work that a token stands for goes: True: done, False: still going on.
+
+        Raises Refused, with the provider's reason, only if the work itself failed or was cancelled; TrackLost
+        if the token leads nowhere; Throttled or Uncertain if nothing was learned.
+        """
         ...
 
     async def abort(self, place: Place) -> None:

@@ -16,9 +16,11 @@ from azure.core.exceptions import (
     ServiceRequestError,
     ServiceResponseError,
 )
+from azure.core.polling.base_polling import BadResponse, BadStatus
+from azure.mgmt.core.polling.async_arm_polling import AsyncARMPolling
 
-from muster.domain.cluster_errors import Problem, translated
-from muster.domain.errors import NameInUse, ProviderError, Refused, Uncertain
+from muster.domain.cluster_errors import WAIT, Problem, translated
+from muster.domain.errors import NameInUse, ProviderError, Refused, Throttled, TrackLost, Uncertain
 from muster.domain.reasons import Reason
 
 _DETAILS_MOST = 20
@@ -50,6 +52,37 @@ def translating(doing: str) -> Iterator[None]:
         raise Uncertain(f"cannot {doing}: Azure can't be reached: {_said(error)}") from error
     except AzureError as error:
         raise Uncertain(f"cannot {doing}: {_said(error)}") from error
+
+
+@contextmanager
+def polling(doing: str, method: AsyncARMPolling | None = None) -> Iterator[None]:
+    """One poll of a long-running operation. What it meets is no outcome of the operation: never Refused.
+
+    `method`: what polls; None while the token is read. The SDK tells an answer that isn't a success by
+    exceptions that have neither status nor body, and a token that it can't read by ValueError.
+    """
+    try:
+        with plainly(), translating(doing):
+            yield
+    except (BadStatus, BadResponse) as error:
+        raise _of_poll(error, doing, method) from error
+    except ValueError as error:
+        raise TrackLost(f"cannot {doing}: its token can't be read") from error
+    except NotThere as error:
+        raise TrackLost(str(error)) from error
+    except Refused as error:
+        raise Uncertain(str(error)) from error
+
+
+def _of_poll(error: Exception, doing: str, method: AsyncARMPolling | None) -> ProviderError:
+    answer = getattr(getattr(method, "_pipeline_response", None), "http_response", None)
+    status = getattr(answer, "status_code", 0)
+    if status == HTTPStatus.NOT_FOUND:
+        return TrackLost(f"cannot {doing}: Azure doesn't know of it (any more)")
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        wait = _number(getattr(answer, "headers", {}).get("Retry-After"))
+        return Throttled(f"cannot {doing} yet: Azure asks us to slow down", wait or WAIT)
+    return Uncertain(f"cannot {doing}: {_said(error)}")
 
 
 def of_answer(error: HttpResponseError, doing: str) -> ProviderError:

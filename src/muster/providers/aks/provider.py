@@ -13,6 +13,7 @@ from azure.mgmt.authorization.v2022_04_01.models import RoleAssignmentCreatePara
 from azure.mgmt.core.polling.async_arm_polling import AsyncARMPolling
 from azure.mgmt.resource.resources.models import ResourceGroup
 
+from muster.domain import cluster_sight as sights
 from muster.domain.cluster import INSTALLATION_TAG, Place
 from muster.domain.cluster_sight import Group, Sight
 from muster.domain.cluster_spec import ClusterSpec
@@ -22,7 +23,7 @@ from muster.ports.clusters import Grant, Order
 from muster.providers.aks import bodies, clients, credentials
 from muster.providers.aks.clients import Clients
 from muster.providers.aks.deferred import AksSettings
-from muster.providers.aks.failing import Conflicting, NotThere, plainly, translating
+from muster.providers.aks.failing import Conflicting, NotThere, plainly, polling, translating
 
 if TYPE_CHECKING:
     from azure.core.credentials_async import AsyncTokenCredential
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 HOLDINGS_MOST = 10
 """The first few prove that a group isn't empty."""
 MAKING = "make the cluster"
+FOLLOWING = "see how the making of the cluster goes"
 _GROUP_PART = 4
 """Where an id names the resource group."""
 _ASSIGNED = "RoleAssignmentExists"
@@ -162,18 +164,22 @@ class AksProvider:
             return poller.continuation_token()
 
     async def follow(self, place: Place, token: str) -> bool:
-        with plainly(), translating(MAKING):
+        with polling(FOLLOWING):
             poller = await self._at(place).clusters.managed_clusters.begin_create_or_update(
                 place.resource_group, place.name, cast(Any, None), continuation_token=token
             )
             method = cast(AsyncARMPolling, poller.polling_method())
-            if not method.finished():
+        if not method.finished():
+            with polling(FOLLOWING, method):
                 await method.update_status()
-            if not method.finished():
-                return False
+        if not method.finished():
+            return False
+        if sights.succeeded(method.status()):
+            return True  # its last GET isn't made: the cluster is looked at anyway
+        with plainly(), translating(MAKING):
             # Not the poller's `result`: it can't read a first answer that came out of a token.
             await method.run()
-            return True
+        return True
 
     async def abort(self, place: Place) -> None:
         try:

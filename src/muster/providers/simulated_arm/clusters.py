@@ -9,7 +9,7 @@ from muster.domain.cluster import INSTALLATION_TAG, Place
 from muster.domain.cluster_errors import Problem, translated
 from muster.domain.cluster_sight import Group, PoolSight, Sight
 from muster.domain.cluster_spec import ClusterSpec
-from muster.domain.errors import InvalidRequest, NameInUse, ProviderError, Uncertain
+from muster.domain.errors import InvalidRequest, NameInUse, ProviderError, Refused, TrackLost, Uncertain
 from muster.domain.ids import InstallationId
 from muster.ports.clusters import Grant, Order
 from muster.providers.simulated_arm.faults import ArmError, Verb
@@ -21,6 +21,7 @@ from muster.providers.simulated_arm.resources import (
     VERSION,
     Arm,
     ArmCluster,
+    ArmOperation,
     Asked,
     AskedPool,
     Assignment,
@@ -121,7 +122,7 @@ class SimulatedClusters:
         return made.operation.id
 
     async def follow(self, place: Place, token: str) -> bool:
-        work = await self._call(Verb.POLL, lambda: self.arm.poll(token))
+        work = await self._polled(token)
         status = work.status(self.arm.now())
         if status == SUCCEEDED:
             return True
@@ -129,6 +130,16 @@ class SimulatedClusters:
             problem = work.problem or Problem(code=CANCELED, message="The operation was cancelled.")
             raise translated(problem, doing="make the cluster")
         return False
+
+    async def _polled(self, token: str) -> ArmOperation:
+        """Whatever a poll meets, it is no outcome of the work."""
+        try:
+            return await self._call(Verb.POLL, lambda: self.arm.poll(token))
+        except Refused as refusal:
+            cause = refusal.__cause__
+            if isinstance(cause, ArmError) and cause.problem.status == HTTPStatus.NOT_FOUND:
+                raise TrackLost(str(refusal)) from refusal
+            raise Uncertain(str(refusal)) from refusal
 
     async def abort(self, place: Place) -> None:
         try:

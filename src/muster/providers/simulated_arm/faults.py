@@ -62,6 +62,9 @@ class Faults:
     def add(self, *faults: Fault) -> None:
         self._armed.extend(_Armed(fault=fault) for fault in faults)
 
+    def clear(self) -> None:
+        self._armed.clear()
+
     def meet(self, verb: Verb) -> Fault | None:
         """The fault that this call meets, if any. Each call counts for all that wait for its verb."""
         met: Fault | None = None
