@@ -153,6 +153,24 @@ async def test_a_look_that_fails_is_shown_as_unknown_and_never_as_a_failure(stag
     assert {part.name for each in unknown for part in each.parts} == {"systempool", "blastpool"}
 
 
+@staged
+async def test_a_look_that_is_refused_while_azure_works_is_unknown_too(stage: Stage) -> None:
+    await batch(stage)
+    stage.arm.faults.add(Fault(on=Verb.GET_CLUSTER, problem=NO, skip=4, times=2))
+    operation = await stage.succeeded(await create(await stage.replica()))
+    unknown = [each for each in await published(stage, operation) if "AKS state: unknown" in each.message]
+    assert any("AuthorizationFailed" in each.message for each in unknown)
+    assert {part.state for each in unknown for part in each.parts} == {"unknown"}
+
+
+@staged
+async def test_looks_that_stay_refused_end_at_the_deadline(stage: Stage) -> None:
+    await batch(stage, provision_timeout=300.0)
+    stage.arm.faults.add(Fault(on=Verb.GET_CLUSTER, problem=NO, skip=4, times=12))
+    operation = await create(await stage.replica())
+    await failed(stage, operation, Reason.DEADLINE_EXCEEDED, "step 3/5")
+
+
 @pytest.mark.parametrize("status", [404, 429, 500, 401, 403])
 def test_a_complete_cluster_is_ready_although_its_polls_fail(status: int) -> None:
     async def scenario(stage: Stage) -> None:

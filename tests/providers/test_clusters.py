@@ -1,13 +1,16 @@
 """The cluster contract, run against Azure's own SDKs over HTTP on loopback, and the simulated port."""
 
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
 import pytest
+from azure.core.exceptions import ClientAuthenticationError
 
-from muster.domain.errors import InvalidRequest, Uncertain
+from muster.domain.errors import InvalidRequest, ProviderError, Refused, Uncertain
 from muster.ports.clusters import ClusterProvider
 from muster.providers.aks import AksSettings, deferred
 from muster.providers.aks import credentials as aks_credentials
+from muster.providers.aks.failing import translating
 from muster.providers.simulated_arm import Arm, Fault, Paces, SimulatedClusters
 from muster.providers.simulated_arm.faults import Verb
 from muster.providers.simulated_arm.server import ArmServer
@@ -67,6 +70,24 @@ class TestAks(ClusterContract):
         with pytest.raises(Uncertain, match="can't be reached"):
             await provider.look(PLACE)
         await provider.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("", Uncertain),
+        ("https://login.microsoftonline.com/t/oauth2/v2.0/token", Uncertain),
+        ("https://management.azure.com/subscriptions/s/resourceGroups/g", Refused),
+    ],
+)
+def test_whoever_gives_tokens_being_away_is_uncertain_and_azure_not_taking_one_is_refused(
+    url: str, expected: type[ProviderError]
+) -> None:
+    error = ClientAuthenticationError("No managed identity endpoint found.")
+    if url:
+        error.response = SimpleNamespace(request=SimpleNamespace(url=url))
+    with pytest.raises(expected, match="cannot look"), translating("look"):
+        raise error
 
 
 async def test_missing_credentials_are_refused_by_name_before_any_call() -> None:

@@ -32,6 +32,10 @@ VISIBLE_EVERY = 2.0
 """Seconds between two looks for a resource group that was just made."""
 
 
+class LookRefused(ProviderError):
+    """A look was refused, not the work: its state is unknown."""
+
+
 class ClusterCreation:
     def __init__(self, working: ClusterWorking, undoing: Undoing) -> None:
         self._working = working
@@ -52,6 +56,8 @@ class ClusterCreation:
             return await self._made(work)
         except Throttled as wait:
             return await self._held_up(work, wait)
+        except LookRefused as error:
+            return await self._blind(work, error)
         except Refused as error:
             return await self._fail(work, clustering.refused(work.at, error))
         except ProviderError as error:
@@ -88,6 +94,26 @@ class ClusterCreation:
         await self._working.publish(work, message, parts)
         return self._working.back_off(work, error)
 
+    async def _blind(self, work: Work, error: LookRefused) -> Next | None:
+        """We may not look (for a moment) at what Azure makes: that says nothing about it."""
+        late = clustering.overdue(work.at)
+        if late is not None:
+            return await self._fail(work, late)
+        shown = work.at.operation.progress
+        parts = showing.unknown(shown.parts) if shown is not None else None
+        state = showing.arm_state(work.cluster, None, now=work.at.now, seen=False)
+        await self._working.publish(work, f"{state} · {error}", parts)
+        return self._working.back_off(work, error)
+
+    async def _seen(self, work: Work) -> Sight | None:
+        """Raises LookRefused instead of Refused once there is something that could be lost."""
+        try:
+            return await self._working.call(work, work.provider.look(work.at.place))
+        except Refused as error:
+            if work.cluster.asked_at is None:
+                raise
+            raise LookRefused(str(error)) from error
+
     # --- step by step -----------------------------------------------------------------------------
 
     async def _prepare(self, work: Work) -> Next | None:
@@ -121,7 +147,7 @@ class ClusterCreation:
         return Next(at=now)
 
     async def _build(self, work: Work) -> Next | None:
-        sight = await self._working.call(work, work.provider.look(work.at.place))
+        sight = await self._seen(work)
         # A cluster that is complete needs no other word.
         outcome = True if sight is not None and clustering.complete(sight) else await self._outcome(work)
         decision = clustering.build(work.at, sight, outcome)

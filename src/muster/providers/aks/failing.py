@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 from azure.core.exceptions import (
     AzureError,
@@ -45,6 +46,8 @@ def translating(doing: str) -> Iterator[None]:
     try:
         yield
     except ClientAuthenticationError as error:
+        if not _by_arm(error):
+            raise Uncertain(f"cannot {doing}: no token could be had to ask Azure: {_said(error)}") from error
         raise Refused(f"cannot {doing}: Azure doesn't know us: {_said(error)}", Reason.PERMISSION) from error
     except HttpResponseError as error:
         raise of_answer(error, doing) from error
@@ -52,6 +55,12 @@ def translating(doing: str) -> Iterator[None]:
         raise Uncertain(f"cannot {doing}: Azure can't be reached: {_said(error)}") from error
     except AzureError as error:
         raise Uncertain(f"cannot {doing}: {_said(error)}") from error
+
+
+def _by_arm(error: ClientAuthenticationError) -> bool:
+    """Whether the resource manager itself didn't take our token. Who gives tokens may just be away."""
+    url = str(getattr(getattr(error.response, "request", None), "url", ""))
+    return urlsplit(url).path.startswith("/subscriptions/")
 
 
 @contextmanager
