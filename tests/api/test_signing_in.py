@@ -10,6 +10,8 @@ from fakes.github import World, WorldTransport
 from fakes.github.issuer import Issuer
 from muster.api.access import Gate
 from muster.domain.access import Trust
+from muster.domain.template import Runtime
+from muster.domain.workflow import RunnerSpec
 from muster.runtimes.github.api import new_http
 from muster.runtimes.github.federation import GitHubFederation
 from tests.api.site import Site
@@ -76,6 +78,24 @@ async def test_a_workflow_may_not_ask_for_another_run(signing: Signing, other: d
     body = {**ASKED, "run": run, "workflow": workflow}
     answer = await signing.http().post("/api/v1/provisions", json=body)
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+
+
+async def test_a_workflow_gets_runners_for_its_own_run_only(signing: Signing, site: Site) -> None:
+    # An organisation's runners without a workflow: `run` would be their label, and nothing would end them.
+    await site.template(runtime=Runtime.GITHUB, runner=RunnerSpec(scope="acme"))
+    for run in ("ubuntu-latest", "acme/shop/7-1"):
+        answer = await signing.http().post("/api/v1/provisions", json={**ASKED, "run": run})
+        assert answer.status_code == 403, answer.text
+        assert "cannot provision runners of ci without `workflow`" in answer.json()["detail"]
+
+
+async def test_a_workflow_gets_no_longer_than_its_template_s_time(signing: Signing, site: Site) -> None:
+    await site.template(max_runtime=600.0)
+    http = signing.http()
+    answer = await http.post("/api/v1/provisions", json={**ASKED, "max_runtime": 601})
+    assert answer.status_code == 403
+    assert "at most the 600 s of the template" in answer.json()["detail"]
+    assert (await http.post("/api/v1/provisions", json={**ASKED, "max_runtime": 600})).status_code == 202
 
 
 async def test_what_belongs_to_others_does_not_exist_for_a_workflow(signing: Signing, site: Site) -> None:

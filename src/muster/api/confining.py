@@ -7,12 +7,14 @@ from muster.domain.errors import Forbidden, NotFound
 from muster.domain.ids import OperationId
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.requests import ProvisionRequest, ReleaseRequest, RunRequest
+from muster.domain.template import TemplateSpec
+from muster.domain.workflow import Workflow
 from muster.ports.store import Store
 
 LOOKED_AT = 20
 
 
-def held(request: ProvisionRequest, to: Confinement | None) -> ProvisionRequest:
+async def held(store: Store, request: ProvisionRequest, to: Confinement | None) -> ProvisionRequest:
     """The request as its caller may make it: for its own repository, run and templates. Raises Forbidden."""
     if to is None:
         return request
@@ -21,19 +23,37 @@ def held(request: ProvisionRequest, to: Confinement | None) -> ProvisionRequest:
         raise Forbidden(
             f"cannot provision template {request.template} for {to.repository}: its templates are {allowed}"
         )
-    workflow = request.workflow
-    if workflow is not None:
-        asked = (workflow.repository.lower(), workflow.run_id, workflow.attempt)
-        if asked != (to.repository.lower(), to.run_id, to.attempt):
-            raise Forbidden(
-                f"cannot provision for run {workflow.run_id}-{workflow.attempt} of {workflow.repository}: "
-                f"this is run {to.run_id}-{to.attempt} of {to.repository}"
-            )
-        if workflow.label.partition("-")[0] != str(to.run_id):
-            # Another run's label would get us its jobs.
-            rule = f"it must be {to.run_id}, or begin with {to.run_id}-"
-            raise Forbidden(f"cannot give out the label {workflow.label}: {rule}")
+    _check_bounds(request, (await store.template(request.template)).spec)
+    if request.workflow is not None:
+        _check_run(request.workflow, to)
     return replace(request, owner=to.repository)
+
+
+def _check_bounds(request: ProvisionRequest, spec: TemplateSpec) -> None:
+    """Runners without a workflow would have any label, maybe everybody's, and nothing would end them."""
+    if spec.runtime.kitted and request.workflow is None:
+        raise Forbidden(
+            f"cannot provision runners of {spec.name} without `workflow`: "
+            "a workflow gets runners for its own run only, so it must name that"
+        )
+    if request.max_runtime is not None and request.max_runtime > spec.max_runtime:
+        raise Forbidden(
+            f"cannot provision {spec.name} for {request.max_runtime:g} s: workflows get at most the "
+            f"{spec.max_runtime:g} s of the template, whose max_runtime an operator may raise"
+        )
+
+
+def _check_run(workflow: Workflow, to: Confinement) -> None:
+    asked = (workflow.repository.lower(), workflow.run_id, workflow.attempt)
+    if asked != (to.repository.lower(), to.run_id, to.attempt):
+        raise Forbidden(
+            f"cannot provision for run {workflow.run_id}-{workflow.attempt} of {workflow.repository}: "
+            f"this is run {to.run_id}-{to.attempt} of {to.repository}"
+        )
+    if workflow.label.partition("-")[0] != str(to.run_id):
+        # Another run's label would get us its jobs.
+        rule = f"it must be {to.run_id}, or begin with {to.run_id}-"
+        raise Forbidden(f"cannot give out the label {workflow.label}: {rule}")
 
 
 async def own(store: Store, operation_id: str, to: Confinement | None) -> Operation:

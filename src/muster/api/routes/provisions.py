@@ -18,7 +18,7 @@ async def provision(
 
     The answer is an operation; follow it at /operations/{id}/events.
     """
-    request = confining.held(body.request(), confinement)
+    request = await confining.held(ctx.ports.store, body.request(), confinement)
     return accepted(ctx, response, await ctx.plane.desk.provision(request, key=key))
 
 
