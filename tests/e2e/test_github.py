@@ -37,6 +37,7 @@ def test_a_workflow_from_its_first_step_to_warm_reuse(world: Workflows) -> None:
     assert step.outputs["label"] == f"{run.id}-1"
     nodes = step.nodes
     assert len(nodes) == len(world.runners()) == 2
+    assert world.labels() == [(f"{run.id}-1",)] * 2, "and not self-hosted, which jobs of others ask for"
     assert step.outputs["operation-id"] in step.summary and nodes[0] in step.summary
     assert "::add-mask::ey" in step.log and "[3/5]" in step.log
 

@@ -96,6 +96,9 @@ class Workflows:
     def runners(self) -> list[str]:
         return [runner.name for runner in self.github.world.of(REPOSITORY)]
 
+    def labels(self) -> list[tuple[str, ...]]:
+        return [runner.labels for runner in self.github.world.of(REPOSITORY)]
+
     def states(self) -> list[str]:
         return sorted(str(node.state) for node in self.site.nodes())
 

@@ -74,6 +74,8 @@ class GitHubStage:
             words = dict(zip(told["arguments"], told["arguments"][1:], strict=False))
             scope, _ = self.world.registrations[told["token"]]
             labels = words["--labels"].split(",")
+            if "--no-default-labels" not in told["arguments"]:
+                labels = ["self-hosted", "Linux", "X64", *labels]
             runner = self.world.register(scope, words["--name"], labels, ephemeral=False)
         if self.connects:
             self.connect(runner)

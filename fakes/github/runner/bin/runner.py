@@ -74,7 +74,10 @@ def configure(options: argparse.Namespace) -> int:
         "token": options.token,
         "scope": parts.path.strip("/"),
         "name": options.name,
-        "labels": ["self-hosted", "Linux", *filter(None, options.labels.split(","))],
+        "labels": [
+            *([] if options.no_default_labels else ["self-hosted", "Linux", "X64"]),
+            *filter(None, options.labels.split(",")),
+        ],
         "ephemeral": options.ephemeral,
         "replace": options.replace,
     }

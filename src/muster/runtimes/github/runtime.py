@@ -84,6 +84,8 @@ class GitHubRuntime(NodeRuntime):
         group = ["--runnergroup", spec.runner.group] if spec.runner.group else []
         return [
             *("--unattended", "--replace", "--disableupdate"),
+            # Any job that asks for `self-hosted` alone would be served otherwise.
+            "--no-default-labels",
             *("--url", f"{self._web_url}/{scope}"),
             *("--name", name),
             *("--labels", ",".join(labels)),
