@@ -41,7 +41,19 @@ def test_a_viewer_sees_all_of_it_and_no_button_that_it_may_not_use(
     page = viewer.go(there)
     expect(viewer.by("connection")).to_have_attribute("data-connection", "live")
     expect(page.get_by_role("heading").first).to_be_visible()
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
     expect(page.get_by_role("button", name=ACTS)).to_have_count(0)
+
+
+def test_the_address_of_the_provision_dialog_opens_it_only_for_who_may_provision(
+    site: Site, tokens: dict[str, str], open_view: Open
+) -> None:
+    operator, viewer = open_view(site.url, tokens["operator"]), open_view(site.url, tokens["viewer"])
+    expect(operator.go("/?provision=1").get_by_role("dialog")).to_be_visible()
+    page = viewer.go("/?provision=1")
+    expect(viewer.by("connection")).to_have_attribute("data-connection", "live")
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 @pytest.fixture(scope="module")

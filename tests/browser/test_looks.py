@@ -85,3 +85,4 @@ def test_the_whole_page_works_by_keyboard(site: Site, tokens: dict[str, str], op
     assert page.evaluate("document.querySelector('dialog, [role=dialog]').contains(document.activeElement)")
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
+    expect(page.get_by_role("button", name="Provision", exact=True)).to_be_focused()

@@ -71,6 +71,7 @@ def test_a_provision_is_cancelled_from_its_banner_by_somebody(site: Site, view: 
     mine = banner(view, asked.operation_id)
     expect(mine).to_contain_text("called-off")
     mine.get_by_role("button", name="Cancel").click()
+    view.page.get_by_role("button", name="Cancel it").click()
     assert site.ended(asked).status == "cancelled"
     view.go(f"/operations/{asked.operation_id}")
     expect(mine).to_have_attribute("data-status", "cancelled")

@@ -21,6 +21,7 @@ import { SignIn } from "./pages/sign-in";
 import { TemplatePage } from "./pages/template";
 import { Templates } from "./pages/templates";
 import { matched, useAddress } from "./routing/router";
+import { capital, short } from "./words/names";
 
 export function App() {
   const { token, who } = useSyncExternalStore(session.subscribe, session.get);
@@ -88,10 +89,9 @@ function Frame({ operator }: { operator: boolean }) {
 
 /** Each thing has its own key: what one page had open or typed never shows on the next. */
 function Page({ path }: { path: string }) {
-  const first = path.split("/")[1] ?? "";
   useEffect(() => {
-    document.title = first ? `${first.charAt(0).toUpperCase()}${first.slice(1)} · Muster` : "Muster";
-  }, [first]);
+    document.title = titled(path);
+  }, [path]);
   if (path === "/") return <OverviewPage />;
   if (matched("/operations", path)) return <Operations />;
   if (matched("/nodes", path)) return <Nodes />;
@@ -107,4 +107,11 @@ function Page({ path }: { path: string }) {
   const cluster = matched("/clusters/:name", path)?.["name"];
   if (cluster) return <ClusterPage key={cluster} name={cluster} />;
   return <NotFound what="page" id={path} />;
+}
+
+/** `Nodes · Muster`, `…8v5e2 · Nodes · Muster`: what tells tabs apart comes first. */
+function titled(path: string): string {
+  const [page = "", id = ""] = path.split("/").slice(1);
+  const thing = matched("/:page/:id", path)?.["id"] ?? id;
+  return [thing && short(thing), capital(page), "Muster"].filter(Boolean).join(" · ");
 }

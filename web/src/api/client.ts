@@ -83,6 +83,21 @@ export async function post<T>(path: string, body?: unknown, key?: string): Promi
   return await read<T>(await send(path, { method: "POST", body, headers }));
 }
 
+/** Posts with a key that stays the same until an answer came: a repeat into the dark can't make a second operation. */
+export function poster<T>(path: string, body?: unknown): () => Promise<T> {
+  let key = newKey();
+  return async () => {
+    try {
+      const answer = await post<T>(path, body, key);
+      key = newKey();
+      return answer;
+    } catch (error) {
+      if (!passing(error)) key = newKey();
+      throw error;
+    }
+  };
+}
+
 export function newKey(): string {
   // randomUUID exists on https and localhost only; this also works on a plain address inside a network.
   const bytes = crypto.getRandomValues(new Uint8Array(16));

@@ -1,6 +1,7 @@
 /** Clusters, each with the banner of what works on it, or last did: a chip per node pool. */
 
-import { post, Refused } from "../api/client";
+import { useMemo } from "react";
+import { poster, Refused } from "../api/client";
 import type { FeedEvent, Operation, Page, Tone } from "../api/types";
 import { useResource } from "../live/resource";
 import { Act } from "../parts/act";
@@ -135,10 +136,13 @@ function Portal({ url }: { url: string | undefined }) {
 }
 
 function Delete({ cluster }: { cluster: Cluster }) {
+  const { id, name } = cluster;
+  // A cluster that takes over the name is another one, and its deletion another request.
+  const send = useMemo(() => poster<Operation>(`/clusters/${encodeURIComponent(name)}/delete`), [id, name]);
   if (cluster.state === "deleting" || cluster.state === "deleted") return null;
   const making = cluster.state === "creating";
   const remove = async () => {
-    const operation = await post<Operation>(`/clusters/${encodeURIComponent(cluster.name)}/delete`);
+    const operation = await send();
     navigate(to("operations", operation.operation_id));
   };
   const words = {

@@ -74,8 +74,8 @@ export function Events() {
         ) : (
           <Empty title={asked ? "No event fits these filters" : "No events yet"}>
             <p>
-              The newest three thousand are looked through here. For older ones: <code>muster events --last 10000</code>
-              .
+              The newest {source.length.toLocaleString("en")} are looked through here. For older ones:{" "}
+              <code>muster events --last 10000</code>.
             </p>
           </Empty>
         )

@@ -102,6 +102,7 @@ function Brakes({ node, path }: { node: Node; path: string }) {
 
 /** State says who may use it, health how it feels. They have different writers, so they are told apart. */
 function Axes({ node }: { node: Node }) {
+  const gone = node.state === "terminated";
   return (
     <div className="axes">
       <section className="card axis" aria-label="State" data-testid="axis-state">
@@ -131,10 +132,20 @@ function Axes({ node }: { node: Node }) {
       <section className="card axis" aria-label="Deadline" data-testid="axis-deadline">
         <h2>Deadline</h2>
         <p className="axis-value">
-          {node.deadline_at ? <Countdown until={node.deadline_at} /> : <span className="faint">none</span>}
+          {node.deadline_at ? (
+            <Countdown until={node.deadline_at} />
+          ) : (
+            <span className="faint">{gone ? "–" : "none"}</span>
+          )}
         </p>
         <p className="faint">
-          {node.deadline_at ? <>until it may no longer be {plain(node.state)}</> : "It may stay as it is"}
+          {node.deadline_at ? (
+            <>until it may no longer be {plain(node.state)}</>
+          ) : gone ? (
+            "It is gone"
+          ) : (
+            "It may stay as it is"
+          )}
         </p>
         {node.deadline_source && <p className="faint">from {plain(node.deadline_source)}</p>}
       </section>

@@ -36,12 +36,14 @@ export function Commands({ operation }: { operation: Operation }) {
     on: ofCommands,
     gap: 1000,
   });
+  // A run that was called the same before is another one; its commands are called after their operation.
+  const own = (command: Command) => !whole || command.id.startsWith(`${id}.`);
   if (!whole && !read.data?.items.length) return null;
   return (
     <Card title="Commands" id="commands">
       <Shown read={read}>
         {({ items }) =>
-          items.length === 0 ? (
+          items.filter(own).length === 0 ? (
             <p className="calm">None yet: they begin once all nodes are handed over.</p>
           ) : (
             <table className="plain-table">
@@ -54,7 +56,8 @@ export function Commands({ operation }: { operation: Operation }) {
                 </tr>
               </thead>
               <tbody>
-                {[...items]
+                {items
+                  .filter(own)
                   .sort((a, b) => a.ordinal - b.ordinal)
                   .map((each) => (
                     <tr key={each.id}>

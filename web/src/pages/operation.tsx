@@ -1,6 +1,7 @@
 /** One operation: how far it is, why it waits, why it failed, what it made. Finished ones read the same. */
 
-import { post, Refused } from "../api/client";
+import { useMemo } from "react";
+import { poster, Refused } from "../api/client";
 import type { Failure, FeedEvent, Node, Operation, Page, Why } from "../api/types";
 import { useHistory } from "../live/history";
 import { useResource } from "../live/resource";
@@ -30,6 +31,7 @@ import { capital, ended, plain } from "../words/names";
 import { given } from "../words/time";
 
 const FIRST_EVENTS = 200;
+const RUNNING_MOST = 500;
 
 export function OperationPage({ id }: { id: string }) {
   const path = `/operations/${encodeURIComponent(id)}`;
@@ -79,11 +81,19 @@ export function OperationPage({ id }: { id: string }) {
   );
 }
 
-/** What can be done with nodes that were handed over. */
-function Afterwards({ operation }: { operation: Operation }) {
-  const handedOver =
-    operation.kind === "provision" && operation.status === "succeeded" && (operation.members?.length ?? 0) > 0;
-  if (!handedOver) return null;
+/** What can be done with nodes that were handed over, while its run still has one of them. */
+export function Afterwards({ operation }: { operation: Operation }) {
+  const id = operation.operation_id;
+  const members = operation.members ?? [];
+  const handedOver = operation.kind === "provision" && operation.status === "succeeded" && members.length > 0;
+  const { data: running } = useResource<Page<Node>>(handedOver ? "/nodes" : null, {
+    query: { template: operation.template, state: "running", limit: RUNNING_MOST },
+    on: (event) => event.entity === "node" && members.some((member) => member.node_id === event.entity_id),
+  });
+  const release = useMemo(() => poster("/releases", { operation_id: id }), [id]);
+  const assigned = new Set(members.map((member) => member.assignment_id));
+  const has = running?.items.some((node) => assigned.has(node.assignment_id ?? "")) || Boolean(running?.next);
+  if (!has) return null;
   const words = {
     title: "Release these nodes?",
     text: "The run loses them at once. They are wiped and go back to the pool, or are ended.",
@@ -91,8 +101,8 @@ function Afterwards({ operation }: { operation: Operation }) {
   };
   return (
     <>
-      <ExtendButton operationId={operation.operation_id} />
-      <Act needs="operator" act={() => post("/releases", { operation_id: operation.operation_id })} confirm={words}>
+      <ExtendButton operationId={id} />
+      <Act needs="operator" act={release} confirm={words}>
         Release
       </Act>
     </>
@@ -143,8 +153,8 @@ function Waiting({ id }: { id: string }) {
       </p>
       <p className="faint">
         for <Elapsed since={why.since} />
-        {typeof why.position === "number" && ` · place ${why.position} in the queue`} · it is given up in{" "}
-        <Countdown until={why.until} />
+        {typeof why.position === "number" && ` · place ${why.position} in the queue`} · it is given up{" "}
+        <Countdown until={why.until} ahead="in " />
       </p>
     </section>
   );
@@ -225,7 +235,7 @@ function About({ operation }: { operation: Operation }) {
         <Fact name="Deadline">
           {!ended(operation.status) && operation.deadline_at && (
             <>
-              in <Countdown until={operation.deadline_at} />{" "}
+              <Countdown until={operation.deadline_at} ahead="in " />{" "}
               <span className="faint">({operation.deadline_source})</span>
             </>
           )}

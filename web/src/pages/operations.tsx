@@ -44,7 +44,7 @@ export function Operations() {
           ) : (
             <>
               <Table operations={page.items} />
-              {page.next && <Older key={JSON.stringify(asked) + page.next} cursor={page.next} asked={asked} />}
+              <Older key={JSON.stringify(asked)} newest={page} asked={asked} />
             </>
           )
         }
@@ -109,16 +109,26 @@ function Table({ operations }: { operations: readonly Operation[] }) {
   );
 }
 
-/** Older pages don't change: they are read once, when asked for. */
-function Older({ cursor, asked }: { cursor: string; asked: Record<string, string | number | null> }) {
-  const [items, setItems] = useState<Operation[]>([]);
-  const [next, setNext] = useState<string | null>(cursor);
+/** Older pages are read once, when asked for. What moves out of the newest page meanwhile is kept in between. */
+function Older({ newest, asked }: { newest: Page<Operation>; asked: Record<string, string | number | null> }) {
+  const [items, setItems] = useState<readonly Operation[]>([]);
+  const [read, setRead] = useState<{ next: string | null } | null>(null);
   const [wrong, setWrong] = useState<Error | null>(null);
+  const [before, setBefore] = useState(newest);
+  if (before !== newest) {
+    setBefore(newest);
+    const oldest = newest.items.at(-1)?.started_at ?? "";
+    const left = before.items.filter((each) => Date.parse(each.started_at) < Date.parse(oldest));
+    if (read !== null) setItems(once([...left, ...items]));
+  }
+  const shown = new Set(newest.items.map((each) => each.operation_id));
+  const older = items.filter((each) => !shown.has(each.operation_id));
+  const next = read === null ? (newest.next ?? null) : read.next;
   const more = async () => {
     try {
       const page = await get<Page<Operation>>("/operations", { ...asked, cursor: next });
-      setItems([...items, ...page.items]);
-      setNext(page.items.length === 0 ? null : (page.next ?? null));
+      setItems((had) => once([...had, ...page.items]));
+      setRead({ next: page.items.length === 0 ? null : (page.next ?? null) });
       setWrong(null);
     } catch (error) {
       setWrong(error as Error);
@@ -126,8 +136,8 @@ function Older({ cursor, asked }: { cursor: string; asked: Record<string, string
   };
   return (
     <>
-      {items.length > 0 && <Table operations={items} />}
-      {wrong && <Trouble error={wrong} />}
+      {older.length > 0 && <Table operations={older} />}
+      {wrong && <Trouble error={wrong} retry={() => void more()} />}
       {next && (
         <p className="more">
           <button type="button" className="button" onClick={() => void more()}>
@@ -137,4 +147,11 @@ function Older({ cursor, asked }: { cursor: string; asked: Record<string, string
       )}
     </>
   );
+}
+
+/** The first word about each is the newest. */
+function once(operations: readonly Operation[]): readonly Operation[] {
+  const found = new Map<string, Operation>();
+  for (const each of operations) if (!found.has(each.operation_id)) found.set(each.operation_id, each);
+  return [...found.values()];
 }

@@ -179,7 +179,7 @@ export function Changes({ changes }: { changes: readonly Change[] }) {
             <li key={change.id}>
               <span className="line-words">
                 <span>
-                  <bdi>{capital(change.text)}</bdi>
+                  <bdi>{change.text}</bdi>
                   {change.entity === "node" && (
                     <>
                       {" "}

@@ -2,7 +2,7 @@
 
 import { useMemo } from "react";
 import type { Overview } from "../api/overview";
-import type { FeedEvent, Operation, Page } from "../api/types";
+import type { FeedEvent, Operation, Page, Pool } from "../api/types";
 import { useResource } from "../live/resource";
 import { Banner } from "../parts/banner";
 import { Card, Figure } from "../parts/facts";
@@ -79,7 +79,12 @@ function Running() {
               {oldestFirst.map((operation) => (
                 <Banner key={operation.operation_id} operation={operation} />
               ))}
-              {read.data?.next && <Link href="/operations?status=running">There are more</Link>}
+              {read.data?.next && (
+                <p className="more">
+                  These are the newest {BANNERS_MOST}; <Link href="/operations?status=running">all that run</Link>,{" "}
+                  <Link href="/operations?status=queued">all that wait</Link>
+                </p>
+              )}
             </div>
           )
         }
@@ -108,9 +113,28 @@ function Pools({ overview }: { overview: Overview }) {
           </p>
         </Empty>
       ) : (
-        pools.items.map((pool) => <PoolBar key={pool.template} pool={pool} />)
+        <PoolBars pools={pools.items} />
       )}
     </Card>
+  );
+}
+
+/** Those that hold or should hold nodes; the rest is a line that opens. */
+export function PoolBars({ pools }: { pools: readonly Pool[] }) {
+  const inUse = pools.filter((pool) => pool.used > 0 || pool.min_idle > 0 || pool.paused);
+  const empty = pools.filter((pool) => !inUse.includes(pool));
+  const bars = (some: readonly Pool[]) => some.map((pool) => <PoolBar key={pool.template} pool={pool} />);
+  if (inUse.length === 0) return bars(empty);
+  return (
+    <>
+      {bars(inUse)}
+      {empty.length > 0 && (
+        <details className="section">
+          <summary>{empty.length} more without nodes</summary>
+          {bars(empty)}
+        </details>
+      )}
+    </>
   );
 }
 

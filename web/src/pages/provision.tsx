@@ -220,7 +220,7 @@ function Warm({ pool, count }: { pool: Pool; count: number }) {
       <Badge tone={pool.idle > 0 ? "success" : "pending"}>{counted(pool.idle, "node")} warm right now</Badge>{" "}
       <span className="faint">
         {count > 0 && `${warm} warm, ${cold} to be made`}
-        {cold > room && ` – but there is room for ${room} only`}
+        {cold > room && ` – but there is room for ${room} of the template only`}
       </span>
     </p>
   );

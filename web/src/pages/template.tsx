@@ -48,7 +48,7 @@ export function TemplatePage({ name }: { name: string }) {
       </header>
       <div className="columns">
         <div className="column">
-          <PoolCard name={name} />
+          {!template.cluster && <PoolCard name={name} />}
           <BootsCard path={path} />
           {template.boot_script && (
             <Card title="Boot script">
@@ -68,8 +68,16 @@ export function TemplatePage({ name }: { name: string }) {
 
 function PoolCard({ name }: { name: string }) {
   const read = useResource<Pools>("/pools", { on: ofPools, gap: 1000 });
-  const pool = read.data?.items.find((each) => each.template === name);
-  return <Card title="Pool">{pool ? <PoolBar pool={pool} /> : <Loading rows={1} />}</Card>;
+  return (
+    <Card title="Pool">
+      <Shown read={read} rows={1}>
+        {({ items }) => {
+          const pool = items.find((each) => each.template === name);
+          return pool ? <PoolBar pool={pool} /> : <p className="calm">It has no pool.</p>;
+        }}
+      </Shown>
+    </Card>
+  );
 }
 
 function BootsCard({ path }: { path: string }) {

@@ -1,4 +1,4 @@
-import { act, render, screen, within } from "@testing-library/react";
+import { act, fireEvent, render, screen, within } from "@testing-library/react";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { NOW, operation, signedIn } from "../testing/examples";
 import { Banner } from "./banner";
@@ -125,6 +125,21 @@ describe("the buttons", () => {
     expect(buttons()).toEqual(["Cancel"]);
   });
 
+  test("cancelling is asked about first, and done once it is confirmed", async () => {
+    vi.spyOn(HTMLDialogElement.prototype, "showModal").mockImplementation(function (this: HTMLDialogElement) {
+      this.open = true;
+    });
+    const fetched = vi.fn(async () => Response.json(operation()));
+    vi.stubGlobal("fetch", fetched);
+    signedIn("operator");
+    render(<Banner operation={operation()} />);
+    fireEvent.click(screen.getByText("Cancel"));
+    expect(fetched).not.toHaveBeenCalled();
+    await act(async () => fireEvent.click(screen.getByText("Cancel it")));
+    expect(fetched).toHaveBeenCalledTimes(1);
+    vi.unstubAllGlobals();
+  });
+
   test("a viewer sees none that it may not use", () => {
     signedIn("viewer");
     render(<Banner operation={operation()} />);
@@ -134,8 +149,10 @@ describe("the buttons", () => {
   test.each([
     ["it has ended", operation({ status: "failed" })],
     ["its nodes are handed over", operation({ committed_at: "2026-05-04T09:30:11Z" })],
+    ["it is a release", operation({ kind: "release" })],
+    ["it is the deletion of a cluster", operation({ kind: "cluster_delete" })],
     ["somebody cancelled it already", operation({ cancel_requested_at: "2026-05-04T09:30:11Z" })],
-  ])("nobody can cancel once %s", (_, shown) => {
+  ])("nobody can cancel if %s", (_, shown) => {
     signedIn("admin");
     render(<Banner operation={shown} />);
     expect(buttons()).toEqual([]);

@@ -12,6 +12,8 @@ import { Chips } from "./chips";
 import { ToneSign } from "./icons";
 import { Elapsed, Name, TemplateLink } from "./words";
 
+const TO_THE_END = ["release", "cluster_delete"]; // half of it would help nobody: the server refuses to cancel it
+
 /** The time left, counted down between two words of the server; none rather than a made-up one. */
 function Eta({ operation }: { operation: Operation }) {
   const now = useNow();
@@ -49,6 +51,7 @@ export function Banner({ operation, detailed = true }: { operation: Operation; d
   const over = ended(operation.status);
   // What it waited for is of no interest once it failed.
   const said = operation.error ? (detailed ? operation.error.message : "") : operation.message;
+  const cancellable = !over && !operation.committed_at && !TO_THE_END.includes(operation.kind);
   const cancelling = Boolean(operation.cancel_requested_at) && !over;
   return (
     <article
@@ -80,8 +83,16 @@ export function Banner({ operation, detailed = true }: { operation: Operation; d
           )}
         </div>
         <div className="banner-acts">
-          {!over && !operation.committed_at && !cancelling && (
-            <Act needs="operator" act={() => post(`/operations/${encodeURIComponent(id)}/cancel`)}>
+          {cancellable && !cancelling && (
+            <Act
+              needs="operator"
+              act={() => post(`/operations/${encodeURIComponent(id)}/cancel`)}
+              confirm={{
+                title: `Cancel this ${plain(operation.kind)}?`,
+                text: "It stops where it is. What it took or made so far is given back.",
+                yes: "Cancel it",
+              }}
+            >
               Cancel
             </Act>
           )}

@@ -1,16 +1,21 @@
 /** A dialog: the browser's own, which keeps the focus inside, closes on Escape and gives the focus back. */
 
-import { type ReactNode, useEffect, useId, useRef } from "react";
+import { type ReactNode, useId, useLayoutEffect, useRef } from "react";
 import { Icon } from "./icons";
 
 export function Modal({ title, close, children }: { title: string; close: () => void; children: ReactNode }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  useEffect(() => {
+  // Before it leaves the document: a dialog that is closed after that can't give the focus back.
+  useLayoutEffect(() => {
     const shown = dialog.current;
+    const before = document.activeElement;
     if (shown && !shown.open) shown.showModal();
     shown?.querySelector<HTMLElement>("[data-focus]")?.focus();
-    return () => shown?.close();
+    return () => {
+      shown?.close();
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
   }, []);
   return (
     <dialog

@@ -69,23 +69,30 @@ function Live() {
 
 export function ConnectionLost() {
   const connection = useConnection();
-  const now = useNow();
   if (connection.kind !== "lost") return null;
-  // The pause is this machine's own, so it is counted on its own clock; `now` only makes it tick.
-  const wait = now > 0 ? Math.max(0, Math.ceil((connection.retryAt - Date.now()) / 1000)) : 0;
   return (
-    <div className="lost tone-warning" role="alert" data-testid="connection-lost">
+    <div className="lost tone-warning" data-testid="connection-lost">
       <ToneSign tone="warning" />
       <span>
-        <strong>Connection lost, retrying</strong>
-        {wait > 0 ? ` in ${wait} s` : " now"}. What you see is as it was before; nothing that happens meanwhile is
-        missed.
+        <span role="alert">
+          <strong>Connection lost, retrying.</strong> What you see is as it was before; nothing that happens meanwhile
+          is missed.
+        </span>{" "}
+        <NextTry at={connection.retryAt} />
       </span>
       <button type="button" className="button" onClick={feed.retry}>
         Retry now
       </button>
     </div>
   );
+}
+
+/** Outside of the alert, which would be read aloud anew every second. */
+function NextTry({ at }: { at: number }) {
+  const now = useNow();
+  // The pause is this machine's own, so it is counted on its own clock; `now` only makes it tick.
+  const wait = now > 0 ? Math.max(0, Math.ceil((at - Date.now()) / 1000)) : 0;
+  return <span aria-hidden="true">{wait > 0 ? `Next try in ${wait} s.` : "Trying now."}</span>;
 }
 
 function Account() {
@@ -118,7 +125,7 @@ function Account() {
         </p>
         {who?.expires_at && left !== null && (
           <p className="faint">
-            token ends in <Countdown until={who.expires_at} />
+            token ends <Countdown until={who.expires_at} ahead="in " />
           </p>
         )}
         <Theme />

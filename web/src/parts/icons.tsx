@@ -1,7 +1,7 @@
 /** Signs. A state is never told by colour alone: each tone has a shape of its own. */
 
 import type { ReactNode } from "react";
-import type { Tone } from "../api/types";
+import type { Shade } from "../words/names";
 
 function Sign({ children, turning = false }: { children: ReactNode; turning?: boolean }) {
   return (
@@ -26,8 +26,9 @@ const stroke = {
   strokeLinejoin: "round",
 } as const;
 
-const TONES: Record<Tone, ReactNode> = {
+const TONES: Record<Shade, ReactNode> = {
   pending: <circle cx="8" cy="8" r="5" {...stroke} strokeDasharray="2.2 2.4" />,
+  neutral: <circle cx="8" cy="8" r="5" fill="currentColor" />,
   active: (
     <>
       <circle cx="8" cy="8" r="5.25" {...stroke} opacity="0.35" />
@@ -60,7 +61,7 @@ const TONES: Record<Tone, ReactNode> = {
   ),
 };
 
-export function ToneSign({ tone }: { tone: Tone }) {
+export function ToneSign({ tone }: { tone: Shade }) {
   return <Sign turning={tone === "active"}>{TONES[tone] ?? TONES.pending}</Sign>;
 }
 

@@ -17,7 +17,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 
 export function Loading({ rows = 3 }: { rows?: number }) {
   return (
-    <div className="loading" role="status" aria-label="Loading">
+    <div className="loading" role="status" aria-busy="true" aria-label="Loading">
       {Array.from({ length: rows }, (_, index) => (
         <span key={index} />
       ))}

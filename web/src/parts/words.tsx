@@ -1,10 +1,9 @@
 /** Small pieces of text: names that others chose, times, states. */
 
 import type { ReactNode } from "react";
-import type { Tone } from "../api/types";
 import { useNow } from "../live/ticking";
 import { Link, to } from "../routing/router";
-import { plain, short, toneOfHealth, toneOfState, toneOfStatus } from "../words/names";
+import { plain, type Shade, short, toneOfHealth, toneOfState, toneOfStatus } from "../words/names";
 import { ago, exact, running, seconds } from "../words/time";
 import { ToneSign } from "./icons";
 
@@ -17,7 +16,7 @@ export function Name({ children, mono = false }: { children: string; mono?: bool
   );
 }
 
-export function Badge({ tone, children, title }: { tone: Tone; children: ReactNode; title?: string }) {
+export function Badge({ tone, children, title }: { tone: Shade; children: ReactNode; title?: string }) {
   return (
     <span className={`badge tone-${tone}`} title={title}>
       <ToneSign tone={tone} />
@@ -63,12 +62,13 @@ export function Elapsed({ since, until }: { since: string; until?: string | null
   );
 }
 
-export function Countdown({ until }: { until: string }) {
+/** `ahead` goes before the time that is left, and falls away with it: nothing is "in 0m 05s over". */
+export function Countdown({ until, ahead = "" }: { until: string; ahead?: string }) {
   const passed = seconds(until, useNow()) ?? 0;
   const left = -passed;
   return (
     <time dateTime={until} title={exact(until)} className={left < 0 ? "figures late" : "figures"}>
-      {left >= 0 ? running(left) : `${running(passed)} over`}
+      {left >= 0 ? `${ahead}${running(left)}` : `${running(passed)} over`}
     </time>
   );
 }

@@ -33,7 +33,10 @@ const STATUS_TONES: Record<Status, Tone> = {
   failed: "danger",
   cancelled: "warning",
 };
-const STATE_TONES: Record<NodeState, Tone> = {
+/** As the server's tones; what is gone is neither good nor to come. */
+export type Shade = Tone | "neutral";
+
+const STATE_TONES: Record<NodeState, Shade> = {
   created: "active",
   idle: "success",
   claimed: "active",
@@ -41,7 +44,7 @@ const STATE_TONES: Record<NodeState, Tone> = {
   releasing: "active",
   failed: "danger",
   terminating: "warning",
-  terminated: "pending",
+  terminated: "neutral",
 };
 const HEALTH_TONES: Record<Health, Tone> = {
   starting: "active",
@@ -51,7 +54,7 @@ const HEALTH_TONES: Record<Health, Tone> = {
 };
 
 export const toneOfStatus = (status: string): Tone => STATUS_TONES[status as Status] ?? "pending";
-export const toneOfState = (state: string): Tone => STATE_TONES[state as NodeState] ?? "pending";
+export const toneOfState = (state: string): Shade => STATE_TONES[state as NodeState] ?? "pending";
 export const toneOfHealth = (health: string | null | undefined): Tone => HEALTH_TONES[health as Health] ?? "pending";
 
 export const ended = (status: string): boolean =>

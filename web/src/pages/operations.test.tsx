@@ -1,0 +1,98 @@
+import { act, fireEvent, render, screen, waitFor } from "@testing-library/react";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { feed } from "../live/feed";
+import { forgetAll } from "../live/resource";
+import { event, node, operation, signedIn } from "../testing/examples";
+import { Site } from "../testing/site";
+import { Commands } from "./operation-commands";
+import { Afterwards } from "./operation";
+import { Operations } from "./operations";
+
+const LONG = { timeout: 5000 };
+let site: Site;
+
+beforeEach(async () => {
+  signedIn("operator");
+  site = new Site();
+  feed.start();
+  await waitFor(() => expect(feed.connection().kind).toBe("live"));
+});
+
+afterEach(() => {
+  feed.stop();
+  forgetAll();
+  vi.unstubAllGlobals();
+});
+
+const began = (minute: number) => ({
+  operation_id: `op-${minute}`,
+  run: `run-${minute}`,
+  started_at: `2026-05-04T09:${minute}:00Z`,
+});
+
+test("older operations that were asked for stay when a new one begins, and so does what moves out of the first page", async () => {
+  let newest = [operation(began(22)), operation(began(21))];
+  site.answers("/operations?", (path) =>
+    path.includes("cursor")
+      ? Response.json({ items: [operation(began(20))], next: null })
+      : Response.json({ items: newest, next: "place" }),
+  );
+  render(<Operations />);
+  fireEvent.click(await screen.findByText("Show older ones"));
+  await screen.findByText("run-20");
+  newest = [operation(began(23)), operation(began(22))];
+  await act(() => site.says(event({ entity: "operation", entity_id: "op-23" })));
+  await screen.findByText("run-23", {}, LONG);
+  const runs = screen.getAllByTestId("operation-row").map((row) => /run-\d+/.exec(row.textContent)?.[0]);
+  expect(runs).toEqual(["run-23", "run-22", "run-21", "run-20"]);
+});
+
+describe("what can be done with a provision's nodes", () => {
+  const members = [{ node_id: "node-1", assignment_id: "as-1" }];
+  const provision = operation({ status: "succeeded", members });
+
+  test("is offered while the run has one of them", async () => {
+    site.answers("/nodes?", () =>
+      Response.json({ items: [node({ state: "running", assignment_id: "as-1" })], next: null }),
+    );
+    render(<Afterwards operation={provision} />);
+    expect(await screen.findByText("Release")).toBeDefined();
+    expect(screen.getByText("Extend")).toBeDefined();
+  });
+
+  test("isn't, once they were given back, also if another run has the same node by now", async () => {
+    site.answers("/nodes?", () =>
+      Response.json({ items: [node({ state: "running", assignment_id: "as-2" })], next: null }),
+    );
+    render(<Afterwards operation={provision} />);
+    await waitFor(() => expect(site.count("/nodes?")).toBe(1));
+    await act(() => new Promise((resolve) => setTimeout(resolve)));
+    expect(screen.queryByRole("button")).toBeNull();
+  });
+
+  test("a release that is repeated because nobody answered is the same request", async () => {
+    site.answers("/nodes?", () =>
+      Response.json({ items: [node({ state: "running", assignment_id: "as-1" })], next: null }),
+    );
+    site.answers("/releases", () => Promise.reject(new TypeError("network")));
+    render(<Afterwards operation={provision} />);
+    fireEvent.click(await screen.findByText("Release"));
+    const yes = () => screen.getAllByText("Release").at(-1) as HTMLElement;
+    await act(async () => fireEvent.click(yes()));
+    await act(async () => fireEvent.click(yes()));
+    const keys = site.asked
+      .filter((each) => each.path === "/releases")
+      .map((each) => each.headers.get("Idempotency-Key"));
+    expect(keys).toHaveLength(2);
+    expect(keys[0]).toBeTruthy();
+    expect(keys[1]).toBe(keys[0]);
+  });
+});
+
+test("a run shows its own commands, not those of an earlier run of the same name", async () => {
+  const command = (id: string, word: string) => ({ id, node_id: "node-1", ordinal: 0, argv: [word], state: "exited" });
+  site.answers("/commands", () => Response.json({ items: [command("op-2.0", "mine"), command("op-1.0", "theirs")] }));
+  render(<Commands operation={operation({ operation_id: "op-2", kind: "run" })} />);
+  expect(await screen.findByText("mine")).toBeDefined();
+  expect(screen.queryByText("theirs")).toBeNull();
+});
