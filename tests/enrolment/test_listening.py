@@ -82,6 +82,30 @@ async def test_beats_that_could_not_be_written_are_kept(stage: Stage) -> None:
 
 
 @staged
+async def test_an_error_that_nobody_foresaw_ends_neither_the_flushing_nor_the_beats(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(SILENT)
+    (node,) = await stage.warm(1)
+    await stage.pass_time(100.0)
+    ambush = Ambush()
+    ambush.deny["record_beats"] = RuntimeError("a bug")
+    heartbeats = Heartbeats(watched_store(stage.store, ambush), stage.clock, stage.wakeups, flush_every=1.0)
+    heartbeats.beat(node.id)
+    beaten_at = stage.now
+    running = asyncio.create_task(heartbeats.run())
+    await stage.pass_time(10.0)
+    assert not running.done()
+
+    ambush.deny.clear()
+    await stage.pass_time(1.5)
+    running.cancel()
+
+    assert stage.complaints, "and it was told"
+    stage.complaints.clear()
+    assert await stage.store.last_seen([node.id]) == {node.id: beaten_at}
+
+
+@staged
 async def test_a_beat_of_an_unknown_or_terminated_node_is_refused(stage: Stage) -> None:
     await stage.template()
     (node,) = await stage.warm(1)

@@ -9,6 +9,7 @@ import pytest
 from muster.domain import launch as launches
 from muster.domain.errors import Conflict, InvalidRequest, StoreUnavailable
 from muster.stores.sql import SqlStore, schema
+from muster.stores.sql.postgres import connecting
 from muster.stores.sql.postgres.connecting import Door
 from muster.stores.sql.postgres.dialect import numbered
 from muster.stores.sql.postgres.dialect import schema as spelt
@@ -83,6 +84,62 @@ async def test_a_connection_lost_in_a_transaction_is_as_if_it_had_never_begun(st
     before = (await store.installation()).max_nodes
     await store._engine.write(dying)
     assert (await store.installation()).max_nodes == before + 1
+    assert len(tries) == 2
+
+
+async def test_whoever_stood_still_in_a_transaction_loses_it_and_begins_again(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has ended the session meanwhile, and psycopg calls that an internal error."""
+    monkeypatch.setattr(connecting, "IDLE_SECONDS", 0.3)
+    store = open_postgres(address, ids=CountingIds(), connections=2)
+    tries: list[int] = []
+
+    def standing(tx: Tx) -> None:
+        tx.change("UPDATE installation SET max_nodes = max_nodes + 1")
+        tries.append(1)
+        if len(tries) == 1:
+            ended(address)
+        tx.execute("SELECT 1 FROM installation")
+
+    before = (await store.installation()).max_nodes
+    await store._engine.write(standing)
+    assert len(tries) == 2
+    assert (await store.installation()).max_nodes == before + 1
+
+    def standing_for_ever(tx: Tx) -> None:
+        tx.change("UPDATE installation SET max_nodes = max_nodes + 1")
+        ended(address)
+        tx.execute("SELECT 1 FROM installation")
+
+    with pytest.raises(StoreUnavailable, match=r"stood still in a transaction|connection was lost"):
+        await store._engine.write(standing_for_ever)
+    assert (await store.installation()).max_nodes == before + 1
+    await store.close()
+    postgres.wipe(address)
+
+
+def ended(address: str) -> None:
+    """Wait until the server has ended all that stood still in a transaction."""
+    sql = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'"
+    with psycopg.connect(address, autocommit=True) as other:
+        while other.execute(sql).fetchone() is not None:
+            continue
+
+
+async def test_a_primary_that_was_demoted_is_left_for_the_one_that_the_address_leads_to(
+    store: SqlStore,
+) -> None:
+    tries: list[int] = []
+
+    def demoted(tx: Tx) -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            tx.execute("SELECT set_config('default_transaction_read_only', 'on', false)")
+            tx.execute("SELECT set_config('transaction_read_only', 'on', true)")
+        tx.change("UPDATE installation SET max_nodes = max_nodes")
+
+    await store._engine.write(demoted)
     assert len(tries) == 2
 
 

@@ -81,6 +81,9 @@ class Heartbeats:
                 await self.flush()
             except StoreUnavailable as error:
                 logger.warning("cannot write heartbeats", extra={"error": str(error)})
+            except Exception:
+                # Whatever it was, the replica lives on; the next flush tries again.
+                logger.exception("cannot write heartbeats")
 
     async def flush(self) -> None:
         """Write what was gathered. What can't be written is kept, unless the node beat again meanwhile."""
@@ -89,7 +92,7 @@ class Heartbeats:
         taken, self._pending = self._pending, {}
         try:
             await self._store.record_beats(tuple(taken.values()))
-        except StoreUnavailable:
+        except Exception:
             for node_id, beat in taken.items():
                 newer = self._pending.get(node_id)
                 if newer is None or newer.seen_at < beat.seen_at:

@@ -74,6 +74,9 @@ class Driver:
                 await self._lease_due()
             except StoreUnavailable as error:
                 logger.warning("cannot lease operations", extra={"error": str(error)})
+            except Exception:
+                # Whatever it was, the replica lives on; the next turn tries again.
+                logger.exception("cannot lease operations")
             await listener.wait(self._settings.poll_every)
 
     async def _lease_due(self) -> None:
@@ -92,6 +95,9 @@ class Driver:
                 await self._renew()
             except StoreUnavailable as error:
                 logger.warning("cannot renew leases", extra={"error": str(error)})
+            except Exception:
+                # Whatever it was, the replica lives on; the next turn tries again.
+                logger.exception("cannot renew leases")
 
     async def _renew(self) -> None:
         tenures = list(self._tenures.values())

@@ -112,6 +112,13 @@ class Session:
             self.key = 0
         return self._connection.cursor()
 
+    def leave(self, found: Remedy) -> None:
+        """The transaction failed: make ready for the next one."""
+        if found is Remedy.RECONNECT:
+            self.close()
+        else:
+            self.undo()
+
     def undo(self) -> None:
         """A connection on which that fails is of no use any more."""
         if self._connection is None:
@@ -160,8 +167,8 @@ class Writer:
                 if self._committing and not connected:
                     self._session.close()
                     return Done(error=uncertain(error, where=self._session.where)), []
-                self._session.undo()
                 found = remedy(error, connected=connected)
+                self._session.leave(found)
                 lost += found is Remedy.RECONNECT
                 if found is Remedy.NONE or lost > 1 or attempt == RACES_MOST:
                     told = translated(error, where=self._session.where, connected=connected)
@@ -204,8 +211,9 @@ class Reader:
                 return self._look(batch), []
             except BaseException as error:  # whatever it was, every waiter must hear of it
                 connected = self._session.connected
-                self._session.undo()
-                if last or remedy(error, connected=connected) is Remedy.NONE:
+                found = remedy(error, connected=connected)
+                self._session.leave(found)
+                if last or found is Remedy.NONE:
                     told = translated(error, where=self._session.where, connected=connected)
                     return [Done(error=told) for _ in batch], []
         raise AssertionError("unreachable")

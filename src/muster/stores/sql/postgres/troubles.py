@@ -26,9 +26,20 @@ _RACES = (
     # Two inserted the same at once. Whoever lost finds it there when it looks again.
     errors.UniqueViolation,
 )
+_GONE = (
+    # Whoever stood still in a transaction wakes without it. psycopg may not have noticed the end yet.
+    errors.IdleInTransactionSessionTimeout,
+    # A primary that was demoted: the address may lead to another by now.
+    errors.ReadOnlySqlTransaction,
+)
+"""Of no use any more, though it may look connected. Nothing of the transaction was written."""
 _ADVICE: tuple[tuple[type[psycopg.Error], str], ...] = (
     (errors.QueryCanceled, "a statement took too long; look for what keeps the database busy"),
     (errors.LockNotAvailable, "another transaction holds a lock for too long; look for who is idle in one"),
+    (
+        errors.IdleInTransactionSessionTimeout,
+        "this process stood still in a transaction; give it more of a processor",
+    ),
     (errors.DiskFull, "its disk is full; free some space, nothing else is needed"),
     (errors.OutOfMemory, "it is out of memory; give it more, or fewer connections"),
     (errors.ReadOnlySqlTransaction, "it takes no writes; name the primary, not a standby"),
@@ -43,7 +54,7 @@ _ADVICE: tuple[tuple[type[psycopg.Error], str], ...] = (
 def remedy(error: BaseException, *, connected: bool) -> Remedy:
     if isinstance(error, _RACES):
         return Remedy.AGAIN
-    if isinstance(error, psycopg.OperationalError) and not connected:
+    if isinstance(error, _GONE) or (isinstance(error, psycopg.Error) and not connected):
         return Remedy.RECONNECT
     return Remedy.NONE
 
@@ -57,7 +68,7 @@ def translated(error: BaseException, *, where: str, connected: bool = True) -> B
     for kind, advice in _ADVICE:
         if isinstance(error, kind):
             return _unavailable(where, advice, error)
-    if isinstance(error, psycopg.OperationalError):
+    if isinstance(error, psycopg.OperationalError) or (isinstance(error, psycopg.Error) and not connected):
         return _unavailable(where, _lost(connected), error)
     return error
 
