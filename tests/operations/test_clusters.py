@@ -347,6 +347,24 @@ def test_a_failure_names_its_step_is_not_repeated_and_leaves_nothing(
 
 
 @staged
+async def test_a_registry_that_is_not_there_fails_the_create_and_names_what_to_check(stage: Stage) -> None:
+    await batch(stage)
+    gone = Problem(status=404, code="ResourceNotFound", message="No such registry.")
+    stage.arm.faults.add(Fault(on=Verb.PUT_ASSIGNMENT, problem=gone))
+    operation = await create(await stage.replica())
+    await failed(stage, operation, Reason.PROVIDER_REFUSED, "step 4/5", "check roles.scope = /subscriptions/")
+    nothing_of_ours(stage)
+
+
+@staged
+async def test_granting_that_never_works_out_ends_at_the_deadline(stage: Stage) -> None:
+    await batch(stage, provision_timeout=600.0)
+    stage.arm.faults.add(Fault(on=Verb.PUT_ASSIGNMENT, problem=BROKEN, times=1000))
+    await failed(stage, await create(await stage.replica()), Reason.DEADLINE_EXCEEDED, "step 4/5")
+    nothing_of_ours(stage)
+
+
+@staged
 async def test_a_quota_is_told_with_what_is_missing_and_what_would_fit(stage: Stage) -> None:
     await batch(stage)
     stage.arm.next_problem = QUOTA

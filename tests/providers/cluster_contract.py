@@ -211,6 +211,19 @@ class ClusterContract:
         with pytest.raises(NotKnownYet):
             await placed.grant(_grant("nobody", "33333333-3333-4333-8333-333333333333"))
 
+    @pytest.mark.parametrize("code", ["ResourceNotFound", "ResourceGroupNotFound"])
+    async def test_what_a_call_needs_and_is_not_there_is_refused_with_what_to_check(
+        self, placed: ClusterProvider, arm: Arm, code: str
+    ) -> None:
+        gone = Problem(status=404, code=code, message="It was not found.")
+        arm.faults.add(Fault(on=Verb.PUT_ASSIGNMENT, problem=gone), Fault(on=Verb.PUT_CLUSTER, problem=gone))
+        with pytest.raises(Refused, match=f"{code}.*check roles.scope = {REGISTRY}") as refusal:
+            await placed.grant(_grant("nobody", "33333333-3333-4333-8333-333333333333"))
+        assert refusal.value.reason is Reason.PROVIDER_REFUSED
+        with pytest.raises(Refused, match=f"{code}.*check resource_group = rg-batch") as refusal:
+            await placed.create(ORDER)
+        assert refusal.value.reason is Reason.PROVIDER_REFUSED
+
     async def test_throttling_says_how_long_to_wait(self, placed: ClusterProvider, arm: Arm) -> None:
         slow = Problem(status=429, code="TooManyRequests", message="Slow down.", retry_after=17.0)
         arm.faults.add(Fault(on=Verb.GET_CLUSTER, problem=slow))

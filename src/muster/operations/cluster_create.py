@@ -72,7 +72,8 @@ class ClusterCreation:
             case Stage.CREATING:
                 return await self._build(work)
             case _:
-                return await self._grant(work)
+                late = clustering.overdue(work.at) if work.tenure.failures else None
+                return await (self._grant(work) if late is None else self._fail(work, late))
 
     async def _held_up(self, work: Work, wait: Throttled) -> Next | None:
         """Later, as told. What Azure has accepted isn't given up because we may not look at it."""

@@ -171,6 +171,15 @@ def _said(error: BaseException) -> str:
 
 
 @contextmanager
+def needing(what: str) -> Iterator[None]:
+    """What must be there for the call, and isn't, is a refusal: asking again won't bring it."""
+    try:
+        yield
+    except NotThere as error:
+        raise Refused(f"{error}; {what}", Reason.PROVIDER_REFUSED) from error
+
+
+@contextmanager
 def plainly() -> Iterator[None]:
     """A conflict that has no meaning of its own here is told by its translation."""
     try:

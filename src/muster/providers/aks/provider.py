@@ -23,7 +23,7 @@ from muster.ports.clusters import Grant, Order
 from muster.providers.aks import bodies, clients, credentials
 from muster.providers.aks.clients import Clients
 from muster.providers.aks.deferred import AksSettings
-from muster.providers.aks.failing import Conflicting, NotThere, plainly, polling, translating
+from muster.providers.aks.failing import Conflicting, NotThere, needing, plainly, polling, translating
 
 if TYPE_CHECKING:
     from azure.core.credentials_async import AsyncTokenCredential
@@ -98,7 +98,8 @@ class AksProvider:
 
     async def make_group(self, place: Place, *, region: str, tags: Mapping[str, str]) -> None:
         body = ResourceGroup(location=region, tags=dict(tags))
-        with plainly(), translating(f"make resource group {place.resource_group}"):
+        doing = f"make resource group {place.resource_group}"
+        with needing(f"check subscription = {place.subscription}"), plainly(), translating(doing):
             await self._at(place).resources.resource_groups.create_or_update(place.resource_group, body)
 
     async def holdings(self, place: Place) -> Sequence[str]:
@@ -139,7 +140,7 @@ class AksProvider:
         self, subscription: str, installation: InstallationId
     ) -> Sequence[tuple[Place, Mapping[str, str]]]:
         found: list[tuple[Place, Mapping[str, str]]] = []
-        with plainly(), translating("list clusters"):
+        with needing(f"check subscription = {subscription}"), plainly(), translating("list clusters"):
             async for each in self._of(subscription).clusters.managed_clusters.list():
                 tags = dict(each.tags or {})
                 parts = str(each.id).split("/")
@@ -154,7 +155,7 @@ class AksProvider:
 
     async def create(self, order: Order) -> str:
         place = order.place
-        with plainly(), translating(MAKING):
+        with needing(f"check resource_group = {place.resource_group}"), plainly(), translating(MAKING):
             poller = await self._at(place).clusters.managed_clusters.begin_create_or_update(
                 place.resource_group,
                 place.name,
@@ -210,7 +211,7 @@ class AksProvider:
             principal_type="ServicePrincipal",
         )
         try:
-            with translating(f"grant {grant.role}"):
+            with needing(f"check roles.scope = {grant.scope}"), translating(f"grant {grant.role}"):
                 await self._of(subscription).roles.role_assignments.create(grant.scope, grant.name, body)
         except Conflicting as conflict:
             if conflict.problem.code != _ASSIGNED:

@@ -118,6 +118,7 @@ class SimulatedClusters:
             Verb.PUT_CLUSTER,
             lambda: self.arm.put_cluster(group, name, asked, only_if_missing=True),
             doing="make the cluster",
+            needs=f"check resource_group = {group}",
         )
         return made.operation.id
 
@@ -156,7 +157,12 @@ class SimulatedClusters:
     async def grant(self, grant: Grant) -> None:
         wanted = Assignment(name=grant.name, scope=grant.scope, role=grant.role, principal=grant.principal)
         try:
-            await self._call(Verb.PUT_ASSIGNMENT, lambda: self.arm.put_assignment(wanted))
+            await self._call(
+                Verb.PUT_ASSIGNMENT,
+                lambda: self.arm.put_assignment(wanted),
+                doing=f"grant {grant.role}",
+                needs=f"check roles.scope = {grant.scope}",
+            )
         except ProviderError as refusal:
             if not isinstance(refusal.__cause__, ArmError) or not _conflicts(refusal.__cause__):
                 raise
@@ -178,13 +184,18 @@ class SimulatedClusters:
                 return None
             raise
 
-    async def _call(self, verb: Verb, act: Callable[[], T], *, doing: str = "ask Azure") -> T:
+    async def _call(
+        self, verb: Verb, act: Callable[[], T], *, doing: str = "ask Azure", needs: str = ""
+    ) -> T:
         try:
             return await self._answer(verb, act)
         except ArmError as refusal:
             if verb is Verb.PUT_CLUSTER and refusal.problem.status == HTTPStatus.PRECONDITION_FAILED:
                 raise NameInUse(str(refusal)) from refusal
-            raise translated(refusal.problem, doing=doing) from refusal
+            told = translated(refusal.problem, doing=doing)
+            if needs and refusal.problem.status == HTTPStatus.NOT_FOUND and isinstance(told, Refused):
+                told = Refused(f"{told}; {needs}", told.reason)
+            raise told from refusal
 
     async def _answer(self, verb: Verb, act: Callable[[], T]) -> T:
         self.arm.calls.append(verb)
