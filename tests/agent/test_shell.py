@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.agent import agent
 from tests.agent.plane import AGENT, PATIENCE, Handler, Plane, Running, Server, alive
 
 Start = Callable[..., Running]
@@ -232,6 +233,30 @@ def test_a_server_that_forgot_the_token_is_joined_anew_and_the_command_goes_on(
     (agent.folder / "work/as-1/gate").write_text("still here\n")
     assert plane.ended("c1")["exit_code"] == 0 and plane.output["c1"] == b"up\nstill here\n"
     assert plane.joins[0]["key"] == plane.joins[1]["key"]
+
+
+def test_a_server_that_refuses_to_work_is_left_for_the_others(plane: Plane, server: Server) -> None:
+    other = Server(plane)
+    plane.tokens = 1
+    link = agent.Link([server.url, other.url])
+    asked = []
+
+    def refuses(handler: Handler) -> bool:
+        asked.append(handler.connection.getsockname()[1])
+        handler.answer(503, {}, Retry_After="5")
+        return True
+
+    try:
+        plane.fault("/beat", refuses)
+        for _ in range(3):
+            assert link.call("POST", "/beat", {"activity": 1}, "token-1")[0] == 200
+        assert asked == [server.port] and link.at == 1 and len(plane.requests) == 4
+        plane.fault("/beat", refuses, times=5)
+        assert link.call("POST", "/beat", {"activity": 1}, "token-1") == (503, {}, 5.0)
+        assert asked[1:] == [other.port, server.port], "each is asked once"
+    finally:
+        link.close()
+        other.stop()
 
 
 def test_it_fails_over_to_the_second_server_and_stays_there(

@@ -6,6 +6,8 @@ import pytest
 
 from muster.client import calls
 from muster.controllers.reaper import Reaper
+from muster.domain.errors import StoreUnavailable
+from muster.domain.ids import NodeId
 from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
 from muster.providers.simulated.identity import proof_of
@@ -84,6 +86,24 @@ async def test_a_beat_answers_with_the_version_of_the_record_also_from_memory(si
     await site.api.context.plane.enrolment.heartbeats.flush()
     shown = await site.client().send(calls.node(admitted["node_id"]))
     assert shown.last_seen_at is not None
+
+
+async def test_no_beat_is_answered_from_memory_while_the_store_takes_no_writes(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, _ = await _joined(site)
+    assert (await node.post("/api/v1/agent/beat")).status_code == 200
+    away = StoreUnavailable("the store is away")
+
+    async def unanswered(_token: str) -> NodeId:
+        raise away
+
+    monkeypatch.setattr(site.api.context.plane.enrolment, "identify", unanswered)
+    assert (await node.post("/api/v1/agent/beat")).status_code == 200  # from memory
+    site.api.context.metrics.took("lease_duty", 0.1, away, now=1.0)
+    assert (await node.post("/api/v1/agent/beat")).status_code == 503
+    site.api.context.metrics.took("lease_duty", 0.1, now=2.0)
+    assert (await node.post("/api/v1/agent/beat")).status_code == 200
 
 
 async def test_a_node_whose_time_is_over_hears_it_with_its_next_beat(site: Site) -> None:

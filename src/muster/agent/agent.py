@@ -734,6 +734,8 @@ class Link:
         headers = {"Authorization": "Bearer " + token} if token else {}
         if isinstance(body, dict):
             headers["Content-Type"], body = "application/json", json.dumps(body).encode()
+        answer: Any = (0, {}, 0.0)
+        refused = 0
         for _ in range(len(self.servers) + 1):
             url, fresh = urlsplit(self.servers[self.at % len(self.servers)]), not self.connection
             try:
@@ -746,14 +748,21 @@ class Link:
                     headers["Content-Length"] = str(body.seek(0, 2))
                     body.seek(0)
                 self.connection.request(method, url.path.rstrip("/") + "/api/v1/agent" + path, body, headers)
-                return self.read(self.connection.getresponse(), sink)
+                answer = self.read(self.connection.getresponse(), sink)
+                refused += 1
+                if answer[0] < 500:
+                    return answer
+                self.close()
+                self.at += 1
+                if refused == len(self.servers):
+                    break
             except Exception as error:
                 self.close()
                 late = "timed out" in str(error)
                 self.at += fresh or late
                 if late:
                     break
-        return 0, {}, 0.0
+        return answer
 
     def read(self, answer: http.client.HTTPResponse, sink: Any) -> Any:
         if (answer.length or 0) > BULK_MAX:

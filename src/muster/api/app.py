@@ -101,7 +101,12 @@ def create_app(
             federation=ports.federation,
             trust=settings.trust,
         ),
-        beats=Beats(plane.enrolment, ports.clock, remember=REMEMBER_BEATS if told else 0.0),
+        beats=Beats(
+            plane.enrolment,
+            ports.clock,
+            remember=REMEMBER_BEATS if told else 0.0,
+            unwritable=lambda: gathered.unwritable,
+        ),
         closing=Closing(ports.wakeups),
         metrics=gathered,
         archives=_shelf(settings, "blobs", "archive", settings.blob_hours * HOUR),

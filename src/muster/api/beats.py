@@ -2,11 +2,12 @@
 
 Owns a small memory of which token speaks for which node and of the record's version, so that most beats touch
 no store. It is told of every write of this process (`saw`), forgets a node whose time is over or whose token
-changed, and asks the store again after a while in any case, because other replicas write too.
+changed, and asks the store again after a while in any case, because other replicas write too. While the store
+takes no writes nothing is answered from memory: a node whose beats can't be kept must go to another server.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypedDict
@@ -45,10 +46,13 @@ class _Known:
 class Beats:
     """`remember`: seconds for which an answer may come from memory; 0: never."""
 
-    def __init__(self, enrolment: Enrolment, clock: Clock, *, remember: float) -> None:
+    def __init__(
+        self, enrolment: Enrolment, clock: Clock, *, remember: float, unwritable: Callable[[], bool]
+    ) -> None:
         self._enrolment = enrolment
         self._clock = clock
         self._remember = remember
+        self._unwritable = unwritable
         self._known: dict[bytes, _Known] = {}
         self._tokens: dict[NodeId, bytes] = {}
         self.total = 0
@@ -93,7 +97,7 @@ class Beats:
         said = await _body(receive)
         known = self._known.get(key)
         self.total += 1
-        if known is None or now >= known.until:
+        if known is None or now >= known.until or self._unwritable():
             return await self._ask(key, authorization, said, now)
         if known.telling:
             self._enrolment.heartbeats.beat(known.node_id, **_words(said))
