@@ -39,6 +39,19 @@ describe("the frame around every page", () => {
   });
 
   test.each([
+    ["/", "Muster"],
+    ["/nodes", "Nodes · Muster"],
+    ["/templates/ci%20small", "ci small · Templates · Muster"],
+    ["/operations/op-1hx2k9q0c7m3t8v5e1", "…t8v5e1 · Operations · Muster"],
+  ])("the tab of %s is called %s", (path, title) => {
+    site.answers("/", () => new Promise(() => undefined));
+    signedIn("viewer");
+    history.replaceState(null, "", path);
+    render(<App />);
+    expect(document.title).toBe(title);
+  });
+
+  test.each([
     ["viewer", 0],
     ["operator", 1],
   ] as const)("an address that opens the provision dialog: for a %s, %i dialogs", async (role, count) => {

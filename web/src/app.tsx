@@ -109,7 +109,7 @@ function Page({ path }: { path: string }) {
   return <NotFound what="page" id={path} />;
 }
 
-/** `Nodes · Muster`, `…8v5e2 · Nodes · Muster`: what tells tabs apart comes first. */
+/** `Nodes · Muster`, `…t8v5e2 · Nodes · Muster`: what tells tabs apart comes first. */
 function titled(path: string): string {
   const [page = "", id = ""] = path.split("/").slice(1);
   const thing = matched("/:page/:id", path)?.["id"] ?? id;

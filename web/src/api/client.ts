@@ -112,7 +112,7 @@ async function answered(address: string, init: RequestInit): Promise<Response> {
   }
 }
 
-async function read<T>(response: Response): Promise<T> {
+export async function read<T>(response: Response): Promise<T> {
   try {
     return (await response.json()) as T;
   } catch (error) {

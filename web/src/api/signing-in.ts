@@ -1,6 +1,6 @@
 /** From a token to a session: the server says whose it is and what its holder may do. */
 
-import { Refused, send } from "./client";
+import { read, Refused, send } from "./client";
 import { clock } from "./clock";
 import { session } from "./session";
 import type { FeedEvent, Who } from "./types";
@@ -46,7 +46,7 @@ export function watchToken(
 
 async function whoami(token: string): Promise<Who> {
   try {
-    return (await (await send("/whoami", { token })).json()) as Who;
+    return await read<Who>(await send("/whoami", { token }));
   } catch (error) {
     // A token that may not look (one that only enrols apps) is refused in words that say so.
     if (error instanceof Refused && error.status === 403)

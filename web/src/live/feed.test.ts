@@ -9,6 +9,8 @@ class Server {
   readonly asked: { path: string; last: string | null; authorization: string | null }[] = [];
   private streams: ReadableStreamDefaultController<Uint8Array>[] = [];
   refuse: Response | null = null;
+  /** Streams that the page gave back. */
+  ended = 0;
   private waiting: (() => void)[] = [];
 
   readonly fetch = async (address: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
@@ -23,7 +25,10 @@ class Server {
     if (!headers.get("Accept")?.includes("event-stream"))
       return Response.json({ items: [event({ id: "old" })], next: "place-0" });
     const body = new ReadableStream<Uint8Array>({ start: (control) => void this.streams.push(control) });
-    init?.signal?.addEventListener("abort", () => this.streams.at(-1)?.error(new DOMException("", "AbortError")));
+    init?.signal?.addEventListener("abort", () => {
+      this.ended += 1;
+      this.streams.at(-1)?.error(new DOMException("", "AbortError"));
+    });
     return new Response(body);
   };
 
@@ -162,6 +167,7 @@ describe("the feed", () => {
     expect(stale).toHaveBeenCalledTimes(2);
     expect(feed.recent.map((each) => each.id)).toEqual(["old"]);
     expect(feed.connection().kind).toBe("live");
+    expect(server.ended).toBe(1);
   });
 
   test("hands a burst of ten thousand on in a few batches, none of them too large for a frame", async () => {

@@ -153,6 +153,7 @@ export class Feed {
       }
     } finally {
       clearTimeout(timer);
+      silence.abort(); // also if we are who stops listening: the connection is given back
     }
   }
 
