@@ -365,6 +365,15 @@ async def test_granting_that_never_works_out_ends_at_the_deadline(stage: Stage) 
 
 
 @staged
+async def test_who_may_not_even_look_is_told_and_nothing_waits_to_be_undone(stage: Stage) -> None:
+    await batch(stage)
+    for verb in (Verb.GET_CLUSTER, Verb.GET_GROUP, Verb.LIST_GROUP):
+        stage.arm.faults.add(Fault(on=verb, problem=NO, times=1000))
+    await failed(stage, await create(await stage.replica()), Reason.PERMISSION, "step 1/5")
+    assert (await cluster(stage)).state is ClusterState.DELETED
+
+
+@staged
 async def test_a_quota_is_told_with_what_is_missing_and_what_would_fit(stage: Stage) -> None:
     await batch(stage)
     stage.arm.next_problem = QUOTA
@@ -412,12 +421,53 @@ async def test_what_azure_refuses_to_delete_stays_listed_and_can_be_tried_again(
     replica = await stage.replica()
     await stage.succeeded(await create(replica))
     stage.arm.faults.add(Fault(on=Verb.DELETE_CLUSTER, problem=NO))
-    await failed(stage, await delete(replica), Reason.PERMISSION, "could not be removed")
+    place = "resourceGroups/rg-batch/providers/Microsoft.ContainerService/managedClusters/c1"
+    await failed(stage, await delete(replica), Reason.PERMISSION, "could not be removed", f"{place}")
     left = await cluster(stage)
     assert left.state is ClusterState.FAILED
     assert "AuthorizationFailed" in left.detail
     await stage.succeeded(await delete(replica))
     nothing_of_ours(stage)
+
+
+@staged
+async def test_an_abort_that_is_refused_only_makes_the_undoing_longer(stage: Stage) -> None:
+    await batch(stage)
+    replica = await stage.replica()
+    stage.arm.faults.add(Fault(on=Verb.ABORT, problem=NO, times=99))
+    operation = await create(replica)
+    await stage.pass_time(30.0)
+    await replica.cancel(operation.id)
+    assert (await stage.ended(operation)).status is Status.CANCELLED
+    nothing_of_ours(stage)
+
+
+@staged
+async def test_a_role_that_can_not_be_taken_back_is_named_and_the_rest_is_removed(stage: Stage) -> None:
+    await batch(stage)
+    replica = await stage.replica()
+    await stage.succeeded(await create(replica))
+    (kept,) = stage.arm.assignments
+    stage.arm.faults.add(Fault(on=Verb.DELETE_ASSIGNMENT, problem=NO, times=99))
+    gone = await stage.succeeded(await delete(replica))
+    assert f"role assignment {kept} (AcrPull) on {REGISTRY} is left" in gone.result
+    assert not stage.arm.clusters
+    assert not stage.arm.groups
+
+
+@pytest.mark.parametrize("verb", [Verb.GET_CLUSTER, Verb.GET_GROUP, Verb.LIST_GROUP])
+def test_looks_that_are_refused_do_not_end_an_undoing(verb: Verb) -> None:
+    async def scenario(stage: Stage) -> None:
+        await batch(stage)
+        replica = await stage.replica()
+        operation = await create(replica)
+        await stage.pass_time(30.0)
+        stage.arm.faults.add(Fault(on=verb, problem=NO, times=3))
+        await replica.cancel(operation.id)
+        assert (await stage.ended(operation)).status is Status.CANCELLED
+        nothing_of_ours(stage)
+
+    play(scenario)
 
 
 # --- time ----------------------------------------------------------------------------------------

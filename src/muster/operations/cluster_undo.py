@@ -1,9 +1,10 @@
 """Taking a cluster away: what runs is stopped, roles are taken back, the cluster and then its group deleted.
 
 Serves both the deletion that was asked for and the undoing of a create that failed or was cancelled. Touches
-only what carries our tags, and is repeated until nothing is left or Azure refuses.
+only what carries our tags, and is repeated until nothing is left or Azure refuses to delete it.
 """
 
+from collections.abc import Awaitable
 from dataclasses import replace
 
 from muster.domain import cluster_showing as showing
@@ -22,6 +23,14 @@ from muster.ports.store import Cursor
 PAGE = 200
 
 
+class RemovalRefused(ProviderError):
+    """Azure refuses to delete it: the one refusal that ends an undoing."""
+
+    def __init__(self, refusal: Refused, what: str) -> None:
+        self.refusal = refusal
+        super().__init__(f"it could not be removed: {refusal}; left: {what}")
+
+
 class Undoing:
     def __init__(self, working: ClusterWorking) -> None:
         self._working = working
@@ -38,13 +47,13 @@ class Undoing:
         except Throttled as wait:
             await self._working.publish(work, str(wait))
             return self._working.later(work, wait.retry_after)
-        except Refused as error:
-            await self._left(work, error.reason, f"it could not be removed: {error}")
+        except RemovalRefused as error:
+            await self._left(work, error.refusal.reason, str(error))
             return None
         except ProviderError as error:
-            await self._working.publish(
-                work, showing.arm_state(work.cluster, None, now=work.at.now, seen=False)
-            )
+            # Also a look that is refused: it may be a moment's, and what is left costs money.
+            state = showing.arm_state(work.cluster, None, now=work.at.now, seen=False)
+            await self._working.publish(work, f"{state} · {error}" if isinstance(error, Refused) else state)
             return self._working.back_off(work, error)
 
     def _given_up(self, work: Work) -> bool:
@@ -73,9 +82,17 @@ class Undoing:
         if isinstance(decision, Act):
             if not self._working.may_call(work):
                 return Next(at=work.tenure.retry_at)
-            await self._working.call(work, work.provider.abort(work.at.place))
-            return await self._working.enter(work, Stage.REVOKING)
+            return await self._aborted(work)
         return await self._follow(work, decision, sight)
+
+    async def _aborted(self, work: Work) -> Next:
+        """What Azure doesn't stop, it finishes: then it can be deleted."""
+        note = ""
+        try:
+            await self._working.call(work, work.provider.abort(work.at.place))
+        except Refused as error:
+            note = f"{error}; it is deleted when Azure has finished it"
+        return await self._working.enter(work, Stage.REVOKING, note=note)
 
     async def _revoke(self, work: Work) -> Next | None:
         """By names that are derived: also what was granted just before a crash is found."""
@@ -83,10 +100,19 @@ class Undoing:
             return await self._working.enter(work, Stage.DELETING)  # it never came to granting
         if not self._working.may_call(work):
             return Next(at=work.tenure.retry_at)
-        for role in work.at.spec.roles:
+        note = await self._taken_back(work)
+        return await self._working.enter(work, Stage.DELETING, note=note)
+
+    async def _taken_back(self, work: Work) -> str:
+        """Which assignments Azure doesn't let us take back; the rest is gone."""
+        kept: list[str] = []
+        for role in work.at.spec.roles if work.cluster.principal or work.cluster.kubelet else ():
             name = assignment_name(work.cluster, role)
-            await self._working.call(work, work.provider.revoke(name, role.scope))
-        return await self._working.enter(work, Stage.DELETING)
+            try:
+                await self._working.call(work, work.provider.revoke(name, role.scope))
+            except Refused as error:
+                kept.append(f"role assignment {name} ({role.role}) on {role.scope} is left: {error}")
+        return "; ".join(kept)
 
     async def _remove(self, work: Work) -> Next | None:
         if work.cluster.asked_at is None:
@@ -96,23 +122,34 @@ class Undoing:
         if isinstance(decision, Act):
             if not self._working.may_call(work):
                 return Next(at=work.tenure.retry_at)
-            await self._working.call(work, work.provider.delete(work.at.place))
+            await self._deleted(work, work.provider.delete(work.at.place), work.at.place.cluster_id)
         return await self._follow(work, decision, sight)
 
     async def _clear(self, work: Work) -> Next | None:
+        if work.cluster.asked_at is None and work.cluster.group_asked_at is None:
+            await self._gone(work, "")  # nothing was made; perhaps we may not even look
+            return None
         place = work.at.place
         group = await self._working.call(work, work.provider.group(place))
         holdings = await self._working.call(work, work.provider.holdings(place)) if group is not None else ()
         decision = clustering.clear(work.at, group, holdings, await self._neighbours(work))
         if isinstance(decision, Go):
-            await self._gone(work, decision.note)
+            # Once more, because what was refused before is in no record.
+            kept = await self._taken_back(work)
+            await self._gone(work, "; ".join(each for each in (decision.note, kept) if each))
             return None
         if isinstance(decision, Act):
             if not self._working.may_call(work):
                 return Next(at=work.tenure.retry_at)
-            await self._working.call(work, work.provider.delete_group(place))
+            await self._deleted(work, work.provider.delete_group(place), place.group_id)
             decision = Wait(message=f"removing resource group {place.resource_group}")
         return await self._follow(work, decision, None)
+
+    async def _deleted(self, work: Work, call: Awaitable[None], what: str) -> None:
+        try:
+            await self._working.call(work, call)
+        except Refused as error:
+            raise RemovalRefused(error, what) from error
 
     async def _neighbours(self, work: Work) -> list[str]:
         """Our other clusters in the same group, also those that aren't visible in it yet."""
