@@ -91,7 +91,7 @@ class Cloud:
         self._made = 0
 
     def do(self, action: str, given: Params) -> dict[str, Any]:
-        if action in self.faults.denied:
+        if action in self.faults.denied or not self._is_own(action, given):
             raise ApiError("UnauthorizedOperation", f"You are not authorized to perform {action}.", 403)
         verb = getattr(self, _snake(action), None)
         if verb is None:
@@ -100,6 +100,22 @@ class Cloud:
             raise ApiError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
         found: dict[str, Any] = verb(given)
         return found
+
+    def _is_own(self, action: str, given: Params) -> bool:
+        """What isn't there has no tag, so AWS denies it before it looks whether it is there."""
+        if self.faults.own_tag is None:
+            return True
+        name, value = self.faults.own_tag
+        if action == "CreateLaunchTemplateVersion":
+            return given["LaunchTemplateName"] in self.templates
+        asked = {
+            "TerminateInstances": given.get("InstanceIds"),
+            "GetConsoleOutput": [given.get("InstanceId")],
+        }
+        return all(
+            each in self.instances and self.instances[each].tags.get(name) == value
+            for each in asked.get(action) or ()
+        )
 
     # --- fleets -----------------------------------------------------------------------------------
 

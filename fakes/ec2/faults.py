@@ -39,6 +39,8 @@ class Faults:
     """How the next instances boot; then they boot normally."""
     denied: frozenset[str] = frozenset()
     """Actions that these credentials may not do."""
+    own_tag: tuple[str, str] | None = None
+    """Rights over single machines and launch templates hang on this tag, as in the policy that is printed."""
     quotas: Mapping[str, float] = field(default_factory=dict)
     _next: dict[str, deque[Fault]] = field(default_factory=dict)
 

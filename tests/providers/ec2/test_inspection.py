@@ -61,23 +61,24 @@ async def test_what_a_template_names_and_ec2_does_not_have_is_told(
 
 
 @pytest.mark.parametrize(
-    "action",
-    [
-        "CreateFleet",
-        "CreateLaunchTemplate",
-        "CreateLaunchTemplateVersion",
-        "RunInstances",
-        "TerminateInstances",
-        "GetConsoleOutput",
-        "DescribeInstances",
-    ],
+    "action", ["CreateFleet", "CreateLaunchTemplate", "RunInstances", "DescribeInstances"]
 )
 async def test_each_missing_permission_is_told_with_the_way_to_get_it(
     region: Region, fake: FakeEc2, action: str
 ) -> None:
     fake.faults.denied = frozenset({action})
     finding = (await found(region))["template work permission"]
-    assert not finding.fine and action in finding.words and "muster iam" in finding.advice
+    assert not finding.fine and finding.fatal
+    assert action in finding.words and "muster iam" in finding.advice
+
+
+async def test_rights_that_hang_on_a_tag_are_a_warning_that_says_why(region: Region, fake: FakeEc2) -> None:
+    fake.faults.own_tag = ("muster:installation", "inst-1")
+    bad = [each for each in (await found(region)).values() if not each.fine]
+    verbs = ["create_launch_template_version", "get_console_output", "terminate_instances"]
+    assert [each.subject.rpartition(" ")[2] for each in bad] == verbs
+    for each in bad:
+        assert not each.fatal and "deny what isn't there" in each.words and "muster iam" in each.advice
 
 
 async def test_a_quota_below_what_the_templates_may_use_is_a_warning(region: Region, fake: FakeEc2) -> None:

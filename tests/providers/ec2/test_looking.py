@@ -186,6 +186,35 @@ async def test_an_end_reaches_all_that_are_known_among_the_unknown(
     assert fake.instances() == []
 
 
+async def test_rights_that_hang_on_a_tag_deny_the_unknown_and_the_rest_is_ended(
+    provider: Ec2Provider, fake: FakeEc2
+) -> None:
+    answer = await provider.launch(wanting(count=5))
+    fake.faults.own_tag = ("muster:installation", "inst-1")
+    await provider.terminate([NOBODY[0], *ids(answer), NOBODY[1]])
+    assert fake.instances() == []
+
+
+async def test_a_machine_that_may_not_be_ended_is_told_after_the_others_were_ended(
+    provider: Ec2Provider, fake: FakeEc2
+) -> None:
+    answer = await provider.launch(wanting(count=3))
+    fake.faults.own_tag = ("muster:installation", "inst-1")
+    foreign = fake.cloud.instances[ids(answer)[0]]
+    foreign.tags["muster:installation"] = "another"
+    with pytest.raises(Uncertain, match="UnauthorizedOperation"):
+        await provider.terminate(ids(answer))
+    assert fake.instances() == [foreign]
+
+
+async def test_who_is_not_known_to_ec2_at_all_asks_once(provider: Ec2Provider, fake: FakeEc2) -> None:
+    answer = await provider.launch(wanting(count=3))
+    fake.faults.fail("TerminateInstances", "AuthFailure", status=401)
+    with pytest.raises(Uncertain, match="AuthFailure"):
+        await provider.terminate(ids(answer))
+    assert fake.counted("TerminateInstances") == 1
+
+
 async def test_a_slow_end_is_stopping_until_it_is_gone(provider: Ec2Provider, fake: FakeEc2) -> None:
     fake.faults.termination = 3600.0
     answer = await provider.launch(wanting())

@@ -22,6 +22,7 @@ TEXT = "in AWS's own words"
         ("IdempotentParameterMismatch", 400, TokenSpent, None),
         ("InvalidLaunchTemplateName.NotFoundException", 400, Throttled, None),
         ("InternalError", 500, Uncertain, None),
+        ("InsufficientInstanceCapacity", 500, Refused, Reason.CAPACITY),
         ("Unavailable", 503, Uncertain, None),
     ],
 )

@@ -19,6 +19,8 @@ from muster.providers.ec2.translating import AwsError, NoAnswer, NotAsked
 NO_MACHINE = "i-00000000000000000"
 DRY = "DryRunOperation"
 DENIED = ("UnauthorizedOperation", "AccessDenied", "AccessDeniedException")
+ON_WHAT_IS_MADE = ("create_launch_template_version", "get_console_output", "terminate_instances")
+"""Tried on what may not exist, as long as nothing was launched."""
 QUOTAS = {UsageClass.ON_DEMAND: "L-1216C47A", UsageClass.SPOT: "L-34B43A08"}
 """Processors of standard instances that may run at once."""
 _FAILURES = (AwsError, NoAnswer, NotAsked)
@@ -80,7 +82,8 @@ class Inspection:
             yield _broken(f"{subject} user data", str(error), "make it smaller")
             return
         yield await self._kept(subject, content)
-        for finding in [await self._may(subject, *each) for each in _dry_runs(asked, content)]:
+        for verb, given in _dry_runs(asked, content):
+            finding = await self._may(subject, verb, given)
             if finding is not None:
                 yield finding
 
@@ -103,8 +106,7 @@ class Inspection:
             await self._aws.read(verb, DryRun=True, **given)
         except AwsError as error:
             if error.code in DENIED:
-                advice = "give the server's credentials the policy that `muster iam` prints"
-                return _broken(f"{subject} permission", f"{verb}: {error}", advice)
+                return _denied(f"{subject} permission", verb, str(error))
         except (NoAnswer, NotAsked) as error:
             return Finding(subject=f"{subject} permission", words=f"{verb}: {error}", fine=False, fatal=False)
         return None
@@ -138,6 +140,17 @@ class Inspection:
 
 def _broken(subject: str, words: str, advice: str) -> Finding:
     return Finding(subject=subject, words=words, fine=False, advice=advice)
+
+
+def _denied(subject: str, verb: str, why: str) -> Finding:
+    advice = "give the server's credentials the policy that `muster iam` prints"
+    if verb not in ON_WHAT_IS_MADE:
+        return _broken(subject, f"{verb}: {why}", advice)
+    words = (
+        f"{verb}: can't be told before there is something of ours: rights that hang on a tag, as those that "
+        f"`muster iam` prints, deny what isn't there ({why})"
+    )
+    return Finding(subject=f"{subject} {verb}", words=words, fine=False, fatal=False, advice=advice)
 
 
 def _example(template: TemplateSpec, installation_id: str) -> LaunchRequest:

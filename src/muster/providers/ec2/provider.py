@@ -108,9 +108,11 @@ class Ec2Provider:
 
     async def terminate(self, machine_ids: Sequence[str]) -> None:
         possible = _possible(machine_ids)
+        refused: dict[str, AwsError] = {}
         with _meaning(translating.of_look):
             for start in range(0, len(possible), BATCH):
-                await self._end(possible[start : start + BATCH])
+                refused.update(await self._end(possible[start : start + BATCH]))
+            await self._check_refused(refused)
 
     # --- behind it --------------------------------------------------------------------------------
 
@@ -142,17 +144,28 @@ class Ec2Provider:
             for machine in machines
         )
 
-    async def _end(self, machine_ids: Sequence[str]) -> None:
-        """One unknown id makes EC2 refuse the whole batch: then halves of it, until the unknown is alone."""
+    async def _end(self, machine_ids: Sequence[str]) -> Mapping[str, AwsError]:
+        """One id that isn't there, or isn't ours, makes EC2 refuse the whole batch: then halves of it, until
+        it is alone. Those that were refused alone, with why."""
         try:
             await self.aws.write("terminate_instances", InstanceIds=list(machine_ids))
         except AwsError as error:
-            if error.code not in UNKNOWN_MACHINE:
+            if not translating.is_about_some(error):
                 raise
-            if len(machine_ids) > 1:
-                half = len(machine_ids) // 2
-                await self._end(machine_ids[:half])
-                await self._end(machine_ids[half:])
+            if len(machine_ids) == 1:
+                return {machine_ids[0]: error}
+            half = len(machine_ids) // 2
+            return {**await self._end(machine_ids[:half]), **await self._end(machine_ids[half:])}
+        return {}
+
+    async def _check_refused(self, refused: Mapping[str, AwsError]) -> None:
+        """Rights that hang on a tag deny what isn't there, too: only who is seen was really refused."""
+        denied = {each: error for each, error in refused.items() if error.code not in UNKNOWN_MACHINE}
+        if denied:
+            seen = await self._describer.of_ids(list(denied))
+            for machine in seen.values():
+                if machine.state is not MachineState.GONE:
+                    raise denied[machine.id]
 
 
 @cache

@@ -36,6 +36,8 @@ _THROTTLED = (
     "TooManyRequestsException",
 )
 _SPENT = ("IdempotentInstanceTerminated", "IdempotentParameterMismatch")
+_NOBODY = ("AuthFailure", "ExpiredToken", "InvalidClientTokenId", "RequestExpired", "SignatureDoesNotMatch")
+"""It isn't known who asks, so it doesn't matter for what."""
 UNKNOWN_MACHINE = ("InvalidInstanceID.Malformed", "InvalidInstanceID.NotFound", "InvalidInstanceId")
 NO_LAUNCH_TEMPLATE = (
     "InvalidLaunchTemplateId.NotFound",
@@ -79,6 +81,11 @@ def throttles(error: AwsError) -> bool:
     return error.code in _THROTTLED
 
 
+def is_about_some(error: AwsError) -> bool:
+    """Whether fewer machines may be allowed what a batch of them was refused."""
+    return error.status < SERVER_ERROR and not throttles(error) and error.code not in _NOBODY
+
+
 def of_launch(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
     """What an error means for machines that were asked for."""
     if isinstance(error, NoAnswer):
@@ -91,7 +98,8 @@ def of_launch(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
         return Throttled(f"the launch template is gone and will be made anew ({error})", AGAIN)
     if error.code in _SPENT:
         return TokenSpent(f"EC2 knows the token: {error}")
-    if error.status >= SERVER_ERROR:
+    # EC2 answers that it has no capacity with 500, and then nothing was made.
+    if error.status >= SERVER_ERROR and reason_of(error.code) is Reason.PROVIDER_REFUSED:
         return Uncertain(f"EC2 failed: {error}")
     return Refused(f"EC2 refused: {error}", reason_of(error.code))
 
