@@ -1,7 +1,8 @@
 """Instances as processes: user data runs for real, as a local process that believes to be a machine.
 
-Sandboxed with bubblewrap where that works: own processes, own /var/lib/muster, own console, and a `shutdown`
-that reaches the fake. Without it the places that user data writes to are rewritten to a directory of its own.
+Sandboxed with bubblewrap where that works: own processes, own places in /var/lib, own console, and a
+`shutdown` that reaches the fake. Without it the places that user data writes to are rewritten to a directory
+of its own.
 """
 
 import base64
@@ -14,6 +15,8 @@ from pathlib import Path
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 STATE = "/var/lib/muster"
+CLOUD_INIT = "/var/lib/cloud"
+PER_BOOT = "scripts/per-boot"
 CONSOLE = "/dev/console"
 INSIDE = "/run/fake"
 CONSOLE_MOST = 65_536
@@ -51,15 +54,28 @@ class Machine:
         self._copies += 1
         disk = self.disk
         disk.mkdir()
+        self._cloud_init.mkdir()
         program = self._directory / "tools" / "user-data"
         text = readable(user_data)
         if not self._sandboxed:
             text = text.replace(STATE, str(disk)).replace(CONSOLE, str(self._directory / "console"))
+            text = text.replace(CLOUD_INIT, str(self._cloud_init))
         program.write_text(text)
         program.chmod(0o755)
+        self._boot()
+
+    def reboot(self) -> None:
+        """The newest copy: everything ends, and of what is on its disk, cloud-init runs only this again."""
+        self.kill()
+        there = CLOUD_INIT if self._sandboxed else str(self._cloud_init)
+        program = self._directory / "tools" / "user-data"
+        program.write_text(f'#!/bin/sh\nfor each in {there}/{PER_BOOT}/*; do "$each"; done\n')
+        self._boot()
+
+    def _boot(self) -> None:
         with (self._directory / "console").open("ab") as console:
             process = subprocess.Popen(
-                self._command(disk),
+                self._command(self.disk),
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=console,
@@ -74,6 +90,10 @@ class Machine:
         """What the newest copy writes to."""
         return self._directory / f"disk-{self._copies}"
 
+    @property
+    def _cloud_init(self) -> Path:
+        return self._directory / f"cloud-init-{self._copies}"
+
     def _command(self, disk: Path) -> list[str]:
         tools = INSIDE if self._sandboxed else str(self._directory / "tools")
         # Cloud-init's script ends; the machine goes on.
@@ -85,6 +105,7 @@ class Machine:
             *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
             *("--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/lib", "--tmpfs", "/root"),
             *("--bind", str(self._directory / "console"), CONSOLE),
+            *("--bind", str(self._cloud_init), CLOUD_INIT),
             *("--bind", str(disk), STATE, "--bind", str(self._directory / "tools"), INSIDE),
             *("--hostname", self._directory.name, *life),
         ]

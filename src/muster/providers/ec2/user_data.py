@@ -3,6 +3,9 @@
 Needs bash and python3. The dead man's switch comes before everything else and is a process of its own: it
 powers the machine off when its time has passed, whatever became of the rest, and the agent moves that time
 on with every word from the server. The boot script, and what it may know, come with the answer to the join.
+
+Cloud-init runs this once: booted again, a machine would have neither switch nor agent, so it is powered off
+then, unless it is another machine, made from an image of this one.
 """
 
 import gzip
@@ -28,6 +31,15 @@ off() {
   echo "muster: powering off: $1"
   shutdown -h now || poweroff -ff
 }
+B=/var/lib/cloud
+mkdir -p $B/scripts/per-boot
+cat >$B/scripts/per-boot/muster <<MUSTER_BOOT
+#!/bin/sh
+[ "\\$(readlink $B/instance)" != "$(readlink $B/instance)" ] && exit
+echo "muster: powering off: it was rebooted"
+shutdown -h now || poweroff -ff
+MUSTER_BOOT
+chmod 700 $B/scripts/per-boot/muster
 echo $(($(up) + @DEAD_MAN@ + @MARGIN@)) >$D/until
 (
   trap '' HUP
