@@ -47,6 +47,15 @@ async def test_a_token_that_is_not_accepted_any_more_is_replaced_once(
     assert site.world.asked("access_tokens") == 2
 
 
+async def test_an_app_that_was_installed_anew_is_found_again(site: Site, app: AppCredentials) -> None:
+    registry = site.registry(app)
+    await registry.registration_token(SHOP)
+    site.world.installations[100] = site.world.installations.pop(99)
+    site.clock.at += 3600
+    await registry.registration_token(SHOP)
+    assert site.world.asked("installations/100/access_tokens") == 1
+
+
 async def test_an_app_that_is_not_installed_there_is_refused(site: Site, app: AppCredentials) -> None:
     with pytest.raises(Refused, match="find where the GitHub App 4711 is installed for other/shop"):
         await site.registry(app).runners(Scope.named("other/shop"))

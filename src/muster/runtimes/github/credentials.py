@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from muster.domain.errors import InvalidRequest, Uncertain
+from muster.domain.errors import InvalidRequest, Refused, Uncertain
 from muster.domain.workflow import Scope
 from muster.ports.clock import Clock
 from muster.runtimes.github import wire
@@ -66,13 +66,24 @@ class AppCredentials:
 
     async def authorization(self, scope: Scope) -> str:
         async with self._turn:  # many may ask at once; one renews
-            installation = self._installations.get(scope)
-            if installation is None:
-                installation = self._installations[scope] = await self._find(scope)
-            lent = self._lent.get(installation)
-            if lent is None or self._clock.now() >= lent.until - EARLY:
-                lent = self._lent[installation] = await self._borrow(installation, scope)
+            known = scope in self._installations
+            try:
+                lent = await self._good(scope)
+            except Refused:
+                self._installations.pop(scope, None)
+                if not known:
+                    raise
+                lent = await self._good(scope)  # an app that was installed anew has another number
             return f"Bearer {lent.token}"
+
+    async def _good(self, scope: Scope) -> _Lent:
+        installation = self._installations.get(scope)
+        if installation is None:
+            installation = self._installations[scope] = await self._find(scope)
+        lent = self._lent.get(installation)
+        if lent is None or self._clock.now() >= lent.until - EARLY:
+            lent = self._lent[installation] = await self._borrow(installation, scope)
+        return lent
 
     def forget(self, scope: Scope) -> bool:
         installation = self._installations.pop(scope, None)
