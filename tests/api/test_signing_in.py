@@ -27,7 +27,7 @@ class Signing:
         self._http = new_http(WorldTransport(World(clock.now), self.issuer))
         federation = GitHubFederation(self._http, clock, issuer=self.issuer.url, audience="muster")
         context = site.api.context
-        rules = (Trust(name="shop", repository="acme/shop", templates=("ci",)),)
+        rules = (Trust(name="all", repository="acme/*", templates=("ci",)),)
         gate = Gate(site.ports.access, context.plane.enrolment, clock, federation=federation, trust=rules)
         site.api.framework.state.context = replace(context, gate=gate)
         self._site = site
@@ -96,6 +96,20 @@ async def test_a_workflow_gets_no_longer_than_its_template_s_time(signing: Signi
     assert answer.status_code == 403
     assert "at most the 600 s of the template" in answer.json()["detail"]
     assert (await http.post("/api/v1/provisions", json={**ASKED, "max_runtime": 600})).status_code == 202
+
+
+async def test_a_key_that_another_repository_used_is_still_a_workflow_s_own(signing: Signing) -> None:
+    headers = {"Idempotency-Key": "the-same"}
+    made = []
+    for repository in ("acme/web", "acme/shop", "acme/shop"):
+        http = signing.http(repository=repository)
+        body = {**ASKED, "run": f"{repository}/7-1"}
+        answer = await http.post("/api/v1/provisions", json=body, headers=headers)
+        assert answer.status_code == 202, answer.text
+        made.append(answer.json()["operation_id"])
+    assert made[0] != made[1] == made[2]
+    released = await signing.http().post("/api/v1/releases", json={"operation_id": made[1]}, headers=headers)
+    assert released.status_code == 409, "a key is for one request"
 
 
 async def test_what_belongs_to_others_does_not_exist_for_a_workflow(signing: Signing, site: Site) -> None:

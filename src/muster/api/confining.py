@@ -1,7 +1,9 @@
 """Workflows that signed in by themselves reach what is their own, and nothing else."""
 
 from dataclasses import replace
+from hashlib import sha256
 
+from muster.domain import checks
 from muster.domain.access import Confinement
 from muster.domain.errors import Forbidden, NotFound
 from muster.domain.ids import OperationId
@@ -27,6 +29,15 @@ async def held(store: Store, request: ProvisionRequest, to: Confinement | None) 
     if request.workflow is not None:
         _check_run(request.workflow, to)
     return replace(request, owner=to.repository)
+
+
+def own_key(key: str | None, to: Confinement | None) -> str | None:
+    """An idempotency key that no other repository can use, or use up. Raises InvalidRequest."""
+    if key is None or to is None:
+        return key
+    checks.text("idempotency_key", key, longest=checks.KEY_MAX)
+    named = sha256(f"{to.repository.lower()}:{key}".encode()).hexdigest()
+    return f"workflow:{named}"
 
 
 def _check_bounds(request: ProvisionRequest, spec: TemplateSpec) -> None:

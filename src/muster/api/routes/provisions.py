@@ -18,6 +18,7 @@ async def provision(
 
     The answer is an operation; follow it at /operations/{id}/events.
     """
+    key = confining.own_key(key, confinement)
     request = await confining.held(ctx.ports.store, body.request(), confinement)
     return accepted(ctx, response, await ctx.plane.desk.provision(request, key=key))
 
@@ -30,7 +31,7 @@ async def release(
     Releasing an unfinished provision cancels it. A run that had several provisions is refused with their
     list, unless `latest` is set.
     """
-    desk = ctx.plane.desk
+    desk, key = ctx.plane.desk, confining.own_key(key, confinement)
     if body.operation_id is not None:
         request = body.request(body.operation_id)
         if confinement is not None:
