@@ -86,6 +86,18 @@ def test_what_a_cluster_is_made_of_is_checked_by_its_key(field: str, bad: list[A
             ["", "D4s_v5", "Standard_Huge", "Standard_X4s_v5", "standard_D4s_v5"],
             ["Standard_D4s_v5"],
         ),
+        (
+            "vm_size",
+            ["Standard_D4s v5", "Standard_D4s_", "Standard_D4s_v5;rm", "Standard_D12345_v5", "Standard_4"],
+            [
+                "Standard_DC2as_cc_v5",
+                "Standard_EC4as_cc_v5",
+                "Standard_NCC40ads_H100_v5",
+                "Standard_M1792ixds_32_v3",
+                "Standard_DS3_v2_Promo",
+                "Standard_ND128isr_NDR_GB200_v6",
+            ],
+        ),
         ("vm_size", ["Standard_D", 4], ["Standard_NC24ads_A100_v4", "Standard_M64-32ms", "Standard_B2s"]),
         ("count", [0, -1, rules.POOL_NODES_MAX + 1, 5000, "3", True, 1.0], [1, rules.POOL_NODES_MAX]),
         (

@@ -33,11 +33,10 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re
 _REGION = re.compile(r"[a-z]+[a-z0-9]*", re.ASCII)
 _VERSION = re.compile(r"1\.\d{1,3}(?:\.\d{1,3})?", re.ASCII)
 _POOL_NAME = re.compile(r"[a-z][a-z0-9]*", re.ASCII)
-# Family and sub-family, vCPUs (and those that are switched off), features, accelerator, version.
+# Family and sub-family, vCPUs (and those in use), features; then what Azure adds: accelerator, version, …
 _SIZE = re.compile(
     r"(?:Standard|Basic)_"
-    r"(?:A|B|D|DC|DS|E|EC|F|FS|FX|G|GS|H|HB|HC|HX|L|LS|M|MS|NC|ND|NG|NP|NV)"
-    r"\d{1,3}(?:-\d{1,3})?[a-z]{0,5}(?:_[A-Z0-9]+)?(?:_v\d)?",
+    r"[ABDEFGHLMNP][A-Z]{0,2}\d{1,4}(?:-\d{1,3})?[a-z]{0,6}(?:_[A-Za-z0-9]{1,12}){0,3}",
     re.ASCII,
 )
 _TAINT = re.compile(
