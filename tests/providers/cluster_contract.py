@@ -224,6 +224,20 @@ class ClusterContract:
             await placed.create(ORDER)
         assert refusal.value.reason is Reason.PROVIDER_REFUSED
 
+    async def test_a_group_that_is_being_deleted_is_waited_for(
+        self, placed: ClusterProvider, arm: Arm
+    ) -> None:
+        going = Problem(
+            status=409,
+            code="ResourceGroupBeingDeleted",
+            message="The resource group 'rg-batch' is in deprovisioning state.",
+        )
+        arm.faults.add(Fault(on=Verb.PUT_CLUSTER, problem=going), Fault(on=Verb.PUT_GROUP, problem=going))
+        with pytest.raises(Throttled):
+            await placed.make_group(PLACE, region="westeurope", tags=TAGS)
+        with pytest.raises(Throttled):
+            await placed.create(ORDER)
+
     async def test_throttling_says_how_long_to_wait(self, placed: ClusterProvider, arm: Arm) -> None:
         slow = Problem(status=429, code="TooManyRequests", message="Slow down.", retry_after=17.0)
         arm.faults.add(Fault(on=Verb.GET_CLUSTER, problem=slow))

@@ -80,6 +80,7 @@ _BUSY = (
     "operationinprogress",
     "conflictingconcurrentwritenotallowed",
     "etagmismatch",
+    "resourcegroupbeingdeleted",
 )
 _AMBIGUOUS = ("operationnotallowed", "conflict")
 _NEW_PRINCIPAL = "principalnotfound"
