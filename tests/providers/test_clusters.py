@@ -1,16 +1,18 @@
 """The cluster contract, run against Azure's own SDKs over HTTP on loopback, and the simulated port."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
 import pytest
-from azure.core.exceptions import ClientAuthenticationError
+from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
 from muster.domain.errors import InvalidRequest, ProviderError, Refused, Uncertain
 from muster.ports.clusters import ClusterProvider
 from muster.providers.aks import AksSettings, deferred
 from muster.providers.aks import credentials as aks_credentials
 from muster.providers.aks.failing import translating
+from muster.providers.aks.provider import AksProvider
 from muster.providers.simulated_arm import Arm, Fault, Paces, SimulatedClusters
 from muster.providers.simulated_arm.faults import Verb
 from muster.providers.simulated_arm.server import ArmServer
@@ -93,6 +95,36 @@ def test_whoever_gives_tokens_being_away_is_uncertain_and_azure_not_taking_one_i
 async def test_missing_credentials_are_refused_by_name_before_any_call() -> None:
     provider = deferred(AksSettings(credential="environment"), {"AZURE_TENANT_ID": "t"})
     with pytest.raises(InvalidRequest, match="set AZURE_CLIENT_ID, AZURE_CLIENT_SECRET or"):
+        await provider.check(SPEC)
+
+
+class _Vouching:
+    """A credential that raises what it is given, or never answers."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self._error = error
+
+    async def get_token(self, *_scopes: str) -> None:
+        if self._error is None:
+            await asyncio.Event().wait()
+        else:
+            raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (None, "within 0 s; try again later"),
+        (ServiceRequestError("no route to host"), "no route to host.*try again later"),
+        (ClientAuthenticationError("AADSTS7000215"), "that Azure accepts: AADSTS7000215"),
+    ],
+)
+async def test_credentials_that_can_not_be_checked_refuse_in_words(
+    error: Exception | None, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = AksProvider(AksSettings(call_timeout=0.05))
+    monkeypatch.setattr(provider, "_who", lambda: _Vouching(error))
+    with pytest.raises(InvalidRequest, match=told):
         await provider.check(SPEC)
 
 

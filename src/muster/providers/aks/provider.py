@@ -4,11 +4,12 @@ A long-running operation is followed from its continuation token, one poll per l
 over follows it as well as whoever began it.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from azure.core import MatchConditions
-from azure.core.exceptions import ClientAuthenticationError
+from azure.core.exceptions import AzureError, ClientAuthenticationError
 from azure.mgmt.authorization.v2022_04_01.models import RoleAssignmentCreateParameters
 from azure.mgmt.core.polling.async_arm_polling import AsyncARMPolling
 from azure.mgmt.resource.resources.models import ResourceGroup
@@ -53,10 +54,18 @@ class AksProvider:
         if credentials.is_loopback(self._settings.endpoint):
             return
         try:
-            await self._who().get_token(f"{self._settings.endpoint.rstrip('/')}/.default")
+            async with asyncio.timeout(self.call_timeout):
+                await self._who().get_token(f"{self._settings.endpoint.rstrip('/')}/.default")
         except ClientAuthenticationError as error:
-            said = (str(error).splitlines() or ["nobody vouches for us"])[0]
-            rule = f"has no credentials on this server that Azure accepts: {said}"
+            rule = f"has no credentials on this server that Azure accepts: {_first_line(error)}"
+            raise InvalidRequest("provider", self.name, rule) from error
+        except TimeoutError as error:
+            rule = (
+                f"has credentials that nobody vouched for within {self.call_timeout:.0f} s; try again later"
+            )
+            raise InvalidRequest("provider", self.name, rule) from error
+        except AzureError as error:
+            rule = f"has credentials that can't be checked now ({_first_line(error)}); try again later"
             raise InvalidRequest("provider", self.name, rule) from error
 
     def _who(self) -> "AsyncTokenCredential":
@@ -223,3 +232,7 @@ class AksProvider:
                 await self._of(scope.split("/")[2]).roles.role_assignments.delete(scope, name)
         except NotThere:
             return
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or ["nobody vouches for us"])[0]
