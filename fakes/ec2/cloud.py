@@ -308,6 +308,11 @@ class Cloud:
                     "ImageId": each,
                     "Architecture": self.region.images[each],
                     "RootDeviceName": "/dev/xvda",
+                    "BlockDeviceMappings": [
+                        {"DeviceName": "/dev/xvda", "Ebs": {"DeleteOnTermination": True}},
+                        {"DeviceName": "/dev/sdb", "Ebs": {"DeleteOnTermination": False}},
+                        {"DeviceName": "/dev/sdc", "VirtualName": "ephemeral0"},
+                    ],
                     "Name": "fake-linux",
                     "State": "available",
                 }

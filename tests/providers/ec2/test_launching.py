@@ -193,6 +193,13 @@ async def test_a_launch_whose_content_changed_since_its_first_call_is_spent(
 
 async def test_a_disk_is_put_on_the_device_of_the_image(provider: Ec2Provider, fake: FakeEc2) -> None:
     await provider.launch(wanting(template=template(disk_gib=80)))
-    (mapping,) = fake.instances()[0].data["BlockDeviceMappings"]
-    assert mapping["DeviceName"] == "/dev/xvda" and mapping["Ebs"]["VolumeSize"] == 80
+    root, _ = fake.instances()[0].data["BlockDeviceMappings"]
+    assert root["DeviceName"] == "/dev/xvda" and root["Ebs"]["VolumeSize"] == 80
     assert spec().disk_gib is None
+
+
+async def test_every_volume_of_the_image_goes_with_its_machine(provider: Ec2Provider, fake: FakeEc2) -> None:
+    await provider.launch(wanting())
+    mappings = fake.instances()[0].data["BlockDeviceMappings"]
+    ends = {"DeleteOnTermination": True}
+    assert mappings == [{"DeviceName": "/dev/xvda", "Ebs": ends}, {"DeviceName": "/dev/sdb", "Ebs": ends}]

@@ -17,14 +17,16 @@ from muster.domain.reasons import Reason
 from muster.domain.template import UsageClass
 from muster.providers.ec2 import fleet, launch_template, user_data
 from muster.providers.ec2.launch_template import Content
+from muster.providers.ec2.survey import Place
 from tests.providers.ec2.region import SUBNETS, spec, wanting
 
 REQUEST = replace(wanting("inst/op-1.2", 3, patterns=("c*", "M7i.*")), launch_id=LaunchId("op-1.2"))
+PLACE = Place(root_device="/dev/xvda", volumes=(), zones=("eu-west-1a",))
 SCRIPT = user_data.script("print()\n", servers=["https://muster.example.com"], dead_man=1740.0)
 
 
 def content(**more: object) -> Content:
-    return launch_template.content(REQUEST, spec(**more), script=SCRIPT, root_device="/dev/xvda")
+    return launch_template.content(REQUEST, spec(**more), script=SCRIPT, place=PLACE)
 
 
 def test_a_fleet_is_instant_and_asks_for_attributes_in_each_subnet() -> None:
@@ -123,14 +125,14 @@ def test_whatever_a_machine_is_made_of_changes_the_hash(changed: dict[str, objec
 
 
 def test_the_user_data_is_part_of_the_hash_and_the_subnets_are_not() -> None:
-    other = launch_template.content(REQUEST, spec(), script=SCRIPT + "#", root_device="/dev/xvda")
+    other = launch_template.content(REQUEST, spec(), script=SCRIPT + "#", place=PLACE)
     assert other.hash != content().hash
     assert content(subnets=SUBNETS[:1]).hash == content().hash == content().hash
 
 
 def test_the_launch_template_knows_no_launch() -> None:
     other = replace(REQUEST, token="another", launch_id=LaunchId("op-9.1"), count=1)
-    again = launch_template.content(other, spec(), script=SCRIPT, root_device="/dev/xvda")
+    again = launch_template.content(other, spec(), script=SCRIPT, place=PLACE)
     assert again == content()
     assert "op-1" not in json.dumps(content().data)
 
@@ -141,7 +143,7 @@ def test_the_user_data_is_small_and_the_same_for_every_machine() -> None:
     assert len(packed) < user_data.LIMIT
     assert packed == user_data.packed(script)
     assert gzip.decompress(packed).decode() == script
-    sent = launch_template.content(REQUEST, spec(), script=script, root_device="/dev/xvda").data["UserData"]
+    sent = launch_template.content(REQUEST, spec(), script=script, place=PLACE).data["UserData"]
     assert base64.b64decode(sent) == packed
 
 

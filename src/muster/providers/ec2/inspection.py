@@ -75,9 +75,7 @@ class Inspection:
         try:
             dead_man = self._settings.dead_man(template)
             script = user_data.script(agent(), servers=self._settings.servers, dead_man=dead_man)
-            content = launch_template.content(
-                asked, spec_of(template), script=script, root_device=place.root_device
-            )
+            content = launch_template.content(asked, spec_of(template), script=script, place=place)
         except MusterError as error:
             yield _broken(f"{subject} user data", str(error), "make it smaller")
             return

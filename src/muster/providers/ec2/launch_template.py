@@ -13,6 +13,7 @@ from typing import Any
 from muster.domain.ec2 import Ec2Spec
 from muster.ports.provider import LaunchRequest
 from muster.providers.ec2 import tags
+from muster.providers.ec2.survey import Place
 from muster.providers.ec2.user_data import packed
 
 
@@ -35,7 +36,7 @@ class Content:
         return sha256(f"{self.name}/{self.hash}".encode()).hexdigest()
 
 
-def content(asked: LaunchRequest, spec: Ec2Spec, *, script: str, root_device: str) -> Content:
+def content(asked: LaunchRequest, spec: Ec2Spec, *, script: str, place: Place) -> Content:
     own = tags.of_template(asked)
     data: dict[str, Any] = {
         "ImageId": spec.image,
@@ -52,9 +53,9 @@ def content(asked: LaunchRequest, spec: Ec2Spec, *, script: str, root_device: st
     if spec.instance_profile:
         kind = "Arn" if spec.instance_profile.startswith("arn:") else "Name"
         data["IamInstanceProfile"] = {kind: spec.instance_profile}
-    if spec.disk_gib is not None:
-        disk = {"VolumeSize": spec.disk_gib, "VolumeType": "gp3", "DeleteOnTermination": True}
-        data["BlockDeviceMappings"] = [{"DeviceName": root_device, "Ebs": disk}]
+    disks = _disks(spec, place)
+    if disks:
+        data["BlockDeviceMappings"] = [{"DeviceName": name, "Ebs": disk} for name, disk in disks.items()]
     meant = json.dumps({**data, "UserData": script}, sort_keys=True)
     return Content(
         name=f"muster-{asked.installation_id}-{asked.template.name}",
@@ -62,3 +63,12 @@ def content(asked: LaunchRequest, spec: Ec2Spec, *, script: str, root_device: st
         data={**data, "UserData": base64.b64encode(packed(script)).decode()},
         tags=tags.specification(("launch-template",), own),
     )
+
+
+def _disks(spec: Ec2Spec, place: Place) -> dict[str, dict[str, Any]]:
+    """Each goes with its machine, also those of an image that would leave them behind."""
+    disks: dict[str, dict[str, Any]] = {name: {"DeleteOnTermination": True} for name in place.volumes}
+    if spec.disk_gib is not None:
+        size = {"VolumeSize": spec.disk_gib, "VolumeType": "gp3"}
+        disks[place.root_device] = {**size, "DeleteOnTermination": True}
+    return disks

@@ -120,7 +120,7 @@ class Ec2Provider:
         place = await self._survey.place(spec)
         dead_man = self._settings.dead_man(request.template)
         script = user_data.script(agent(), servers=self._settings.servers, dead_man=dead_man)
-        return launch_template.content(request, spec, script=script, root_device=place.root_device)
+        return launch_template.content(request, spec, script=script, place=place)
 
     async def _create(self, asked: dict[str, Any], content: Content) -> Mapping[str, Any]:
         try:

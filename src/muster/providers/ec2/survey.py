@@ -1,7 +1,8 @@
 """Images and subnets, looked at once before they are used: what can't work is refused in plain words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from muster.domain.ec2 import Ec2Spec
 from muster.domain.errors import Refused
@@ -12,6 +13,8 @@ from muster.providers.ec2.api import Aws
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     root_device: str
+    volumes: tuple[str, ...]
+    """The devices for which the image brings a volume, in its order."""
     zones: tuple[str, ...]
     """One per subnet, in their order."""
 
@@ -27,7 +30,12 @@ class Survey:
         known = self._known.get(spec)
         if known is None:
             zones = await self._zones(spec.subnets)
-            known = Place(root_device=await self._root_device(spec), zones=zones)
+            image = await self._image(spec)
+            known = Place(
+                root_device=str(image.get("RootDeviceName", "/dev/xvda")),
+                volumes=_volumes(image),
+                zones=zones,
+            )
             self._known[spec] = known
         return known
 
@@ -47,9 +55,9 @@ class Survey:
             first[zone] = subnet
         return tuple(zones[subnet] for subnet in subnets)
 
-    async def _root_device(self, spec: Ec2Spec) -> str:
+    async def _image(self, spec: Ec2Spec) -> Mapping[str, Any]:
         answer = await self._aws.read("describe_images", ImageIds=[spec.image])
-        image = next(iter(answer.get("Images", ())), None)
+        image: Mapping[str, Any] | None = next(iter(answer.get("Images", ())), None)
         if image is None:
             raise _refused(f"there is no image {spec.image} in this region that these credentials may use")
         if image.get("Architecture") != spec.architecture.value:
@@ -57,7 +65,12 @@ class Survey:
                 f"the image {spec.image} is for {image.get('Architecture')}, and the template for"
                 f" {spec.architecture}; set the template's ec2.architecture or ec2.image"
             )
-        return str(image.get("RootDeviceName", "/dev/xvda"))
+        return image
+
+
+def _volumes(image: Mapping[str, Any]) -> tuple[str, ...]:
+    mappings = image.get("BlockDeviceMappings", ())
+    return tuple(str(each["DeviceName"]) for each in mappings if each.get("Ebs"))
 
 
 def _refused(why: str) -> Refused:
