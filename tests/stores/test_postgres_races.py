@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -71,6 +72,12 @@ async def somebody_waits(store: SqlStore) -> bool:
         WHERE NOT l.granted AND a.datname = current_database()
     """
     return bool(await store._engine.read(lambda tx: tx.execute(sql)))
+
+
+async def until_somebody_waits(store: SqlStore, somebody: asyncio.Task[Any]) -> None:
+    while not somebody.done() and not await somebody_waits(store):
+        continue
+    assert not somebody.done()
 
 
 async def names(store: SqlStore) -> list[str]:
@@ -223,6 +230,7 @@ async def test_nodes_that_others_hold_without_taking_them_are_waited_for(store: 
     held = asyncio.create_task(store._engine.write(holding))
     await still.reached()
     claiming = asyncio.create_task(scene.claim(operation, 2))
+    await until_somebody_waits(store, claiming)
     still.on.set()
     await held
     assert {node.id for node in await claiming} < {node.id for node in idle}
@@ -265,6 +273,7 @@ async def test_a_beat_that_meets_the_end_of_its_node_leaves_no_row_behind(store:
     writing = asyncio.create_task(store._engine.write(burying))
     await still.reached()
     beating = asyncio.create_task(store.record_beats([Beat(node_id=node.id, seen_at=5.0)]))
+    await until_somebody_waits(store, beating)
     still.on.set()
     await asyncio.gather(writing, beating)
     assert await store.last_seen([node.id]) == {}
@@ -283,9 +292,7 @@ async def test_a_sign_of_life_and_the_verdict_on_silence_never_pass_each_other(s
     verdict = asyncio.create_task(store._engine.write(judging))
     await still.reached()
     beating = asyncio.create_task(store.record_beats([Beat(node_id=node.id, seen_at=105.0)]))
-    while not beating.done() and not await somebody_waits(store):
-        continue
-    assert not beating.done()
+    await until_somebody_waits(store, beating)
     still.on.set()
     await asyncio.gather(verdict, beating)
 

@@ -1,7 +1,7 @@
 """Databases that are not there, go away, are full, or are not what this program expects."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import psycopg
 import pytest
@@ -9,11 +9,12 @@ import pytest
 from muster.domain import launch as launches
 from muster.domain.errors import Conflict, InvalidRequest, StoreUnavailable
 from muster.stores.sql import SqlStore, schema
-from muster.stores.sql.postgres import connecting
+from muster.stores.sql.postgres import connecting, opening
 from muster.stores.sql.postgres.connecting import Door
 from muster.stores.sql.postgres.dialect import numbered
 from muster.stores.sql.postgres.dialect import schema as spelt
 from muster.stores.sql.postgres.opening import create_database, look, open_postgres, prepare
+from muster.stores.sql.postgres.session import Reader
 from muster.stores.sql.tx import Tx
 from tests.contracts.store_contract.bookkeeping import assert_books_balance
 from tests.contracts.store_contract.scene import Scene
@@ -258,6 +259,75 @@ def test_a_database_is_made_once() -> None:
     assert create_database(door)
     assert not create_database(door)
     assert look(door).version == 0
+
+
+def test_a_database_that_is_there_may_be_named_by_whoever_may_only_use_it() -> None:
+    address = postgres.fresh()
+    name = address.split("/")[3].split("?")[0]
+    with psycopg.connect(address, autocommit=True) as admin:
+        admin.execute(f"CREATE ROLE user_of_{name} LOGIN".encode())
+    assert not create_database(Door(address.replace("postgres@", f"user_of_{name}@")))
+
+
+async def test_a_migration_that_waits_for_a_table_lets_others_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = postgres.fresh()
+    added: list[str] = []
+
+    def advance(tx: Tx) -> bool:
+        if added:
+            return False
+        tx.change("ALTER TABLE nodes ADD COLUMN more TEXT")
+        added.append("more")
+        return True
+
+    monkeypatch.setattr(schema, "advance", advance)
+    monkeypatch.setattr(opening, "STEP_BACK_SECONDS", 0.2)
+    waiting = b"SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = CAST('nodes' AS regclass)"
+    with psycopg.connect(address) as holder, psycopg.connect(address, autocommit=True) as looker:
+        holder.execute("SELECT 1 FROM nodes")
+        migrating = asyncio.create_task(asyncio.to_thread(prepare, Door(address), CountingIds()))
+        try:
+            async with asyncio.timeout(30.0):
+                for wanted in (1, 0, 1):
+                    while looker.execute(waiting).fetchone() != (wanted,):
+                        await asyncio.to_thread(looker.execute, "SELECT pg_sleep(0.01)")
+        finally:
+            holder.rollback()
+            await migrating
+    assert added
+
+
+async def test_one_bad_read_fails_alone(address: str) -> None:
+    reader = Reader(Door(address))
+
+    def good(tx: Tx) -> int:
+        return int(tx.execute("SELECT 1")[0][0])
+
+    def bad(tx: Tx) -> None:
+        tx.execute("SELECT 1 / 0")
+
+    first, second, third = reader.run([good, bad, good])[0]
+    assert (first.value, first.error, third.value, third.error) == (1, None, 1, None)
+    assert isinstance(second.error, psycopg.Error)
+    reader.close()
+
+
+async def test_an_operation_of_a_kind_that_only_newer_replicas_know_is_left_to_them(store: SqlStore) -> None:
+    scene = Scene(store)
+    newer, known = scene.draft(), scene.draft()
+    for operation in (newer, known):
+        await store.submit(operation)
+
+    def become(kind: str) -> Callable[[Tx], int]:
+        sql = "UPDATE operations SET kind = :kind WHERE id = :id"
+        return lambda tx: tx.change(sql, {"kind": kind, "id": newer.id})
+
+    await store._engine.write(become("of_the_future"))
+    taken = await store.lease("replica-a", now=1e6, until=2e6, limit=9)
+    assert [operation.id for operation in taken] == [known.id]
+    await store._engine.write(become(newer.kind.value))
+    taken = await store.lease("replica-b", now=1e6, until=2e6, limit=9)
+    assert [operation.id for operation in taken] == [newer.id]
 
 
 def test_migrations_only_add_so_that_older_replicas_go_on() -> None:

@@ -13,6 +13,8 @@ from typing import Any
 from muster.domain.errors import InvalidRequest
 from muster.ports.store import Cursor
 
+_WHOLE_MOST = (1 << 63) - 1
+"""A store's integer ends there."""
 _RULE = "must be a cursor that this list gave; leave it out to start from the beginning"
 
 
@@ -25,9 +27,15 @@ def decode(kind: str, cursor: Cursor, *types: type) -> tuple[Any, ...]:
     place = _opened(cursor)
     if place is None or len(place) != len(types) + 1 or place[0] != kind:
         raise InvalidRequest("cursor", cursor, _RULE)
-    if not all(isinstance(value, cls) for value, cls in zip(place[1:], types, strict=True)):
+    if not all(_fits(value, cls) for value, cls in zip(place[1:], types, strict=True)):
         raise InvalidRequest("cursor", cursor, _RULE)
     return tuple(place[1:])
+
+
+def _fits(value: object, cls: type) -> bool:
+    if isinstance(value, int) and (isinstance(value, bool) or not 0 <= value <= _WHOLE_MOST):
+        return False
+    return isinstance(value, cls)
 
 
 def _text(sealed: bytes) -> str:

@@ -13,6 +13,7 @@ from muster.domain.operation import Member
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.ports.store import Beat, Cursor, Standing, Store
+from muster.stores import cursors
 from tests.contracts.store_contract.bookkeeping import whole_feed
 from tests.contracts.store_contract.scene import EVERY_STATE, Scene
 
@@ -264,6 +265,7 @@ class NodeContract:
         for cursor in (*garbled, foreign):
             with pytest.raises(InvalidRequest, match="cursor"):
                 await store.nodes(states=EVERY_STATE, template=None, after=cursor, limit=1)
-        for cursor in (*garbled, page.next):
+        impossible = [cursors.encode("events", place) for place in (10**30, -1, True)]
+        for cursor in (*garbled, page.next, *impossible):
             with pytest.raises(InvalidRequest, match="cursor"):
                 await store.events(after=cursor, limit=1)

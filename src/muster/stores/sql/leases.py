@@ -9,17 +9,19 @@ from functools import lru_cache
 
 from muster.domain.events import Draft, Entity
 from muster.domain.ids import OperationId
-from muster.domain.operation import Fence, Operation, Step
+from muster.domain.operation import Fence, Kind, Operation, Step
 from muster.stores.sql import events
 from muster.stores.sql.rows import OPERATION
 from muster.stores.sql.tx import Tx, Value
 
 LOCK = "/* lock */"
 """Where an engine whose transactions run side by side says how it holds the rows."""
+# Kinds that only a newer version knows are left to it.
+_KNOWN = ", ".join(f"'{kind.value}'" for kind in Kind)
 # Materialized: a plan that looked for the due ones more than once would take more than it was asked to.
 LEASE = f"""
     WITH due AS MATERIALIZED (
-        SELECT id FROM operations WHERE ended_at IS NULL AND lease_until <= :now
+        SELECT id FROM operations WHERE ended_at IS NULL AND lease_until <= :now AND kind IN ({_KNOWN})
         ORDER BY created_at, id LIMIT :limit {LOCK}
     )
     UPDATE operations SET lease_owner = :owner, lease_until = :until, epoch = epoch + 1

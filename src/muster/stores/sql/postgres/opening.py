@@ -4,6 +4,8 @@ Migrations run under an advisory lock, each in its own transaction, so that repl
 that are running already go on meanwhile: a migration only ever adds (a test holds it to that).
 """
 
+import contextlib
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -34,6 +36,8 @@ READERS_OF = 4
 MIGRATING = 0x6D7573746572
 """The advisory lock of whoever changes the schema."""
 MIGRATION_SECONDS = 600.0
+STEP_BACK_SECONDS, PAUSE_SECONDS = 2.5, 1.0
+"""Whoever wants the table queues behind a migration that waits for it: it lets them pass, and repeats."""
 
 
 def open_postgres(
@@ -55,13 +59,17 @@ def open_postgres(
 def prepare(door: Door, ids: Ids) -> None:
     """Bring the schema up to date, and name a new installation."""
     with _troubled(door), _alone(door) as connection:
-        while _transact(connection, schema.advance):
+        while _advance(connection):
             pass
         _transact(connection, lambda tx: templates.found(tx, InstallationId(ids.new("inst"))))
 
 
 def create_database(door: Door) -> bool:
     """Make the database that the address names. False: it was there."""
+    # Looked for first: whoever may only use it could not even ask to make it.
+    with contextlib.suppress(psycopg.OperationalError):
+        door.connect().close()
+        return False
     with _troubled(door), door.connect(database="postgres") as connection:
         try:
             connection.execute(
@@ -110,6 +118,7 @@ def _alone(door: Door) -> Iterator[Connection]:
         _check(connection, door)
         connection.execute(f"SET lock_timeout = {int(MIGRATION_SECONDS * 1000)}")
         connection.execute("SELECT pg_advisory_lock($1)", (MIGRATING,))
+        connection.execute(f"SET lock_timeout = {int(STEP_BACK_SECONDS * 1000)}")
         yield connection  # and with it the lock goes
 
 
@@ -119,6 +128,15 @@ def _troubled(door: Door) -> Iterator[None]:
         yield
     except psycopg.Error as error:
         raise translated(error, where=door.where) from error
+
+
+def _advance(connection: Connection) -> bool:
+    for _ in range(int(MIGRATION_SECONDS / (STEP_BACK_SECONDS + PAUSE_SECONDS))):
+        try:
+            return _transact(connection, schema.advance)
+        except errors.LockNotAvailable:
+            time.sleep(PAUSE_SECONDS)
+    return _transact(connection, schema.advance)
 
 
 def _transact(connection: Connection, work: Work[T]) -> T:

@@ -213,6 +213,9 @@ class Reader:
                 connected = self._session.connected
                 found = remedy(error, connected=connected)
                 self._session.leave(found)
+                if found is Remedy.NONE and connected and len(batch) > 1:
+                    # One of them is at fault, and the others need not know.
+                    return [self.run([work])[0][0] for work in batch], []
                 if last or found is Remedy.NONE:
                     told = translated(error, where=self._session.where, connected=connected)
                     return [Done(error=told) for _ in batch], []
