@@ -66,6 +66,26 @@ async def test_rerunning_failed_jobs_gets_runners_under_the_label_that_was_given
 
 
 @staged
+async def test_a_rerun_whose_provision_failed_is_provisioned_again_after_a_while(stage: Stage) -> None:
+    github = await GitHubStage.set(stage, attach_timeout=50)
+    run = github.begin()
+    await stage.succeeded(await github.provision(await stage.replica(), run, timeout=100))
+    job = github.world.queue(run, "test", [f"{run.id}-1"])
+    job.status, job.conclusion = "completed", "failure"
+    github.world.complete(run)
+    await stage.count(1, NodeState.IDLE, within=60)
+    github.connects = False
+    github.world.rerun_failed(run)
+    await stage.pass_time(130)
+    assert [each.status for each in await stage.of_kind(Kind.PROVISION)][1:] == [Status.FAILED]
+    github.connects = True
+    await stage.count(1, NodeState.RUNNING, within=200)
+    await stage.pass_time(300)
+    statuses = [each.status for each in await stage.of_kind(Kind.PROVISION)]
+    assert statuses == [Status.SUCCEEDED, Status.FAILED, Status.SUCCEEDED]
+
+
+@staged
 async def test_a_rerun_whose_jobs_want_other_labels_gets_nothing(stage: Stage) -> None:
     github = await GitHubStage.set(stage)
     run = github.begin()

@@ -6,7 +6,7 @@ jobs" skips the job that provisions.
 
 import hashlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from muster.domain.errors import MusterError, ProviderError
@@ -29,20 +29,26 @@ LOOKS_MOST = 200
 """Runs looked up in one round; the others have their turn in the next."""
 ATTEMPTS_BACK = 10
 PROVISIONS_OF_RUN = 20
+TRIES = 8
+"""Provisions for one label of a re-run, if they fail one after the other."""
+PAUSE = 60.0
+"""Seconds after the first that failed; twice as long after each further one."""
+PAUSE_MOST = 900.0
 _HOLDING = (NodeState.CREATED, NodeState.CLAIMED, NodeState.RUNNING)
 
 
 class WorkflowKeeper:
     def __init__(self, ports: Ports, workflows: Workflows, issued: Issued, desk: FrontDesk) -> None:
         self._store = ports.store
+        self._clock = ports.clock
         self._workflows = workflows
         self._issued = issued
         self._desk = desk
         self._looked: dict[OperationId, int] = {}
         """In which round a provision's run was last looked up."""
         self._round = 0
-        self._served: dict[tuple[str, int, int, str], bool] = {}
-        """Re-runs that were seen to: their provision is there, or can't be."""
+        self._refused: dict[tuple[str, int, int, str], bool] = {}
+        """Re-runs that can't be provisioned for."""
 
     async def reconcile(self) -> None:
         self._round += 1
@@ -105,15 +111,21 @@ class WorkflowKeeper:
                         await self._serve(run, met)
             except ProviderError as error:
                 logger.info("cannot look for re-runs", extra={"repository": repository, "error": str(error)})
-        self._served = met
+        self._refused = met
 
     async def _serve(self, run: WorkflowRun, met: dict[tuple[str, int, int, str], bool]) -> None:
-        earlier = await self._given_out(run, range(max(1, run.attempt - ATTEMPTS_BACK), run.attempt))
-        present = await self._given_out(run, range(run.attempt, run.attempt + 1))
-        missing = {label: request for label, request in earlier.items() if label not in present}
+        earlier: dict[str, ProvisionRequest] = {}
+        for attempt in range(max(1, run.attempt - ATTEMPTS_BACK), run.attempt):
+            for label, operations in (await self._given_out(run, attempt)).items():
+                request = operations[0].request
+                if isinstance(request, ProvisionRequest):
+                    earlier.setdefault(label, request)
+        tried = await self._given_out(run, run.attempt)
+        now = self._clock.now()
+        missing = {each: earlier[each] for each in earlier if is_due(tried.get(each, ()), now=now)}
         for label in list(missing):
             name = (run.repository, run.run_id, run.attempt, label)
-            if name in self._served:
+            if name in self._refused:
                 met[name] = True
                 del missing[label]
         if not missing:
@@ -124,30 +136,34 @@ class WorkflowKeeper:
             for label in (job.labels if job.queued else ())
         }
         for label, request in missing.items():
-            if label in waiting:
-                await self._provision_again(run, label, request)
+            if label in waiting and not await self._provision_again(
+                run, label, request, tries=len(tried.get(label, ()))
+            ):
                 met[run.repository, run.run_id, run.attempt, label] = True
 
-    async def _given_out(self, run: WorkflowRun, attempts: range) -> dict[str, ProvisionRequest]:
-        """Labels, and what was provisioned for each, the latest last."""
-        found: dict[str, ProvisionRequest] = {}
-        for attempt in attempts:
-            page = await self._store.operations(
-                kind=Kind.PROVISION,
-                statuses=tuple(Status),
-                run=run_name(run.repository, run.run_id, attempt),
-                after=None,
-                limit=PROVISIONS_OF_RUN,
-            )
-            for operation in page.items:
-                if isinstance(operation.request, ProvisionRequest) and operation.request.workflow is not None:
-                    found.setdefault(operation.request.workflow.label, operation.request)
+    async def _given_out(self, run: WorkflowRun, attempt: int) -> dict[str, list[Operation]]:
+        """Labels, and the provisions for each, the newest first."""
+        page = await self._store.operations(
+            kind=Kind.PROVISION,
+            statuses=tuple(Status),
+            run=run_name(run.repository, run.run_id, attempt),
+            after=None,
+            limit=PROVISIONS_OF_RUN,
+        )
+        found: dict[str, list[Operation]] = {}
+        for operation in page.items:
+            workflow = workflow_of(operation)
+            if workflow is not None:
+                found.setdefault(workflow.label, []).append(operation)
         return found
 
-    async def _provision_again(self, run: WorkflowRun, label: str, request: ProvisionRequest) -> None:
+    async def _provision_again(
+        self, run: WorkflowRun, label: str, request: ProvisionRequest, *, tries: int
+    ) -> bool:
+        """Whether there is a provision now. False: it was refused, and would be again."""
         workflow = Workflow(repository=run.repository, run_id=run.run_id, attempt=run.attempt, label=label)
         again = replace(request, run=workflow.run, workflow=workflow)
-        named = hashlib.sha256(f"{workflow.run}/{label}".encode()).hexdigest()[:32]
+        named = hashlib.sha256(f"{workflow.run}/{label}/{tries}".encode()).hexdigest()[:32]
         try:
             await self._desk.provision(again, key=f"{RESERVED}rerun/{named}", ours=True)
         except ProviderError:
@@ -155,8 +171,19 @@ class WorkflowKeeper:
         except MusterError as error:
             words = "cannot provision again for a re-run"
             logger.warning(words, extra={"run": workflow.run, "label": label, "error": str(error)})
-            return
+            return False
         logger.info("provisioned again for a re-run", extra={"run": workflow.run, "label": label})
+        return True
+
+
+def is_due(tried: Sequence[Operation], *, now: float) -> bool:
+    """Whether to provision for a label after these tries: while all of them failed, ever more rarely."""
+    if not tried:
+        return True
+    if len(tried) >= TRIES or any(each.status is not Status.FAILED for each in tried):
+        return False
+    pause = min(PAUSE * 2.0 ** (len(tried) - 1), PAUSE_MOST)
+    return now >= max(each.updated_at for each in tried) + pause
 
 
 def workflow_of(operation: Operation) -> Workflow | None:
