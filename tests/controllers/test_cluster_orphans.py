@@ -1,12 +1,15 @@
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
-from muster.domain.cluster import ClusterState
+from muster.domain.cluster import ClusterState, Place
+from muster.domain.ids import InstallationId
 from muster.domain.operation import Status
 from tests.stage import Stage, staged
-from tests.stage.azure import batch, cluster, create, delete, nothing_of_ours
+from tests.stage.azure import SUBSCRIPTION, batch, cluster, create, delete, nothing_of_ours
 
+ELSEWHERE = "00000000-0000-4000-8000-000000000002"
 ROUND = 310.0
 """Seconds: one round of the duty, and a little."""
 
@@ -65,3 +68,24 @@ async def test_what_is_ready_or_gone_is_not_touched(stage: Stage) -> None:
     await stage.succeeded(await delete(replica))
     await stage.pass_time(ROUND)
     nothing_of_ours(stage)
+
+
+@staged
+async def test_subscriptions_that_no_template_names_any_more_are_searched_too(stage: Stage) -> None:
+    await batch(stage)
+    replica = await stage.replica()
+    await stage.succeeded(await create(replica))
+    await stage.succeeded(await delete(replica))
+    await batch(stage, subscription=ELSEWHERE)
+    searched: set[str] = set()
+    listed = stage.clusters.list
+
+    async def noting(
+        subscription: str, installation: InstallationId
+    ) -> Sequence[tuple[Place, Mapping[str, str]]]:
+        searched.add(subscription)
+        return await listed(subscription, installation)
+
+    stage.clusters.list = noting  # type: ignore[method-assign]
+    await stage.pass_time(ROUND)
+    assert searched == {SUBSCRIPTION, ELSEWHERE}

@@ -163,7 +163,7 @@ def test_a_look_that_failed_is_late_only_against_a_hard_limit() -> None:
 @pytest.mark.parametrize(("waited", "lost"), [(-1.0, False), (0.0, True), (1.0, True)])
 def test_a_principal_is_waited_for_a_minute(waited: float, lost: bool) -> None:
     since = NOW - PRINCIPAL_WAIT - waited
-    assert (principal_lost(at(stage_at=since), Uncertain("x")) is not None) is lost
+    assert (principal_lost(at(), Uncertain("x"), since=since) is not None) is lost
 
 
 def test_networks_are_for_the_cluster_and_the_rest_for_its_nodes() -> None:

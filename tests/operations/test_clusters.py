@@ -244,6 +244,23 @@ async def test_an_identity_that_stays_unknown_fails_after_a_minute(stage: Stage)
 
 
 @staged
+async def test_an_absence_while_an_identity_is_waited_for_does_not_count(stage: Stage) -> None:
+    stage.arm.paces = Paces(principal=400.0)
+    await batch(stage)
+    replica = await stage.replica()
+    operation = await create(replica)
+
+    async def granting() -> bool:
+        return Verb.PUT_ASSIGNMENT in stage.arm.calls
+
+    await stage.until(granting)
+    await replica.life.die()
+    await stage.pass_time(360.0)
+    await stage.replica()
+    await stage.succeeded(operation)
+
+
+@staged
 async def test_a_role_that_somebody_assigned_already_is_no_error_and_stays(stage: Stage) -> None:
     await batch(stage)
     theirs = Assignment(name="theirs", scope=REGISTRY, role="AcrPull", principal="kubelet-of-c1")

@@ -15,8 +15,11 @@ from muster.domain.ids import ClusterId, InstallationId
 from muster.operations.cluster_desk import ClusterDesk
 from muster.ports.bundle import Ports
 from muster.ports.clusters import ClusterProvider
+from muster.ports.store import Cursor
 
 logger = logging.getLogger(__name__)
+
+PAGE = 200
 
 
 class ClusterOrphans:
@@ -26,15 +29,29 @@ class ClusterOrphans:
         self._told: dict[str, None] = {}
 
     async def reconcile(self) -> None:
-        specs = [each.spec for each in await self._ports.store.templates() if each.spec.cluster is not None]
-        known = {
-            (spec.provider, spec.cluster.subscription): None for spec in specs if spec.cluster is not None
-        }
+        known = await self._subscriptions()
         installation = (await self._ports.store.installation()).id if known else InstallationId("")
         for name, subscription in known:
             provider = self._ports.cluster_providers.get(name)
             if provider is not None:
                 await self._sweep(provider, subscription, installation)
+
+    async def _subscriptions(self) -> dict[tuple[str, str], None]:
+        """By provider: of the templates, and of every cluster on record, whose template may have changed."""
+        found: dict[tuple[str, str], None] = {}
+        specs = {(each.spec.name, each.revision): each.spec for each in await self._ports.store.templates()}
+        cursor: Cursor | None = None
+        while True:
+            page = await self._ports.clusters.clusters(states=tuple(ClusterState), after=cursor, limit=PAGE)
+            for name, revision in {(each.template, each.revision) for each in page.items} - specs.keys():
+                specs[name, revision] = (await self._ports.store.template(name, revision)).spec
+            cursor = page.next
+            if cursor is None:
+                break
+        for spec in specs.values():
+            if spec.cluster is not None:
+                found[spec.provider, spec.cluster.subscription] = None
+        return found
 
     async def _sweep(
         self, provider: ClusterProvider, subscription: str, installation: InstallationId

@@ -165,9 +165,10 @@ def principal_for(role: Role, cluster: Cluster) -> str:
     return cluster.principal if role is Role.NETWORK_CONTRIBUTOR else cluster.kubelet or cluster.principal
 
 
-def principal_lost(at: Situation, error: ProviderError) -> Fail | None:
-    """A principal that isn't known yet is waited for, but not for ever."""
-    if at.now - at.cluster.stage_at < PRINCIPAL_WAIT:
+def principal_lost(at: Situation, error: ProviderError, *, since: float) -> Fail | None:
+    """A principal that isn't known yet is waited for, but not for ever. `since`: when that was first heard;
+    time in which nobody asked doesn't count."""
+    if at.now - since < PRINCIPAL_WAIT:
         return None
     return Fail(verdict=Verdict(reason=Reason.PROVIDER_ERROR, message=f"{error}; it was tried for a minute"))
 

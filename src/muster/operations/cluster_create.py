@@ -232,7 +232,8 @@ class ClusterCreation:
             try:
                 await self._working.call(work, work.provider.grant(grant))
             except NotKnownYet as error:
-                lost = clustering.principal_lost(work.at, error) or clustering.overdue(work.at)
+                since = work.tenure.unknown_since = work.tenure.unknown_since or work.at.now
+                lost = clustering.principal_lost(work.at, error, since=since) or clustering.overdue(work.at)
                 if lost is not None:
                     return await self._fail(work, lost)
                 await self._working.publish(work, f"{role.role}: waiting until Azure knows the new identity")

@@ -23,6 +23,8 @@ class Tenure:
     """No provider call for this operation before then."""
     failures: int = 0
     """Looks at the provider that failed in a row."""
+    unknown_since: float | None = None
+    """When the provider first said that it doesn't know a new identity yet."""
     spent: LaunchId | None = None
     """The provider said that this launch's token was used: look for its machines, don't call again."""
 
