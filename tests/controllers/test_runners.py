@@ -280,6 +280,16 @@ async def test_the_runner_of_a_machine_that_died_is_swept_by_whichever_replica_l
 
 
 @staged
+async def test_an_organisation_s_runners_are_used_again_only_inside_a_group(stage: Stage) -> None:
+    github = await GitHubStage.set(stage, runner=RunnerSpec(scope="acme"))
+    replica = await stage.replica()
+    with pytest.raises(InvalidRequest, match=r"serve all of acme .* set runner.group"):
+        await github.provision(replica, github.begin())
+    await stage.template(runtime=Runtime.GITHUB, runner=RunnerSpec(scope="acme"), reuse=Reuse.NEVER)
+    await stage.succeeded(await github.provision(replica, github.begin()))
+
+
+@staged
 async def test_without_a_workflow_the_template_says_where_and_the_run_is_the_label(stage: Stage) -> None:
     github = await GitHubStage.set(stage)
     replica = await stage.replica()
@@ -287,7 +297,9 @@ async def test_without_a_workflow_the_template_says_where_and_the_run_is_the_lab
         InvalidRequest, match=r"must come with a workflow, or its template with a runner.scope"
     ):
         await replica.provision(1, run="nightly")
-    await stage.template(runtime=Runtime.GITHUB, runner=RunnerSpec(scope="acme", labels=("gpu",)))
+    runner = RunnerSpec(scope="acme", group="big", labels=("gpu",))
+    github.world.groups["acme"] = {"big": 7}
+    await stage.template(runtime=Runtime.GITHUB, runner=runner)
     await stage.succeeded(await replica.provision(1, run="nightly"))
     assert [runner.labels for runner in github.world.of("acme")] == [("nightly", "gpu")]
 

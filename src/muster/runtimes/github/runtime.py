@@ -1,7 +1,7 @@
 """The runtime github: a node is attached when GitHub lists its runner online under the run's label.
 
 Owns what a runner is called, which labels it has and how it is configured. The secret that registers it is
-asked for when its node asks, goes into that node's kit, and is kept nowhere.
+asked for when its node asks, goes into that node's kit, and is kept nowhere by us.
 """
 
 import shlex
@@ -13,7 +13,7 @@ from muster.agent.shipping import bare
 from muster.domain.errors import InvalidRequest, Uncertain
 from muster.domain.node import Node
 from muster.domain.requests import ProvisionRequest
-from muster.domain.template import TemplateSpec
+from muster.domain.template import Reuse, TemplateSpec
 from muster.domain.workflow import Scope, label, runner_name, scope_of
 from muster.ports.runners import RunnerRegistry
 from muster.ports.runtime import Kit, NodeRuntime
@@ -48,7 +48,14 @@ class GitHubRuntime(NodeRuntime):
 
     async def check(self, request: ProvisionRequest, spec: TemplateSpec) -> None:
         labels_of(request, spec)
-        await self._registry.check(self._scope(request, spec), group=spec.runner.group)
+        scope = self._scope(request, spec)
+        if not scope.repository and spec.reuse is not Reuse.NEVER and not spec.runner.group:
+            rule = (
+                f"its runners serve all of {scope} and its nodes are used again: set runner.group, to say "
+                'which repositories may have their jobs there, or reuse = "never"'
+            )
+            raise InvalidRequest("template", spec.name, rule)
+        await self._registry.check(scope, group=spec.runner.group)
 
     def boot_script(self, spec: TemplateSpec) -> str:
         parts = ["#!/bin/sh", "set -e"]
