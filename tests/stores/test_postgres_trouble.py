@@ -120,6 +120,20 @@ async def test_whoever_stood_still_in_a_transaction_loses_it_and_begins_again(
     postgres.wipe(address)
 
 
+async def test_a_servers_last_word_counts_before_the_connection_is_seen_to_end(store: SqlStore) -> None:
+    tries: list[int] = []
+
+    def told(_tx: Tx) -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            raise psycopg.errors.AdminShutdown("terminating connection due to administrator command")
+
+    for run in (store._engine.write, store._engine.read):
+        tries.clear()
+        await run(told)
+        assert len(tries) == 2
+
+
 def ended(address: str) -> None:
     """Wait until the server has ended all that stood still in a transaction."""
     sql = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'"

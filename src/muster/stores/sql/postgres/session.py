@@ -21,7 +21,7 @@ from muster.stores.announcing import Written
 from muster.stores.sql.postgres import feed
 from muster.stores.sql.postgres.connecting import Connection, Door
 from muster.stores.sql.postgres.dialect import numbered, storable, values
-from muster.stores.sql.postgres.troubles import Remedy, remedy, translated, uncertain
+from muster.stores.sql.postgres.troubles import Remedy, parting, remedy, translated, uncertain
 from muster.stores.sql.running import Done, Work
 from muster.stores.sql.tx import NOTHING, Again, Locks, Params, Row, Value
 
@@ -163,7 +163,7 @@ class Writer:
             try:
                 return self._transact(work)
             except BaseException as error:  # whatever it was, the one who waits must hear of it
-                connected = self._session.connected
+                connected = self._session.connected and not parting(error)
                 if self._committing and not connected:
                     self._session.close()
                     return Done(error=uncertain(error, where=self._session.where)), []
@@ -210,7 +210,7 @@ class Reader:
             try:
                 return self._look(batch), []
             except BaseException as error:  # whatever it was, every waiter must hear of it
-                connected = self._session.connected
+                connected = self._session.connected and not parting(error)
                 found = remedy(error, connected=connected)
                 self._session.leave(found)
                 if found is Remedy.NONE and connected and len(batch) > 1:

@@ -51,6 +51,11 @@ _ADVICE: tuple[tuple[type[psycopg.Error], str], ...] = (
 )
 
 
+def parting(error: BaseException) -> bool:
+    """The server's last word on a connection, which may look open for a moment more."""
+    return isinstance(error, errors.AdminShutdown | errors.CrashShutdown)
+
+
 def remedy(error: BaseException, *, connected: bool) -> Remedy:
     if isinstance(error, _RACES):
         return Remedy.AGAIN
