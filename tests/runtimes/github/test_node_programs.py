@@ -1,8 +1,10 @@
 """What runs on a node: the boot that fetches the runner, and the kit that serves, as real processes."""
 
+import hashlib
 import os
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -95,6 +97,23 @@ def test_a_package_that_is_not_the_one_that_was_pinned_is_not_used(github: FakeG
     assert said.returncode == 1
     assert github.sha256 in said.stdout and "not the one that is expected" in said.stdout
     assert not (node.home / "actions-runner").exists()
+
+
+@pytest.mark.parametrize(("libraries", "code"), [("libc.so.6", 1), ("libicuuc.so.67", 0)])
+def test_an_image_without_icu_fails_the_boot_with_the_way_to_get_it(
+    github: FakeGitHub, node: Node, tmp_path: Path, libraries: str, code: int
+) -> None:
+    archive = tmp_path / "runner.tgz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.addfile(tarfile.TarInfo("bin/libcoreclr.so"))
+    tool = tmp_path / "bin" / "ldconfig"
+    tool.write_text(f"#!/bin/sh\necho '{libraries} (libc6,x86-64) => /lib64/{libraries}'\n")
+    tool.chmod(0o755)
+    sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+    said = node.boots(_script(github, url=archive.as_uri(), sha256=(sha256,)))
+    assert said.returncode == code, said.stdout
+    assert ("dnf install -y libicu" in said.stdout) is bool(code)
+    assert (node.home / "actions-runner").exists() is not bool(code)
 
 
 def test_a_runner_of_the_image_is_used_where_it_is(github: FakeGitHub, node: Node) -> None:

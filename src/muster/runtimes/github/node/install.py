@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import tarfile
 import time
@@ -39,6 +40,20 @@ def fetched(url: str, path: str) -> str:
     return digest.hexdigest()
 
 
+def check_icu(root: str) -> None:
+    """The runner is a .NET program: without ICU it ends before it has said a word to GitHub."""
+    path = os.environ.get("PATH", "") + ":/sbin:/usr/sbin"
+    tool = shutil.which("ldconfig", path=path)
+    if tool is None or not os.path.exists(os.path.join(root, "bin", "libcoreclr.so")):
+        return
+    known = subprocess.run([tool, "-p"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    if not known.returncode and b"libicuuc" not in known.stdout:
+        sys.exit(
+            "cannot run the Actions runner: there is no libicu; install it in the image or the boot script"
+            " (Amazon Linux, Fedora: dnf install -y libicu; Debian, Ubuntu: apt-get install -y libicu-dev)"
+        )
+
+
 def main(given: dict[str, Any]) -> None:
     home = os.environ["MUSTER_HOME"]
     root, archive, url = (
@@ -65,4 +80,5 @@ def main(given: dict[str, Any]) -> None:
     with tarfile.open(archive, "r:gz") as tar:
         tar.extractall(fresh)
     os.unlink(archive)
+    check_icu(fresh)
     os.rename(fresh, root)
