@@ -1,9 +1,38 @@
 """Workflow runs that nobody calls for: over, cancelled, re-run in part."""
 
+from typing import Any
+
+from muster.controllers.workflows import REPOSITORIES_MOST, WorkflowKeeper
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Kind, Status
+from muster.domain.workflow import WorkflowRun
 from tests.stage import Stage, staged
 from tests.stage.github import GitHubStage
+
+
+class Watched:
+    """Repositories by the dozen, and how often each was asked for its runs."""
+
+    def __init__(self, count: int) -> None:
+        self.asked = {f"acme/r-{number}": 0 for number in range(count)}
+
+    async def repositories(self) -> list[str]:
+        return list(self.asked)
+
+    async def active(self, repository: str) -> list[WorkflowRun]:
+        self.asked[repository] += 1
+        return []
+
+
+@staged
+async def test_many_repositories_take_turns_instead_of_all_being_asked_every_round(stage: Stage) -> None:
+    watched: Any = Watched(2 * REPOSITORIES_MOST)
+    nobody: Any = None
+    keeper = WorkflowKeeper(stage.ports, watched, watched, nobody)
+    await keeper.reconcile()
+    assert sum(watched.asked.values()) == REPOSITORIES_MOST
+    await keeper.reconcile()
+    assert set(watched.asked.values()) == {1}
 
 
 @staged

@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 BATCH = 500
 LOOKS_MOST = 200
 """Runs looked up in one round; the others have their turn in the next."""
+REPOSITORIES_MOST = 20
+"""Repositories asked for re-runs in one round, those first that waited longest."""
 ATTEMPTS_BACK = 10
 PROVISIONS_OF_RUN = 20
 TRIES = 8
@@ -46,6 +48,8 @@ class WorkflowKeeper:
         self._desk = desk
         self._looked: dict[OperationId, int] = {}
         """In which round a provision's run was last looked up."""
+        self._asked: dict[str, int] = {}
+        """In which round a repository was last asked for re-runs."""
         self._round = 0
         self._refused: dict[tuple[str, int, int, str], bool] = {}
         """Re-runs that can't be provisioned for."""
@@ -103,8 +107,12 @@ class WorkflowKeeper:
     # --- what is needed again ---------------------------------------------------------------------
 
     async def _serve_reruns(self) -> None:
-        met: dict[tuple[str, int, int, str], bool] = {}
-        for repository in await self._issued.repositories():
+        known = await self._issued.repositories()
+        self._asked = {each: self._asked.get(each, 0) for each in known}
+        turn = sorted(known, key=lambda each: (self._asked[each], each))[:REPOSITORIES_MOST]
+        met = {name: True for name in self._refused if name[0] in self._asked and name[0] not in turn}
+        for repository in turn:
+            self._asked[repository] = self._round
             try:
                 for run in await self._workflows.active(repository):
                     if run.attempt > 1:
