@@ -110,13 +110,18 @@ class Terminal:
             [*MUSTER, *words], cwd=self.directory, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
         ) as client:
             os.close(theirs)
-            with contextlib.suppress(OSError):  # how Linux says that the other end is closed
-                while piece := os.read(ours, 65536):
-                    drawn += piece
-                    if sign is not None and until.encode() in drawn:
-                        client.send_signal(sign)
-                        sign = None
-            os.close(ours)
+            try:
+                with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+                    while piece := os.read(ours, 65536):
+                        drawn += piece
+                        if sign is not None and until.encode() in drawn:
+                            client.send_signal(sign)
+                            sign = None
+            except BaseException:  # the test's time is over: nobody reads, so it would never end by itself
+                client.kill()
+                raise
+            finally:
+                os.close(ours)
         return Said(client.returncode, drawn.decode(errors="replace"), "")
 
     def started(self, words: Sequence[str]) -> "subprocess.Popen[str]":
