@@ -1,6 +1,12 @@
-"""What tests measured is shown at the end, whichever process measured it."""
+"""What tests measured is shown at the end, whichever process measured it. Programs under test hear Ctrl-C."""
+
+import signal
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As in a shell's background. Whoever is started from here would never hear it either.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
