@@ -172,7 +172,9 @@ def test_a_cancelled_run_ends_across_a_death_after_each_step(site: Site) -> None
         site.start()
         asking.result(30.0)
         assert site.ended(run).status == "cancelled", boundary
-        assert [node.state for node in site.nodes("claimed", "running", "releasing", "idle")] == ["idle"]
+        # On a busy machine its detaching may come too late; then it is ended, and the next run makes another.
+        left = [node.state for node in site.nodes("claimed", "running", "releasing", "idle")]
+        assert left in ([], ["idle"]), boundary
 
 
 def test_a_refill_goes_on_across_a_death_after_each_step(site: Site) -> None:
