@@ -9,6 +9,7 @@ from muster.controllers.boot_watch import BootWatch
 from muster.controllers.cluster_orphans import ClusterOrphans
 from muster.controllers.commands import ForsakenCommands
 from muster.controllers.deadlines import Sweep
+from muster.controllers.departures import Departures
 from muster.controllers.diagnosis import Collector
 from muster.controllers.duties import Duties, Duty
 from muster.controllers.launches import ForsakenLaunches
@@ -106,6 +107,7 @@ class ControlPlane:
             keeper = WorkflowKeeper(ports, ports.workflows, issued, self.desk)
             self.duties += (
                 Duty(name="arrivals", every=3.0, work=Arrivals(ports, settings)),
+                Duty(name="departures", every=5.0, work=Departures(ports)),
                 Duty(name="leftovers", every=30.0, work=Leftovers(ports, ports.runners, issued)),
                 Duty(name="workflows", every=20.0, work=keeper),
             )

@@ -2,7 +2,8 @@
 
 A runner is ours by its name alone, which holds this installation's id and one assignment; nobody else's is
 ever touched. Runners are listed first and nodes read after: whatever is registered for a live assignment has
-had its record before. One that is busy is left in peace; its job ends, or it goes offline.
+had its record before. One that is busy is left in peace; its job ends, or it goes offline. A node
+whose machine is about to be taken back doesn't answer for its runner any more: it is given no other job.
 """
 
 import logging
@@ -10,6 +11,7 @@ import logging
 from muster.domain.errors import ProviderError
 from muster.domain.ids import AssignmentId
 from muster.domain.lifecycle import NodeState
+from muster.domain.reasons import Reason
 from muster.domain.workflow import Scope, assignment_of
 from muster.operations.issued import Issued
 from muster.ports.bundle import Ports
@@ -55,7 +57,11 @@ class Leftovers:
         cursor = None
         while True:
             page = await self._store.nodes(states=_SERVING, template=None, after=cursor, limit=BATCH)
-            found.update((node.assignment_id, True) for node in page.items if node.assignment_id is not None)
+            found.update(
+                (node.assignment_id, True)
+                for node in page.items
+                if node.assignment_id is not None and node.reason is not Reason.INTERRUPTED
+            )
             cursor = page.next
             if cursor is None:
                 return found

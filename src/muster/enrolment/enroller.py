@@ -19,7 +19,7 @@ from muster.domain.errors import Conflict, Forbidden, Gone, NotYet, ProviderErro
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.launch import Launch
-from muster.domain.lifecycle import NodeState
+from muster.domain.lifecycle import Fact, NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.reasons import Reason
 from muster.domain.redaction import redact
@@ -284,7 +284,21 @@ class Enrolment:
             except Conflict:
                 # First writer wins; see whether the fact is still news.
                 at = await self._store.standing(node_id)
+                continue
+            if change.name == Fact.INTERRUPTED and at.node.state is NodeState.RUNNING:
+                await self._close_to_new_work(at)
         raise NotYet(f"node {node_id} keeps changing; report again", JOIN_RETRY)
+
+    async def _close_to_new_work(self, at: Standing) -> None:
+        """What it does may go on; nothing new is to begin there. Whoever sweeps tries again."""
+        bound = await self._bound(at)
+        if bound is None:
+            return
+        try:
+            await bound[0].withdraw(at.node, *bound[1:])
+        except ProviderError as error:
+            extra = {"node_id": at.node.id, "error": str(error)}
+            logger.info("an interrupted node can't be closed to new work yet", extra=extra)
 
     async def _vouch(self, node_id: NodeId) -> None:
         """Its word is a sign of life: whoever claims it now must not take it for dead because the server was
