@@ -22,8 +22,12 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 PATIENCE = 120.0  # seconds that a server may be away in the middle of it
+SIGN_TRIES = 5
+RELEASE_WAIT = 60.0  # seconds to see nodes come back; the server goes on without us
 LOOK_EVERY = 1.0
 SIGNED_FOR = 240.0  # GitHub signs for five minutes
+AWAY = (0, 429, 500, 502, 503, 504)
+MOVED = (301, 302, 303, 307, 308)
 KEY_MAX = 128
 ENDED = ("succeeded", "failed", "cancelled")
 
@@ -66,17 +70,28 @@ def number(name: str, *, least: float = 0.0) -> float | None:
 
 
 def say(text: str) -> None:
-    print(text, flush=True)
+    """One line, which the runner takes for text whatever others put into it."""
+    text = text.replace("\r", " ").replace("\n", " ").replace("##[", "## [")
+    print(": " + text if text.lstrip().startswith("::") else text, flush=True)
+
+
+def command(words: str, text: str) -> None:
+    """A word to the runner. What it is about is escaped, as such commands want it."""
+    print(f"::{words}::{escaped(text)}", flush=True)
 
 
 def escaped(text: str, *, inner: bool = False) -> str:
-    """As workflow commands want it."""
     text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return text.replace(":", "%3A").replace(",", "%2C") if inner else text
 
 
 def note(kind: str, title: str, text: str) -> None:
-    say(f"::{kind} title={escaped('Muster: ' + title, inner=True)}::{escaped(text)}")
+    command(f"{kind} title={escaped('Muster: ' + title, inner=True)}", text)
+
+
+def cell(text: Any) -> str:
+    """Of a table in the summary."""
+    return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def kept(variable: str, text: str) -> None:
@@ -100,14 +115,15 @@ class Server:
         if not re.match(r"https?://[^/]+", url):
             raise Failure("bad input", f"server must be a URL like https://muster.example.com, not {url!r}")
         self.url, self.token, self.signed_at = url + "/api/v1", given("TOKEN"), 0.0
+        self.audience = given("AUDIENCE") or url
         self.own = bool(self.token)
         if self.own:
-            say(f"::add-mask::{self.token}")
+            command("add-mask", self.token)
 
     def authorization(self) -> str:
         if (not self.own and time.monotonic() - self.signed_at > SIGNED_FOR) or not self.token:
             self.token, self.signed_at = self.signed(), time.monotonic()
-            say(f"::add-mask::{self.token}")
+            command("add-mask", self.token)
         return "Bearer " + self.token
 
     def signed(self) -> str:
@@ -119,8 +135,14 @@ class Server:
                 "the job may not ask GitHub for a token, and none was given",
                 "give the job `permissions: id-token: write`, or pass `token`",
             )
-        url += ("&" if "?" in url else "?") + "audience=" + urllib.parse.quote(given("AUDIENCE") or "muster")
-        status, body = fetched("GET", url, {"Authorization": "bearer " + secret})
+        url += ("&" if "?" in url else "?") + "audience=" + urllib.parse.quote(self.audience, safe="")
+        status, body = 0, {}
+        for tried in range(SIGN_TRIES):
+            status, body = fetched("GET", url, {"Authorization": "bearer " + secret})
+            if status not in AWAY:
+                break
+            say(f"GitHub gives no token for this job ({body.get('detail') or status}); trying again")
+            time.sleep(2.0**tried)
         if status != 200 or not body.get("value"):
             raise Failure("cannot sign in", f"GitHub gave no token for this job ({status})")
         return str(body["value"])
@@ -131,7 +153,7 @@ class Server:
         while True:
             headers = {"Authorization": self.authorization(), **({"Idempotency-Key": key} if key else {})}
             status, answer = fetched(method, self.url + path, headers, body)
-            if status not in (0, 429, 500, 502, 503, 504) or time.monotonic() > until:
+            if status not in AWAY or time.monotonic() > until:
                 return status, answer
             if status == 502 and answer.get("code") == "provider_error":
                 return status, answer
@@ -146,6 +168,16 @@ class Server:
         raise refusal(status, answer)
 
 
+class Stays(urllib.request.HTTPRedirectHandler):
+    """Follows nobody: a POST would become a GET on the way, and the token would go along to another host."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+opener = urllib.request.build_opener(Stays)
+
+
 def fetched(method: str, url: str, headers: dict[str, str], body: Any = None) -> tuple[int, Any]:
     """Status and JSON; status 0 if there is no readable answer."""
     data = None if body is None else json.dumps(body).encode()
@@ -153,9 +185,12 @@ def fetched(method: str, url: str, headers: dict[str, str], body: Any = None) ->
         url, data=data, method=method, headers={"Content-Type": "application/json", **headers}
     )
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, json.loads(answer.read() or b"{}")
+        with opener.open(request, timeout=30) as answer:
+            said = json.loads(answer.read() or b"{}")
+            return answer.status, said if isinstance(said, dict) else {}
     except urllib.error.HTTPError as error:
+        if error.code in MOVED:
+            return error.code, {"detail": f"it sends us on to {error.headers.get('Location')}"}
         try:
             said = json.loads(error.read())
         except ValueError:
@@ -168,6 +203,7 @@ def fetched(method: str, url: str, headers: dict[str, str], body: Any = None) ->
 def refusal(status: int, answer: Any) -> Failure:
     detail = answer.get("detail") or f"no answer from {given('SERVER')}"
     advice = {
+        **dict.fromkeys(MOVED, "set `server` to the address that the server itself answers at"),
         401: "check `token`, or the server's [trust] rules for this repository and ref",
         403: "check what the token may do, or the server's [trust] rules",
         0: "check `server`, and that this runner can reach it",
@@ -194,13 +230,15 @@ class Attempt:
 
 
 def request(attempt: Attempt) -> dict[str, Any]:
-    count = number("INSTANCE_COUNT", least=1.0)
+    count = number("INSTANCE_COUNT", least=1.0) or 1.0
+    if count != int(count):
+        raise Failure("bad input", f"instance-count must be a whole number, not {given('INSTANCE_COUNT')!r}")
     minutes = {"max_runtime": number("MAX_RUNTIME_MIN"), "timeout": number("TIMEOUT")}
     usage = [word for word in re.split(r"[\s,]+(?:then\s+)?", given("USAGE_CLASS")) if word]
     types = given("ALLOWED_INSTANCE_TYPES").replace(",", " ").split()
     asked = {
         "template": given("TEMPLATE") or "ci",
-        "count": int(count or 1),
+        "count": int(count),
         "run": attempt.run,
         "owner": attempt.repository,
         "resource_class": given("RESOURCE_CLASS") or None,
@@ -244,9 +282,10 @@ def provision(server: Server, attempt: Attempt) -> None:
     say(f"{len(nodes)} ready in {operation['elapsed_seconds']:.1f} s; runs-on: {attempt.label}")
 
 
-def followed(server: Server, operation: Any) -> Any:
-    told = ""
-    while operation["status"] not in ENDED:
+def followed(server: Server, operation: Any, within: float = float("inf")) -> Any:
+    """The operation as it is when it has ended, or when so many seconds have passed."""
+    told, until = "", time.monotonic() + within
+    while operation["status"] not in ENDED and time.monotonic() < until:
         step = f"[{operation.get('step') or '-'}/{operation.get('total_steps') or '-'}]"
         words = f"{step} {operation.get('label') or operation['status']}: {operation.get('message') or ''}"
         if words != told:
@@ -259,12 +298,11 @@ def followed(server: Server, operation: Any) -> Any:
 
 def summarise(operation: Any, attempt: Attempt, error: Any) -> None:
     good = operation["status"] == "succeeded"
-    lines = [
-        f"### {'✔' if good else '✖'} Muster: {operation['detail'].get('result') or operation['status']}",
-        "",
-    ]
+    result = cell(operation["detail"].get("result") or operation["status"])
+    lines = [f"### {'✔' if good else '✖'} Muster: {result}", ""]
     if error:
-        lines += [f"**{error.get('code')}**: {error.get('message')}", "", f"> {error.get('advice')}", ""]
+        lines += [f"**{cell(error.get('code'))}**: {cell(error.get('message'))}", ""]
+        lines += [f"> {cell(error['advice'])}", ""] if error.get("advice") else []
     lines += [
         "| | |",
         "|---|---|",
@@ -279,7 +317,7 @@ def summarise(operation: Any, attempt: Attempt, error: Any) -> None:
     if operation.get("parts"):
         lines += ["| node | state | |", "|---|---|---|"]
         for part in operation["parts"]:
-            lines.append(f"| `{part['name']}` | {part['state']} | {part['detail']} |")
+            lines.append(f"| `{part['name']}` | {part['state']} | {cell(part['detail'])} |")
     kept("GITHUB_STEP_SUMMARY", "\n".join(lines) + "\n")
 
 
@@ -301,6 +339,19 @@ def release(server: Server, attempt: Attempt) -> None:
         else:
             output("operation-id", answer["operation_id"])
             say(f"giving back {body.get('operation_id') or attempt.run} as {answer['operation_id']}")
+            returned(followed(server, answer, RELEASE_WAIT))
+
+
+def returned(operation: Any) -> None:
+    """How it stands. A node that doesn't come back is thrown away by the server: no reason to fail a job."""
+    name, status = operation["operation_id"], operation["status"]
+    if status not in ENDED:
+        note("notice", "still giving back", f"{name} is under way; the server goes on with it")
+    elif status == "succeeded":
+        say(f"given back in {operation['elapsed_seconds']:.1f} s")
+    else:
+        error = operation.get("error") or {}
+        note("warning", str(error.get("code") or status), str(error.get("message") or f"{name} {status}"))
 
 
 def release_key(attempt: Attempt, body: dict[str, str]) -> str:

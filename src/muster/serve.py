@@ -382,7 +382,7 @@ class _Parts:
             runtimes={Runtime.GITHUB: github.runtime} if github else {},
             runners=github.registry if github else None,
             workflows=github.registry if github else None,
-            federation=self._federation(),
+            federation=self._federation(urls),
         )
         settings = Settings(limits=self._config.limits)
         plane = ControlPlane(
@@ -439,10 +439,12 @@ class _Parts:
         providers[provider.name] = provider
         verifiers[provider.name] = Ec2Verifier(settings, provider.aws, self._clock)
 
-    def _federation(self) -> Federation | None:
+    def _federation(self, urls: Sequence[str]) -> Federation | None:
         if not self._config.trust:
             return None
-        found = federation(account_of(self._config), self._clock, audience=self._config.github.audience)
+        given = self._config.github.audience
+        audiences = (given,) if given else tuple(each.rstrip("/") for each in urls)
+        found = federation(account_of(self._config), self._clock, audiences=audiences)
         self._closing.push_async_callback(found.close)
         return found
 

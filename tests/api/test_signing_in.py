@@ -25,7 +25,7 @@ class Signing:
         clock = site.ports.clock
         self.issuer = Issuer(clock.now)
         self._http = new_http(WorldTransport(World(clock.now), self.issuer))
-        federation = GitHubFederation(self._http, clock, issuer=self.issuer.url, audience="muster")
+        federation = GitHubFederation(self._http, clock, issuer=self.issuer.url, audiences=["muster"])
         context = site.api.context
         rules = (Trust(name="all", repository="acme/*", templates=("ci",)),)
         gate = Gate(site.ports.access, context.plane.enrolment, clock, federation=federation, trust=rules)

@@ -120,8 +120,9 @@ class GitHubConfig:
     """A mirror, with {version}, {os} and {arch} in it."""
     issuer: str | None = None
     """Of the tokens with which workflows sign in; None: what belongs to `url`."""
-    audience: str = "muster"
-    """What these tokens must be meant for."""
+    audience: str = ""
+    """What these tokens must be meant for; empty: one of the server's own addresses, so that a token for
+    another server is worth nothing here."""
 
     @property
     def configured(self) -> bool:

@@ -21,7 +21,9 @@ class Signing:
         self.site = site
         self.issuer = Issuer(site.clock.now)
         self.http = new_http(WorldTransport(site.world, self.issuer))
-        self.federation = GitHubFederation(self.http, site.clock, issuer=self.issuer.url, audience="muster")
+        self.federation = GitHubFederation(
+            self.http, site.clock, issuer=self.issuer.url, audiences=["muster"]
+        )
 
 
 @pytest.fixture
@@ -79,6 +81,15 @@ async def test_a_foreign_or_incomplete_token_is_refused_with_the_reason(
         await signing.federation.verify(signing.issuer.sign(**{**JOB, **changes}))
 
 
+async def test_each_address_of_a_server_is_an_audience_and_no_other(signing: Signing) -> None:
+    mine = ["https://muster.acme.test", "https://10.0.0.5:8080"]
+    federation = GitHubFederation(signing.http, signing.site.clock, issuer=signing.issuer.url, audiences=mine)
+    for audience in mine:
+        await federation.verify(signing.issuer.sign(**JOB, aud=audience))
+    with pytest.raises(Forbidden, match="for the audience https://muster.acme.test or https://10"):
+        await federation.verify(signing.issuer.sign(**JOB, aud="https://muster.evil.test"))
+
+
 async def test_a_token_signed_by_somebody_else_is_refused(signing: Signing, private_key: str) -> None:
     forged = signing.issuer.sign(**JOB, key=private_key)
     with pytest.raises(Forbidden, match="its signature is not"):
@@ -110,12 +121,12 @@ async def test_times_are_judged_by_our_clock_on_both_sides_of_the_limit(signing:
 async def test_without_keys_it_is_too_early_to_say(site: Site) -> None:
     async with new_http(WorldTransport(site.world)) as http:  # nobody answers there
         issuer = Issuer(site.clock.now)
-        federation = GitHubFederation(http, site.clock, issuer=issuer.url, audience="muster")
+        federation = GitHubFederation(http, site.clock, issuer=issuer.url, audiences=["muster"])
         with pytest.raises(NotYet, match="can't be had"):
             await federation.verify(issuer.sign(**JOB))
 
 
 @pytest.mark.parametrize("text", ["", "muster_abc", "a.b", "ey.a.b.c", "x.y.z", "ey" + "a" * 20_000 + ".b.c"])
 def test_what_is_no_signed_token_is_not_taken_for_one(site: Site, text: str) -> None:
-    federation = GitHubFederation(site.http(), site.clock, issuer="http://i.test", audience="muster")
+    federation = GitHubFederation(site.http(), site.clock, issuer="http://i.test", audiences=["muster"])
     assert not federation.recognises(text)

@@ -1,6 +1,6 @@
 """The parts of this adapter, put together: how one speaks to GitHub, and all that follows from it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,5 +87,5 @@ class GitHub:
         await self._http.aclose()
 
 
-def federation(account: Account, clock: Clock, *, audience: str) -> GitHubFederation:
-    return GitHubFederation(new_http(), clock, issuer=account.signs, audience=audience)
+def federation(account: Account, clock: Clock, *, audiences: Sequence[str]) -> GitHubFederation:
+    return GitHubFederation(new_http(), clock, issuer=account.signs, audiences=audiences)

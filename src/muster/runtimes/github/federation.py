@@ -1,11 +1,12 @@
 """Jobs of GitHub Actions sign in with the token that GitHub signs for them (OIDC).
 
 The issuer's keys are fetched once and kept; a key that nobody knows makes us look again, but not often, so
-that forged tokens can't make us ask GitHub all day. Only RS256 counts, whatever a token says of itself.
+that forged tokens can't make us ask GitHub all day. Only RS256 counts, whatever a token says of itself; and
+only tokens that are meant for us, or another server that was shown one could use it here.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -25,12 +26,14 @@ REQUIRED = ("iss", "aud", "exp", "iat", "sub", "repository", "ref", "run_id", "r
 
 
 class GitHubFederation:
-    def __init__(self, http: httpx.AsyncClient, clock: Clock, *, issuer: str, audience: str) -> None:
+    def __init__(
+        self, http: httpx.AsyncClient, clock: Clock, *, issuer: str, audiences: Sequence[str]
+    ) -> None:
         self._jwt = signing()
         self._http = http
         self._clock = clock
         self._issuer = issuer
-        self._audience = audience
+        self._audiences = tuple(audiences)
         self._keys: Mapping[str, Any] = {}
         self._looked_at = float("-inf")
         self._turn = asyncio.Lock()
@@ -54,7 +57,7 @@ class GitHubFederation:
                 token,
                 key,
                 algorithms=["RS256"],
-                audience=self._audience,
+                audience=self._audiences,
                 issuer=self._issuer,
                 options={
                     "require": list(REQUIRED),
@@ -69,9 +72,10 @@ class GitHubFederation:
         return _workload(claims)
 
     def _why(self, error: Exception) -> str:
+        ours = " or ".join(self._audiences)
         words = {
             "InvalidSignatureError": f"its signature is not {self._issuer}'s",
-            "InvalidAudienceError": f"it is not meant for us; ask GitHub for the audience {self._audience}",
+            "InvalidAudienceError": f"it is not meant for us; ask GitHub for the audience {ours}",
             "InvalidIssuerError": f"it was not issued by {self._issuer}",
             "InvalidAlgorithmError": "it is not signed with RS256",
         }

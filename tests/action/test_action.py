@@ -1,0 +1,179 @@
+"""The Action's program against a server that says what it is told to: what it asks, says and gives up on."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from action import muster_action as action
+
+SIGNED = (200, {"value": "a-signed-token"}, {})
+
+
+class Partner:
+    """GitHub's issuer and the server in one. Answers in the order given; the last one for good."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, list[tuple[int, Any, dict[str, str]]]] = {"/sign": [SIGNED]}
+        self.asked: list[tuple[str, str, dict[str, str]]] = []
+        partner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def answer(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                partner.asked.append((self.command, self.path, dict(self.headers)))
+                waiting = partner.answers[self.path.partition("?")[0]]
+                status, body, headers = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(json.dumps(body).encode())
+
+            do_GET = do_POST = answer  # noqa: N815 — the library's names
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def says(self, path: str, *answers: tuple[int, Any] | tuple[int, Any, dict[str, str]]) -> None:
+        self.answers[path] = [(each[0], each[1], each[2] if len(each) > 2 else {}) for each in answers]
+
+    def paths(self) -> list[str]:
+        return [path for _, path, _ in self.asked]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def partner() -> Iterator[Partner]:
+    made = Partner()
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def step(partner: Partner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given = {
+        "GITHUB_REPOSITORY": "acme/shop",
+        "GITHUB_RUN_ID": "7",
+        "GITHUB_RUN_ATTEMPT": "1",
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+        "ACTIONS_ID_TOKEN_REQUEST_URL": f"{partner.url}/sign?api-version=2.0",
+        "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "of-the-job",
+        "INPUT_MODE": "provision",
+        "INPUT_SERVER": partner.url + "/",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+
+def operation(status: str, **more: Any) -> dict[str, Any]:
+    return {
+        "operation_id": "op-1",
+        "status": status,
+        "elapsed_seconds": 1.5,
+        "detail": {"template": "ci"},
+        "members": [{"node_id": "n-1"}],
+        "parts": [],
+        **more,
+    }
+
+
+def test_the_token_is_asked_for_the_server_that_it_is_shown_to(
+    partner: Partner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partner.says("/api/v1/provisions", (201, operation("succeeded")))
+    assert action.main() == 0
+    quoted = partner.url.replace(":", "%3A").replace("/", "%2F")
+    assert partner.paths()[0] == f"/sign?api-version=2.0&audience={quoted}"
+    monkeypatch.setenv("INPUT_AUDIENCE", "ours")
+    assert action.main() == 0
+    assert partner.paths()[2].endswith("&audience=ours")
+
+
+def test_an_issuer_that_is_away_for_a_moment_is_asked_again(
+    partner: Partner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    partner.answers["/sign"] = [(503, {}, {}), (500, {}, {}), SIGNED]
+    partner.says("/api/v1/provisions", (201, operation("succeeded")))
+    assert action.main() == 0
+    assert "::add-mask::a-signed-token" in capsys.readouterr().out
+    partner.answers["/sign"] = [(503, {}, {})]
+    assert action.main() == 1
+    assert "GitHub gave no token for this job (503)" in capsys.readouterr().out
+
+
+def test_a_redirect_is_named_and_not_followed_with_the_token(
+    partner: Partner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    partner.says("/api/v1/provisions", (302, {}, {"Location": f"{partner.url}/elsewhere"}))
+    assert action.main() == 1
+    assert "/elsewhere" not in partner.paths()
+    said = capsys.readouterr().out
+    assert "it sends us on to" in said and "set `server` to the address" in said
+
+
+def test_nobody_s_words_become_commands_to_the_runner_or_break_the_summary(
+    partner: Partner, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    evil = "50% | done\n::set-output name=label::x\r\n##[error]y <b>"
+    going = operation("running", label="booting", message=evil)
+    parts = [{"name": "n-1", "state": "failed", "detail": evil}]
+    failed = operation("failed", error={"code": "capacity", "message": evil, "advice": ""}, parts=parts)
+    partner.says("/api/v1/provisions", (201, going))
+    partner.says("/api/v1/operations/op-1", (200, failed))
+    assert action.main() == 1
+    lines = capsys.readouterr().out.splitlines()
+    commands = [line for line in lines if line.lstrip().startswith("::") or "##[" in line]
+    assert [line.partition("::")[2].split()[0].partition("::")[0] for line in commands] == [
+        "add-mask",
+        "error",
+    ]
+    assert commands[-1] == (
+        "::error title=Muster%3A capacity::50%25 | done%0A::set-output name=label::x%0D%0A##[error]y <b>"
+    )
+    summary = (tmp_path / "summary").read_text()
+    assert "| `n-1` | failed | 50% \\| done ::set-output name=label::x ##[error]y &lt;b> |\n" in summary
+
+
+def test_a_release_waits_for_its_nodes_and_says_how_it_stands(
+    partner: Partner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("INPUT_MODE", "release")
+    partner.says("/api/v1/releases", (201, operation("running")))
+    partner.says("/api/v1/operations/op-1", (200, operation("running")), (200, operation("succeeded")))
+    assert action.main() == 0
+    assert "given back in 1.5 s" in capsys.readouterr().out
+
+    late = operation("failed", error={"code": "release_timeout", "message": "some did not come back"})
+    partner.says("/api/v1/operations/op-1", (200, late))
+    assert action.main() == 0
+    assert "::warning title=Muster%3A release_timeout::some did not come back" in capsys.readouterr().out
+
+    monkeypatch.setattr(action, "RELEASE_WAIT", 0.0)
+    partner.says("/api/v1/operations/op-1", (200, operation("running")))
+    assert action.main() == 0
+    assert "op-1 is under way; the server goes on with it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "1.5", "many", "nan", "1e9"])
+def test_a_count_that_is_none_is_refused_before_anybody_is_asked(
+    partner: Partner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], count: str
+) -> None:
+    monkeypatch.setenv("INPUT_INSTANCE_COUNT", count)
+    assert action.main() == 1
+    assert "::error title=Muster%3A bad input::instance-count must be a" in capsys.readouterr().out
+    assert not partner.asked
