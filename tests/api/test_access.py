@@ -126,3 +126,12 @@ async def test_secrets_are_in_no_event_and_no_list(site: Site) -> None:
     assert "token_added" in events.text
     assert "muster_" not in events.text
     assert "secret" not in (await site.http().get("/api/v1/tokens")).text
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/overview", "/api/v1/nodes/node-nobody", "/api/v1/no-such", "/healthz", "/openapi.json"]
+)
+async def test_no_answer_is_kept_by_anybody_or_guessed_at(site: Site, path: str) -> None:
+    headers = (await site.http().get(path)).headers
+    assert headers.get_list("cache-control") == ["no-store"]
+    assert headers.get_list("x-content-type-options") == ["nosniff"]

@@ -18,6 +18,7 @@ from muster.api.files import Shelf
 from muster.api.metrics import Metrics
 from muster.api.routes import TABLES
 from muster.api.routing import ROOT, mount
+from muster.api.sealing import Sealed
 from muster.api.sharing import Shared
 from muster.api.shortcut import Shortcut
 from muster.domain.events import Draft
@@ -58,7 +59,7 @@ class Api:
         self.context = context
         self._beats = context.beats
         bounded = Bounds(framework, most=context.settings.body_most, streamed=_STREAMED, raw=_RAW)
-        self._others = Shortcut(context, otherwise=Dashboard(bounded))
+        self._others = Shortcut(context, otherwise=Dashboard(Sealed(bounded)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == beats.PATH and scope["method"] == "POST":

@@ -24,7 +24,7 @@ from muster.ports.store import Cursor
 from muster.ports.wakeups import EVENTS, progress_topic
 
 MEDIA_TYPE = "text/event-stream"
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+HEADERS = {"X-Accel-Buffering": "no"}
 _HELLO = b"retry: 1000\n: hello\n\n"
 _ALIVE = b": still here\n\n"
 _PAGE = 200

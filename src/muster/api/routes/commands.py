@@ -99,7 +99,7 @@ async def output(
     again from there.
     """
     command = await ctx.ports.commands.command(CommandId(command_id))
-    headers = {"Cache-Control": "no-store", "Muster-Command-State": command.state.value}
+    headers = {"Muster-Command-State": command.state.value}
     if asked.follow:
         body = _followed(ctx, permit, command.id, asked.offset)
         return StreamingResponse(body, media_type="application/octet-stream", headers=headers)
