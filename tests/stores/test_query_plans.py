@@ -11,6 +11,7 @@ from muster.domain.template import Reuse
 from muster.stores.sql import (
     boots,
     claims,
+    commands,
     events,
     failures,
     launches,
@@ -50,6 +51,15 @@ HOT = {
 }
 
 
+COMMANDS = {
+    "commands of a provision": commands.OF_OPERATION,
+    "unfinished commands": commands.UNFINISHED,
+    "forsaken commands": commands.FORSAKEN,
+    "output": commands.READ,
+    "commands": commands.listing(by_run=False, paged=True),
+    "commands of a run": commands.listing(by_run=True, paged=False),
+    "more commands of a run": commands.listing(by_run=True, paged=True),
+}
 OVERVIEW = {
     "terminating": (overview.TERMINATING, "nodes_terminating"),
     "handovers": (overview.HANDOVERS, "operations_committed"),
@@ -80,6 +90,15 @@ def test_a_hot_statement_scans_no_table(connection: sqlite3.Connection, name: st
     walked = [step for step in steps if re.match(rf"SCAN ({'|'.join(TABLES)})\b", step)]
     assert walked == []
     assert any(step.startswith("SEARCH") for step in steps)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_are_read_in_the_order_of_an_index(connection: sqlite3.Connection, name: str) -> None:
+    sql = COMMANDS[name]
+    steps = plan(connection, sql)
+    assert [step for step in steps if "TEMP B-TREE" in step or re.match(r"SCAN \w+$", step)] == []
+    if ":run" in sql:
+        assert any("commands_run" in step for step in steps)
 
 
 @pytest.mark.parametrize("name", OVERVIEW)

@@ -1,21 +1,39 @@
-"""The contract of the cluster store, run against SQLite: inline in memory, and threaded on a file."""
+"""The contracts of the smaller ports, run against SQLite: inline in memory, and threaded on a file."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from muster.ports.access import AccessStore
 from muster.ports.cluster_store import ClusterStore
+from muster.ports.commands import CommandStore
+from muster.ports.overview import OverviewStore
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore, open_sqlite
+from tests.contracts.access_contract import AccessContract
 from tests.contracts.cluster_contract import ClusterStoreContract
+from tests.contracts.command_contract import CommandContract
+from tests.contracts.overview_contract import OverviewContract
 from tests.stores.ids import CountingIds
 
 
-class SqliteContract(ClusterStoreContract):
+class SqliteContract(CommandContract, AccessContract, OverviewContract, ClusterStoreContract):
     @pytest.fixture
     def store(self, sqlite: SqlStore) -> Store:
         return sqlite
+
+    @pytest.fixture
+    def commands(self, sqlite: SqlStore) -> CommandStore:
+        return sqlite.commands
+
+    @pytest.fixture
+    def access(self, sqlite: SqlStore) -> AccessStore:
+        return sqlite.access
+
+    @pytest.fixture
+    def overview(self, sqlite: SqlStore) -> OverviewStore:
+        return sqlite.overview
 
     @pytest.fixture
     def clusters(self, sqlite: SqlStore) -> ClusterStore:
