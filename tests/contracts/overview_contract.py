@@ -71,13 +71,17 @@ class OverviewContract:
 
     async def test_health_is_counted_of_those_who_stay(self, store: Store, overview: OverviewStore) -> None:
         scene = Scene(store)
-        assert dict(await overview.health()) == dict.fromkeys(Health, 0)
+        await store.apply_template(SPEC, now=1.0)
+        assert dict(await overview.health()) == {}, "nobody joined"
         first, second, third = await scene.idle(3)
         (fresh,) = await scene.created(await scene.leased(), 1)
         await store.apply(lifecycle.joined(fresh, boot_id="boot-1", now=5.0))
         await store.record_beats([Beat(node_id=first.id, seen_at=101.0, said=Health.DEGRADED)])
         await store.apply(lifecycle.condemn(third, now=102.0, reason=Reason.OPERATOR))
-        counted = await overview.health()
+        found = await overview.health()
+        assert list(found) == [first.template]
+        counted = found[first.template]
+        assert list(counted) == list(Health), "zeros too"
         assert sum(counted.values()) == 3, "the one that is ended counts no more"
         assert counted[Health.STARTING] >= 1
         assert (await store.vitals([second.id]))[second.id].health in counted

@@ -28,7 +28,7 @@ SIGNS = Signs(
     waiting=(),
     failures=(),
     handed_over={},
-    health={Health.READY: 2},
+    health={"ci": {Health.READY: 2}},
     stuck=(),
     orphans=(),
     paused=(),
@@ -63,6 +63,7 @@ def test_a_quiet_report_says_so() -> None:
         "# Muster at 1970-01-02 03:46:40 UTC\n\n**All is well: 2 nodes up, nothing waits.**\n"
     )
     assert "## Waiting\nNothing." in told and "## Failed in the last hour\nNothing." in told
+    assert "## Failed in the last day\nNothing." in told
     assert "nobody asked for nodes" in told and "Orphans" not in told and "Changed" not in told
     assert told.endswith("\n") and not told.endswith("\n\n")
 
@@ -151,3 +152,13 @@ def test_no_name_can_be_markup_or_begin_a_line() -> None:
     assert not re.search(r"(?<!\\)`", told)
     long = report(troubled("x" * 5000))
     assert max(map(len, long.splitlines())) < 1500
+
+
+def test_the_day_is_left_out_only_if_all_of_it_is_of_the_last_hour() -> None:
+    seen = troubled("words")
+    day = seen.failed_day
+    told = report(replace(seen, failed_hour=day))
+    assert "## Failed in the last day\nAll of it in the last hour." in told
+    fewer = Failures(groups=(replace(day.groups[0], nodes=5, first_at=NOW - 7200),), more=False)
+    told = report(replace(seen, failed_hour=day, failed_day=fewer))
+    assert "hour\n- 1 × boot_timeout" in told and "day\n- 5 × boot_timeout" in told

@@ -29,7 +29,7 @@ from muster.domain.verdicts import Culprit, Finding, all_well, judge
 from muster.domain.waiting import Waiting, WaitsFor
 from tests.domain.builders import NOW, SMALLEST, node
 
-HEALTHY = dict.fromkeys(Health, 0) | {Health.READY: 10}
+HEALTHY = {"web": {Health.READY: 8}, "ci": {Health.READY: 2}}
 QUIET = Signs(
     now=NOW,
     store=Calls(window=300.0),
@@ -106,6 +106,30 @@ def test_a_store_that_fails_or_is_slow_is_our_fault(
     store: Calls, expected: list[tuple[str, Tone, Culprit]]
 ) -> None:
     assert found(store=store) == expected
+
+
+def test_a_slow_store_is_told_with_what_was_measured_and_the_limit() -> None:
+    (slow,) = judge(replace(QUIET, store=calls(100, p95=0.25)))
+    assert slow.text == (
+        "The store is slow: one call in twenty takes longer than the limit of 100 ms (p95 up to 250 ms)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "store", "other"),
+    [
+        (calls(0), Tone.PENDING, Tone.PENDING),
+        (calls(verdicts.LEAST_CALLS - 1, errors=4), Tone.PENDING, Tone.PENDING),
+        (calls(100), Tone.SUCCESS, Tone.SUCCESS),
+        (calls(100, errors=10), BAD, DOUBTFUL),
+        (calls(100, errors=50), BAD, BAD),
+        (calls(100, throttled=20), Tone.SUCCESS, DOUBTFUL),
+        (calls(100, p95=0.25), DOUBTFUL, Tone.SUCCESS),
+        (calls(100, p95=5.0), BAD, Tone.SUCCESS),
+    ],
+)
+def test_figures_have_the_tone_that_the_verdict_gives_them(said: Calls, store: Tone, other: Tone) -> None:
+    assert (verdicts.tone_of_store(said), verdicts.tone_of(said)) == (store, other)
 
 
 def test_duties_that_are_late_are_named_once() -> None:
@@ -186,7 +210,32 @@ def test_machines_that_linger_are_told_with_the_oldest() -> None:
 def test_if_most_nodes_are_silent_it_is_not_the_nodes(
     offline: int, ready: int, expected: list[tuple[str, Tone, Culprit]]
 ) -> None:
-    assert found(health={Health.OFFLINE: offline, Health.READY: ready}) == expected
+    told = found(health={"web": {Health.OFFLINE: offline}, "ci": {Health.READY: ready}})
+    assert told == expected
+
+
+@pytest.mark.parametrize(
+    ("feeling", "expected"),
+    [
+        ({Health.DEGRADED: 2}, DOUBTFUL),
+        ({Health.DEGRADED: verdicts.FEW}, BAD),
+        ({Health.DEGRADED: 9, Health.READY: 1}, None),
+        ({Health.DEGRADED: 9, Health.STARTING: 1}, None),
+    ],
+)
+def test_if_no_node_of_a_template_is_well_it_is_the_template(
+    feeling: dict[Health, int], expected: Tone | None
+) -> None:
+    told = found(health={**HEALTHY, "shop": feeling})
+    assert told == ([] if expected is None else [("template_unwell", expected, Culprit.TEMPLATE)])
+
+
+def test_a_template_without_a_well_node_is_told_with_those_that_are_silent() -> None:
+    health = {**HEALTHY, "shop": {Health.DEGRADED: 1, Health.OFFLINE: 1}}
+    silent, unwell = judge(replace(QUIET, health=health))
+    assert silent.text == "1 of 12 nodes gave no sign of life for a while."
+    assert unwell.text == "No node of shop is well: 1 of 2 work with trouble, and 1 give no sign of life."
+    assert unwell.about == verdicts.About(kind="template", id="shop")
 
 
 # --- what failed ----------------------------------------------------------------------------------
@@ -284,14 +333,14 @@ def test_every_sentence_ends_and_every_finding_says_what_to_do() -> None:
             ],
             dependencies=[Dependency(name="ec2", calls=calls(10, throttled=10))],
             failures=[group(1)],
-            health={Health.OFFLINE: 1},
+            health={"web": {Health.OFFLINE: 1, Health.DEGRADED: 1}},
             stuck=[node(NodeState.TERMINATING)],
             orphans=[node(NodeState.TERMINATING)],
             paused=["ci"],
             waiting=[waits(WaitsFor.DRIVER, 100.0), waits(WaitsFor.ROOM, 100.0)],
         )
     )
-    assert len(everything) == 11
+    assert len(everything) == 12
     assert all(each.text.endswith(".") and each.advice.endswith(".") for each in everything)
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from muster.api.telemetry import Telemetry
 from muster.controllers.duties import Duties, Duty
+from muster.domain.errors import Implausible
 from muster.domain.lifecycle import NodeState
 from muster.domain.overview import Overview
 from muster.domain.settings import Settings
@@ -52,6 +53,29 @@ async def test_a_duty_that_another_replica_performs_is_seen_by_everybody(stage: 
     seen = await watcher.look()
     assert seen.verdict.code == "duty_late" and "sweep" in seen.verdict.text
     assert "duty_late" not in codes(await onlooker(stage).look()), "one that has just begun can't know"
+
+
+class Strangers:
+    async def reconcile(self) -> None:
+        raise Implausible("9 machines at ec2 have no record")
+
+
+@staged
+async def test_what_a_duty_left_alone_is_found_for_as_long_as_it_lasts(stage: Stage) -> None:
+    duties = Duties(stage.ports, "holder", (Duty(name="sweep", every=EVERY, work=Strangers()),))
+    holder = Life("holder")
+    stage.keep(holder.spawn(duties.run()))
+    await stage.pass_time(3 * EVERY)
+    (finding,) = (await onlooker(stage).look()).findings
+    assert finding.code == "duty_interrupted"
+    assert "9 machines at ec2 have no record" in finding.text
+
+    holder.kill()
+    await stage.pass_time(100.0)
+    calm = Duties(stage.ports, "other", (Duty(name="sweep", every=EVERY, work=Idle()),))
+    stage.keep(Life("other").spawn(calm.run()))
+    await stage.pass_time(3 * EVERY)
+    assert codes(await onlooker(stage).look()) == []
 
 
 @staged

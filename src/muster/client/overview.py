@@ -143,6 +143,7 @@ class Duty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calls:
+    tone: Tone
     window_seconds: float
     calls: int
     errors: int
@@ -155,6 +156,7 @@ class Calls:
 class Provider:
     name: str
     kind: str
+    tone: Tone
     window_seconds: float
     calls: int
     errors: int

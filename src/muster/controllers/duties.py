@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from muster.domain.errors import ProviderError, StoreUnavailable
+from muster.domain.errors import Implausible, ProviderError, StoreUnavailable
 from muster.domain.redaction import told
 from muster.ports.bundle import Ports
 
@@ -78,7 +78,7 @@ class Duties:
                 # Whatever hangs, a duty doesn't outlive its lease; the next tick tries again.
                 async with asyncio.timeout(lease):
                     await duty.work.reconcile()
-        except (StoreUnavailable, ProviderError, TimeoutError) as error:
+        except (StoreUnavailable, ProviderError, Implausible, TimeoutError) as error:
             self._problems[duty.name] = told(error)
             logger.warning("duty interrupted", extra={"duty": duty.name, "error": repr(error)})
         except Exception as error:

@@ -2,14 +2,15 @@
 
 Careful on purpose: a machine must be seen in two passes, must have no live record and no open launch, and
 its launch must be past surprising. More of them without any launch of ours than is plausible means that our
-records are wrong, not the machines: then they are left alone, and an event says so.
+records are wrong, not the machines: then they are left alone. An event says when that began, and as long as
+it lasts every tick ends with it, so that it stands among what is wrong.
 """
 
 import logging
 from dataclasses import dataclass
 
 from muster.domain import launch as launches
-from muster.domain.errors import ProviderError
+from muster.domain.errors import Implausible, ProviderError
 from muster.domain.ids import NodeId
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
@@ -40,8 +41,8 @@ class Orphans:
         self._store = ports.store
         self._settings = settings
         self._sightings: dict[str, Sighting] = {}
-        self._braked: dict[str, bool] = {}
-        """Providers whose orphans are left alone at present; it is said once, when it begins."""
+        self._braked: dict[str, str] = {}
+        """Providers whose orphans are left alone at present, and why; an event says it when it begins."""
 
     async def reconcile(self) -> None:
         installation = await self._store.installation()
@@ -58,6 +59,8 @@ class Orphans:
                 logger.info("cannot list now", extra={"provider": name, "error": repr(error)})
                 continue
             await self._judge(provider, machines)
+        if self._braked:
+            raise Implausible("; ".join(self._braked.values()))
 
     async def _judge(self, provider: NodeProvider, machines: list[Machine]) -> None:
         strange = await self._strangers(provider, machines)
@@ -69,11 +72,10 @@ class Orphans:
         known = len(machines) - len(strange)
         allowed = max(self._settings.orphans_floor, int(known * self._settings.orphans_share))
         braked = len(doubtful) > allowed
-        if braked and provider.name not in self._braked:
-            await self._brake(provider, len(doubtful), allowed)
-        self._braked = {name: True for name in self._braked if name != provider.name}
         if braked:
-            self._braked[provider.name] = True
+            await self._brake(provider, len(doubtful), allowed)
+        else:
+            self._braked.pop(provider.name, None)
         for machine in orphans:
             if traced[machine.id] is not None or not braked:
                 await self._adopt(provider, machine, traced[machine.id])
@@ -139,11 +141,14 @@ class Orphans:
         await self._store.adopt_stray(node, now=now)
 
     async def _brake(self, provider: NodeProvider, found: int, allowed: int) -> None:
+        name, begun = provider.name, provider.name not in self._braked
         detail = (
-            f"{found} machines at {provider.name} have no record, more than the {allowed} that are plausible;"
+            f"{found} machines at {name} have no record, more than the {allowed} that are plausible;"
             " none was touched: check that this server uses the right store"
         )
-        logger.error("orphans brake", extra={"provider": provider.name, "reason": detail})
-        await self._store.note(
-            provider.name, "orphans_brake", reason=Reason.ORPHAN, detail=detail, now=self._ports.clock.now()
-        )
+        self._braked[name] = detail
+        if begun:
+            logger.error("orphans brake", extra={"provider": name, "reason": detail})
+            await self._store.note(
+                name, "orphans_brake", reason=Reason.ORPHAN, detail=detail, now=self._ports.clock.now()
+            )

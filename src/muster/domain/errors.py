@@ -109,6 +109,13 @@ class IllegalTransition(MusterError):
     """A change that the lifecycle table doesn't allow. Never caught: it is a bug in the caller."""
 
 
+# --- leave it alone, and say so -------------------------------------------------------------------
+
+
+class Implausible(MusterError):
+    """Records and world differ by more than an accident explains. Nothing was touched: a person must look."""
+
+
 # --- back off ------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from muster.domain.failures import Group
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
-from muster.domain.overview import Overview
+from muster.domain.overview import Failures, Overview
 from muster.domain.signs import aged
 from muster.domain.warmth import Warmth
 
@@ -43,14 +43,24 @@ def _waiting(seen: Overview) -> Iterator[str]:
 
 
 def _failures(seen: Overview) -> Iterator[str]:
-    for title, failed in (("hour", seen.failed_hour), ("day", seen.failed_day)):
-        if title == "day" and len(failed.groups) == len(seen.failed_hour.groups):
-            continue
-        yield f"## Failed in the last {title}"
-        for group in failed.groups[:SHOWN]:
-            yield _group(group, seen.at)
-        if not failed.groups:
-            yield "Nothing."
+    hour, day = seen.failed_hour, seen.failed_day
+    yield "## Failed in the last hour"
+    yield from _groups(hour, seen.at)
+    yield "## Failed in the last day"
+    if hour.groups and hour.groups == day.groups:
+        yield "All of it in the last hour."
+    else:
+        yield from _groups(day, seen.at)
+
+
+def _groups(failed: Failures, now: float) -> Iterator[str]:
+    for group in failed.groups[:SHOWN]:
+        yield _group(group, now)
+    more = len(failed.groups) - SHOWN
+    if more > 0:
+        yield f"- and {more} more kinds of failure"
+    if not failed.groups:
+        yield "Nothing."
 
 
 def _group(group: Group, now: float) -> str:

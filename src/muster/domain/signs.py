@@ -61,11 +61,17 @@ class Signs:
     """Of the last hour."""
     handed_over: Mapping[str, float]
     """When a template's nodes were last handed over to somebody; only what is known."""
-    health: Mapping[Health, int]
+    health: Mapping[str, Mapping[Health, int]]
+    """Of nodes that joined and stay, by template; only those with nodes."""
     stuck: Sequence[Node]
     """Longest first."""
     orphans: Sequence[Node]
     paused: Sequence[str | None]
+
+
+def in_all(health: Mapping[str, Mapping[Health, int]]) -> dict[Health, int]:
+    """Whatever their template: how many feel each way, zeros too."""
+    return {each: sum(counts.get(each, 0) for counts in health.values()) for each in Health}
 
 
 def late(ticked_at: float | None, *, every: float, since: float, now: float) -> bool:

@@ -13,7 +13,7 @@ from muster.domain.failures import Group
 from muster.domain.health import Health
 from muster.domain.progress import Tone
 from muster.domain.reasons import Reason
-from muster.domain.signs import Calls, Dependency, DutySign, Signs, aged
+from muster.domain.signs import Calls, Dependency, DutySign, Signs, aged, in_all
 from muster.domain.waiting import Waiting, WaitsFor
 
 LEAST_CALLS = 5
@@ -83,6 +83,7 @@ def judge(signs: Signs) -> tuple[Finding, ...]:
         *_dependencies(signs.dependencies),
         *_failures(signs),
         *_silence(signs),
+        *_unwell(signs),
         *_leftovers(signs),
         *_brakes(signs),
         *_queue(signs.waiting, signs.now),
@@ -93,7 +94,7 @@ def judge(signs: Signs) -> tuple[Finding, ...]:
 def all_well(signs: Signs) -> Finding:
     under_way = sum(group.count for group in signs.waiting)
     waits = f"{counted(under_way, 'operation')} under way" if under_way else "nothing waits"
-    nodes = counted(sum(signs.health.values()), "node")
+    nodes = counted(sum(in_all(signs.health).values()), "node")
     return Finding(
         code="all_well",
         tone=Tone.SUCCESS,
@@ -103,24 +104,51 @@ def all_well(signs: Signs) -> Finding:
     )
 
 
+def tone_of_store(store: Calls) -> Tone:
+    """How its calls go, by the limits above; pending: too few to say."""
+    rate, p95 = store.error_rate, store.p95
+    if rate is None or store.calls < LEAST_CALLS:
+        return Tone.PENDING
+    if rate >= DOUBTFUL or (p95 is not None and p95 > STORE_STOPS):
+        return Tone.DANGER
+    return Tone.WARNING if p95 is not None and p95 > STORE_SLOW else Tone.SUCCESS
+
+
+def tone_of(calls: Calls) -> Tone:
+    """The same of somebody whom we call: their errors weigh, and that they slow us down."""
+    rate = calls.error_rate
+    if rate is None or calls.calls < LEAST_CALLS:
+        return Tone.PENDING
+    if rate >= FAILING:
+        return Tone.DANGER
+    return Tone.WARNING if rate >= DOUBTFUL or _throttling(calls) else Tone.SUCCESS
+
+
+def _throttling(calls: Calls) -> bool:
+    return calls.throttled / calls.calls >= THROTTLED
+
+
 def _store(store: Calls) -> Iterator[Finding]:
+    tone = tone_of_store(store)
+    if tone not in _ORDER:
+        return
     about = About(kind="store", id="store")
-    rate = store.error_rate
-    if rate is not None and store.calls >= LEAST_CALLS and rate >= DOUBTFUL:
+    if store.errors / store.calls >= DOUBTFUL:
         yield Finding(
             code="store_failing",
-            tone=Tone.DANGER,
+            tone=tone,
             culprit=Culprit.US,
             text=f"The store fails: {store.errors} of {store.calls} calls in the last {aged(store.window)}.",
             advice="Check the disk or database behind Muster; what runs goes on, nothing new begins.",
             about=about,
         )
-    elif store.p95 is not None and store.calls >= LEAST_CALLS and store.p95 > STORE_SLOW:
+    elif store.p95 is not None:
         yield Finding(
             code="store_slow",
-            tone=Tone.DANGER if store.p95 > STORE_STOPS else Tone.WARNING,
+            tone=tone,
             culprit=Culprit.US,
-            text=f"The store is slow: one call in twenty takes longer than {STORE_SLOW * 1000:.0f} ms.",
+            text=f"The store is slow: one call in twenty takes longer than the limit of"
+            f" {STORE_SLOW * 1000:g} ms (p95 up to {store.p95 * 1000:g} ms).",
             advice="Look at the load of this machine and of the disk or database behind Muster.",
             about=about,
         )
@@ -143,7 +171,7 @@ def _duties(duties: Sequence[DutySign]) -> Iterator[Finding]:
                 code="duty_interrupted",
                 tone=Tone.WARNING,
                 culprit=Culprit.US,
-                text=f"The duty {duty.name} was interrupted: {duty.problem}.",
+                text=f"The duty {duty.name} stopped short: {duty.problem}.",
                 advice="It tries again by itself; if this stays, the server's log says more.",
                 about=About(kind="duty", id=duty.name),
             )
@@ -165,22 +193,22 @@ def _undriven(waiting: Sequence[Waiting], now: float) -> Iterator[Finding]:
 
 def _dependencies(dependencies: Sequence[Dependency]) -> Iterator[Finding]:
     for each in dependencies:
-        calls, rate = each.calls, each.calls.error_rate
+        calls, tone = each.calls, tone_of(each.calls)
+        if tone not in _ORDER:
+            continue
         culprit = Culprit.GITHUB if each.github else Culprit.CLOUD
         about = About(kind="provider", id=each.name)
-        if rate is None or calls.calls < LEAST_CALLS:
-            continue
-        if rate >= DOUBTFUL:
+        if calls.errors / calls.calls >= DOUBTFUL:
             yield Finding(
                 code="provider_failing",
-                tone=Tone.DANGER if rate >= FAILING else Tone.WARNING,
+                tone=tone,
                 culprit=culprit,
                 text=f"{each.name} fails: {calls.errors} of {calls.calls} calls went wrong"
                 f" in the last {aged(calls.window)}.",
                 advice="Check its status page, credentials and network; new nodes wait until it answers.",
                 about=about,
             )
-        elif calls.throttled / calls.calls >= THROTTLED:
+        else:
             yield Finding(
                 code="provider_throttles",
                 tone=Tone.WARNING,
@@ -221,7 +249,8 @@ def _example(group: Group) -> About | None:
 
 
 def _silence(signs: Signs) -> Iterator[Finding]:
-    silent, all_nodes = signs.health.get(Health.OFFLINE, 0), sum(signs.health.values())
+    feeling = in_all(signs.health)
+    silent, all_nodes = feeling[Health.OFFLINE], sum(feeling.values())
     if silent:
         many = silent >= FEW and silent / all_nodes >= MOST
         yield Finding(
@@ -232,6 +261,24 @@ def _silence(signs: Signs) -> Iterator[Finding]:
             advice="Check the network between nodes and server."
             if many
             else "Look at the machine; if it stays silent, it is replaced by itself.",
+        )
+
+
+def _unwell(signs: Signs) -> Iterator[Finding]:
+    """If no node of a template is well, it is not the nodes. Silence alone is told above."""
+    for template, feeling in signs.health.items():
+        troubled, silent = feeling.get(Health.DEGRADED, 0), feeling.get(Health.OFFLINE, 0)
+        nodes = sum(feeling.values())
+        if not troubled or troubled + silent < nodes:
+            continue
+        others = f", and {silent} give no sign of life" if silent else ""
+        yield Finding(
+            code="template_unwell",
+            tone=Tone.DANGER if nodes >= FEW else Tone.WARNING,
+            culprit=Culprit.TEMPLATE,
+            text=f"No node of {template} is well: {troubled} of {nodes} work with trouble{others}.",
+            advice="Look at what its nodes say; if that began with a new revision, apply the one before.",
+            about=About(kind="template", id=template),
         )
 
 

@@ -103,7 +103,7 @@ class Overviewing:
             warm_day=warmth(handed),
             warm_more=len(handed) == HANDOVERS_MOST,
             pools=pools,
-            health=health,
+            health=signs.in_all(health),
             paused=paused,
             duties=tuple(seen.duties),
             dependencies=tuple(seen.dependencies),

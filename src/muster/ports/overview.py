@@ -33,8 +33,11 @@ class OverviewStore(Protocol):
         """Of every template, by name: how many nodes it has in each state but terminated, zeros too."""
         ...
 
-    async def health(self) -> Mapping[Health, int]:
-        """How nodes that joined and are not on their way out feel: how many each way, zeros too."""
+    async def health(self) -> Mapping[str, Mapping[Health, int]]:
+        """How nodes that joined and are not on their way out feel, by template: how many each way, zeros too.
+
+        Templates without such nodes are left out.
+        """
         ...
 
     async def unfinished(self, *, limit: int) -> Sequence[Operation]:

@@ -16,7 +16,7 @@ from muster.domain.overview import GROUPS_MOST, LEFTOVERS_MOST, Counted, Failure
 from muster.domain.progress import Tone
 from muster.domain.reasons import Reason
 from muster.domain.signs import Calls, Dependency, DutySign
-from muster.domain.verdicts import Culprit, Finding
+from muster.domain.verdicts import Culprit, Finding, tone_of, tone_of_store
 from muster.domain.waiting import Waiting, WaitsFor
 from muster.domain.warmth import Warmth
 
@@ -266,6 +266,8 @@ class DutyOut(Out):
 class CallsOut(Out):
     """Durations are upper bounds: no call of that share took longer."""
 
+    tone: Tone
+    """As the verdict judges it; pending: too few calls to say."""
     window_seconds: float
     calls: int
     errors: int
@@ -276,6 +278,7 @@ class CallsOut(Out):
     @classmethod
     def of(cls, calls: Calls) -> Self:
         return cls(
+            tone=tone_of_store(calls),
             window_seconds=calls.window,
             calls=calls.calls,
             errors=calls.errors,
@@ -289,6 +292,8 @@ class DependencyOut(Out):
     name: str
     kind: str
     """cloud or github."""
+    tone: Tone
+    """As the verdict judges it; pending: too few calls to say."""
     window_seconds: float
     calls: int
     errors: int
@@ -303,6 +308,7 @@ class DependencyOut(Out):
         return cls(
             name=found.name,
             kind="github" if found.github else "cloud",
+            tone=tone_of(calls),
             window_seconds=calls.window,
             calls=calls.calls,
             errors=calls.errors,

@@ -45,7 +45,7 @@ class DynamoOverview:
         )
         return dict(zip(_PRESENT, counts, strict=True))
 
-    async def health(self) -> Mapping[Health, int]:
+    async def health(self) -> Mapping[str, Mapping[Health, int]]:
         return await self._liveness.counted()
 
     async def unfinished(self, *, limit: int) -> Sequence[Operation]:

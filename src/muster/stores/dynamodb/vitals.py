@@ -8,7 +8,6 @@ decided again.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -56,7 +55,13 @@ class Liveness:
 
     def begin(self, write: Write, node: Node, **more: Value) -> None:
         """The node's record is made. Nothing is known of it yet, unless it is up."""
-        first: dict[str, Value] = {"c": 1, "health": Health.STARTING.value, "health_since": 0.0, **more}
+        first: dict[str, Value] = {
+            "c": 1,
+            "template": node.template,
+            "health": Health.STARTING.value,
+            "health_since": 0.0,
+            **more,
+        }
         if node.state is NodeState.TERMINATING:
             first |= self.stays(False)
         if node.up:
@@ -243,8 +248,8 @@ class Liveness:
         found = sorted((vitals(item) for part in parts for item in part), key=lambda each: each.node_id)
         return found[:limit]
 
-    async def counted(self) -> Mapping[Health, int]:
-        """How those feel that joined and stay."""
+    async def counted(self) -> Mapping[str, Mapping[Health, int]]:
+        """How those feel that joined and stay, by template."""
         where = "#known = :yes AND attribute_not_exists(#leaving)"
         parts = await asyncio.gather(
             *(
@@ -252,8 +257,11 @@ class Liveness:
                 for shard in range(self._shards)
             )
         )
-        found = Counter(text(item, "health") for part in parts for item in part)
-        return {health: found[health.value] for health in Health}
+        found: dict[str, dict[Health, int]] = {}
+        for item in (item for part in parts for item in part):
+            counts = found.setdefault(text(item, "template"), dict.fromkeys(Health, 0))
+            counts[Health(text(item, "health"))] += 1
+        return found
 
     async def offline_since(self, before: float) -> list[NodeId]:
         """Longest first. By an index of the few: what is read of them after is as it is now."""

@@ -28,8 +28,11 @@ CENSUS = f"""
     FROM names CROSS JOIN states ORDER BY names.name
 """
 HEALTH = f"""
-    SELECT l.health, count(*) FROM nodes AS n JOIN liveness AS l ON l.node_id = n.id
-    WHERE n.state IN ({", ".join(f"'{state}'" for state in _LIVE)}) GROUP BY l.health
+    WITH names (name) AS (SELECT DISTINCT name FROM templates)
+    SELECT n.template, l.health, count(*)
+    FROM names CROSS JOIN nodes AS n JOIN liveness AS l ON l.node_id = n.id
+    WHERE n.template = names.name AND n.state IN ({", ".join(f"'{state}'" for state in _LIVE)})
+    GROUP BY n.template, l.health ORDER BY n.template
 """
 UNFINISHED = lists.merged(
     [
@@ -58,7 +61,7 @@ class SqlOverview:
     async def census(self) -> Mapping[str, Mapping[NodeState, int]]:
         return await self._engine.read(_census)
 
-    async def health(self) -> Mapping[Health, int]:
+    async def health(self) -> Mapping[str, Mapping[Health, int]]:
         return await self._engine.read(_health)
 
     async def unfinished(self, *, limit: int) -> Sequence[Operation]:
@@ -93,9 +96,11 @@ def _census(tx: Tx) -> Mapping[str, Mapping[NodeState, int]]:
     return found
 
 
-def _health(tx: Tx) -> Mapping[Health, int]:
-    counted: dict[str, int] = dict(tx.execute(HEALTH))
-    return {health: counted.get(health.value, 0) for health in Health}
+def _health(tx: Tx) -> Mapping[str, Mapping[Health, int]]:
+    found: dict[str, dict[Health, int]] = {}
+    for name, health, count in tx.execute(HEALTH):
+        found.setdefault(name, dict.fromkeys(Health, 0))[Health(health)] = count
+    return found
 
 
 def _handovers(tx: Tx, since: float, limit: int) -> Sequence[Handover]:
