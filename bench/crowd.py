@@ -1,7 +1,8 @@
 """What a server of 10,000 nodes costs while each beats every five seconds on its own connection.
 
 Memory and time of the server's process, from /proc, over a settled stretch. The second pair of figures adds
-what real agents do beside beating: each holds a long poll, on another connection.
+what real agents do beside beating: each holds a long poll, on another connection. The floor is an empty raw
+handler on the same uvicorn settings under the same beats.
 """
 
 import asyncio
@@ -10,8 +11,9 @@ from dataclasses import asdict
 from typing import Any
 
 from bench import Figure
-from bench.children import child
-from bench.served import Server, data_directory, served
+from bench.children import Child, child
+from bench.empty import empty
+from bench.served import data_directory, served
 from bench.warm import Warm, warm
 
 NODES = 10_000
@@ -25,25 +27,31 @@ SECONDS = 25.0
 async def measure() -> Sequence[Figure]:
     with data_directory() as data:
         nodes = await warm(data, NODES)
+        async with empty() as (port, process):
+            floors = await _figures(process, port, nodes, "", polling=0.0, settle=2 * EVERY)
         async with served(data) as server:
-            figures = await _figures(server, nodes, "beating every 5 s", polling=0.0, settle=2 * EVERY)
+            figures = await _figures(
+                server.child, server.port, nodes, "beating every 5 s", polling=0.0, settle=2 * EVERY
+            )
         async with served(data) as server:
             few = nodes[:POLLING_NODES]
-            also = await _figures(server, few, "also holding a long poll", polling=POLL, settle=POLL + EVERY)
-    memory, cpu = figures
-    return [_wished(memory, 200.0), _wished(cpu, 25.0), *also]
+            also = await _figures(
+                server.child, server.port, few, "also holding a long poll", polling=POLL, settle=POLL + EVERY
+            )
+    (memory, cpu), (least, idlest) = figures, floors
+    return [_wished(memory, 200.0, floor=least.value), _wished(cpu, 25.0, floor=idlest.value), *also]
 
 
-def _wished(figure: Figure, limit: float) -> Figure:
-    return Figure(**{**asdict(figure), "limit": limit})
+def _wished(figure: Figure, limit: float, *, floor: float) -> Figure:
+    return Figure(**{**asdict(figure), "limit": limit, "floor": floor})
 
 
 async def _figures(
-    server: Server, nodes: Sequence[Warm], doing: str, *, polling: float, settle: float
+    server: Child, port: int, nodes: Sequence[Warm], doing: str, *, polling: float, settle: float
 ) -> tuple[Figure, Figure]:
     given = {
         "mode": "paced",
-        "port": server.port,
+        "port": port,
         "nodes": [(node.token, node.version) for node in nodes],
         "every": EVERY,
         "polling": polling,
@@ -53,12 +61,12 @@ async def _figures(
     async with child("bench.beating", given) as generator:
         await generator.line()
         await generator.line()
-        before = server.child.usage()
+        before = server.usage()
         resident = before.resident
         for _ in range(int(SECONDS) - 1):
             await asyncio.sleep(1.0)
-            resident = max(resident, server.child.usage().resident)
-        after = server.child.usage()
+            resident = max(resident, server.usage().resident)
+        after = server.usage()
         end = await generator.line()
     core = (after.cpu - before.cpu) / (int(SECONDS) - 1)
     return _pair(f"server with {len(nodes):,} nodes {doing}", resident, core, end)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from muster.api.app import Api
+from muster.api.gathering import Answering
 from muster.domain.errors import MusterError
 
 BACKLOG = 2048
@@ -78,8 +79,10 @@ class Listening(uvicorn.Server):
             uvicorn.Config(
                 api,
                 access_log=False,
+                http=Answering,
                 lifespan="off",
                 log_config=None,
+                proxy_headers=False,  # nothing here asks who or what stands between us and the caller
                 server_header=False,
                 timeout_graceful_shutdown=DRAIN_SECONDS,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,

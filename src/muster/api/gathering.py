@@ -1,0 +1,50 @@
+"""One send per answer: the head of a response goes out together with the first of its body.
+
+A send to a socket is the dearest thing that a short answer does, on both ends: whoever waits for it wakes up
+for the head, and again for the body. A head whose body takes longer, as that of a stream, doesn't wait for it.
+"""
+
+import asyncio
+from typing import Any, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_HEAD = b"HTTP/1."
+
+
+class Gathering:
+    """A transport, as far as HTTP over it needs one."""
+
+    __slots__ = ("_held", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._held = b""
+
+    def write(self, data: bytes) -> None:
+        if self._held:
+            held, self._held = self._held, b""
+            self._transport.write(held + data)
+        elif data.startswith(_HEAD):
+            self._held = data
+            self._loop.call_soon(self._flush)
+        else:
+            self._transport.write(data)
+
+    def _flush(self) -> None:
+        if self._held:
+            held, self._held = self._held, b""
+            self._transport.write(held)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class Answering(HttpToolsProtocol):
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # narrower there
+        super().connection_made(cast("asyncio.Transport", Gathering(transport, self.loop)))

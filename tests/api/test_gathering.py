@@ -1,0 +1,63 @@
+"""An answer goes out in one piece, and nobody waits for a body to see a head."""
+
+import asyncio
+from typing import cast
+
+from muster.api.gathering import Gathering
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
+
+
+class _Sent:
+    """A transport that keeps what it is given, each send apart."""
+
+    def __init__(self) -> None:
+        self.sends: list[bytes] = []
+        self.closed_after: int | None = None
+
+    def write(self, data: bytes) -> None:
+        self.sends.append(data)
+
+    def close(self) -> None:
+        self.closed_after = len(self.sends)
+
+    def is_closing(self) -> bool:
+        return self.closed_after is not None
+
+
+def _gathering() -> tuple[Gathering, _Sent]:
+    sent = _Sent()
+    return Gathering(cast("asyncio.Transport", sent), asyncio.get_running_loop()), sent
+
+
+async def test_a_head_and_its_body_are_one_send() -> None:
+    gathering, sent = _gathering()
+    gathering.write(HEAD)
+    gathering.write(b"{}")
+    await asyncio.sleep(0)
+    assert sent.sends == [HEAD + b"{}"]
+
+
+async def test_a_head_whose_body_takes_longer_goes_ahead() -> None:
+    gathering, sent = _gathering()
+    gathering.write(HEAD)
+    await asyncio.sleep(0)
+    assert sent.sends == [HEAD]
+    gathering.write(b"data: 1\n\n")
+    assert sent.sends == [HEAD, b"data: 1\n\n"]
+
+
+async def test_two_answers_in_a_row_keep_their_order() -> None:
+    gathering, sent = _gathering()
+    for part in (HEAD, b"{}", HEAD, b"[]"):
+        gathering.write(part)
+    await asyncio.sleep(0)
+    assert sent.sends == [HEAD + b"{}", HEAD + b"[]"]
+
+
+async def test_closing_loses_nothing() -> None:
+    gathering, sent = _gathering()
+    gathering.write(HEAD)
+    gathering.close()
+    assert (sent.sends, sent.closed_after) == ([HEAD], 1)
+    assert gathering.is_closing()
