@@ -20,6 +20,7 @@ from muster.simulation.invariants.folding import Record
 from muster.simulation.invariants.launch_rules import LaunchRules
 from muster.simulation.invariants.node_rules import NodeRules
 from muster.simulation.invariants.operation_rules import OperationRules
+from muster.stores.dynamodb import DynamoStore
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.system import SystemIds
 
@@ -31,7 +32,7 @@ async def judged(database: Path) -> Context:
     return await judge(open_sqlite(database, ids=SystemIds()))
 
 
-async def judge(store: SqlStore) -> Context:
+async def judge(store: SqlStore | DynamoStore) -> Context:
     """Closes the store, too."""
     try:
         installation = await store.installation()
@@ -44,7 +45,7 @@ async def judge(store: SqlStore) -> Context:
     return context
 
 
-async def whole_feed(store: SqlStore) -> list[Event]:
+async def whole_feed(store: SqlStore | DynamoStore) -> list[Event]:
     found: list[Event] = []
     cursor = None
     while True:

@@ -1,4 +1,4 @@
-"""Several real servers on one PostgreSQL and one machine, sharing the database and the nodes' processes."""
+"""Several real servers on one store and one machine, sharing the engine and the nodes' processes."""
 
 import asyncio
 import itertools
@@ -11,8 +11,10 @@ from muster.client import calls
 from muster.client.calls import Call
 from muster.client.problems import CannotReach
 from muster.domain.errors import NotYet, StoreUnavailable
+from muster.simulation.invariants.context import Context
+from muster.stores.dynamodb import Location, open_dynamodb
 from muster.stores.sql.postgres.opening import open_postgres
-from muster.system import SystemIds
+from muster.system import SystemClock, SystemIds
 from tests.e2e.history import judge
 from tests.e2e.nursery import Nursery
 from tests.e2e.site import Site, until
@@ -20,6 +22,8 @@ from tests.e2e.site import Site, until
 T = TypeVar("T")
 LEASE = 6.0
 """Short enough to wait for, long enough that a busy machine doesn't lose one by chance."""
+_LIMITS = "[limits]\nstale_after = 16\n"
+"""Where beats are priced, there is a least one."""
 
 
 class Replicas:
@@ -44,7 +48,7 @@ class Replicas:
                 f'[server]\nstore = "{store}"\nstore_connections = 8\nfiles_dir = "{root / "files"}"\n'
                 f"public_url = [{', '.join(repr(url) for url in urls)}]\n"
                 f'[process]\ncapacity = 40\nisolation = "none"\ndirectory = "{machines}"\n'
-                "[limits]\nstale_after = 16\n"
+                f"{_LIMITS if store.startswith('postgresql:') else ''}"
             )
 
     def start(self) -> "Replicas":
@@ -64,7 +68,7 @@ class Replicas:
             assert site.stop() == 0
         until(lambda: not last.leftovers(), f"processes to end: {last.leftovers()}", 20.0)
         assert last.stop() == 0
-        context = asyncio.run(judge(open_postgres(self.store, ids=SystemIds(), connections=2)))
+        context = asyncio.run(_judged(self.store))
         records = context.records
         assert (list(records.unfinished), list(records.open), list(records.live)) == ([], [], [])
         for site in self.sites:
@@ -92,6 +96,12 @@ def taken_over(site: Site, operation_id: str) -> Callable[[], bool]:
         return any(event.name == "taken_over" for event in page.items)
 
     return look
+
+
+async def _judged(address: str) -> Context:
+    if address.startswith("postgresql:"):
+        return await judge(open_postgres(address, ids=SystemIds(), connections=2))
+    return await judge(await open_dynamodb(Location.of(address), ids=SystemIds(), clock=SystemClock()))
 
 
 def _made(path: Path) -> Path:

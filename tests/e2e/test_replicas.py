@@ -16,13 +16,16 @@ from muster.client.results import Operation
 from tests.e2e.nursery import Nursery
 from tests.e2e.replicas import Replicas, taken_over
 from tests.e2e.site import Site, until
-from tests.stores import postgres
+from tests.stores import emulator, postgres
 from tests.stores.wire import Wire
 
 
-@pytest.fixture
-def replicas(tmp_path: Path, nursery: Nursery) -> Iterator[Replicas]:
-    replicas = Replicas(tmp_path, nursery, postgres.empty())
+ENGINES = {"postgresql": postgres.empty, "dynamodb": emulator.address}
+
+
+@pytest.fixture(params=["postgresql"])
+def replicas(tmp_path: Path, nursery: Nursery, request: pytest.FixtureRequest) -> Iterator[Replicas]:
+    replicas = Replicas(tmp_path, nursery, ENGINES[request.param]())
     try:
         yield replicas.start()
         replicas.verify()
@@ -70,6 +73,7 @@ class Follower:
                     return
 
 
+@pytest.mark.parametrize("replicas", ENGINES, indirect=True)
 def test_a_server_that_is_killed_in_the_middle_is_replaced_and_nothing_is_doubled_or_leaked(
     replicas: Replicas,
 ) -> None:
@@ -100,6 +104,7 @@ def test_a_server_that_is_killed_in_the_middle_is_replaced_and_nothing_is_double
         assert len(turns) == len(set(turns)), f"{duty} was done in turns: {turns}"
 
 
+@pytest.mark.parametrize("replicas", ENGINES, indirect=True)
 def test_a_server_that_stood_still_past_its_lease_changes_nothing_when_it_wakes(
     replicas: Replicas, tmp_path: Path
 ) -> None:
@@ -161,9 +166,12 @@ def _ended(replicas: Replicas, operation: Operation, place: int) -> Operation:
     return until(look, f"the end of {operation.kind} {operation.operation_id}", 100.0)
 
 
-def test_a_database_that_is_away_is_told_with_503_until_it_is_back(tmp_path: Path, nursery: Nursery) -> None:
-    wire = Wire(postgres.directory())
-    replicas = Replicas(tmp_path, nursery, wire.url(postgres.empty()), count=1)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_store_that_is_away_is_told_with_503_until_it_is_back(
+    tmp_path: Path, nursery: Nursery, engine: str
+) -> None:
+    wire, address = _wired(engine)
+    replicas = Replicas(tmp_path, nursery, address, count=1)
     (site,) = replicas.sites
     try:
         replicas.start()
@@ -183,6 +191,15 @@ def test_a_database_that_is_away_is_told_with_503_until_it_is_back(tmp_path: Pat
     finally:
         replicas.close()
         wire.close()
+
+
+def _wired(engine: str) -> tuple[Wire, str]:
+    """A new store, and the wire that leads to it."""
+    if engine == "postgresql":
+        wire = Wire(postgres.directory())
+        return wire, wire.url(postgres.empty())
+    wire = Wire(emulator.place())
+    return wire, emulator.address(through=wire.endpoint())
 
 
 def test_a_replica_that_looks_for_process_nodes_elsewhere_is_refused(

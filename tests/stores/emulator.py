@@ -4,6 +4,7 @@ The emulator serialises every write, so what is proven with it is our logic; wha
 (throttling, transactions that conflict, answers that are lost) is put in between by tests/stores/faults.py.
 """
 
+import asyncio
 import atexit
 import os
 import socket
@@ -15,9 +16,10 @@ from functools import cache
 from itertools import count
 from tempfile import TemporaryFile
 from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from muster.stores.dynamodb import DynamoStore, Location, Wire, assembled, schema
+from muster.stores.dynamodb import DynamoStore, Location, Wire, assembled, create, schema
 from muster.stores.dynamodb.candidates import queue_name
 from muster.system import SystemClock
 from tests.stores.ids import CountingIds
@@ -54,9 +56,27 @@ def endpoint() -> str:
     return url
 
 
+def place() -> tuple[str, int]:
+    where = urlsplit(endpoint())
+    assert where.hostname is not None and where.port is not None
+    return where.hostname, where.port
+
+
 def location(name: str | None = None, *, at: str | None = None) -> Location:
     table = name or f"muster-{os.getpid()}-{next(_NUMBERS)}"
     return Location(table=table, region=REGION, endpoint=at or endpoint())
+
+
+def address(*, through: str | None = None) -> str:
+    """Of a new store, as a server is told; by another endpoint, if it is to be found through that."""
+    where = location()
+
+    async def make() -> None:
+        async with wired(where) as wire:
+            await create(wire, ids=CountingIds(), clock=SystemClock(), shards=SHARDS)
+
+    asyncio.run(make())
+    return f"dynamodb://{where.table}?region={REGION}&endpoint={through or endpoint()}"
 
 
 async def made(wire: Wire) -> Wire:

@@ -1,4 +1,4 @@
-"""A wire between a store and its database that can be cut, and that can swallow the answer to a commit."""
+"""A wire between a store and its engine that can be cut, and that can swallow the answer to a commit."""
 
 import contextlib
 import socket
@@ -7,8 +7,9 @@ from pathlib import Path
 
 
 class Wire:
-    def __init__(self, directory: Path) -> None:
-        self._target = str(directory / ".s.PGSQL.5432")
+    def __init__(self, target: Path | tuple[str, int]) -> None:
+        """`target`: the socket of PostgreSQL in that directory, or a port."""
+        self._target = target
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
         self._ends: list[socket.socket] = []
@@ -21,6 +22,10 @@ class Wire:
         """The same database, through the wire."""
         database = address.split("/")[3].split("?", maxsplit=1)[0]
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}?sslmode=disable&gssencmode=disable"
+
+    def endpoint(self) -> str:
+        """The emulator of AWS, through the wire."""
+        return f"http://127.0.0.1:{self.port}"
 
     def cut(self) -> None:
         self._cut = True
@@ -47,12 +52,18 @@ class Wire:
             if self._cut:
                 _close(near)
                 continue
-            far = socket.socket(socket.AF_UNIX)
-            far.connect(self._target)
+            far = self._connected()
             self._ends += [near, far]
             dropping = threading.Event()
             threading.Thread(target=self._pump, args=(near, far, dropping), daemon=True).start()
             threading.Thread(target=self._answer, args=(far, near, dropping), daemon=True).start()
+
+    def _connected(self) -> socket.socket:
+        if not isinstance(self._target, Path):
+            return socket.create_connection(self._target)
+        far = socket.socket(socket.AF_UNIX)
+        far.connect(str(self._target / ".s.PGSQL.5432"))
+        return far
 
     def _pump(self, near: socket.socket, far: socket.socket, dropping: threading.Event) -> None:
         with contextlib.suppress(OSError):

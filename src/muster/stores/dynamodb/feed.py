@@ -2,8 +2,9 @@
 
 An entity's events go to one log, chosen by its id. A log's head is an item; the transaction that appends
 moves the head from the number that it saw, so numbers rise with commits, and whoever has seen number n of a
-log has seen all before it. Numbers are Lamport times: higher than every number that the writer had seen in
-any log. So logs can be merged into an order that respects causes. A cursor is one number per log.
+log has seen all before it. Numbers are times, in microseconds, made to rise: what was written after something
+else was answered comes after it in every log, as far as the replicas' clocks agree. So logs can be merged
+into an order that respects causes; within a log, no clock can disturb it. A cursor is one number per log.
 
 Writers of one process take turns at a log; those of several processes are told by the refusal what the head
 is and try again.
@@ -17,6 +18,7 @@ from typing import Any
 from muster.domain.errors import InvalidRequest, StoreUnavailable
 from muster.domain.events import Entity, Event
 from muster.domain.ids import EventId
+from muster.ports.clock import Clock
 from muster.ports.store import Cursor, Page
 from muster.stores import cursors
 from muster.stores.announcing import AfterCommit
@@ -42,9 +44,16 @@ _FAILED = "ConditionalCheckFailed"
 
 class Feed:
     def __init__(
-        self, table: Table, *, shards: int, after_commit: AfterCommit, keep: float | None = None
+        self,
+        table: Table,
+        *,
+        shards: int,
+        clock: Clock,
+        after_commit: AfterCommit,
+        keep: float | None = None,
     ) -> None:
         self._table = table
+        self._clock = clock
         self.shards = shards
         self._after_commit = after_commit
         self._keep = keep
@@ -87,7 +96,7 @@ class Feed:
 
     def _numbered(self, write: Write, logs: Sequence[int]) -> tuple[dict[int, int], list[dict[str, Any]]]:
         """The last number of each log, and all items: the write's own, the heads, the events."""
-        number = max([self._time, *(self._heads[log] for log in logs)])
+        number = max([self._time, int(self._clock.now() * 1e6), *(self._heads[log] for log in logs)])
         last: dict[int, int] = {}
         events = []
         for each in write.told:

@@ -93,7 +93,7 @@ async def assembled(
     """A store over clients that are open."""
     table = Table(wire, clock=clock, ids=ids)
     shards = await schema.opened(table)
-    feed = Feed(table, shards=shards, after_commit=after_commit, keep=keep)
+    feed = Feed(table, shards=shards, clock=clock, after_commit=after_commit, keep=keep)
     await feed.heads()
     return DynamoStore(table, feed, Candidates(wire, wait=wait), shards=shards, beat_every=beat_every)
 
