@@ -1,10 +1,14 @@
 """The warm minimum, kept by refills; old revisions retired; the dead buried."""
 
+from collections.abc import Sequence
+from unittest.mock import patch
+
 from muster.controllers.pool import AFTER_FAILURE
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Status
 from muster.domain.reasons import Reason
+from muster.stores.sql import SqlStore
 from tests.stage import NEVER_BOOTS, Manner, Stage, gives, loses_the_reply, staged
 
 
@@ -25,6 +29,21 @@ async def test_the_minimum_is_filled_by_one_refill(stage: Stage) -> None:
     assert refill.status is Status.SUCCEEDED
     assert len(stage.cloud.boxes) == 3
     assert all(node.operation_id is None and node.assignment_id is None for node in await idle(stage))
+
+
+@staged
+async def test_claims_are_led_to_everything_that_is_idle(stage: Stage) -> None:
+    offered: list[list[str]] = []
+
+    async def offer(_store: SqlStore, nodes: Sequence[Node]) -> None:
+        offered.append([node.id for node in nodes])
+
+    await stage.template(min_idle=2)
+    with patch.object(SqlStore, "offer", offer):
+        await stage.replica()
+        await stage.count(2, NodeState.IDLE, within=30.0)
+        await stage.pass_time(20.0)
+    assert sorted(offered[-1]) == sorted(node.id for node in await idle(stage))
 
 
 @staged

@@ -19,7 +19,6 @@ from tests.e2e.site import Site, until
 from tests.stores import emulator, postgres
 from tests.stores.wire import Wire
 
-
 ENGINES = {"postgresql": postgres.empty, "dynamodb": emulator.address}
 
 

@@ -185,16 +185,31 @@ async def test_foreign_doubled_and_stale_messages_are_dropped_and_claim_nothing(
     assert await left(wire, url) == 0
 
 
-async def test_what_the_queue_lost_is_found_in_the_table_and_offered_again(
+async def test_what_the_queue_lost_is_found_in_the_table(wire: Wire, store: DynamoStore) -> None:
+    scene = Scene(store)
+    idle = await scene.idle(3)
+    await wire.sqs("purge_queue", QueueUrl=await sent(wire))
+    (taken,) = await scene.claim(await scene.leased(), 1)
+    assert taken.id in [node.id for node in idle]
+
+
+async def test_what_the_queue_lost_is_offered_again_once_and_claims_are_led_to_it(
     wire: Wire, store: DynamoStore
 ) -> None:
     scene = Scene(store)
     idle = await scene.idle(3)
     url = await sent(wire)
+    await store.offer(idle)
+    assert await left(wire, url) == 3, "nothing was lost"
     await wire.sqs("purge_queue", QueueUrl=url)
-    (taken,) = await scene.claim(await scene.leased(), 1)
-    assert taken.id in [node.id for node in idle]
-    assert await left(wire, url) == 2
+    for _ in range(2):
+        await store.offer(idle)
+        assert await left(wire, url) == 3
+    hints = await store._claims.candidates.pick_up("large", 9)
+    assert sorted(str(hint.node_id) for hint in hints) == sorted(node.id for node in idle)
+    await store._claims.candidates.put_back("large", hints, hints)
+    assert len(await scene.claim(await scene.leased(), 3)) == 3
+    assert await left(wire, url) == 0
 
 
 async def test_a_node_that_suits_somebody_else_is_left_in_the_queue_for_him(
@@ -212,8 +227,9 @@ async def test_a_node_that_suits_somebody_else_is_left_in_the_queue_for_him(
 async def test_claims_go_on_without_any_queue(wire: Wire, store: DynamoStore) -> None:
     scene = Scene(store)
     url = await sent(wire)
-    await scene.idle(2)
+    await scene.idle(1)
     await wire.sqs("delete_queue", QueueUrl=url)
+    await store.offer(await scene.idle(1))
     assert len(await scene.claim(await scene.leased(), 2)) == 2
 
 
@@ -309,6 +325,7 @@ async def test_the_policy_allows_what_a_server_does_and_no_more(
     await scene.claim(await scene.leased(), 1)
     await shaky.audit(now=9.0)
     await shaky.prune(before=1.0, limit=9)
+    await shaky.offer(await scene.idle(1))
     await shaky.renew("replica-a", [(await scene.leased()).fence], until=9.0)
     statements = json.loads(policy(wire.location, account="123456789012"))["Statement"]
     allowed = {action.partition(":")[2] for each in statements for action in each["Action"]}

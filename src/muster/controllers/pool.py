@@ -1,4 +1,4 @@
-"""The pool controller: keeps the warm minimum and retires old revisions.
+"""The pool controller: keeps the warm minimum, retires old revisions, and leads claims to what is idle.
 
 It makes nothing itself: missing nodes are asked for as refill operations, one at a time per template,
 guarded by the pool row's version.
@@ -34,11 +34,14 @@ class PoolKeeper:
         self._room = Room(ports, settings)
 
     async def reconcile(self) -> None:
+        offered: list[Node] = []
         for template in await self._store.templates():
             if template.spec.provider in self._ports.providers:
-                await self._keep(template)
+                offered += await self._keep(template)
+        await self._store.offer(offered)
 
-    async def _keep(self, template: Template) -> None:
+    async def _keep(self, template: Template) -> Sequence[Node]:
+        """Its idle nodes, as they were."""
         now = self._ports.clock.now()
         idle = await self._idle(template, now)
         pool = await self._store.pool(template.name)
@@ -59,6 +62,7 @@ class PoolKeeper:
         paused = await self._ports.access.paused(template.name)
         if plan.refill and not paused and not self._resting(refill, now):
             await self._refill(template, pool, plan.refill)
+        return idle
 
     async def _idle(self, template: Template, now: float) -> Sequence[Node]:
         """The template's idle nodes that count; draining ones are condemned on the way."""

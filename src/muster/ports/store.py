@@ -196,6 +196,11 @@ class Store(Protocol):
         """How many nodes `claim` could take at this moment."""
         ...
 
+    async def offer(self, idle: Sequence[Node]) -> None:
+        """These are all the idle nodes of some pools: see to it that claims are led to them. A hint, for
+        engines whose claims ask a queue first; a claim finds every idle node without it, too."""
+        ...
+
     async def apply(self, change: NodeChange, *, fence: Fence | None = None) -> Node:
         """The guarded node write. Raises Conflict if the record isn't `change.before` any more, or if the
         change's OperationGuard doesn't hold. `confirm_gone` also gives the node's room back."""

@@ -25,6 +25,7 @@ HELD_SECONDS = 30
 """A message whose claimer died is visible again after this."""
 WAIT_SECONDS = 1
 """A long poll asks all of SQS's servers and answers at once if there is anything."""
+_HELD = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +45,20 @@ class Candidates:
         self._wait = wait
         self._urls: dict[str, str] = {}
 
-    async def offer(self, nodes: Sequence[Node]) -> None:
-        by_class: dict[str, list[Node]] = {}
-        for node in nodes:
-            by_class.setdefault(node.resource_class, []).append(node)
+    async def offer(self, resource_class: str, nodes: Sequence[NodeId]) -> None:
+        entries = [{"MessageBody": json.dumps({"node": node_id})} for node_id in nodes]
+        await self._in_batches("send_message_batch", resource_class, entries)
+
+    async def feed(self, idle: Sequence[Node]) -> None:
+        """Offer these idle nodes again where a queue holds fewer messages than there are of them: it lost
+        some, and nobody knows which. What is there twice then is dropped by whoever picks it up."""
+        by_class: dict[str, list[NodeId]] = {}
+        for node in idle:
+            by_class.setdefault(node.resource_class, []).append(node.id)
         for resource_class, some in by_class.items():
-            entries = [{"MessageBody": json.dumps({"node": node.id})} for node in some]
-            await self._in_batches("send_message_batch", resource_class, entries)
+            held = await self._try("get_queue_attributes", resource_class, {"AttributeNames": _HELD})
+            if held and sum(int(held["Attributes"][name]) for name in _HELD) < len(some):
+                await self.offer(resource_class, some)
 
     async def pick_up(self, resource_class: str, most: int, *, calls: int = 1) -> list[Hint]:
         """Up to so many messages per call. Empty: the queue is dry, or can't be asked."""

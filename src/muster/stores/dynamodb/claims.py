@@ -1,12 +1,12 @@
 """Claiming: pick up candidates, filter them by the table, requeue or drop the rest, claim.
 
 Owns `matching.fits` there. The queue of the class says where to look first; what it does not bring is looked
-for in the pool's index, and offered again if the queue was dry. "Exhausted" is meant for this demand: nothing
+for in the pool's index. "Exhausted" is meant for this demand: nothing
 that was not looked at before. A gang is taken in transactions of some nodes each; a node that somebody else
 took meanwhile costs a second look at the others, never an error.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from zlib import crc32
 
@@ -152,7 +152,6 @@ class _Claim:
         self._now = now
         self._deadline_at = deadline_at
         self._met: dict[NodeId, None] = {}
-        self._dry = True
         self.taken: list[Node] = []
 
     @property
@@ -164,7 +163,6 @@ class _Claim:
         while self.wanted:
             calls = min(CALLS, -(-self.wanted // BATCH))
             hints = await queue.pick_up(name, self.wanted + SPARE, calls=calls)
-            self._dry = self._dry and not hints
             news = {each.node_id: each for each in hints if each.node_id and each.node_id not in self._met}
             looked = await self._claims.look(tuple(news), self._demand) if news else []
             got = await self._take(self._fitting(looked))
@@ -186,15 +184,7 @@ class _Claim:
         while ids and self.wanted:
             part, ids = ids[:LOOKED_AT_ONCE], ids[LOOKED_AT_ONCE:]
             looked = await self._claims.look(part, self._demand)
-            await self._offer(looked, await self._take(self._fitting(looked)))
-
-    async def _offer(self, looked: Sequence[_Looked], got: Mapping[NodeId, None]) -> None:
-        """What the queue should have brought: it lost these, or others hold them."""
-        if self._dry:
-            left = [each.node for each in looked if each.node.id not in got]
-            await self._claims.candidates.offer(
-                [node for node in left if node.state is NodeState.IDLE][:BATCH]
-            )
+            await self._take(self._fitting(looked))
 
     def _fitting(self, looked: Sequence[_Looked]) -> list[Node]:
         """Best first: one's own, then those idle for the shortest time."""

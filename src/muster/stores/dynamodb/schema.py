@@ -150,6 +150,7 @@ def policy(location: Location, *, account: str = "*") -> str:
                 for verb in (
                     "ChangeMessageVisibility",
                     "DeleteMessage",
+                    "GetQueueAttributes",
                     "GetQueueUrl",
                     "ReceiveMessage",
                     "SendMessage",

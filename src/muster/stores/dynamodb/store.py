@@ -186,6 +186,9 @@ class DynamoStore:
     async def count_claimable(self, demand: Demand, *, seen_since: float, now: float) -> int:
         return await self._claims.count(demand, seen_since=seen_since, now=now)
 
+    async def offer(self, idle: Sequence[Node]) -> None:
+        await self._claims.candidates.feed(idle)
+
     async def apply(self, change: NodeChange, *, fence: Fence | None = None) -> Node:
         return await self._nodes.apply(change, fence=fence)
 

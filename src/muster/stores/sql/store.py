@@ -183,6 +183,9 @@ class SqlStore:
     async def count_claimable(self, demand: Demand, *, seen_since: float, now: float) -> int:
         return await self._engine.read(lambda tx: claims.count(tx, demand, seen_since=seen_since, now=now))
 
+    async def offer(self, idle: Sequence[Node]) -> None:
+        """Claims look at the nodes themselves."""
+
     async def apply(self, change: NodeChange, *, fence: Fence | None = None) -> Node:
         return await self._engine.write(lambda tx: nodes.apply(tx, change, fence=fence))
 
