@@ -86,7 +86,7 @@ async def test_each_address_of_a_server_is_an_audience_and_no_other(signing: Sig
     federation = GitHubFederation(signing.http, signing.site.clock, issuer=signing.issuer.url, audiences=mine)
     for audience in mine:
         await federation.verify(signing.issuer.sign(**JOB, aud=audience))
-    with pytest.raises(Forbidden, match="for the audience https://muster.acme.test or https://10"):
+    with pytest.raises(Forbidden, match=r"for the audience https://muster.acme.test or https://10"):
         await federation.verify(signing.issuer.sign(**JOB, aud="https://muster.evil.test"))
 
 
