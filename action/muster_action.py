@@ -136,14 +136,14 @@ class Server:
                 "give the job `permissions: id-token: write`, or pass `token`",
             )
         url += ("&" if "?" in url else "?") + "audience=" + urllib.parse.quote(self.audience, safe="")
-        status, body = 0, {}
+        status, body = 0, None
         for tried in range(SIGN_TRIES):
             status, body = fetched("GET", url, {"Authorization": "bearer " + secret})
             if status not in AWAY:
                 break
             say(f"GitHub gives no token for this job ({body.get('detail') or status}); trying again")
             time.sleep(2.0**tried)
-        if status != 200 or not body.get("value"):
+        if status != 200 or not body or not body.get("value"):
             raise Failure("cannot sign in", f"GitHub gave no token for this job ({status})")
         return str(body["value"])
 

@@ -11,7 +11,7 @@ import pytest
 
 from action import muster_action as action
 
-SIGNED = (200, {"value": "a-signed-token"}, {})
+SIGNED: tuple[int, Any, dict[str, str]] = (200, {"value": "a-signed-token"}, {})
 
 
 class Partner:
