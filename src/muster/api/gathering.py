@@ -1,7 +1,7 @@
 """One send per answer: the head of a response goes out together with the first of its body.
 
 A send to a socket is the dearest thing that a short answer does, on both ends: whoever waits for it wakes up
-for the head, and again for the body. A head whose body takes longer, as that of a stream, doesn't wait for it.
+for the head, and again for the body. A head whose body takes longer, as in a stream, doesn't wait for it.
 """
 
 import asyncio
