@@ -1,7 +1,8 @@
 # The one way in. `make` lists the targets; every target sets up .venv by itself.
 
 PYTHON  ?= python3
-WORKERS ?= auto
+# Twice the cores: half of the long tests wait for real time (tests/piles.py).
+WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 SEEDS   ?= 1000
 FAULTS  ?= heavy
 ARGS    ?=

@@ -1,12 +1,30 @@
-"""What tests measured is shown at the end, whichever process measured it. Programs under test hear Ctrl-C."""
+"""What tests measured is shown at the end, whichever process measured it. Programs under test hear Ctrl-C.
+
+Workers get the long tests first, and no name of a test is longer than a line.
+"""
 
 import signal
 
 import pytest
 
+from tests.piles import piled
+
+ID_MOST = 80
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in a shell's background. Whoever is started from here would never hear it either.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    given: dict[str, int] = getattr(config, "workerinput", {})
+    items[:] = piled(items, given.get("workercount", 1))
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Some values are a million characters long, and would be printed with every failure."""
+    return f"{val[:20]}…{len(val)}" if isinstance(val, str) and len(val) > ID_MOST else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
