@@ -143,23 +143,29 @@ class Writer:
 
     def reader(self) -> "Reader":
         """A reader over the same connection, for a caller that never does two things at once."""
-        return Reader(self._connection)
+        return Reader(self._connection, alone=True)
 
     def close(self) -> None:
         self._connection.close()
 
 
 class Reader:
-    """Runs batches of reads, all on one snapshot that is as new as the newest of them."""
+    """Runs batches of reads, all on one snapshot that is as new as the newest of them.
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    `alone`: nobody writes meanwhile, so what is there is the snapshot.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, *, alone: bool = False) -> None:
         self._connection = connection
+        self._alone = alone
         self._cursor = connection.cursor()
 
     def ready(self) -> bool:
         return True
 
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
+        if self._alone:
+            return [self._one(work) for work in batch], []
         try:
             self._cursor.execute("BEGIN")
             ends = [self._one(work) for work in batch]
