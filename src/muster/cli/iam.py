@@ -38,7 +38,16 @@ def iam(
     else:
         config = load(file if file.is_file() else None, environment=os.environ)
         mine = checks.text("installation", installation) if installation else _installation()
-        policy = policies.for_server(config.templates, installation_id=mine, region=config.ec2.region or "*")
+        policy = policies.for_server(
+            config.templates,
+            installation_id=mine,
+            region=config.ec2.region or "*",
+            account=config.ec2.account,
+        )
+        given = policies.profiles(config.templates)
+        if given:
+            names = ", ".join(given)
+            typer.echo(f"iam:PassRole: the role of {names} is taken to have its profile's name", err=True)
     printing.say(json.dumps(policy, indent=2))
 
 

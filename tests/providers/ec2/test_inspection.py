@@ -72,6 +72,15 @@ async def test_each_missing_permission_is_told_with_the_way_to_get_it(
     assert action in finding.words and "muster iam" in finding.advice
 
 
+async def test_whatever_else_ec2_has_against_a_trial_is_told(region: Region, fake: FakeEc2) -> None:
+    fake.faults.fail("RunInstances", "InvalidParameterValue", "Invalid IAM Instance Profile name")
+    fake.faults.throttle("CreateFleet")
+    findings = await found(region)
+    for verb, why in (("run_instances", "Instance Profile"), ("create_fleet", "RequestLimitExceeded")):
+        finding = findings[f"template work {verb}"]
+        assert (finding.fine, finding.fatal) == (False, False) and why in finding.words
+
+
 async def test_rights_that_hang_on_a_tag_are_a_warning_that_says_why(region: Region, fake: FakeEc2) -> None:
     fake.faults.own_tag = ("muster:installation", "inst-1")
     bad = [each for each in (await found(region)).values() if not each.fine]
@@ -129,9 +138,42 @@ def test_what_ends_or_changes_things_is_tied_to_the_installation() -> None:
     assert "iam:PassRole" not in json.dumps(policy)
 
 
-def test_only_templates_with_a_profile_need_the_right_to_give_it() -> None:
-    policy = policies.for_server([template(instance_profile="ci")], installation_id="", region="*")
-    assert "iam:PassRole" in json.dumps(policy)
+@pytest.mark.parametrize(
+    ("profile", "region", "account", "role"),
+    [
+        ("ci", "eu-west-1", "123456789012", "arn:aws:iam::123456789012:role/ci"),
+        ("ci", "us-gov-east-1", "", "arn:aws-us-gov:iam::*:role/ci"),
+        ("ci", "cn-north-1", "", "arn:aws-cn:iam::*:role/ci"),
+        (
+            "arn:aws:iam::123456789012:instance-profile/build/ci",
+            "eu-west-1",
+            "",
+            "arn:aws:iam::123456789012:role/build/ci",
+        ),
+    ],
+)
+def test_the_roles_of_the_templates_profiles_may_be_given_to_machines_and_no_others(
+    profile: str, region: str, account: str, role: str
+) -> None:
+    given = [template(), template(instance_profile=profile), template(instance_profile=profile)]
+    policy = policies.for_server(given, installation_id="", region=region, account=account)
+    (statement,) = [each for each in policy["Statement"] if "iam:PassRole" in each["Action"]]
+    assert statement["Resource"] == [role]
+    assert "ec2.amazonaws.com" in statement["Condition"]["StringEquals"]["iam:PassedToService"]
+
+
+@pytest.mark.parametrize(
+    ("region", "partition"),
+    [("eu-west-1", "aws"), ("*", "aws"), ("us-gov-west-1", "aws-us-gov"), ("cn-northwest-1", "aws-cn")],
+)
+def test_arns_are_of_the_region_s_partition(region: str, partition: str) -> None:
+    policy = policies.for_server([], installation_id="inst-1", region=region)
+    arns = [each for row in policy["Statement"] for each in row["Resource"] if each != "*"]
+    assert {each.split(":")[1] for each in arns} == {partition}
+
+
+def test_before_there_is_an_installation_any_is_meant() -> None:
+    policy = policies.for_server([template()], installation_id="", region="*")
     assert '"StringLike": {"aws:ResourceTag/muster:installation": "*"}' in json.dumps(policy)
 
 

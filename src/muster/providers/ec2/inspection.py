@@ -14,13 +14,15 @@ from muster.providers.ec2.launching import LaunchTemplates
 from muster.providers.ec2.provider import agent, spec_of
 from muster.providers.ec2.settings import Ec2Settings
 from muster.providers.ec2.survey import Survey
-from muster.providers.ec2.translating import AwsError, NoAnswer, NotAsked
+from muster.providers.ec2.translating import NO_LAUNCH_TEMPLATE, UNKNOWN_MACHINE, AwsError, NoAnswer, NotAsked
 
 NO_MACHINE = "i-00000000000000000"
 DRY = "DryRunOperation"
 DENIED = ("UnauthorizedOperation", "AccessDenied", "AccessDeniedException")
 ON_WHAT_IS_MADE = ("create_launch_template_version", "get_console_output", "terminate_instances")
 """Tried on what may not exist, as long as nothing was launched."""
+NOT_THERE_YET = (*UNKNOWN_MACHINE, *NO_LAUNCH_TEMPLATE)
+"""AWS looks for permissions before it looks for what they are about."""
 QUOTAS = {UsageClass.ON_DEMAND: "L-1216C47A", UsageClass.SPOT: "L-34B43A08"}
 """Processors of standard instances that may run at once."""
 _FAILURES = (AwsError, NoAnswer, NotAsked)
@@ -99,12 +101,17 @@ class Inspection:
         return Finding(subject=f"{subject} launch template", words=words)
 
     async def _may(self, subject: str, verb: str, given: Mapping[str, Any]) -> Finding | None:
-        """Denied, or None: a dry run is refused for other reasons too, which aren't about permission."""
+        """None: it would be allowed, as far as can be told before there is anything to do it to."""
         try:
             await self._aws.read(verb, DryRun=True, **given)
         except AwsError as error:
             if error.code in DENIED:
                 return _denied(f"{subject} permission", verb, str(error))
+            if error.code == DRY or error.code in NOT_THERE_YET:
+                return None
+            words = f"{verb}: a trial of it is refused ({error})"
+            advice = "it may be about the trial alone; else correct what the template names"
+            return Finding(subject=f"{subject} {verb}", words=words, fine=False, fatal=False, advice=advice)
         except (NoAnswer, NotAsked) as error:
             return Finding(subject=f"{subject} permission", words=f"{verb}: {error}", fine=False, fatal=False)
         return None

@@ -32,10 +32,20 @@ _MADE_FROM = (
 )
 _TAGGED = ("fleet", "instance", "launch-template", "network-interface", "volume")
 _LINKED = ("ec2fleet.amazonaws.com", "spot.amazonaws.com")
+_PARTITIONS = {
+    "cn-": "aws-cn",
+    "eusc-": "aws-eusc",
+    "us-gov-": "aws-us-gov",
+    "us-iso-": "aws-iso",
+    "us-isob-": "aws-iso-b",
+}
+"""By how their regions are called; all others are in `aws`."""
 
 
-def for_server(templates: Sequence[TemplateSpec], *, installation_id: str, region: str) -> Policy:
-    """`installation_id` empty: of any installation, before there is one."""
+def for_server(
+    templates: Sequence[TemplateSpec], *, installation_id: str, region: str, account: str = ""
+) -> Policy:
+    """`installation_id` empty: of any installation, before there is one. `account` empty: of whichever."""
     mine = installation_id or "*"
     statements = [
         _allowed("Look", _LOOKS, ["*"]),
@@ -71,10 +81,29 @@ def for_server(templates: Sequence[TemplateSpec], *, installation_id: str, regio
             {"StringEquals": {"iam:AWSServiceName": list(_LINKED)}},
         ),
     ]
-    if any(each.ec2 is not None and each.ec2.instance_profile for each in templates):
-        passed = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
-        statements.append(_allowed("GiveProfiles", ("iam:PassRole",), ["*"], passed))
+    given = [role(each, region=region, account=account) for each in profiles(templates)]
+    if given:
+        services = ["ec2.amazonaws.com", *(["ec2.amazonaws.com.cn"] if partition(region) == "aws-cn" else [])]
+        passed = {"StringEquals": {"iam:PassedToService": services}}
+        statements.append(_allowed("GiveProfiles", ("iam:PassRole",), given, passed))
     return {"Version": _VERSION, "Statement": statements}
+
+
+def profiles(templates: Sequence[TemplateSpec]) -> list[str]:
+    """The instance profiles that templates name, each once."""
+    named = (each.ec2.instance_profile for each in templates if each.ec2 is not None)
+    return list(dict.fromkeys(filter(None, named)))
+
+
+def role(profile: str, *, region: str, account: str) -> str:
+    """The role of an instance profile, which bears its name wherever the console made both."""
+    if profile.startswith("arn:"):
+        return profile.replace(":instance-profile/", ":role/", 1)
+    return f"arn:{partition(region)}:iam::{account or '*'}:role/{profile}"
+
+
+def partition(region: str) -> str:
+    return next((name for prefix, name in _PARTITIONS.items() if region.startswith(prefix)), "aws")
 
 
 def for_nodes() -> Policy:
@@ -96,7 +125,7 @@ def _allowed(
 
 
 def _arns(region: str, kinds: Sequence[str]) -> list[str]:
-    return [f"arn:aws:ec2:{region}:*:{kind}/*" for kind in kinds]
+    return [f"arn:{partition(region)}:ec2:{region}:*:{kind}/*" for kind in kinds]
 
 
 def _tagged(key: str, value: str) -> dict[str, Any]:
