@@ -708,8 +708,7 @@ class Job:
 
     def drop(self) -> None:
         for path in (self.path, self.path + ".tgz"):
-            if os.path.exists(path):
-                os.unlink(path)
+            wipe(path)  # by whoever comes first: what told its end, or detaching
 
 
 class Link:
@@ -1200,6 +1199,8 @@ class Agent:
             self.events.put(CommandIs(key, "exited", code=126))
             return
         job = self.jobs[key] = Job(self.path("spool", key), e.assignment)
+        if self.state.moving or self.state.attached != e.assignment:  # detaching didn't see it
+            job.stop.set()
         try:
             if order.get("archive"):
                 self.fetch(job, name(order["archive"]), work)
