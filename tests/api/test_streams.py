@@ -8,9 +8,10 @@ import pytest
 from muster.api.access import LOOK_AGAIN, Permit
 from muster.client import calls
 from muster.domain.access import Role
-from muster.domain.errors import InvalidRequest, NotFound
+from muster.domain.errors import CursorLost, InvalidRequest, NotFound
 from muster.domain.operation import Status
 from muster.domain.requests import ProvisionRequest
+from muster.stores import cursors
 from tests.api.site import Site
 from tests.api.test_sharing import HandClock
 
@@ -58,6 +59,18 @@ async def test_a_place_that_is_none_is_refused(site: Site, place: str) -> None:
     assert (answer.status_code, answer.json()["field"]) == (422, "Last-Event-ID")
     feed = await site.http().get("/api/v1/events", headers={**SSE, "Last-Event-ID": place})
     assert (feed.status_code, feed.json()["field"]) == (422, "cursor")
+
+
+@pytest.mark.parametrize("headers", [{}, SSE], ids=["page", "stream"])
+async def test_a_place_of_a_history_that_the_store_lost_says_to_begin_anew(
+    site: Site, headers: dict[str, str]
+) -> None:
+    await site.provisioned(site.client())
+    beyond = cursors.encode("events", 10**6, 5.0)
+    answer = await site.http().get("/api/v1/events", params={"cursor": beyond}, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (410, "cursor_lost")
+    with pytest.raises(CursorLost, match="restored or replaced"):
+        await site.client().send(calls.events(cursor=beyond))
 
 
 async def test_a_stream_of_an_unknown_operation_is_not_found(site: Site) -> None:

@@ -4,7 +4,11 @@ import asyncio
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from muster.domain import node as lifecycle
+from muster.domain.errors import CursorLost
+from muster.domain.events import Event
 from muster.stores.sql import SqlStore, open_sqlite, sqlite
 from muster.stores.sql.postgres.opening import open_postgres
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
@@ -49,6 +53,23 @@ async def test_a_dump_of_a_database_is_a_store(tmp_path: Path) -> None:
     await _goes_on(store, open_postgres(other, ids=CountingIds(), connections=4))
 
 
+async def _places_of_what_was_lost_are_refused(original: SqlStore, copy: SqlStore) -> None:
+    common = (await copy.last_events(limit=2)).items[0]
+    await original.note("x", "lost with the original", reason=None, detail="", now=8.0)
+    lost = (await original.last_events(limit=1)).next
+    for _ in range(len(await whole_feed(original)) - len(await whole_feed(copy)) + 2):
+        with pytest.raises(CursorLost):
+            await copy.events(after=lost, limit=10)
+        await copy.note("x", "after the restore", reason=None, detail="", now=9.0)
+    known = (await original.events(after=None, limit=len(await _until(original, common)))).next
+    assert (await copy.events(after=known, limit=10)).items[0].name == "restored"
+
+
+async def _until(store: SqlStore, last: Event) -> list[Event]:
+    feed = await whole_feed(store)
+    return feed[: feed.index(last) + 1]
+
+
 def _run(program: str, *given: str) -> None:
     subprocess.run([postgres.program(program), *given], check=True)
 
@@ -64,6 +85,7 @@ async def _goes_on(original: SqlStore, copy: SqlStore) -> None:
         after = await whole_feed(copy)
         assert [event.name for event in after[len(then) :]] == ["restored"]
         assert after[-1].id not in {event.id for event in then}
+        await _places_of_what_was_lost_are_refused(original, copy)
     finally:
         await original.close()
         await copy.close()

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from muster.domain import node as lifecycle
-from muster.domain.errors import InvalidRequest, StoreUnavailable
+from muster.domain.errors import CursorLost, InvalidRequest, StoreUnavailable
 from muster.domain.health import Health
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -19,7 +19,7 @@ from muster.stores.dynamodb.candidates import queue_name
 from muster.system import SystemClock, SystemIds
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
 from tests.contracts.store_contract.scene import Scene
-from tests.stores.emulator import REGION, made, wired
+from tests.stores.emulator import REGION, location, made, wired
 from tests.stores.faults import Faults, conflicting, faulty, refusing, throttled
 from tests.stores.ids import CountingIds
 
@@ -150,6 +150,21 @@ async def test_two_replicas_write_one_feed_that_misses_and_repeats_nothing(
     assert len(dict.fromkeys(event.id for event in feeds[0])) == len(feeds[0])
     for node in nodes:
         assert [event.version for event in feeds[0] if event.entity_id == node.id] == list(range(1, 8))
+
+
+async def test_a_place_in_the_feed_that_this_table_never_reached_is_refused(
+    wire: Wire, store: DynamoStore
+) -> None:
+    await store.note("x", "seen", reason=None, detail="", now=1.0)
+    restored = await opened(await made(wire.at(location())))
+    place = (await store.last_events(limit=1)).next
+    with pytest.raises(CursorLost, match="restored or replaced"):
+        await restored.events(after=place, limit=10)
+    await restored.note("x", "after the restore", reason=None, detail="", now=2.0)
+    # Numbers are times: what comes after a restore comes after all that was lost by it.
+    assert [event.name for event in (await restored.events(after=place, limit=10)).items] == [
+        "after the restore"
+    ]
 
 
 # --- the queue of candidates -----------------------------------------------------------------------

@@ -72,6 +72,7 @@ class Problem:
 
 TABLE: tuple[tuple[type[MusterError], int, str, str], ...] = (
     (errors.IdempotencyMismatch, 409, "idempotency_mismatch", "The idempotency key was used before"),
+    (errors.CursorLost, 410, "cursor_lost", "That place in the feed is gone"),
     (errors.InvalidRequest, 422, "invalid_request", "The request can't work as asked"),
     (errors.NotFound, 404, "not_found", "There is no such thing"),
     (errors.NoDiagnosis, 404, "no_diagnosis", "Nothing was collected"),

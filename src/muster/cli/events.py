@@ -20,18 +20,24 @@ def events(
     _output: Output = None,
 ) -> None:
     """Show what happened, oldest first; with --follow, what happens. In JSON one event per line."""
+    from muster.cli import printing
     from muster.cli.connecting import connected
     from muster.client import calls
+    from muster.domain.errors import CursorLost
 
     with connected() as client:
-        # None of the past is still asked for one: it says where the feed goes on.
-        past = client.send(calls.last_events(max(1, last), entity_id=of))
-        for event in past.items if last else ():
-            _show(event)
-        if not follow:
-            return
-        for event in client.stream(calls.follow_events(last=past.next, entity_id=of)):
-            _show(event)
+        while True:
+            # None of the past is still asked for one: it says where the feed goes on.
+            past = client.send(calls.last_events(max(1, last), entity_id=of))
+            for event in past.items if last else ():
+                _show(event)
+            if not follow:
+                return
+            try:
+                for event in client.stream(calls.follow_events(last=past.next, entity_id=of)):
+                    _show(event)
+            except CursorLost:
+                printing.remark("cursor_lost", "the store was restored or replaced; its last events anew:")
 
 
 def _show(event: "Event") -> None:

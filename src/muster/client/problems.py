@@ -74,6 +74,7 @@ def _plain(kind: Callable[[str], MusterError]) -> Callable[[Fields], MusterError
 
 _BY_CODE: Mapping[str, Callable[[Fields], MusterError]] = {
     "invalid_request": _invalid,
+    "cursor_lost": lambda fields: errors.CursorLost(str(fields.get("value", ""))),
     "idempotency_mismatch": _mismatch,
     "not_found": _not_found,
     "no_diagnosis": _plain(errors.NoDiagnosis),

@@ -24,6 +24,18 @@ class InvalidRequest(MusterError):
         super().__init__(f"cannot accept {field} = {_shown(value)}: {rule}")
 
 
+class CursorLost(InvalidRequest):
+    """The place in the feed belongs to a history that the store doesn't have: begin anew."""
+
+    def __init__(self, cursor: str) -> None:
+        super().__init__(
+            "cursor",
+            cursor,
+            "what it stands at is not in this store, which was restored or replaced since; leave the cursor"
+            " out, and read again what was built from earlier events",
+        )
+
+
 class IdempotencyMismatch(InvalidRequest):
     """The idempotency key was used before, with another body."""
 

@@ -442,7 +442,8 @@ class Store(Protocol):
 
     async def events(self, *, after: Cursor | None, limit: int, entity_id: str | None = None) -> Page[Event]:
         """The feed: complete, at least once, each entity's events in the order of their versions. A cursor
-        that was pruned past goes on with the oldest that is left."""
+        that was pruned past goes on with the oldest that is left. Raises CursorLost for one that stands at
+        an event which this store doesn't have and didn't forget: it would skip what comes next."""
         ...
 
     async def last_events(self, *, limit: int, entity_id: str | None = None) -> Page[Event]:

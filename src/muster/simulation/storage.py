@@ -17,7 +17,7 @@ from muster.simulation.tally import Tally
 
 READS = (
     "installation", "template", "templates", "node", "node_by_machine", "recorded", "nodes", "nodes_due",
-    "count_nodes", "count_claimable", "admitted_key", "node_for_token", "standing",
+    "count_nodes", "count_claimable", "offer", "admitted_key", "node_for_token", "standing",
     "standing_for_token", "last_seen", "unseen", "launch",
     "launch_by_token", "forsaken_launches", "operation", "operation_by_key", "view", "operations",
     "pool", "usage", "events", "last_events",

@@ -107,10 +107,13 @@ describe("the feed", () => {
     expect(server.asked).toHaveLength(1);
   });
 
-  test("begins anew if the server doesn't know the place any more", async () => {
+  test.each([
+    ["never gave", { code: "invalid_request", detail: "no such place" }, 422],
+    ["lost, as after a restore from a backup,", { code: "cursor_lost", detail: "begin anew" }, 410],
+  ])("begins anew at a place that the server %s", async (_how, problem, status) => {
     feed.start();
     await server.asks(2);
-    server.refuse = Response.json({ code: "invalid_request", detail: "no such place" }, { status: 422 });
+    server.refuse = Response.json(problem, { status });
     server.breakOff();
     await settled();
     feed.retry();

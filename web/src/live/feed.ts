@@ -202,7 +202,8 @@ export class Feed {
 
 /** The server doesn't know the place any more (its store was replaced). What a proxy refuses says nothing about it. */
 function forgotten(error: unknown): boolean {
-  return error instanceof Refused && [400, 422].includes(error.status) && error.code === "invalid_request";
+  if (!(error instanceof Refused)) return false;
+  return error.code === "cursor_lost" || ([400, 422].includes(error.status) && error.code === "invalid_request");
 }
 
 export const feed = new Feed();

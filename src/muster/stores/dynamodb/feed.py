@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
-from muster.domain.errors import InvalidRequest, StoreUnavailable
+from muster.domain.errors import CursorLost, InvalidRequest, StoreUnavailable
 from muster.domain.events import Entity, Event
 from muster.domain.ids import EventId
 from muster.ports.clock import Clock
@@ -157,6 +157,8 @@ class Feed:
         if entity_id is not None:
             return await self._page_of_entity(entity_id, start, limit)
         heads = await self.heads()
+        if after is not None and any(place > head for place, head in zip(start, heads, strict=True)):
+            raise CursorLost(after)
         logs = [log for log in range(self.shards) if heads[log] > start[log]]
         found = await asyncio.gather(*(self._after(log, start[log], limit) for log in logs))
         merged = sorted(entry for part in found for entry in part)[:limit]

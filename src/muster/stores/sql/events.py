@@ -3,10 +3,14 @@
 An event's number gives its id and its place. One writer at a time gives numbers in the order of commits, so a
 reader that has seen number n has seen everything before it. Where transactions run side by side, the engine
 says up to which number the log is complete, and readers stop there.
+
+A cursor is the number and the time of the event that was read last. A store that was restored from a backup
+gives the same numbers once more: by its time, a cursor of the history that was lost is told from one of ours.
 """
 
 from collections.abc import Sequence
 
+from muster.domain.errors import CursorLost
 from muster.domain.events import Draft, Entity, Event
 from muster.domain.ids import EventId, OperationId
 from muster.domain.plain import Plain
@@ -21,16 +25,17 @@ _COLUMNS = "seq, at, entity, entity_id, version, name, changes, detail, actor"
 _ENTITIES = {entity.value: entity for entity in Entity}
 
 FEED = f"""
-    SELECT {_COLUMNS} FROM events WHERE seq > :seq AND seq <= :upto ORDER BY seq LIMIT :limit
+    SELECT {_COLUMNS} FROM events WHERE seq >= :seq AND seq <= :upto ORDER BY seq LIMIT :limit
 """
 FEED_OF_ENTITY = f"""
-    SELECT {_COLUMNS} FROM events WHERE entity_id = :entity_id AND seq > :seq AND seq <= :upto
+    SELECT {_COLUMNS} FROM events WHERE entity_id = :entity_id AND seq >= :seq AND seq <= :upto
     ORDER BY seq LIMIT :limit
 """
 TAIL = f"SELECT {_COLUMNS} FROM events WHERE seq <= :upto ORDER BY seq DESC LIMIT :limit"
 TAIL_OF_ENTITY = f"""
     SELECT {_COLUMNS} FROM events WHERE entity_id = :entity_id AND seq <= :upto ORDER BY seq DESC LIMIT :limit
 """
+LAST = "SELECT max(seq) FROM events"
 EVERYTHING = (1 << 63) - 1
 """No number is higher."""
 
@@ -89,14 +94,16 @@ def announce(
 def feed(
     tx: Tx, *, after: Cursor | None, limit: int, entity_id: str | None, upto: int = EVERYTHING
 ) -> Page[Event]:
-    seq = 0 if after is None else cursors.decode("events", after, int)[0]
-    bounds: dict[str, Value] = {"seq": seq, "upto": upto, "limit": limit}
+    seq, at = (0, 0.0) if after is None else cursors.decode("events", after, int, float)
+    # From the event at which the cursor stands, which is no news.
+    bounds: dict[str, Value] = {"seq": seq, "upto": upto, "limit": limit + 1}
     if entity_id is None:
         rows = tx.execute(FEED, bounds)
     else:
         rows = tx.execute(FEED_OF_ENTITY, {**bounds, "entity_id": entity_id})
-    last = rows[-1][0] if rows else seq
-    return Page(items=tuple(_event(row) for row in rows), next=cursors.encode("events", last))
+    if after is not None and seq:
+        rows = _since(tx, rows, seq, at, after)
+    return _page(rows[:limit], (seq, at))
 
 
 def tail(tx: Tx, *, limit: int, entity_id: str | None, upto: int = EVERYTHING) -> Page[Event]:
@@ -104,8 +111,25 @@ def tail(tx: Tx, *, limit: int, entity_id: str | None, upto: int = EVERYTHING) -
         rows = tx.execute(TAIL, {"limit": limit, "upto": upto})
     else:
         rows = tx.execute(TAIL_OF_ENTITY, {"limit": limit, "upto": upto, "entity_id": entity_id})
-    last = rows[0][0] if rows else 0
-    return Page(items=tuple(_event(row) for row in reversed(rows)), next=cursors.encode("events", last))
+    return _page(rows[::-1], (0, 0.0))
+
+
+def _since(tx: Tx, rows: Sequence[Row], seq: int, at: float, cursor: Cursor) -> Sequence[Row]:
+    """Those after the event at which the cursor stands, if that is, or was, one of ours."""
+    if rows and rows[0][0] == seq:
+        if rows[0][1] != at:
+            raise CursorLost(cursor)
+        return rows[1:]
+    # It was forgotten, or it is none of the entity's, or it never was.
+    last = tx.execute(LAST)[0][0]
+    if last is None or last < seq:
+        raise CursorLost(cursor)
+    return rows
+
+
+def _page(rows: Sequence[Row], otherwise: tuple[int, float]) -> Page[Event]:
+    place = (rows[-1][0], rows[-1][1]) if rows else otherwise
+    return Page(items=tuple(_event(row) for row in rows), next=cursors.encode("events", *place))
 
 
 def changes(tx: Tx, *, since: float, limit: int) -> Sequence[Event]:
