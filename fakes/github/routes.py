@@ -2,13 +2,15 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from fakes.github.faults import Lost
 from fakes.github.world import LASTS, Job, Run, Runner, World, etag
+
+T = TypeVar("T")
 
 POLL_MOST = 5.0
 NAME_MAX = 64
@@ -60,9 +62,22 @@ def answer(world: World, method: str, target: str, headers: Mapping[str, str], b
     if fault is not None:
         world.calls.append((method, path, 0))
         raise Lost
-    said = _conditional(method, said, headers.get("if-none-match"))
+    said = _limited(world, asked, _conditional(method, said, headers.get("if-none-match")))
     world.calls.append((method, path, said.status))
     return said
+
+
+def _limited(world: World, asked: Asked, said: Said) -> Said:
+    """What every answer tells of the primary limit. What didn't change costs nothing of it."""
+    if world.limit is None:
+        return said
+    spent = world.spent.get(asked.authorization, 0) + (said.status != 304)
+    world.spent[asked.authorization] = min(spent, world.limit)
+    left = {"limit": world.limit, "remaining": max(0, world.limit - spent), "reset": int(world.resets_at)}
+    headers = {f"x-ratelimit-{name}": str(value) for name, value in left.items()}
+    if spent > world.limit:
+        return Said(status=403, data={"message": "API rate limit exceeded"}, headers=headers)
+    return Said(status=said.status, data=said.data, headers={**said.headers, **headers})
 
 
 def _conditional(method: str, said: Said, known: str | None) -> Said:
@@ -174,9 +189,13 @@ def _shown(world: World, runner: Runner) -> dict[str, Any]:
 
 def _listed(world: World, asked: Asked, scope: str) -> Said:
     found = [runner for runner in world.of(scope) if asked.query.get("name") in (None, runner.name)]
-    page, size = int(asked.query.get("page", "1")), int(asked.query.get("per_page", "30"))
-    shown = [_shown(world, runner) for runner in found[(page - 1) * size : page * size]]
+    shown = [_shown(world, runner) for runner in _page(asked, found)]
     return Said(status=200, data={"total_count": len(found), "runners": shown})
+
+
+def _page(asked: Asked, found: Sequence[T]) -> Sequence[T]:
+    page, size = int(asked.query.get("page", "1")), int(asked.query.get("per_page", "30"))
+    return found[(page - 1) * size : page * size]
 
 
 def _jit(world: World, asked: Asked, scope: str) -> Said:
@@ -235,8 +254,8 @@ def _one_run(world: World, asked: Asked, repository: str, run_id: str) -> Said:
 def _all_runs(world: World, asked: Asked, repository: str) -> Said:
     shown = [_run(world, run) for (name, _), run in world.runs.items() if name == repository]
     wanted = asked.query.get("status")
-    found = [each for each in shown if wanted in (None, each["status"])]
-    return Said(status=200, data={"total_count": len(found), "workflow_runs": found})
+    found = [each for each in reversed(shown) if wanted in (None, each["status"])]
+    return Said(status=200, data={"total_count": len(found), "workflow_runs": _page(asked, found)})
 
 
 def _jobs(world: World, asked: Asked, repository: str, run_id: str) -> Said:
@@ -272,7 +291,10 @@ def _register(world: World, asked: Asked) -> Said:
         if not body["replace"]:
             return _refused(409, "Already exists")
         world.remove(earlier)
-    runner = world.register(scope, body["name"], body["labels"], ephemeral=body["ephemeral"])
+    group = {"": 1, "Default": 1, **world.groups.get(scope, {})}.get(body["group"])
+    if group is None:
+        return _refused(422, f"Could not find any self-hosted runner group named {body['group']!r}.")
+    runner = world.register(scope, body["name"], body["labels"], group=group, ephemeral=body["ephemeral"])
     return Said(status=201, data={"id": runner.id, "credential": runner.credential})
 
 

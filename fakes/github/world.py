@@ -79,6 +79,10 @@ class World:
         self.faults: list[Fault] = []
         self.calls: list[tuple[str, str, int]] = []
         """Method, path and status of every request, in order."""
+        self.limit: int | None = None
+        """Requests that each credential has until `resets_at`; None: nobody counts."""
+        self.resets_at = 0.0
+        self.spent: dict[str, int] = {}
         self.never_online = False
         self._numbers = 1000
 

@@ -28,15 +28,48 @@ TEMPLATE = "[templates.ci]\nruntime = 'github'\n"
 TRUST = "[trust.shop]\nrepository = 'acme/shop'\ntemplates = ['ci']\n"
 
 
-def test_good_credentials_are_good_for_every_place_that_is_named(fake: FakeGitHub, tmp_path: Path) -> None:
+@pytest.fixture
+def token(tmp_path: Path) -> str:
     (tmp_path / "token").write_text("a-personal-token")
-    token = f"token_file = '{tmp_path}/token'\n"
-    scope = "[templates.ci.runner]\nscope = 'acme'\n"
-    said = _said(tmp_path, fake.settings() + token + TRUST + TEMPLATE + scope)
+    return f"token_file = '{tmp_path}/token'\n"
+
+
+def test_good_credentials_are_good_for_every_place_that_is_named(
+    fake: FakeGitHub, tmp_path: Path, token: str
+) -> None:
+    of_acme = "[templates.big]\nruntime = 'github'\nreuse = 'never'\n[templates.big.runner]\nscope = 'acme'\n"
+    said = _said(tmp_path, fake.settings() + token + TRUST + TEMPLATE + of_acme)
     assert [(check.level, check.words) for check in said] == [
         (Level.OK, "runners can be registered for acme"),
         (Level.OK, "runners can be registered for acme/shop"),
+        (Level.OK, "workflow runs of acme/shop can be looked up"),
+        (Level.OK, "this machine's own, as its GitHub is here too"),
     ]
+    said = _said(tmp_path, fake.settings() + token + TRUST + of_acme)
+    assert "runners can be registered for acme/shop" not in [check.words for check in said], "nobody wants it"
+
+
+def test_the_right_to_look_up_runs_is_missed(fake: FakeGitHub, tmp_path: Path, token: str) -> None:
+    fake.world.fault("GET /repos/acme/shop/actions/runs$", 403, message="Resource not accessible")
+    said = _said(tmp_path, fake.settings() + token + TRUST + TEMPLATE)
+    (check,) = [each for each in said if each.level is Level.FAILED]
+    assert "list the runs of acme/shop" in check.words and "Actions: read" in check.advice
+
+
+@pytest.mark.parametrize(
+    ("public", "level"),
+    [
+        ("", Level.WARNING),
+        ("[server]\npublic_url = 'http://localhost:8420'\n", Level.WARNING),
+        ("[server]\npublic_url = 'https://muster.acme.test'\n", Level.OK),
+    ],
+)
+def test_workflows_elsewhere_must_be_able_to_reach_the_server(
+    tmp_path: Path, fake: FakeGitHub, token: str, public: str, level: Level
+) -> None:
+    settings = fake.settings().replace(f'\nurl = "{fake.url}"', "")
+    said = _said(tmp_path, public + settings + token + TEMPLATE)
+    assert [each.level for each in said if each.subject == "public_url"] == [level]
 
 
 @pytest.mark.parametrize(

@@ -305,6 +305,14 @@ async def test_without_a_workflow_the_template_says_where_and_the_run_is_the_lab
 
 
 @staged
+async def test_a_label_is_the_same_in_whichever_case(stage: Stage) -> None:
+    github = await GitHubStage.set(stage, runner=RunnerSpec(labels=("Nightly", "GPU", "gpu")))
+    run = github.begin()
+    await stage.succeeded(await github.provision(await stage.replica(), run, label="NIGHTLY"))
+    assert [runner.labels for runner in github.runners()] == [("NIGHTLY", "GPU")]
+
+
+@staged
 async def test_a_template_of_runners_needs_github_on_this_server(stage: Stage) -> None:
     await GitHubStage.set(stage)
     stage.ports = replace(stage.ports, runtimes={}, runners=None, workflows=None)

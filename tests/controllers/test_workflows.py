@@ -115,6 +115,19 @@ async def test_a_rerun_whose_provision_failed_is_provisioned_again_after_a_while
 
 
 @staged
+async def test_a_rerun_s_label_is_known_in_whichever_case(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    run = github.begin()
+    await stage.succeeded(await github.provision(await stage.replica(), run, label="Nightly"))
+    job = github.world.queue(run, "test", ["NIGHTLY"])
+    job.status, job.conclusion = "completed", "failure"
+    github.world.complete(run)
+    await stage.count(1, NodeState.IDLE, within=60)
+    github.world.rerun_failed(run)
+    await stage.count(1, NodeState.RUNNING, within=60)
+
+
+@staged
 async def test_a_rerun_whose_jobs_want_other_labels_gets_nothing(stage: Stage) -> None:
     github = await GitHubStage.set(stage)
     run = github.begin()

@@ -1,12 +1,13 @@
 """`muster doctor` on GitHub: whether the credentials are good for what the templates and rules want.
 
-Asks for a registration token in every place, which nobody uses and which ends by itself: that is the right
-that matters.
+Asks for a registration token in every place, which nobody uses and which ends by itself, and looks at the
+workflow runs of every repository: these are the rights that matter. And whether workflows can reach us.
 """
 
 import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from muster.cli.doctor import Check, Level
 from muster.domain.errors import MusterError, ProviderError, Throttled
@@ -15,9 +16,10 @@ from muster.domain.workflow import Scope
 
 if TYPE_CHECKING:
     from muster.config import Config
-    from muster.ports.runners import RunnerRegistry
+    from muster.ports.runners import RunnerRegistry, Workflows
 
 SUBJECT = "github"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def github(config: "Config") -> Iterator[Check]:
@@ -27,23 +29,39 @@ def github(config: "Config") -> Iterator[Check]:
         yield Check(subject=SUBJECT, level=Level.FAILED, words=words, advice=advice)
         return
     yield from asyncio.run(_looked(config))
+    if not config.ec2.region:  # else it is looked at for machines
+        yield _public_url(config)
     if not config.trust:
         advice = "add a [trust.NAME] for repositories whose workflows may sign in by themselves"
         words = "no workflow is trusted: all of them need a token of this server"
         yield Check(subject=SUBJECT, level=Level.WARNING, words=words, advice=advice)
 
 
-def places(config: "Config") -> tuple[dict[Scope, str], list[str]]:
-    """Where runners are to be registered, with their group; and what can't be known before somebody asks."""
-    found: dict[Scope, str] = {}
-    for spec in config.templates:
-        if spec.runtime is Runtime.GITHUB and spec.runner.scope:
-            found[Scope.named(spec.runner.scope)] = spec.runner.group
-    patterns = [rule.repository for rule in config.trust]
-    for name in patterns:
-        if "*" not in name:
-            found.setdefault(Scope.named(name), "")
-    return found, [name for name in patterns if "*" in name]
+def _public_url(config: "Config") -> Check:
+    """The Action's steps run on GitHub's machines, or on those of a GitHub that is here too."""
+    public = [each for each in config.server.public_url if urlsplit(each).hostname not in LOOPBACK]
+    if public or urlsplit(config.github.url).hostname in LOOPBACK:
+        words = ", ".join(public) or "this machine's own, as its GitHub is here too"
+        return Check(subject="public_url", level=Level.OK, words=words)
+    words = "server.public_url is not set, or this machine's own: workflows elsewhere can't reach the server"
+    advice = "set server.public_url to the address that the Action's `server` names"
+    return Check(subject="public_url", level=Level.WARNING, words=words, advice=advice)
+
+
+def places(config: "Config") -> dict[Scope, str]:
+    """Where runners are to be registered, with their group, as far as it is known before somebody asks."""
+    runners = [spec.runner for spec in config.templates if spec.runtime is Runtime.GITHUB]
+    found = {Scope.named(each.scope): each.group for each in runners if each.scope}
+    if not all(each.scope for each in runners) or not runners:
+        found.update({Scope.named(name): "" for name in repositories(config)})
+    return found
+
+
+def repositories(config: "Config") -> list[str]:
+    """Whose workflow runs are to be looked up, as far as their names are known."""
+    named = [rule.repository for rule in config.trust if "*" not in rule.repository]
+    scopes = [each.runner.scope for each in config.templates if "/" in each.runner.scope]
+    return sorted({*named, *scopes})
 
 
 async def _looked(config: "Config") -> list[Check]:
@@ -56,15 +74,15 @@ async def _looked(config: "Config") -> list[Check]:
         return [Check(subject=SUBJECT, level=Level.FAILED, words=str(error))]
     if parts is None:
         return []
-    known, patterns = places(config)
+    known = sorted(places(config).items())
     try:
-        checks = [await _checked(parts.registry, scope, group) for scope, group in sorted(known.items())]
+        checks = [await _checked(parts.registry, scope, group) for scope, group in known]
+        checks += [await _read(parts.registry, each) for each in repositories(config)]
     finally:
         await parts.close()
     if not checks:
-        words = (
-            f"no place to look at: {', '.join(patterns) or 'no runner.scope and no [trust] rule names one'}"
-        )
+        patterns = ", ".join(rule.repository for rule in config.trust)
+        words = f"no place to look at: {patterns or 'no runner.scope and no [trust] rule names one'}"
         checks.append(Check(subject=SUBJECT, level=Level.WARNING, words=words))
     return checks
 
@@ -73,9 +91,21 @@ async def _checked(registry: "RunnerRegistry", scope: Scope, group: str) -> Chec
     try:
         await registry.check(scope, group=group)
         await registry.registration_token(scope)
-    except Throttled as error:
-        return Check(subject=SUBJECT, level=Level.WARNING, words=str(error), advice="look again later")
     except ProviderError as error:
-        advice = "check credentials and rights: docs/github.md says which ones are needed"
-        return Check(subject=SUBJECT, level=Level.FAILED, words=str(error), advice=advice)
+        return _trouble(error, "check credentials and rights: docs/github.md says which ones are needed")
     return Check(subject=SUBJECT, level=Level.OK, words=f"runners can be registered for {scope}")
+
+
+async def _read(workflows: "Workflows", repository: str) -> Check:
+    """Without it nobody sees that a workflow is over, or that it was started again."""
+    try:
+        await workflows.active(repository)
+    except ProviderError as error:
+        return _trouble(error, "give the app or token `Actions: read`, to see when runs end and begin again")
+    return Check(subject=SUBJECT, level=Level.OK, words=f"workflow runs of {repository} can be looked up")
+
+
+def _trouble(error: ProviderError, advice: str) -> Check:
+    if isinstance(error, Throttled):
+        return Check(subject=SUBJECT, level=Level.WARNING, words=str(error), advice="look again later")
+    return Check(subject=SUBJECT, level=Level.FAILED, words=str(error), advice=advice)

@@ -144,7 +144,7 @@ class WorkflowKeeper:
             for label in (job.labels if job.queued else ())
         }
         for label, request in missing.items():
-            if label in waiting and not await self._provision_again(
+            if label.lower() in waiting and not await self._provision_again(
                 run, label, request, tries=len(tried.get(label, ()))
             ):
                 met[run.repository, run.run_id, run.attempt, label] = True

@@ -178,5 +178,6 @@ class WorkflowRun:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     labels: tuple[str, ...]
+    """In lower case: GitHub doesn't tell them apart by case."""
     queued: bool
     """It waits for a runner."""

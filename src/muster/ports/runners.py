@@ -18,6 +18,7 @@ class Runner:
     online: bool
     busy: bool
     labels: tuple[str, ...]
+    """In lower case: GitHub doesn't tell them apart by case."""
 
 
 class RunnerRegistry(Protocol):
@@ -51,7 +52,7 @@ class Workflows(Protocol):
         ...
 
     async def active(self, repository: str) -> Sequence[WorkflowRun]:
-        """Runs that wait or are under way, at most a hundred of each, newest first."""
+        """Runs that wait or are under way, at most a thousand of each, newest first."""
         ...
 
     async def jobs(self, repository: str, run_id: int) -> Sequence[Job]:

@@ -207,6 +207,27 @@ async def test_runs_that_wait_or_work_are_listed_with_their_jobs(site: Site) -> 
     assert not found.queued
 
 
+async def test_more_active_runs_than_a_page_holds_are_listed_up_to_a_thousand(site: Site) -> None:
+    for number in range(1, 1206):
+        run = site.world.begin("acme/shop", run_id=number)
+        if number <= 205:
+            site.world.queue(run, "test", ["x"])
+    found = [run.run_id for run in await site.registry().active("acme/shop")]
+    assert found == list(range(1205, 0, -1))
+    site.world.begin("acme/shop", run_id=1206)
+    found = [run.run_id for run in await site.registry().active("acme/shop")]
+    assert len(found) == 1205 and 206 not in found, "the oldest that are under way come last"
+
+
+async def test_labels_are_told_without_their_case(site: Site) -> None:
+    site.world.register("acme/shop", "r-1", ["GPU"], ephemeral=True)
+    (runner,) = await site.registry().runners(SHOP)
+    assert runner.labels == ("gpu",)
+    site.world.queue(site.world.begin("acme/shop", run_id=9), "test", ["Nightly"])
+    (job,) = await site.registry().jobs("acme/shop", 9)
+    assert job.labels == ("nightly",)
+
+
 async def test_every_call_to_the_registry_can_be_watched_with_how_it_ended(site: Site) -> None:
     """GitHub's part in what is wrong is judged from this."""
     seen: list[tuple[str, str]] = []

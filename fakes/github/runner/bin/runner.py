@@ -78,10 +78,14 @@ def configure(options: argparse.Namespace) -> int:
             *([] if options.no_default_labels else ["self-hosted", "Linux", "X64"]),
             *filter(None, options.labels.split(",")),
         ],
+        "group": options.runnergroup,
         "ephemeral": options.ephemeral,
         "replace": options.replace,
     }
     status, body = ask("POST", url, "/_runner/register", body=asked)
+    if status == 422:
+        print("Could not find any self-hosted runner group named %r." % options.runnergroup)
+        return 1
     if status != 201:
         print("Http response code: %d from 'POST %s'" % (status, url))
         return 1

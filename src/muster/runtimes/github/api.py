@@ -1,7 +1,7 @@
-"""GitHub's REST API, politely: answers kept by their ETag, pauses honoured, one page after the other."""
+"""GitHub's REST API, politely: answers kept by their ETag, limits honoured, one page after the other."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -10,12 +10,19 @@ from muster.domain.errors import Throttled, Uncertain
 from muster.domain.workflow import Scope
 from muster.ports.clock import Clock
 from muster.runtimes.github import wire
+from muster.runtimes.github.budget import Budget
 from muster.runtimes.github.credentials import Credentials
 from muster.runtimes.github.wire import Answer
 
 PAGE = 100
 PAGES_MOST = 50
-KEPT_MOST = 500
+KEPT_MOST = 20_000
+"""Answers; each is a few hundred bytes, or a few tens of thousands for a full page."""
+FIELDS = (
+    *("id", "name", "status", "busy", "labels", "run_attempt"),
+    *("runners", "runner_groups", "workflow_runs", "jobs"),
+)
+"""All that anybody reads of what was looked at. The rest, which is most of it, isn't kept."""
 TIMEOUT = 8.0
 """Below what an agent waits for an answer that depends on ours."""
 _UNCHANGED = 304
@@ -41,8 +48,7 @@ class GitHubApi:
         self._clock = clock
         self._url = api_url.rstrip("/")
         self._kept: dict[tuple[str, str], _Kept] = {}
-        self._paused_until: dict[str, float] = {}
-        """By account: a limit holds for whoever's credentials are used there."""
+        self._budgets: dict[str, Budget] = {}
         self.requests = 0
         """Sent so far."""
         self.unchanged = 0
@@ -56,24 +62,33 @@ class GitHubApi:
     ) -> Answer:
         """Whatever comes back, except for credentials that aren't accepted, limits and failures: those are
         raised. `what`: what the request is for, in words."""
-        answer = await self._once(method, path, what, scope=scope, body=body)
-        if answer.status == 401 and self._credentials.forget(scope):  # noqa: PLR2004 — not who it was
-            answer = await self._once(method, path, what, scope=scope, body=body)
-        if answer.status in (401, 403, 429) or answer.status >= 500:  # noqa: PLR2004
-            raise self._noted(wire.problem(answer, what, now=self._clock.now()), scope)
-        return answer
+        return await self._sent(method, path, what, scope=scope, body=body)
 
     async def get(
-        self, path: str, what: str, *, scope: Scope, params: Mapping[str, str] | None = None
+        self,
+        path: str,
+        what: str,
+        *,
+        scope: Scope,
+        params: Mapping[str, str] | None = None,
+        patient: bool = False,
     ) -> Any:
-        """The body of a success. Raises Refused for anything else."""
-        return self.read(await self.look(path, what, scope=scope, params=params), what)
+        """The body of a success, as far as anybody reads it. Raises Refused for anything else. `patient`: it
+        can wait, and does where little is left of the limit."""
+        answer = await self.look(path, what, scope=scope, params=params, patient=patient)
+        return self.read(answer, what)
 
     async def look(
-        self, path: str, what: str, *, scope: Scope, params: Mapping[str, str] | None = None
+        self,
+        path: str,
+        what: str,
+        *,
+        scope: Scope,
+        params: Mapping[str, str] | None = None,
+        patient: bool = False,
     ) -> Answer:
         query = f"?{httpx.QueryParams(params)}" if params else ""
-        return await self.send("GET", path + query, what, scope=scope)
+        return await self._sent("GET", path + query, what, scope=scope, body=None, patient=patient)
 
     def read(self, answer: Answer, what: str) -> Any:
         if not 200 <= answer.status < 300:  # noqa: PLR2004 — success
@@ -81,24 +96,56 @@ class GitHubApi:
         return answer.data
 
     async def pages(
-        self, path: str, what: str, *, scope: Scope, items: str, params: Mapping[str, str] | None = None
+        self,
+        path: str,
+        what: str,
+        *,
+        scope: Scope,
+        items: str,
+        params: Mapping[str, str] | None = None,
+        patient: bool = False,
+        most: int | None = None,
     ) -> list[Any]:
+        """All there are, or the first `most` pages of them."""
         found: list[Any] = []
-        for page in range(1, PAGES_MOST + 1):
+        for page in range(1, (most or PAGES_MOST) + 1):
             asked = {**(params or {}), "per_page": str(PAGE), "page": str(page)}
-            data = await self.get(path, what, scope=scope, params=asked)
+            data = await self.get(path, what, scope=scope, params=asked, patient=patient)
             listed = data.get(items) if isinstance(data, dict) else None
             if not isinstance(listed, list):
                 raise Uncertain(f"cannot {what}: GitHub's answer can't be read")
             found += listed
             if len(listed) < PAGE:
                 return found
-        raise Uncertain(f"cannot {what}: there are more than {PAGE * PAGES_MOST}")
+        if most is None:
+            raise Uncertain(f"cannot {what}: there are more than {PAGE * PAGES_MOST}")
+        return found
 
-    async def _once(
-        self, method: str, path: str, what: str, *, scope: Scope, body: Mapping[str, Any] | None
+    async def _sent(
+        self,
+        method: str,
+        path: str,
+        what: str,
+        *,
+        scope: Scope,
+        body: Mapping[str, Any] | None,
+        patient: bool = False,
     ) -> Answer:
-        self._check_pause(what, scope)
+        budget = self._budgets.setdefault(self._credentials.purse(scope), Budget(self._clock))
+        budget.check(what, patient=patient)
+        try:
+            answer = await self._once(method, path, scope=scope, body=body)
+            if answer.status == 401 and self._credentials.forget(scope):  # noqa: PLR2004 — not who it was
+                answer = await self._once(method, path, scope=scope, body=body)
+            budget.heard(answer.headers)
+            if answer.status in (401, 403, 429) or answer.status >= 500:  # noqa: PLR2004
+                raise wire.problem(answer, what, now=self._clock.now())
+        except Throttled as error:
+            budget.pause(error.retry_after)
+            raise
+        return answer
+
+    async def _once(self, method: str, path: str, *, scope: Scope, body: Mapping[str, Any] | None) -> Answer:
         authorization = await self._credentials.authorization(scope)
         key = (authorization, path)
         kept = self._kept.get(key) if method == "GET" else None
@@ -116,8 +163,10 @@ class GitHubApi:
             self._keep(key, kept)
             return Answer(status=200, data=kept.data, headers=answer.headers)
         etag = answer.headers.get("etag")
-        if method == "GET" and answer.status == 200 and etag:  # noqa: PLR2004
-            self._keep(key, _Kept(etag, answer.data))
+        if method == "GET" and answer.status == 200:  # noqa: PLR2004
+            answer = replace(answer, data=_read_of(answer.data))
+            if etag:
+                self._keep(key, _Kept(etag, answer.data))
         return answer
 
     def _keep(self, key: tuple[str, str], kept: _Kept) -> None:
@@ -127,12 +176,8 @@ class GitHubApi:
         if len(self._kept) > KEPT_MOST:
             del self._kept[next(iter(self._kept))]
 
-    def _check_pause(self, what: str, scope: Scope) -> None:
-        left = self._paused_until.get(scope.owner, 0.0) - self._clock.now()
-        if left > 0:
-            raise Throttled(f"cannot {what}: GitHub asked for a pause, {left:.0f} s of it are left", left)
 
-    def _noted(self, error: Exception, scope: Scope) -> Exception:
-        if isinstance(error, Throttled):
-            self._paused_until[scope.owner] = self._clock.now() + error.retry_after
-        return error
+def _read_of(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _read_of(data[name]) for name in FIELDS if name in data}
+    return [_read_of(each) for each in data] if isinstance(data, list) else data

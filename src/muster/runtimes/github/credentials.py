@@ -32,6 +32,10 @@ class Credentials(Protocol):
         """What was given for the scope isn't accepted any more. Whether asking again may help."""
         ...
 
+    def purse(self, scope: Scope) -> str:
+        """Whose limit requests about the scope count against."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PersonalToken:
@@ -42,6 +46,9 @@ class PersonalToken:
 
     def forget(self, scope: Scope) -> bool:
         return False
+
+    def purse(self, scope: Scope) -> str:
+        return ""  # its user's, wherever it is used
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,9 @@ class AppCredentials:
     def forget(self, scope: Scope) -> bool:
         installation = self._installations.pop(scope, None)
         return installation is not None and self._lent.pop(installation, None) is not None
+
+    def purse(self, scope: Scope) -> str:
+        return scope.owner.lower()  # an app is installed once for an account, and limited there
 
     async def _find(self, scope: Scope) -> int:
         place = f"repos/{scope}" if scope.repository else f"orgs/{scope.owner}"

@@ -19,6 +19,8 @@ REFUSED_FOR = 15.0
 """For how long an answer to "could runners be registered there?" holds."""
 GROUPS_FOR = 600.0
 ACTIVE = ("queued", "in_progress")
+ACTIVE_PAGES = 10
+"""Of runs of one kind; GitHub itself lists no more than a thousand."""
 _CREATED, _GONE, _TAKEN, _BUSY = 201, 404, 409, 422
 
 
@@ -139,16 +141,24 @@ class GitHubRegistry:
 
     async def run(self, repository: str, run_id: int) -> WorkflowRun | None:
         what, scope = f"look up run {run_id} of {repository}", Scope.named(repository)
-        answer = await self._api.look(f"/repos/{repository}/actions/runs/{run_id}", what, scope=scope)
+        path = f"/repos/{repository}/actions/runs/{run_id}"
+        answer = await self._api.look(path, what, scope=scope, patient=True)
         return None if answer.status == _GONE else _run(repository, self._api.read(answer, what), what)
 
     async def active(self, repository: str) -> Sequence[WorkflowRun]:
         what, scope = f"list the runs of {repository}", Scope.named(repository)
         found: dict[int, WorkflowRun] = {}
         for status in ACTIVE:
-            params = {"status": status, **_PAGE}
-            data = await self._api.get(f"/repos/{repository}/actions/runs", what, scope=scope, params=params)
-            for each in _listed(data, "workflow_runs", what):
+            listed = await self._api.pages(
+                f"/repos/{repository}/actions/runs",
+                what,
+                scope=scope,
+                items="workflow_runs",
+                params={"status": status},
+                patient=True,
+                most=ACTIVE_PAGES,
+            )
+            for each in listed:
                 run = _run(repository, each, what)
                 found[run.run_id] = run
         return sorted(found.values(), key=lambda run: -run.run_id)
@@ -161,6 +171,7 @@ class GitHubRegistry:
             scope=scope,
             items="jobs",
             params={"filter": "latest"},
+            patient=True,
         )
         return tuple(_job(each) for each in listed)
 
@@ -194,7 +205,7 @@ def _runner(data: Any, what: str) -> Runner:
             name=str(data["name"]),
             online=data["status"] == "online",
             busy=bool(data["busy"]),
-            labels=tuple(str(each["name"]) for each in data["labels"]),
+            labels=tuple(str(each["name"]).lower() for each in data["labels"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _unreadable(what) from error
@@ -215,7 +226,8 @@ def _run(repository: str, data: Any, what: str) -> WorkflowRun:
 
 def _job(data: Any) -> Job:
     return Job(
-        labels=tuple(str(each) for each in data.get("labels") or ()), queued=data.get("status") == "queued"
+        labels=tuple(str(each).lower() for each in data.get("labels") or ()),
+        queued=data.get("status") == "queued",
     )
 
 

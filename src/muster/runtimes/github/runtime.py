@@ -101,7 +101,7 @@ class GitHubRuntime(NodeRuntime):
         ]
 
     async def attached(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> bool:
-        name, wanted = self._name(node), labels_of(request, spec)[0]
+        name, wanted = self._name(node), labels_of(request, spec)[0].lower()
         return any(
             runner.name == name and runner.online and wanted in runner.labels
             for runner in await self._registry.runners(self._scope(request, spec))
@@ -131,7 +131,10 @@ class GitHubRuntime(NodeRuntime):
 def labels_of(request: ProvisionRequest, spec: TemplateSpec) -> tuple[str, ...]:
     """The run's own label first. Without a workflow, the run is its label."""
     own = request.workflow.label if request.workflow is not None else label("run", request.run)
-    return tuple(dict.fromkeys((own, *spec.runner.labels)))
+    named: dict[str, str] = {}
+    for each in (own, *spec.runner.labels):
+        named.setdefault(each.lower(), each)  # to GitHub, case makes no difference
+    return tuple(named.values())
 
 
 def program(name: str, given: Mapping[str, object]) -> str:

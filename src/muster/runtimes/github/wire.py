@@ -40,7 +40,6 @@ async def ask(
     url: str,
     *,
     authorization: str,
-    params: Mapping[str, str] | None = None,
     body: Mapping[str, Any] | None = None,
     etag: str | None = None,
 ) -> Answer:
@@ -53,7 +52,7 @@ async def ask(
     if etag is not None:
         headers["If-None-Match"] = etag
     try:
-        answer = await http.request(method, url, headers=headers, params=params, json=body)
+        answer = await http.request(method, url, headers=headers, json=body)
         data = answer.json() if answer.content else None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise Uncertain(f"cannot reach GitHub ({method} {_path(url)}): {_named(error)}") from error
