@@ -15,7 +15,7 @@ from bench.children import say, told
 from bench.wire import Wire
 
 AGENT = "/api/v1/agent"
-POLL = 25.0
+POLL = 50.0
 EVERY = 5.0
 
 

@@ -20,7 +20,7 @@ NODES = 10_000
 POLLING_NODES = 9_000
 """Two connections per node: as many as 20,000 descriptors allow, with some left for the server itself."""
 EVERY = 5.0
-POLL = 25.0
+POLL = 50.0
 SECONDS = 25.0
 
 

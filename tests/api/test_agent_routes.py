@@ -4,6 +4,7 @@ from typing import Any
 import httpx
 import pytest
 
+from muster.api.models.agent import POLL_MOST
 from muster.client import calls
 from muster.controllers.reaper import Reaper
 from muster.domain.errors import StoreUnavailable
@@ -151,7 +152,7 @@ async def test_a_long_poll_is_answered_when_the_server_stops(site: Site) -> None
     assert answer.json()["version"] == admitted["desired"]["version"]
 
 
-@pytest.mark.parametrize("query", ["timeout=31", "timeout=-1", "timeout=nan", "known=x"])
+@pytest.mark.parametrize("query", [f"timeout={POLL_MOST + 1}", "timeout=-1", "timeout=nan", "known=x"])
 async def test_a_poll_that_makes_no_sense_is_refused(site: Site, query: str) -> None:
     node, _ = await _joined(site)
     assert (await node.get(f"/api/v1/agent/desired?{query}")).status_code == 422

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-POLL = 25  # seconds that the server may hold a long poll
+POLL = 50  # seconds that the server may hold a long poll; proxies cut at 60
 GRACE = 5.0  # from SIGTERM to SIGKILL
 MIB = 1 << 20
 OUTPUT_MAX = 64 * MIB  # kept per command

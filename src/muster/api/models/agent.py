@@ -13,7 +13,7 @@ from muster.domain.ids import AssignmentId
 from muster.domain.serving import App
 from muster.enrolment.enroller import Report
 
-POLL_MOST = 30.0
+POLL_MOST = 60.0
 DESIRED_EXAMPLE: dict[str, Any] = {
     "version": 4,
     "directive": "attach",
