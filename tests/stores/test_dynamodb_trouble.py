@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from muster.domain.reasons import Reason
 from muster.ports.store import Beat
 from muster.stores.dynamodb import DynamoStore, Location, Wire, assembled, check, create, policy
 from muster.stores.dynamodb.candidates import queue_name
+from muster.stores.dynamodb.wire import CONNECTIONS, SPARE
 from muster.system import SystemClock, SystemIds
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
 from tests.contracts.store_contract.scene import Scene
@@ -246,6 +248,39 @@ async def test_claims_go_on_without_any_queue(wire: Wire, store: DynamoStore) ->
     await wire.sqs("delete_queue", QueueUrl=url)
     await store.offer(await scene.idle(1))
     assert len(await scene.claim(await scene.leased(), 2)) == 2
+
+
+# --- floods ----------------------------------------------------------------------------------------
+
+
+class Slow:
+    """A client whose reads take until they are let go."""
+
+    def __init__(self) -> None:
+        self.reading = 0
+        self.go = asyncio.Event()
+
+    async def get_item(self) -> dict[str, str]:
+        self.reading += 1
+        await self.go.wait()
+        return {}
+
+    async def update_item(self) -> dict[str, str]:
+        return {}
+
+
+async def test_leases_and_beats_wait_for_no_flood_of_other_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow()
+    wire = Wire(Location(table="muster", region=REGION), AsyncExitStack(), slow, None)
+    flood = [asyncio.create_task(wire.dynamodb("get_item")) for _ in range(2 * CONNECTIONS)]
+    await asyncio.sleep(0)
+    assert slow.reading == CONNECTIONS - SPARE
+    await wire.dynamodb("update_item")
+    monkeypatch.setattr("muster.stores.dynamodb.wire.WAITING_SECONDS", 0.0)
+    with pytest.raises(StoreUnavailable, match="all 56 connections have been busy for 0 s"):
+        await wire.dynamodb("get_item")
+    slow.go.set()
+    await asyncio.gather(*flood)
 
 
 # --- heartbeats ------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from muster.domain.errors import Conflict, MusterError
+from muster.domain.errors import Conflict, MusterError, StoreUnavailable
 from muster.stores.announcing import Written
+from muster.stores.sql import engines
 from muster.stores.sql.engines import BATCH_MOST, Threaded
 from muster.stores.sql.running import Done, Work
 from muster.stores.sql.sqlite import Reader, Writer, connect
@@ -48,17 +49,17 @@ class Bench:
     def _traced(self, statement: str) -> None:
         self.commits += statement == "COMMIT"
 
-    async def write(self, word: str, error: Exception | None = None) -> str:
+    async def write(self, word: str, error: Exception | None = None, *, urgent: bool = False) -> str:
         def work(tx: Tx) -> str:
             tx.change("INSERT INTO log (word) VALUES (:word)", {"word": word})
             if error is not None:
                 raise error
             return word
 
-        return await self.engine.write(work)
+        return await self.engine.write(work, urgent=urgent)
 
-    async def words(self) -> list[str]:
-        rows = await self.engine.read(lambda tx: tx.execute("SELECT word FROM log ORDER BY word"))
+    async def words(self, order: str = "word") -> list[str]:
+        rows = await self.engine.read(lambda tx: tx.execute(f"SELECT word FROM log ORDER BY {order}"))
         return [row[0] for row in rows]
 
 
@@ -169,3 +170,31 @@ async def test_reads_that_wait_together_see_one_snapshot_and_fail_alone(bench: B
     )
     assert ends[0] == ends[2] == ["a"]
     assert isinstance(ends[1], Conflict)
+
+
+async def test_what_is_urgent_waits_for_no_flood(bench: Bench) -> None:
+    words = [f"w{number:03d}" for number in range(5 * BATCH_MOST)]
+    flood = [asyncio.create_task(bench.write(word)) for word in words]
+    await asyncio.sleep(0)
+    urgent = asyncio.create_task(bench.write("lease", urgent=True))
+    await asyncio.sleep(0)
+    bench.writer.gate.set()
+    await asyncio.gather(*flood, urgent)
+    order = await bench.words("rowid")
+    assert order.index("lease") <= BATCH_MOST, "behind at most the batch that was taken already"
+    assert [word for word in order if word != "lease"] == words
+
+
+async def test_a_store_that_does_not_keep_up_says_so_instead_of_queueing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flood = [asyncio.create_task(bench.write(f"w{number:03d}")) for number in range(2 * BATCH_MOST)]
+    await asyncio.sleep(0)
+    monkeypatch.setattr(engines, "WAITING_SECONDS", -1.0)
+    with pytest.raises(StoreUnavailable, match=r"others wait for one of its 1 connections, the first for"):
+        await bench.write("late")
+    urgent = asyncio.create_task(bench.write("lease", urgent=True))
+    await asyncio.sleep(0)
+    bench.writer.gate.set()
+    assert await urgent == "lease"
+    await asyncio.gather(*flood)

@@ -325,3 +325,19 @@ async def test_text_that_postgresql_cant_hold_is_kept_as_well_as_can_be(store: S
     (event,) = (await store.events(after=None, limit=9)).items
     assert event.detail == "a\ufffdb"
     assert await store.node_by_machine("a\0b", "m") is None
+
+
+async def test_a_flood_of_work_delays_no_lease_and_no_beat(store: SqlStore) -> None:
+    scene = Scene(store)
+    operation = await scene.leased()
+    (node,) = await scene.created(operation, 1)
+    flood = [
+        asyncio.create_task(store.note("x", "flood", reason=None, detail="", now=1.0)) for _ in range(1500)
+    ]
+    await asyncio.sleep(0)
+    await store.renew("replica-a", [operation.fence], until=1e6)
+    await store.lease_duty("pool", "replica-a", now=1.0, until=9.0)
+    await store.record_beats([Beat(node_id=node.id, seen_at=9.0)])
+    await store.lease("replica-a", now=1.0, until=9.0, limit=9)
+    assert sum(each.done() for each in flood) < len(flood) / 2, "they passed what was there before them"
+    await asyncio.gather(*flood)

@@ -3,8 +3,11 @@
 Owns timeouts, repeats and the translation of errors. The SDK repeats what was throttled or lost, with backoff
 and jitter, for about a quarter of a minute; then the caller hears StoreUnavailable. A transaction carries a
 token that the SDK draws once per call, so its repeats are the same transaction.
+
+Leases and heartbeats are single conditional writes, and nothing else is: some connections are kept for these.
 """
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -19,6 +22,10 @@ ATTEMPTS = 5
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 10.0
 CONNECTIONS = 64
+SPARE = 8
+"""Of these, for single conditional writes: renewals, duties and heartbeats wait for no flood of work."""
+WAITING_SECONDS = 10.0
+"""Whoever waits longer for a connection is told that the store doesn't keep up."""
 SCHEME = "dynamodb"
 _RULE = "must look like dynamodb://TABLE?region=eu-central-1"
 
@@ -72,6 +79,7 @@ class Wire:
         self._clients = clients
         self._dynamodb = dynamodb
         self._sqs = sqs
+        self._usual = asyncio.Semaphore(CONNECTIONS - SPARE)
 
     @classmethod
     async def open(cls, location: Location, *, attempts: int = ATTEMPTS) -> "Wire":
@@ -108,7 +116,20 @@ class Wire:
         await self._clients.aclose()
 
     async def dynamodb(self, verb: str, **given: Any) -> Mapping[str, Any]:
-        return await self._call(self._dynamodb, verb, given)
+        if verb == "update_item":
+            return await self._call(self._dynamodb, verb, given)
+        try:
+            async with asyncio.timeout(WAITING_SECONDS):
+                await self._usual.acquire()
+        except TimeoutError as error:
+            raise StoreUnavailable(
+                f"cannot use the store {self.location.table}: all {CONNECTIONS - SPARE} connections have been"
+                f" busy for {WAITING_SECONDS:g} s; try again later"
+            ) from error
+        try:
+            return await self._call(self._dynamodb, verb, given)
+        finally:
+            self._usual.release()
 
     async def sqs(self, verb: str, **given: Any) -> Mapping[str, Any]:
         return await self._call(self._sqs, verb, given)

@@ -1,21 +1,22 @@
 """Who runs the transaction functions: threads, or the caller itself.
 
 Owns the executor choice. `Threaded` keeps the event loop free: some threads write, some read, and what waits
-is taken in batches. SQLite has one of each, with group commit; an engine whose transactions run side by side
-has a connection per thread. `Inline` runs everything where it is called and never suspends, which makes a
-simulation over it repeatable.
+is taken in batches, what is urgent first. SQLite has one of each, with group commit; an engine whose
+transactions run side by side has a connection per thread. `Inline` runs everything where it is called and
+never suspends, which makes a simulation over it repeatable.
 """
 
 import asyncio
-import queue
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from muster.domain.errors import StoreUnavailable
 from muster.stores.announcing import AfterCommit, Written
 from muster.stores.sql.events import EVERYTHING
+from muster.stores.sql.lanes import Lanes
 from muster.stores.sql.running import Done, Work
 
 T = TypeVar("T")
@@ -23,9 +24,16 @@ T = TypeVar("T")
 BATCH_MOST = 64
 """Writes per commit: enough to make the disk's answer cheap, few enough to keep each one's wait short."""
 WAITING_MOST = 20_000
-"""More than this waiting for a connection is a store that doesn't keep up: better to say so than to queue."""
+WAITING_SECONDS = 10.0
+"""More than this waiting for a connection, or for longer, is a store that doesn't keep up: better to say so
+than to queue."""
 
-Job = tuple[Work[Any], asyncio.Future[Any]]
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    work: Work[Any]
+    answer: asyncio.Future[Any]
+    since: float
 
 
 NOT_READY = 0.2
@@ -45,8 +53,9 @@ class Runner(Protocol):
 
 
 class Engine(Protocol):
-    async def write(self, work: Work[T]) -> T:
-        """Run in one transaction; when this returns, it is durable and has been announced."""
+    async def write(self, work: Work[T], *, urgent: bool = False) -> T:
+        """Run in one transaction; when this returns, it is durable and has been announced. What is urgent
+        waits for nothing but what is running."""
         ...
 
     async def read(self, work: Work[T]) -> T:
@@ -69,7 +78,7 @@ class Inline:
         self._reader = reader
         self._after_commit = after_commit
 
-    async def write(self, work: Work[T]) -> T:
+    async def write(self, work: Work[T], *, urgent: bool = False) -> T:
         return self._run(self._writer, work)
 
     async def read(self, work: Work[T]) -> T:
@@ -108,8 +117,8 @@ class Threaded:
         self._readers = _Crew(readers, "muster-store-reader", after_commit, most=BATCH_MOST)
         self._horizon = horizon
 
-    async def write(self, work: Work[T]) -> T:
-        return await self._writers.submit(work)
+    async def write(self, work: Work[T], *, urgent: bool = False) -> T:
+        return await self._writers.submit(work, urgent=urgent)
 
     async def read(self, work: Work[T]) -> T:
         return await self._readers.submit(work)
@@ -130,8 +139,8 @@ class _Crew:
         self.runners = tuple(runners)
         self._most = most
         self._after_commit = after_commit
-        self._jobs: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
-        self._gathered: list[Job] = []
+        self._lanes: Lanes[Job] = Lanes()
+        self._gathered: tuple[list[Job], list[Job]] = ([], [])
         self._waiting = 0
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -141,61 +150,55 @@ class _Crew:
         for thread in self._threads:
             thread.start()
 
-    async def submit(self, work: Work[T]) -> T:
+    async def submit(self, work: Work[T], *, urgent: bool = False) -> T:
         if self._closed:
             raise StoreUnavailable("cannot use the store: it was closed; open it again")
-        if self._waiting >= WAITING_MOST:
-            raise StoreUnavailable(
-                f"cannot use the store: {self._waiting} others wait for one of its"
-                f" {len(self._threads)} connections; try again later"
-            )
         loop = self._loop = asyncio.get_running_loop()
+        if not urgent:
+            self._check_that_it_keeps_up(loop.time())
         answer: asyncio.Future[T] = loop.create_future()
         self._waiting += 1
-        self._gathered.append((work, answer))
-        if len(self._gathered) == 1:
+        pressing, usual = self._gathered
+        if not pressing and not usual:
             # Hand over once per turn of the loop: callers that were woken together share a commit.
             loop.call_soon(self._hand_over)
+        (pressing if urgent else usual).append(Job(work, answer, loop.time()))
         return await answer
 
+    def _check_that_it_keeps_up(self, now: float) -> None:
+        first = self._lanes.first()
+        waited = 0.0 if first is None else now - first.since
+        if self._waiting >= WAITING_MOST or waited > WAITING_SECONDS:
+            raise StoreUnavailable(
+                f"cannot use the store: {self._waiting} others wait for one of its {len(self._threads)}"
+                f" connections, the first for {waited:.0f} s; try again later"
+            )
+
     def _hand_over(self) -> None:
-        gathered, self._gathered = self._gathered, []
-        for start in range(0, len(gathered), self._most):
-            self._jobs.put(gathered[start : start + self._most])
+        gathered, self._gathered = self._gathered, ([], [])
+        self._lanes.put(*gathered)
 
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
             self._hand_over()
-            for _ in self._threads:
-                self._jobs.put(None)
+            self._lanes.close()
             for thread in self._threads:
                 await asyncio.to_thread(thread.join)
 
     def _serve(self, runner: Runner) -> None:
-        waiting: list[Job] = []
         while True:
             while not self._closed and not runner.ready():
                 time.sleep(NOT_READY)
-            more = self._jobs.get()
-            while more is not None:
-                waiting.extend(more)
-                if len(waiting) >= self._most:
-                    break
-                try:
-                    more = self._jobs.get_nowait()
-                except queue.Empty:
-                    break
-            while waiting:
-                self._run(runner, waiting[: self._most])
-                del waiting[: self._most]
-            if more is None:
+            batch = self._lanes.take(self._most)
+            if not batch:
                 runner.close()
                 return
+            self._run(runner, batch)
 
     def _run(self, runner: Runner, batch: list[Job]) -> None:
-        ends, written = runner.run([work for work, _ in batch])
-        answers = [answer for _, answer in batch]
+        ends, written = runner.run([job.work for job in batch])
+        answers = [job.answer for job in batch]
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._deliver, answers, ends, written)

@@ -241,7 +241,7 @@ class SqlStore:
     # --- liveness ---------------------------------------------------------------------------------
 
     async def record_beats(self, beats: Sequence[Beat]) -> None:
-        await self._engine.write(lambda tx: liveness.record(tx, beats))
+        await self._engine.write(lambda tx: liveness.record(tx, beats), urgent=True)
 
     async def last_seen(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:
         return await self._engine.read(lambda tx: liveness.last_seen(tx, node_ids))
@@ -250,7 +250,9 @@ class SqlStore:
         return await self._engine.read(lambda tx: vitals.get(tx, node_ids))
 
     async def watch(self, *, now: float, gap: float, grace: float = 0.0) -> Watch:
-        return await self._engine.write(lambda tx: vitals.watch(tx, now=now, gap=gap, grace=grace))
+        return await self._engine.write(
+            lambda tx: vitals.watch(tx, now=now, gap=gap, grace=grace), urgent=True
+        )
 
     async def suspects(
         self, *, stale_before: float, settled_before: float, after: NodeId | None, limit: int
@@ -355,13 +357,15 @@ class SqlStore:
         )
 
     async def lease(self, owner: str, *, now: float, until: float, limit: int) -> Sequence[Operation]:
-        return await self._engine.write(lambda tx: leases.lease(tx, owner, now=now, until=until, limit=limit))
+        return await self._engine.write(
+            lambda tx: leases.lease(tx, owner, now=now, until=until, limit=limit), urgent=True
+        )
 
     async def renew(self, owner: str, fences: Sequence[Fence], *, until: float) -> Sequence[Fence]:
-        return await self._engine.write(lambda tx: leases.renew(tx, owner, fences, until=until))
+        return await self._engine.write(lambda tx: leases.renew(tx, owner, fences, until=until), urgent=True)
 
     async def expire_leases(self, owner: str | None = None) -> int:
-        return await self._engine.write(lambda tx: leases.expire(tx, owner))
+        return await self._engine.write(lambda tx: leases.expire(tx, owner), urgent=True)
 
     async def write_operation(
         self,
@@ -387,7 +391,7 @@ class SqlStore:
 
     async def lease_duty(self, name: str, owner: str, *, now: float, until: float, problem: str = "") -> bool:
         return await self._engine.write(
-            lambda tx: leases.lease_duty(tx, name, owner, now=now, until=until, problem=problem)
+            lambda tx: leases.lease_duty(tx, name, owner, now=now, until=until, problem=problem), urgent=True
         )
 
     # --- events -----------------------------------------------------------------------------------
