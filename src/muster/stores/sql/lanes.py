@@ -31,7 +31,7 @@ class Lanes(Generic[J]):
         with self._changed:
             while not self._urgent and not self._usual and not self._closed:
                 self._changed.wait()
-            taken = []
+            taken: list[J] = []
             for lane in (self._urgent, self._usual):
                 while lane and len(taken) < most:
                     taken.append(lane.popleft())
