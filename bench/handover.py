@@ -40,7 +40,9 @@ async def measure() -> Sequence[Figure]:
         async with served(data, capacity=CALLERS * EACH + 8) as server, asyncio.timeout(WITHIN):
             cold, stamped = await _cold(server)
             try:
+                before = server.child.usage()
                 took = await _warm(server)
+                each = (server.child.usage().cpu - before.cpu) / len(took) * 1e3
             finally:
                 await _end_all(server)
         commits = await asyncio.to_thread(_commits, data / "floor.db")
@@ -48,7 +50,10 @@ async def measure() -> Sequence[Figure]:
             polls = await _long_polls(port)
     floor = [COMMITS * _share(commits, share) + _share(polls, share) for share in (0.5, 0.99)]
     name = f"warm hand-over of {EACH} nodes, {CALLERS} callers at once"
-    note = f"{len(took)} of them, real agents; floor: {COMMITS} bare commits and one long poll"
+    note = (
+        f"{len(took)} of them, real agents; {each:.1f} ms of the server's time each, with the release;"
+        f" floor: {COMMITS} bare commits and one long poll"
+    )
     return [
         _figure(f"{name}, p50", _share(took, 0.5), floor=floor[0], limit=50.0, note=note),
         _figure(f"{name}, p99", _share(took, 0.99), floor=floor[1], limit=150.0, note=""),
