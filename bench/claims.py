@@ -128,7 +128,7 @@ def _floor(path: Path) -> float:
     cursor = connection.cursor()
     claim = claims.statement(len(DEMAND.usage), DEMAND.reuse, 0, 1)
     base = claims.wanted(DEMAND, seen_since=NOW - 20, now=NOW)
-    base |= {"deadline_at": DEADLINE, "run0": "run", "owner0": "bench"}
+    base |= {"deadline0": DEADLINE, "run0": "run", "owner0": "bench"}
     event: dict[str, str | int | float] = {
         "at": NOW,
         "entity": "node",

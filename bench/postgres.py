@@ -138,7 +138,7 @@ _EPOCH = numbered(guards.EPOCH + SIDE_BY_SIDE.hold)
 _APPEND = numbered(feed.appending(1))
 _WANTED: dict[str, Value] = {
     **claims.wanted(DEMAND, seen_since=NOW - 20, now=NOW),
-    "deadline_at": DEADLINE,
+    "deadline0": DEADLINE,
     "run0": "run",
     "owner0": "bench",
     "assignment0": "as",

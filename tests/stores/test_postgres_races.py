@@ -20,7 +20,7 @@ from muster.stores.sql import SqlStore, events, guards, liveness, nodes
 from muster.stores.sql.postgres import feed
 from muster.stores.sql.postgres.opening import open_postgres
 from muster.stores.sql.tx import Tx
-from tests.contracts.store_contract.bookkeeping import assert_books_balance
+from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
 from tests.contracts.store_contract.scene import Scene
 from tests.stores import postgres
 from tests.stores.ids import CountingIds
@@ -341,3 +341,46 @@ async def test_a_flood_of_work_delays_no_lease_and_no_beat(store: SqlStore) -> N
     await store.lease("replica-a", now=1.0, until=9.0, limit=9)
     assert sum(each.done() for each in flood) < len(flood) / 2, "they passed what was there before them"
     await asyncio.gather(*flood)
+
+
+async def test_claims_that_wait_together_get_each_their_own(store: SqlStore) -> None:
+    scene = Scene(store)
+    await scene.idle(9)
+    operations = [await scene.leased() for _ in range(5)]
+    found = await asyncio.gather(*(scene.claim(each, 2) for each in operations))
+    assert [len(each) for each in found] == [2, 2, 2, 2, 1], "first come, first served"
+    for operation, got in zip(operations, found, strict=True):
+        assert {node.operation_id for node in got} == {operation.id}
+    taken = [node.id for got in found for node in got]
+    assert len(dict.fromkeys(taken)) == 9
+    told = [event for event in await whole_feed(store) if event.name == "claim"]
+    assert sorted(event.entity_id for event in told) == sorted(taken)
+
+
+async def test_of_claims_that_wait_together_only_the_one_that_lost_its_lease_is_refused(
+    store: SqlStore,
+) -> None:
+    scene = Scene(store)
+    await scene.idle(2)
+    taken, fence = await scene.taken_over()
+    before = replace(taken, epoch=fence.epoch)
+    first, last = await scene.leased(), await scene.leased()
+    found = await asyncio.gather(
+        *(scene.claim(each, 1) for each in (first, before, last)), return_exceptions=True
+    )
+    assert isinstance(found[1], LeaseLost)
+    assert [len(each) for each in (found[0], found[2]) if not isinstance(each, BaseException)] == [1, 1]
+
+
+async def test_nobody_waits_for_the_operation_of_somebody_who_claims_at_the_same_time(
+    store: SqlStore, address: str
+) -> None:
+    scene = Scene(store)
+    await scene.idle(3)
+    first, held, last = [await scene.leased() for _ in range(3)]
+    with psycopg.connect(address) as other:
+        other.execute("SELECT 1 FROM operations WHERE id = %s FOR UPDATE", (held.id,))
+        claims = [asyncio.create_task(scene.claim(each, 1)) for each in (first, held, last)]
+        assert [len(await claims[place]) for place in (0, 2)] == [1, 1]
+        await until_somebody_waits(store, claims[1])
+    assert len(await claims[1]) == 1

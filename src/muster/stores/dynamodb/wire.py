@@ -24,7 +24,7 @@ READ_SECONDS = 10.0
 CONNECTIONS = 64
 SPARE = 8
 """Of these, for single conditional writes: renewals, duties and heartbeats wait for no flood of work."""
-WAITING_SECONDS = 10.0
+WAITING_SECONDS = 30.0
 """Whoever waits longer for a connection is told that the store doesn't keep up."""
 SCHEME = "dynamodb"
 _RULE = "must look like dynamodb://TABLE?region=eu-central-1"

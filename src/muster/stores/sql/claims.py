@@ -4,10 +4,13 @@ Owns `matching.fits` in SQL (a property test holds the two together). The statem
 from its best end, so it looks at about as many nodes as it takes, however large the pool is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
+from muster.domain.errors import LeaseLost
 from muster.domain.events import Draft, Entity
+from muster.domain.ids import AssignmentId
 from muster.domain.matching import Demand
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Fence
@@ -19,7 +22,7 @@ from muster.stores.sql.tx import Tx, Value
 _BEST_FIRST = "owned_by_other, entered_at DESC, id"
 
 _SET = """
-    state = 'claimed', version = nodes.version + 1, entered_at = :now, deadline_at = :deadline_at,
+    state = 'claimed', version = nodes.version + 1, entered_at = :now, deadline_at = bindings.deadline_at,
     deadline_source = 'attach_timeout', operation_id = bindings.operation_id,
     assignment_id = bindings.assignment_id, run = bindings.run, owner = bindings.owner,
     attached_at = NULL, reason = NULL
@@ -28,50 +31,87 @@ AT_ONCE = 64
 """Bindings per statement: joining them with nodes costs their product, so a large gang is taken in parts."""
 
 
-def claim(
-    tx: Tx,
-    demand: Demand,
-    bindings: Sequence[Binding],
-    *,
-    fence: Fence,
-    seen_since: float,
-    now: float,
-    deadline_at: float,
-) -> Sequence[Node]:
-    guards.hold(tx, fence)
-    taken: list[Node] = []
-    params = wanted(demand, seen_since=seen_since, now=now)
-    params["deadline_at"] = deadline_at
-    for start in range(0, len(bindings), AT_ONCE):
-        part = bindings[start : start + AT_ONCE]
-        nodes = _take(tx, demand, part, params, lock=tx.locks.skip)
-        if len(nodes) < len(part) and not tx.locks.alone:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What one operation wants of a demand's nodes."""
+
+    bindings: Sequence[Binding]
+    fence: Fence
+    seen_since: float
+    now: float
+    deadline_at: float
+
+
+Claimer = Callable[[Demand, Ask], Awaitable[Sequence[Node]]]
+
+
+def claim(tx: Tx, demand: Demand, ask: Ask) -> Sequence[Node]:
+    guards.hold(tx, ask.fence)
+    return _serve(tx, demand, [ask])[0]
+
+
+def claim_together(
+    tx: Tx, demand: Demand, asks: Sequence[Ask]
+) -> Sequence[Sequence[Node] | LeaseLost | None]:
+    """For each its nodes, or why it may have none, or None: its operation is busy at this moment."""
+    if len(asks) == 1:
+        return [claim(tx, demand, asks[0])]
+    epochs = guards.hold_free(tx, [ask.fence for ask in asks])
+    allowed = [ask for ask in asks if epochs.get(ask.fence.operation_id) == ask.fence.epoch]
+    served = dict(zip(map(id, allowed), _serve(tx, demand, allowed), strict=True))
+    return [
+        served.get(id(ask))
+        if epochs.get(ask.fence.operation_id, ask.fence.epoch) == ask.fence.epoch
+        else guards.lost(ask.fence)
+        for ask in asks
+    ]
+
+
+def _serve(tx: Tx, demand: Demand, asks: Sequence[Ask]) -> list[list[Node]]:
+    """Each one's nodes, in the order of the asks. All of them asked before the latest `now`."""
+    if not asks:
+        return []
+    now = max(ask.now for ask in asks)
+    params = wanted(demand, seen_since=max(ask.seen_since for ask in asks), now=now)
+    places = [(binding, ask.deadline_at) for ask in asks for binding in ask.bindings]
+    nodes: dict[AssignmentId | None, Node] = {}
+    for start in range(0, len(places), AT_ONCE):
+        part = places[start : start + AT_ONCE]
+        taken = _take(tx, demand, part, params, lock=tx.locks.skip)
+        if len(taken) < len(part) and not tx.locks.alone:
             # Others hold some that they may not take, or may give back: wait for those before giving up.
-            nodes += _take(tx, demand, part[len(nodes) :], params, lock=tx.locks.hold)
-        taken.extend(nodes)
-        if len(nodes) < len(part):
+            taken += _take(tx, demand, part[len(taken) :], params, lock=tx.locks.hold)
+        nodes.update((node.assignment_id, node) for node in taken)
+        if len(taken) < len(part):
             break
-    for node in taken:
-        _log(tx, node, at=now)
-    return taken
+    return [_logged(tx, ask, nodes, at=now) for ask in asks]
+
+
+def _logged(tx: Tx, ask: Ask, nodes: Mapping[AssignmentId | None, Node], *, at: float) -> list[Node]:
+    tx.by = ask.fence.operation_id
+    found = [nodes[each.assignment_id] for each in ask.bindings if each.assignment_id in nodes]
+    for node in found:
+        _log(tx, node, at=at)
+    return found
 
 
 def _take(
-    tx: Tx, demand: Demand, bindings: Sequence[Binding], common: Mapping[str, Value], *, lock: str
+    tx: Tx,
+    demand: Demand,
+    places: Sequence[tuple[Binding, float]],
+    common: Mapping[str, Value],
+    *,
+    lock: str,
 ) -> list[Node]:
     params = dict(common)
-    for index, binding in enumerate(bindings):
+    for index, (binding, deadline_at) in enumerate(places):
         params[f"operation{index}"] = binding.operation_id
         params[f"assignment{index}"] = binding.assignment_id
         params[f"run{index}"] = binding.run
         params[f"owner{index}"] = binding.owner
-    sql = statement(len(demand.usage), demand.reuse, _patterns(demand), len(bindings), lock)
-    nodes = [NODE.decode(row) for row in tx.execute(sql, params)]
-    if len(nodes) > 1:
-        # RETURNING promises no order; the log and the caller get that of the bindings.
-        places = {binding.assignment_id: place for place, binding in enumerate(bindings)}
-        nodes.sort(key=lambda node: (places[node.assignment_id], node.id))
-    return nodes
+        params[f"deadline{index}"] = deadline_at
+    sql = statement(len(demand.usage), demand.reuse, _patterns(demand), len(places), lock)
+    return [NODE.decode(row) for row in tx.execute(sql, params)]
 
 
 def count(tx: Tx, demand: Demand, *, seen_since: float, now: float) -> int:
@@ -99,11 +139,11 @@ def statement(usages: int, reuse: Reuse, patterns: int, places: int, lock: str =
         for branch in _branches(index, reuse, patterns, places, lock)
     )
     values = ", ".join(
-        f"({index + 1}, :operation{index}, :assignment{index}, :run{index}, :owner{index})"
+        f"({index + 1}, :operation{index}, :assignment{index}, :run{index}, :owner{index}, :deadline{index})"
         for index in range(places)
     )
     return f"""
-        WITH bindings (place, operation_id, assignment_id, run, owner) AS (VALUES {values}),
+        WITH bindings (place, operation_id, assignment_id, run, owner, deadline_at) AS (VALUES {values}),
         picked AS (
             SELECT id, row_number() OVER (ORDER BY {_BEST_FIRST}) AS place FROM ({branches}) AS candidates
             ORDER BY place LIMIT {places}

@@ -24,7 +24,7 @@ T = TypeVar("T")
 BATCH_MOST = 64
 """Writes per commit: enough to make the disk's answer cheap, few enough to keep each one's wait short."""
 WAITING_MOST = 20_000
-WAITING_SECONDS = 10.0
+WAITING_SECONDS = 30.0
 """More than this waiting for a connection, or for longer, is a store that doesn't keep up: better to say so
 than to queue."""
 

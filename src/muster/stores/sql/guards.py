@@ -4,15 +4,19 @@ Owns the three guards: the record's version, the operation's epoch (fence), and 
 is committed. Each refuses by raising, which undoes the whole write.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from muster.domain.errors import Conflict, LeaseLost
+from muster.domain.ids import OperationId
 from muster.domain.node import OperationGuard
 from muster.domain.operation import Fence
+from muster.stores.sql import lists
 from muster.stores.sql.rows import Codec
 from muster.stores.sql.tx import Tx
 
 EPOCH = "SELECT epoch FROM operations WHERE id = :id"
+EPOCHS = "SELECT id, epoch FROM operations WHERE id IN"
 
 
 class Record(Protocol):
@@ -31,11 +35,22 @@ def hold(tx: Tx, fence: Fence | None) -> None:
     # Held to the end: a takeover waits for this write, or this write sees the takeover.
     rows = tx.execute(EPOCH + tx.locks.hold, {"id": fence.operation_id})
     if not rows or rows[0][0] != fence.epoch:
-        raise LeaseLost(
-            f"cannot write for operation {fence.operation_id}: its lease was taken over"
-            f" (epoch {fence.epoch} is not the present one); stop driving it"
-        )
+        raise lost(fence)
     tx.by = fence.operation_id
+
+
+def hold_free(tx: Tx, fences: Sequence[Fence]) -> Mapping[OperationId, int]:
+    """The epochs of those operations that nobody else holds; these are held now."""
+    params = {f"id{place}": fence.operation_id for place, fence in enumerate(fences)}
+    rows = tx.execute(f"{EPOCHS} ({lists.marks('id', len(fences))}){tx.locks.skip}", params)
+    return {OperationId(name): epoch for name, epoch in rows}
+
+
+def lost(fence: Fence) -> LeaseLost:
+    return LeaseLost(
+        f"cannot write for operation {fence.operation_id}: its lease was taken over"
+        f" (epoch {fence.epoch} is not the present one); stop driving it"
+    )
 
 
 def hold_operation(tx: Tx, guard: OperationGuard | None) -> None:

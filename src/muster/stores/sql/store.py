@@ -107,8 +107,10 @@ def _now(writer: sqlite.Writer, work: Work[T]) -> T:
 class SqlStore:
     """Implements muster.ports.store.Store; see there for what each verb promises."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, claimer: claims.Claimer | None = None) -> None:
+        """`claimer`: who makes claims, where it isn't each caller for himself."""
         self._engine = engine
+        self._claimer = claimer
         self.commands = SqlCommands(engine)
         self.access = SqlAccess(engine)
         self.overview = SqlOverview(engine)
@@ -174,11 +176,12 @@ class SqlStore:
         now: float,
         deadline_at: float,
     ) -> Sequence[Node]:
-        return await self._engine.write(
-            lambda tx: claims.claim(
-                tx, demand, bindings, fence=fence, seen_since=seen_since, now=now, deadline_at=deadline_at
-            )
+        ask = claims.Ask(
+            bindings=bindings, fence=fence, seen_since=seen_since, now=now, deadline_at=deadline_at
         )
+        if self._claimer is not None:
+            return await self._claimer(demand, ask)
+        return await self._engine.write(lambda tx: claims.claim(tx, demand, ask))
 
     async def count_claimable(self, demand: Demand, *, seen_since: float, now: float) -> int:
         return await self._engine.read(lambda tx: claims.count(tx, demand, seen_since=seen_since, now=now))

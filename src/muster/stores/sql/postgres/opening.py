@@ -19,6 +19,7 @@ from muster.stores.announcing import AfterCommit
 from muster.stores.sql import schema, templates
 from muster.stores.sql.engines import Threaded
 from muster.stores.sql.postgres import feed
+from muster.stores.sql.postgres.claiming import Together
 from muster.stores.sql.postgres.connecting import Connection, Door
 from muster.stores.sql.postgres.dialect import schema as spelt
 from muster.stores.sql.postgres.session import PgTx, Reader, Writer
@@ -53,7 +54,8 @@ def open_postgres(
     # One of each first: where there are fewer than wanted, neither takes them all.
     readers[0].ready()
     writers[0].ready()
-    return SqlStore(Threaded(writers, readers, after_commit, together=1, horizon=feed.complete_upto))
+    engine = Threaded(writers, readers, after_commit, together=1, horizon=feed.complete_upto)
+    return SqlStore(engine, Together(engine).claim)
 
 
 def prepare(door: Door, ids: Ids) -> None:
