@@ -26,6 +26,7 @@ from muster.controllers.workflows import WorkflowKeeper
 from muster.domain.operation import Kind
 from muster.domain.settings import Settings
 from muster.enrolment.enroller import Enrolment
+from muster.operations.applying import TemplateDesk
 from muster.operations.cluster_create import ClusterCreation
 from muster.operations.cluster_delete import ClusterDeletion
 from muster.operations.cluster_desk import ClusterDesk
@@ -64,6 +65,7 @@ class ControlPlane:
         provisions = Provision(ports, settings, launcher, watching, self.learning)
         self.commander = Commander(ports)
         self.operator = OperatorDesk(ports)
+        self.templates = TemplateDesk(ports)
         runs = Running(ports, settings, self.commander, watching)
         working = ClusterWorking(ports, settings, watching)
         undoing = Undoing(working)

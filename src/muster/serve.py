@@ -7,6 +7,7 @@ the store is closed. What must survive a kill is in the store; nothing here is n
 """
 
 import asyncio
+import hashlib
 import logging
 import os
 import signal
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import muster.agent
 from muster.api import ApiSettings, create_app
 from muster.api.access import mint
 from muster.api.app import Api
@@ -32,11 +34,13 @@ from muster.domain.settings import Settings
 from muster.domain.template import Runtime, TemplateSpec
 from muster.enrolment.enroller import hashed
 from muster.enrolment.proofs import Verifiers
+from muster.operations.applying import TemplateDesk
 from muster.plane import ControlPlane, Ports
 from muster.ports.clock import Clock
 from muster.ports.federation import Federation
 from muster.ports.identity import IdentityVerifier
 from muster.ports.provider import NodeProvider
+from muster.ports.runtime import NodeRuntime
 from muster.probes.http import HttpProber
 from muster.providers.aks import AksSettings, deferred
 from muster.providers.external import ExternalProvider
@@ -50,6 +54,7 @@ logger = logging.getLogger(__name__)
 
 OK, FAILED, USAGE = 0, 1, 2
 BY_CONFIG, BY_SERVER = "the configuration file", "the server, at its first start"
+BY_START = "the server, at its start"
 """Who did it, where no token did."""
 DEFAULT = TemplateSpec(name="default", provider="process", resource_class="small")
 """What there is to provision before anybody applied a template."""
@@ -148,6 +153,16 @@ def github_of(
     )
 
 
+Starting = Callable[[TemplateSpec], str]
+"""The program that a node of a template starts with."""
+
+
+def outfit(spec: TemplateSpec, starting: Starting | None, runtime: NodeRuntime | None) -> str:
+    """A hash of all that comes to a node from this server until it has booted."""
+    parts = [starting(spec) if starting else "", runtime.boot_script(spec) if runtime else ""]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16] if any(parts) else ""
+
+
 class _Parts:
     def __init__(self, config: Config, data: DataDirectory) -> None:
         self._config = config
@@ -234,6 +249,9 @@ class _Parts:
         now = self._clock.now()
         if self._config.max_nodes is not None:
             await self.store.limit_installation(self._config.max_nodes, now=now, actor=BY_CONFIG)
+        await self._ensure_admin()
+
+    async def _stock(self, desk: TemplateDesk) -> None:
         known = {template.name for template in await self.store.templates()}
         needed = not known and self._config.process.capacity
         first = self._config.templates or ((DEFAULT,) if needed else ())
@@ -241,8 +259,10 @@ class _Parts:
         for spec in first:
             # What the store has was applied by somebody: only `muster apply` and a reload change it.
             if spec.name not in known:
-                await self.store.apply_template(spec, now=now, actor=actor)
-        await self._ensure_admin()
+                await desk.apply(spec, actor=actor)
+        for template in await desk.renew(actor=BY_START):
+            words = "this server gives nodes another outfit than before: older ones are retired"
+            logger.info(words, extra={"template": template.name, "revision": template.revision})
 
     async def _ensure_admin(self) -> None:
         now = self._clock.now()
@@ -261,7 +281,7 @@ class _Parts:
         path = self._data.keep_admin_token(secret)
         logger.info("made an admin token", extra={"path": str(path)})
 
-    async def reload(self) -> None:
+    async def reload(self, desk: TemplateDesk) -> None:
         """Read the file again and apply its templates and limits. The rest holds from the next start on."""
         try:
             fresh = load(self._config.path, environment=os.environ)
@@ -269,7 +289,7 @@ class _Parts:
             if fresh.max_nodes is not None:
                 await self.store.limit_installation(fresh.max_nodes, now=now, actor=BY_CONFIG)
             for spec in fresh.templates:
-                template = await self.store.apply_template(spec, now=now, actor=BY_CONFIG)
+                template = await desk.apply(spec, actor=BY_CONFIG)
                 logger.info("applied", extra={"template": template.name, "revision": template.revision})
         except MusterError as error:
             logger.error("cannot reload; everything stays as it was: %s", error)  # noqa: TRY400 — no bug, no trace
@@ -279,10 +299,11 @@ class _Parts:
     async def serve(self, listener: socket.socket, ready: Ready, *, signals: bool) -> None:
         url = url_of(listener)
         plane, api = await self._compose(self._config.server.public_url or (url,))
+        await self._stock(plane.templates)
         server = Listening(api)
         with ExitStack() as stack:
             if signals:
-                stack.enter_context(self._signals(server))
+                stack.enter_context(self._signals(server, plane.templates))
             self._driven = asyncio.create_task(plane.run())
             self._driven.add_done_callback(lambda _done: server.stop())
             serving = asyncio.create_task(server.serve(sockets=[listener]))
@@ -355,14 +376,17 @@ class _Parts:
         if process.capacity:
             providers[provider.name] = provider
             verifiers[provider.name] = ProcessVerifier(self._nodes, installation_id=installation.id)
-        await self._connect_ec2(urls, installation.id, providers, verifiers)
+        starting: dict[str, Starting] = {provider.name: lambda _spec: muster.agent.source()}
+        await self._connect_ec2(urls, installation.id, providers, verifiers, starting)
         github = github_of(
             self._config,
             self._clock,
             installation_id=installation.id,
             took=called("github", github=True),
         )
+        runtimes: dict[Runtime, NodeRuntime] = {}
         if github is not None:
+            runtimes[Runtime.GITHUB] = github.runtime
             self._closing.push_async_callback(github.close)
         ports = Ports(
             store=store,
@@ -379,10 +403,11 @@ class _Parts:
             cluster_providers={self._azure.name: timed(self._azure, called(self._azure.name))},
             verifier=Verifiers(verifiers),
             prober=HttpProber(allowed=self._config.probes.allowed, timeout=self._config.limits.probe_timeout),
-            runtimes={Runtime.GITHUB: github.runtime} if github else {},
+            runtimes=runtimes,
             runners=github.registry if github else None,
             workflows=github.registry if github else None,
             federation=self._federation(urls),
+            outfit=lambda spec: outfit(spec, starting.get(spec.provider), runtimes.get(spec.runtime)),
         )
         settings = Settings(limits=self._config.limits)
         plane = ControlPlane(
@@ -415,6 +440,7 @@ class _Parts:
         installation_id: str,
         providers: dict[str, NodeProvider],
         verifiers: dict[str, IdentityVerifier],
+        starting: dict[str, Starting],
     ) -> None:
         ec2 = self._config.ec2
         if not ec2.region:
@@ -437,6 +463,7 @@ class _Parts:
         self._closing.push_async_callback(provider.close)
         await provider.open()
         providers[provider.name] = provider
+        starting[provider.name] = provider.starts_with
         verifiers[provider.name] = Ec2Verifier(settings, provider.aws, self._clock)
 
     def _federation(self, urls: Sequence[str]) -> Federation | None:
@@ -452,12 +479,12 @@ class _Parts:
         return self._driven is not None and not self._driven.done()
 
     @contextmanager
-    def _signals(self, server: Listening) -> Iterator[None]:
+    def _signals(self, server: Listening, desk: TemplateDesk) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         reloads: set[asyncio.Task[None]] = set()
 
         def again() -> None:
-            task = loop.create_task(self.reload())
+            task = loop.create_task(self.reload(desk))
             reloads.add(task)
             task.add_done_callback(reloads.discard)
 

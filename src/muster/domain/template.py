@@ -101,6 +101,9 @@ class TemplateSpec:
     """For the runtime github."""
     cluster: ClusterSpec | None = None
     """What a cluster is made of: for the provider of clusters, and only there."""
+    outfit: str = ""
+    """What the server puts on each node beside all this (its agent, addresses, a runner), as a hash. Not the
+    operator's to write: nodes with another outfit are of another revision."""
 
     def __post_init__(self) -> None:
         checks.name("name", self.name)
@@ -115,6 +118,8 @@ class TemplateSpec:
         checks.whole("min_idle", self.min_idle, least=0, most=checks.COUNT_MAX)
         checks.whole("replacements", self.replacements, least=0, most=checks.COUNT_MAX)
         checks.flag("learn", self.learn)
+        if self.outfit:
+            checks.text("outfit", self.outfit)
         self._check_times()
         if self.min_idle > self.max_nodes:
             raise InvalidRequest("min_idle", self.min_idle, f"must not exceed max_nodes ({self.max_nodes})")

@@ -1,9 +1,9 @@
 """Everything that one replica of the control plane needs from outside."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from muster.domain.template import Runtime
+from muster.domain.template import Runtime, TemplateSpec
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.cluster_store import ClusterStore
@@ -42,3 +42,6 @@ class Ports:
     workflows: Workflows | None = None
     federation: Federation | None = None
     """None: nobody signs in but by tokens of ours."""
+    outfit: Callable[[TemplateSpec], str] = lambda _spec: ""
+    """What this server puts on a node of a template beside what the template says, as one word that changes
+    with it."""

@@ -136,8 +136,11 @@ class Store(Protocol):
         """Set the cap over all templates. Lowering it below what is in use stops launches, nothing else."""
         ...
 
-    async def apply_template(self, spec: TemplateSpec, *, now: float, actor: str = "") -> Template:
-        """Make `spec` current. Equal content keeps its revision and writes nothing; else revision + 1."""
+    async def apply_template(
+        self, spec: TemplateSpec, *, now: float, actor: str = "", over: int | None = None
+    ) -> Template:
+        """Make `spec` current. Equal content keeps its revision and writes nothing; else revision + 1.
+        `over`: only if this revision is current. Raises Conflict if it isn't."""
         ...
 
     async def template(self, name: str, revision: int | None = None) -> Template:

@@ -7,7 +7,7 @@ import pytest
 
 from muster.domain import checks
 from muster.domain import node as lifecycle
-from muster.domain.errors import InvalidRequest, NotFound
+from muster.domain.errors import Conflict, InvalidRequest, NotFound
 from muster.domain.events import Entity, Event
 from muster.domain.reasons import Reason
 from muster.domain.template import Reuse, TemplateSpec, UsageClass
@@ -101,6 +101,18 @@ class FeedContract:
         assert await store.template("web", 2) == second
         assert (await store.template("web")).revision == 3
         assert [event.version for event in await whole_feed(store)] == [1, 2, 3]
+
+    async def test_a_template_that_somebody_else_changed_meanwhile_is_not_overwritten(
+        self, store: Store
+    ) -> None:
+        with pytest.raises(Conflict):
+            await store.apply_template(SPEC, now=1.0, over=1)
+        await store.apply_template(SPEC, now=1.0)
+        second = await store.apply_template(replace(SPEC, max_nodes=7), now=2.0, over=1)
+        assert second.revision == 2
+        with pytest.raises(Conflict, match="revision 1 is not its current one"):
+            await store.apply_template(replace(SPEC, max_nodes=8), now=3.0, over=1)
+        assert await store.template("web") == second
 
     async def test_current_templates_are_listed_by_name(self, store: Store) -> None:
         for name in ("b", "c", "a", "b"):

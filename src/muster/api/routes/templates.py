@@ -49,7 +49,7 @@ async def boots(ctx: Here, name: str) -> BootsOut:
 
 async def apply(ctx: Here, caller: Caller, name: str, body: SpecIn) -> TemplateOut:
     """Make this the template's content. Equal content keeps its revision."""
-    template = await ctx.ports.store.apply_template(body.spec(name), now=ctx.now(), actor=caller.actor)
+    template = await ctx.plane.templates.apply(body.spec(name), actor=caller.actor)
     return TemplateOut.of(template, paused=name in await ctx.ports.access.pauses())
 
 

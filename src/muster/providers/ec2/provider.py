@@ -114,12 +114,16 @@ class Ec2Provider:
                 refused.update(await self._end(possible[start : start + BATCH]))
             await self._check_refused(refused)
 
+    def starts_with(self, template: TemplateSpec) -> str:
+        """The program that each machine of the template is given."""
+        dead_man = self._settings.dead_man(template)
+        return user_data.script(agent(), servers=self._settings.servers, dead_man=dead_man)
+
     # --- behind it --------------------------------------------------------------------------------
 
     async def _content(self, request: LaunchRequest, spec: Ec2Spec) -> Content:
         place = await self._survey.place(spec)
-        dead_man = self._settings.dead_man(request.template)
-        script = user_data.script(agent(), servers=self._settings.servers, dead_man=dead_man)
+        script = self.starts_with(request.template)
         return launch_template.content(request, spec, script=script, place=place)
 
     async def _create(self, asked: dict[str, Any], content: Content) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from muster.domain.errors import InvalidRequest, Uncertain
 from muster.domain.node import Node
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, TemplateSpec
-from muster.domain.workflow import Scope, label, runner_name, scope_of
+from muster.domain.workflow import Scope, check_sharing, label, runner_name, scope_of
 from muster.ports.runners import RunnerRegistry
 from muster.ports.runtime import Kit, NodeRuntime
 
@@ -48,14 +48,8 @@ class GitHubRuntime(NodeRuntime):
 
     async def check(self, request: ProvisionRequest, spec: TemplateSpec) -> None:
         labels_of(request, spec)
-        scope = self._scope(request, spec)
-        if not scope.repository and spec.reuse is not Reuse.NEVER and not spec.runner.group:
-            rule = (
-                f"its runners serve all of {scope} and its nodes are used again: set runner.group, to say "
-                'which repositories may have their jobs there, or reuse = "never"'
-            )
-            raise InvalidRequest("template", spec.name, rule)
-        await self._registry.check(scope, group=spec.runner.group)
+        check_sharing(spec.runner, reused=spec.reuse is not Reuse.NEVER)
+        await self._registry.check(self._scope(request, spec), group=spec.runner.group)
 
     def boot_script(self, spec: TemplateSpec) -> str:
         parts = ["#!/bin/sh", "set -e"]

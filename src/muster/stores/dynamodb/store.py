@@ -136,9 +136,11 @@ class DynamoStore:
             lambda: templates.limit_installation(self._table, self._feed, max_nodes, now=now, actor=actor)
         )
 
-    async def apply_template(self, spec: TemplateSpec, *, now: float, actor: str = "") -> Template:
+    async def apply_template(
+        self, spec: TemplateSpec, *, now: float, actor: str = "", over: int | None = None
+    ) -> Template:
         return await self._table.repeated(
-            lambda: templates.apply(self._table, self._feed, spec, now=now, actor=actor)
+            lambda: templates.apply(self._table, self._feed, spec, now=now, actor=actor, over=over)
         )
 
     async def template(self, name: str, revision: int | None = None) -> Template:

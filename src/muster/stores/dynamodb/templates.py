@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from muster.domain import checks, plain
 from muster.domain import events as drafts
-from muster.domain.errors import NotFound
+from muster.domain.errors import Conflict, NotFound
 from muster.domain.events import Draft, Entity
 from muster.domain.ids import InstallationId
 from muster.domain.plain import Plain
@@ -72,9 +72,13 @@ def announcement(
     )
 
 
-async def apply(table: Table, feed: Feed, spec: TemplateSpec, *, now: float, actor: str) -> Template:
+async def apply(
+    table: Table, feed: Feed, spec: TemplateSpec, *, now: float, actor: str, over: int | None
+) -> Template:
     item = await table.get(keys.template(spec.name))
     before = None if item is None else _template(item)
+    if over is not None and (before is None or before.revision != over):
+        raise Conflict(f"cannot change template {spec.name}: revision {over} is not its current one")
     if before is not None and before.spec == spec:
         return before
     after = Template(spec=spec, revision=before.revision + 1 if before else 1, applied_at=now)

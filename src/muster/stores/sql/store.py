@@ -133,8 +133,10 @@ class SqlStore:
             lambda tx: templates.limit_installation(tx, max_nodes, now=now, actor=actor)
         )
 
-    async def apply_template(self, spec: TemplateSpec, *, now: float, actor: str = "") -> Template:
-        return await self._engine.write(lambda tx: templates.apply(tx, spec, now=now, actor=actor))
+    async def apply_template(
+        self, spec: TemplateSpec, *, now: float, actor: str = "", over: int | None = None
+    ) -> Template:
+        return await self._engine.write(lambda tx: templates.apply(tx, spec, now=now, actor=actor, over=over))
 
     async def template(self, name: str, revision: int | None = None) -> Template:
         return await self._engine.read(lambda tx: templates.get(tx, name, revision))

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from muster.domain import checks, plain
 from muster.domain import events as drafts
-from muster.domain.errors import NotFound
+from muster.domain.errors import Conflict, NotFound
 from muster.domain.ids import InstallationId
 from muster.domain.template import Template, TemplateSpec
 from muster.ports.store import Installation
@@ -77,9 +77,11 @@ def limit_installation(tx: Tx, max_nodes: int, *, now: float, actor: str = "") -
     return installation(tx)
 
 
-def apply(tx: Tx, spec: TemplateSpec, *, now: float, actor: str = "") -> Template:
+def apply(tx: Tx, spec: TemplateSpec, *, now: float, actor: str = "", over: int | None = None) -> Template:
     rows = tx.execute(_CURRENT, {"name": spec.name})
     before = _template(rows[0]) if rows else None
+    if over is not None and (before is None or before.revision != over):
+        raise Conflict(f"cannot change template {spec.name}: revision {over} is not its current one")
     if before is not None and before.spec == spec:
         return before
     after = Template(spec=spec, revision=before.revision + 1 if before else 1, applied_at=now)

@@ -1,0 +1,44 @@
+"""Templates become current here: as operators write them, with the outfit that this server gives to nodes.
+
+A server that starts with another agent, address or runner than the last one gives the templates new
+revisions, so that nodes which were made before are retired like those of any old revision.
+"""
+
+from dataclasses import replace
+
+from muster.domain.errors import Conflict
+from muster.domain.template import Reuse, Template, TemplateSpec
+from muster.domain.workflow import check_sharing
+from muster.ports.bundle import Ports
+
+
+class TemplateDesk:
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._store = ports.store
+
+    async def apply(self, spec: TemplateSpec, *, actor: str = "") -> Template:
+        """Equal content keeps its revision. Raises InvalidRequest for what nodes should not be made from."""
+        check_sharing(spec.runner, reused=spec.reuse is not Reuse.NEVER)
+        return await self._store.apply_template(
+            self._outfitted(spec), now=self._ports.clock.now(), actor=actor
+        )
+
+    async def renew(self, *, actor: str = "") -> list[Template]:
+        """Every template with this server's outfit. Those that changed."""
+        renewed: list[Template] = []
+        for template in await self._store.templates():
+            spec = self._outfitted(template.spec)
+            if spec == template.spec:
+                continue
+            try:
+                now = self._ports.clock.now()
+                renewed.append(
+                    await self._store.apply_template(spec, now=now, actor=actor, over=template.revision)
+                )
+            except Conflict:
+                continue  # somebody applied it anew, with an outfit
+        return renewed
+
+    def _outfitted(self, spec: TemplateSpec) -> TemplateSpec:
+        return replace(spec, outfit=self._ports.outfit(spec))
