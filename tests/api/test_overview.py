@@ -30,13 +30,17 @@ def found(seen: Any) -> list[tuple[str, str]]:
 
 
 async def test_all_is_well_on_a_quiet_site(site: Site) -> None:
-    await site.provisioned(site.client(), count=2)
+    operation = await site.provisioned(site.client(), count=2)
     seen = await look(site)
     assert seen["verdict"]["code"] in ("all_well", "store_slow") and not found(seen)
     assert (seen["waiting"]["count"], seen["failures"]["day"]["count"]) == (0, 0)
     assert seen["pools"] == (await site.http().get("/api/v1/pools")).json()
     assert seen["warmth"]["hour"]["nodes"] == 2 and seen["warmth"]["hour"]["rate"] == 0.0
     assert seen["warmth"]["hour"]["ready"]["count"] == 1
+    (run,) = seen["runs"]["items"]
+    assert (run["operation_id"], run["run"], run["count"]) == (operation.operation_id, "run-1", 2)
+    assert [each["node_id"] for each in run["nodes"]] == sorted(each.node_id for each in operation.members)
+    assert run["deadline_at"] is not None and run["unwell"] == 0
     assert sum(seen["health"].values()) == 2
     assert [each["name"] for each in seen["providers"]] == ["simulated", "external"]
     assert seen["providers"][0]["calls"] >= 1 and seen["store"]["calls"] > 1

@@ -36,6 +36,24 @@ async def test_a_provision_hands_over_its_nodes_and_a_release_takes_them_back(si
     assert (pool.idle, pool.running, pool.used) == (2, 0, 2)
 
 
+async def test_an_operations_nodes_are_told_at_once_and_stay_known_when_they_serve_others(site: Site) -> None:
+    client = site.client()
+    operation = await site.provisioned(client, count=2)
+    mine = {member.node_id for member in operation.members}
+    running = (await client.send(calls.operation_nodes(operation.operation_id))).items
+    assert {node.id for node in running} == mine
+    assert all(node.state == "running" and node.health is not None for node in running)
+
+    released = await client.send(calls.release(operation_id=operation.operation_id))
+    await site.ended(client, released)
+    await site.provisioned(client, count=1, run="run-2")
+    now = (await client.send(calls.operation_nodes(operation.operation_id))).items
+    assert {node.id for node in now} == mine
+    assert sorted(node.state for node in now) == ["idle", "running"]
+    with pytest.raises(NotFound):
+        await client.send(calls.operation_nodes("op-nobody"))
+
+
 async def test_an_accepted_request_says_where_its_operation_is(site: Site) -> None:
     body = {"template": "ci", "count": 1, "run": "run-1"}
     answer = await site.http().post("/api/v1/provisions", json=body)

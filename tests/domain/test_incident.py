@@ -8,10 +8,11 @@ from muster.domain.changing import Change
 from muster.domain.events import Entity
 from muster.domain.failures import Failed, Failure, grouped
 from muster.domain.health import Health
+from muster.domain.holding import holdings
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.incident import report
 from muster.domain.lifecycle import NodeState
-from muster.domain.overview import Counted, Failures, Leftovers, Overview, Pool, Pools
+from muster.domain.overview import Counted, Failures, Leftovers, Overview, Pool, Pools, Runs
 from muster.domain.reasons import Reason
 from muster.domain.signs import Calls, Dependency, DutySign, Signs
 from muster.domain.template import Template
@@ -40,6 +41,7 @@ QUIET = Overview(
     verdict=all_well(SIGNS),
     findings=(),
     waiting=Counted(groups=(), more=False),
+    runs=Runs(items=(), more=False),
     failed_hour=Failures(groups=(), more=False),
     failed_day=Failures(groups=(), more=False),
     leftovers=Leftovers(terminating=0, stuck=(), orphans=()),
@@ -86,6 +88,7 @@ def troubled(words: str) -> Overview:
     )
     duty = DutySign(name="reaper", every=5.0, ticked_at=NOW - 300, late=True, problem=words)
     provider = Dependency(name="ec2", calls=Calls(window=300.0, calls=9, errors=9, last_error=words))
+    (held,) = holdings([node(NodeState.RUNNING, run=words, template=words, deadline_at=NOW + 600)], {})
     stuck = node(NodeState.TERMINATING, machine_id=words, entered_at=NOW - 3600)
     found = judge(
         replace(
@@ -113,6 +116,7 @@ def troubled(words: str) -> Overview:
         verdict=found[0],
         findings=found,
         waiting=Counted(groups=(waits,), more=False),
+        runs=Runs(items=(held,), more=True),
         failed_hour=Failures(groups=(), more=False),
         failed_day=Failures(groups=groups, more=False),
         leftovers=Leftovers(terminating=1, stuck=(stuck,), orphans=(stuck,)),
@@ -129,6 +133,7 @@ def test_a_report_has_all_that_the_page_has() -> None:
     told = report(troubled("plain words"))
     for part in (
         "- 3 wait for room under the caps, the oldest for 2 min: op-1",
+        "## Runs with nodes\n- plain words: 1 node of plain words, ends in 10 min\n- and more",
         "## Failed in the last day\n- 1 × boot_timeout of plain words revision 7, last 2 min ago",
         "e.g. node-1: plain words",
         "## Stuck terminating\n- plain words at simulated (node-1) for 1 h",

@@ -146,6 +146,10 @@ def why(operation_id: str) -> Call[results.Why]:
     return _get(f"/operations/{_id(operation_id)}/why", _into(results.Why))
 
 
+def operation_nodes(operation_id: str) -> Call[results.Page[results.Node]]:
+    return _get(f"/operations/{_id(operation_id)}/nodes", _page_of(results.Node))
+
+
 def cancel(operation_id: str) -> Call[results.Operation]:
     return _post(f"/operations/{_id(operation_id)}/cancel", _into(results.Operation), key=_key(None))
 

@@ -40,6 +40,33 @@ class Waitings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    node_id: str
+    health: str | None
+    health_reason: str
+    drain: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    operation_id: str | None
+    run: str | None
+    template: str
+    since: str
+    deadline_at: str | None
+    count: int
+    unwell: int
+    nodes: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    count: int
+    more: bool
+    items: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     cause: str
     diagnosed: bool
@@ -173,6 +200,7 @@ class Overview:
     verdict: Finding
     findings: tuple[Finding, ...]
     waiting: Waitings
+    runs: Runs
     failures: Failures
     leftovers: Leftovers
     changes: tuple[Change, ...]

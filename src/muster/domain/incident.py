@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from muster.domain.counting import counted
 from muster.domain.failures import Group
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -21,7 +22,7 @@ _LONGEST = 300
 
 
 def report(seen: Overview) -> str:
-    blocks = (_head, _waiting, _failures, _leftovers, _changes, _figures, _machinery)
+    blocks = (_head, _waiting, _runs, _failures, _leftovers, _changes, _figures, _machinery)
     return "\n\n".join("\n".join(lines) for block in blocks if (lines := list(block(seen)))) + "\n"
 
 
@@ -40,6 +41,19 @@ def _waiting(seen: Overview) -> Iterator[str]:
         yield f"- {group.count} {group.text}, the oldest for {age}: {_listed(group.operation_ids)}"
     if not seen.waiting.groups:
         yield "Nothing."
+
+
+def _runs(seen: Overview) -> Iterator[str]:
+    if seen.runs.items:
+        yield "## Runs with nodes"
+    for each in seen.runs.items[:SHOWN]:
+        name = _plain(each.run or f"apps of {each.template}")
+        ends = "" if each.deadline_at is None else f", ends in {aged(each.deadline_at - seen.at)}"
+        unwell = f", {each.unwell} unwell" if each.unwell else ""
+        yield f"- {name}: {counted(each.count, 'node')} of {_plain(each.template)}{unwell}{ends}"
+    more = len(seen.runs.items) - SHOWN
+    if more > 0 or seen.runs.more:
+        yield f"- and {'more' if seen.runs.more else f'{more} more'}"
 
 
 def _failures(seen: Overview) -> Iterator[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from muster.domain.changing import Change
 from muster.domain.failures import Group
 from muster.domain.health import Health
+from muster.domain.holding import Holding
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.signs import Calls, Dependency, DutySign
@@ -66,6 +67,14 @@ class Leftovers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """Who has nodes. `more`: there are more running nodes than were looked at."""
+
+    items: tuple[Holding, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     at: float
     replica: str
@@ -73,6 +82,7 @@ class Overview:
     verdict: Finding
     findings: tuple[Finding, ...]
     waiting: Counted
+    runs: Runs
     failed_hour: Failures
     failed_day: Failures
     leftovers: Leftovers

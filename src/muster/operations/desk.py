@@ -18,7 +18,8 @@ from muster.domain.errors import (
     Throttled,
     Uncertain,
 )
-from muster.domain.ids import OperationId
+from muster.domain.ids import NodeId, OperationId
+from muster.domain.node import Node
 from muster.domain.operation import Fence, Kind, Operation, Status
 from muster.domain.requests import (
     ClusterDeleteRequest,
@@ -36,10 +37,13 @@ from muster.operations.accepting import accepted
 from muster.operations.cancelling import request_cancel
 from muster.operations.driver import Driver
 from muster.operations.provision import Provision
+from muster.operations.together import together
 from muster.ports.bundle import Ports
 from muster.ports.store import Pool
 
 RUN_LIST = 20
+NODES_MOST = 200
+"""Of one operation, in one answer."""
 
 
 class FrontDesk:
@@ -183,6 +187,23 @@ class FrontDesk:
         if view.operation.kind is not Kind.PROVISION:
             return showing.why_other(view.operation)
         return showing.why_provision(await self._provisions.situation(view))
+
+    async def nodes(self, operation_id: OperationId) -> list[Node]:
+        """What it works with, handed over or shows, as it is now: also what serves another run by now."""
+        view = await self._store.view(operation_id)
+        operation, bound = view.operation, {node.id: node for node in view.nodes}
+        members = [member.node_id for member in operation.members]
+        shown = [NodeId(part.id) for part in operation.progress.parts] if operation.progress else []
+        others = [each for each in dict.fromkeys([*members, *shown]) if each not in bound][:NODES_MOST]
+        found = await together(self._known(node_id) for node_id in others)
+        return [*list(bound.values())[:NODES_MOST], *(node for node in found if node is not None)]
+
+    async def _known(self, node_id: NodeId) -> Node | None:
+        """Some parts are no nodes, and old nodes are forgotten."""
+        try:
+            return await self._store.node(node_id)
+        except NotFound:
+            return None
 
     async def _submit(
         self,

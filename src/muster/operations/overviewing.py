@@ -10,9 +10,10 @@ from typing import Protocol
 from muster.domain import signs
 from muster.domain.changing import changes
 from muster.domain.failures import Failure, grouped
+from muster.domain.holding import holdings
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
-from muster.domain.overview import Counted, Failures, Leftovers, Overview, Pool, Pools
+from muster.domain.overview import Counted, Failures, Leftovers, Overview, Pool, Pools, Runs
 from muster.domain.reasons import Reason
 from muster.domain.settings import Settings
 from muster.domain.signs import DAY, HOUR, Calls, Dependency, DutySign, Signs
@@ -95,6 +96,7 @@ class Overviewing:
             verdict=found[0] if found else all_well(seen),
             findings=found,
             waiting=waits,
+            runs=await self._runs(),
             failed_hour=failed_hour,
             failed_day=_failures(failed, since=now - DAY),
             leftovers=Leftovers(terminating=_terminating(pools, ending), stuck=stuck, orphans=orphans),
@@ -109,6 +111,12 @@ class Overviewing:
             dependencies=tuple(seen.dependencies),
             store=seen.store,
         )
+
+    async def _runs(self) -> Runs:
+        store = self._ports.store
+        page = await store.nodes(states=(NodeState.RUNNING,), template=None, after=None, limit=NODES_MOST)
+        vitals = await store.vitals([node.id for node in page.items])
+        return Runs(items=holdings(page.items, vitals), more=page.next is not None)
 
     async def pools(self, paused: Sequence[str | None]) -> Pools:
         store = self._ports.store

@@ -11,8 +11,10 @@ from muster.domain.changing import Change
 from muster.domain.events import Entity
 from muster.domain.failures import Group
 from muster.domain.health import Health
+from muster.domain.holding import SHOWN as RUNS_MOST
+from muster.domain.holding import Holding
 from muster.domain.node import Node
-from muster.domain.overview import GROUPS_MOST, LEFTOVERS_MOST, Counted, Failures, Leftovers, Overview
+from muster.domain.overview import GROUPS_MOST, LEFTOVERS_MOST, Counted, Failures, Leftovers, Overview, Runs
 from muster.domain.progress import Tone
 from muster.domain.reasons import Reason
 from muster.domain.signs import Calls, Dependency, DutySign
@@ -77,6 +79,59 @@ class WaitingsOut(Out):
     def of(cls, found: Counted) -> Self:
         reasons = [WaitingOut.of(each) for each in found.groups]
         return cls(count=found.count, more=found.more, reasons=reasons)
+
+
+class HeldOut(Out):
+    node_id: str
+    health: Health | None
+    health_reason: str
+    drain: bool
+
+
+class RunOut(Out):
+    operation_id: str | None
+    """The provision that handed the nodes over; null: apps that enrolled by themselves."""
+    run: str | None
+    template: str
+    since: datetime
+    deadline_at: datetime | None
+    """When the first of them must be given back."""
+    count: int
+    unwell: int
+    nodes: list[HeldOut]
+    """A few, the unwell first."""
+
+    @classmethod
+    def of(cls, found: Holding) -> Self:
+        nodes = [
+            HeldOut(
+                node_id=each.node_id, health=each.health, health_reason=each.health_reason, drain=each.drain
+            )
+            for each in found.nodes
+        ]
+        return cls(
+            operation_id=found.operation_id,
+            run=found.run,
+            template=found.template,
+            since=at(found.since),
+            deadline_at=maybe_at(found.deadline_at),
+            count=found.count,
+            unwell=found.unwell,
+            nodes=nodes,
+        )
+
+
+class RunsOut(Out):
+    count: int
+    more: bool
+    """There are more running nodes than were looked at."""
+    items: list[RunOut]
+    """Those with an unwell node first, then whose time ends first."""
+
+    @classmethod
+    def of(cls, found: Runs) -> Self:
+        items = [RunOut.of(each) for each in found.items[:RUNS_MOST]]
+        return cls(count=len(found.items), more=found.more, items=items)
 
 
 class GroupOut(Out):
@@ -344,6 +399,7 @@ class OverviewOut(Out):
     verdict: FindingOut
     findings: list[FindingOut]
     waiting: WaitingsOut
+    runs: RunsOut
     failures: FailuresOut
     leftovers: LeftoversOut
     changes: list[ChangeOut]
@@ -363,6 +419,7 @@ class OverviewOut(Out):
             verdict=FindingOut.of(seen.verdict),
             findings=[FindingOut.of(each) for each in seen.findings],
             waiting=WaitingsOut.of(seen.waiting),
+            runs=RunsOut.of(seen.runs),
             failures=FailuresOut(hour=FailedOut.of(seen.failed_hour), day=FailedOut.of(seen.failed_day)),
             leftovers=LeftoversOut.of(seen.leftovers),
             changes=[ChangeOut.of(each) for each in seen.changes],

@@ -74,6 +74,14 @@ async def extend(ctx: Here, caller: Caller, operation_id: str, body: ExtendIn) -
     return NodesOut(items=[NodeOut.of(node, vitals.get(node.id)) for node in nodes], next=None)
 
 
+async def nodes(ctx: Here, operation_id: str, confinement: Held) -> NodesOut:
+    """List the nodes that an operation works with, or handed over, as they are now: the first few hundred."""
+    await confining.own(ctx.ports.store, operation_id, confinement)
+    found = await ctx.plane.desk.nodes(OperationId(operation_id))
+    vitals = await ctx.ports.store.vitals([node.id for node in found])
+    return NodesOut(items=[NodeOut.of(node, vitals.get(node.id)) for node in found], next=None)
+
+
 async def events(
     ctx: Here,
     permit: Permitted,
@@ -99,6 +107,7 @@ TABLE = Table(
         Route("GET", "/operations", Access.VIEWER, listed),
         Route("GET", "/operations/{operation_id}", Access.VIEWER, show, workflows=True),
         Route("GET", "/operations/{operation_id}/why", Access.VIEWER, why, workflows=True),
+        Route("GET", "/operations/{operation_id}/nodes", Access.VIEWER, nodes, workflows=True),
         Route(
             "GET", "/operations/{operation_id}/events", Access.VIEWER, events, gives=_STREAM, workflows=True
         ),
