@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from muster.client import calls
 from tests.browser.conftest import Open
-from tests.browser.viewing import AXE, PHONE, refused
+from tests.browser.viewing import AXE, DESKTOP, PHONE, refused
 from tests.e2e.site import Site
 
 PAGES = (
@@ -45,33 +45,31 @@ def things(site: Site) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_no_page_has_a_serious_barrier(
-    site: Site, tokens: dict[str, str], open_view: Open, things: dict[str, str], dark: bool
+@pytest.mark.parametrize(
+    ("size", "dark"),
+    [(DESKTOP, False), (DESKTOP, True), (PHONE, False)],
+    ids=["light", "dark", "phone"],
+)
+def test_no_page_has_a_serious_barrier_or_scrolls_sideways(
+    site: Site,
+    tokens: dict[str, str],
+    open_view: Open,
+    things: dict[str, str],
+    size: tuple[int, int],
+    dark: bool,
 ) -> None:
     axe = AXE.read_text(encoding="utf-8")
-    view = open_view(site.url, tokens["operator"], dark=dark)
+    view = open_view(site.url, tokens["operator"], size=size, dark=dark)
     view.forgiven = refused
     found: dict[str, Any] = {}
     for path in PAGES:
         page = view.go(path.format(**things))
         expect(view.by("connection")).to_have_attribute("data-connection", "live")
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
+        assert page.evaluate(WIDER) <= 0, f"{path} must not scroll sideways"
         page.evaluate(axe)
         found[path] = page.evaluate(RUN)
     assert {path: each for path, each in found.items() if each} == {}
-
-
-def test_on_a_phone_no_page_scrolls_sideways(
-    site: Site, tokens: dict[str, str], open_view: Open, things: dict[str, str]
-) -> None:
-    view = open_view(site.url, tokens["operator"], size=PHONE)
-    view.forgiven = refused
-    for path in PAGES:
-        page = view.go(path.format(**things))
-        expect(view.by("connection")).to_be_attached()
-        expect(page.locator("[aria-busy=true]")).to_have_count(0)
-        assert page.evaluate(WIDER) <= 0, f"{path} must not scroll sideways"
 
 
 def test_the_whole_page_works_by_keyboard(site: Site, tokens: dict[str, str], open_view: Open) -> None:

@@ -271,7 +271,8 @@ def waiting_for(at: Situation) -> str:
 
 def _waiting_for(at: Situation) -> str:
     if at.operation.queued_since is not None and at.operation.status is Status.QUEUED:
-        return f"waiting for room under the caps, {at.ahead} ahead in the queue"
+        place = f"{at.ahead} ahead in the queue" if at.ahead else "next in the queue"
+        return f"waiting for room under the caps, {place}"
     pending = [launch for launch in at.launches if launch.pending]
     if pending:
         return f"waiting for {pending[0].provider} to answer for {counted(pending[0].count, 'node')}"

@@ -79,6 +79,8 @@ export interface Duty {
 export interface ProviderFigures {
   name: string;
   kind: string;
+  /** As the verdict judges it. */
+  tone?: Tone;
   window_seconds: number;
   calls: number;
   errors: number;
@@ -89,12 +91,38 @@ export interface ProviderFigures {
 }
 
 export interface StoreFigures {
+  tone?: Tone;
   window_seconds: number;
   calls: number;
   errors: number;
   p50_ms?: number | null;
   p95_ms?: number | null;
   p99_ms?: number | null;
+}
+
+export interface Held {
+  node_id: string;
+  health?: Health | null;
+  health_reason?: string;
+  drain?: boolean;
+}
+
+/** A run and the nodes that it has; without an operation: apps that enrolled by themselves. */
+export interface Run {
+  operation_id?: string | null;
+  run?: string | null;
+  template: string;
+  since: string;
+  deadline_at?: string | null;
+  count: number;
+  unwell: number;
+  nodes: Held[];
+}
+
+export interface Runs {
+  count: number;
+  more: boolean;
+  items: Run[];
 }
 
 export interface Waiting {
@@ -109,6 +137,7 @@ export interface Overview {
   verdict?: Maybe<Finding>;
   findings?: Maybe<Finding[]>;
   waiting?: Maybe<Waiting>;
+  runs?: Maybe<Runs>;
   failures?: Maybe<{ hour: Failures; day: Failures }>;
   leftovers?: Maybe<{
     terminating: number;

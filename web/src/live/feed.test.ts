@@ -238,3 +238,54 @@ describe("a page that nobody looks at", () => {
     expect(feed.connection().kind).toBe("live");
   });
 });
+
+describe("many windows of one browser", () => {
+  /** The browser's locks, as its windows share them. */
+  class Locks {
+    readonly held = new Set<string>();
+    readonly request = async (name: string, _options: LockOptions, use: (lock: unknown) => unknown): Promise<void> => {
+      if (this.held.has(name)) return void (await use(null));
+      this.held.add(name);
+      await use({ name });
+      this.held.delete(name);
+    };
+  }
+  let locks: Locks;
+  const others = ["muster.stream.0", "muster.stream.1", "muster.stream.2", "muster.stream.3"];
+
+  beforeEach(() => {
+    locks = new Locks();
+    Object.defineProperty(navigator, "locks", { configurable: true, value: locks });
+  });
+
+  afterEach(() => {
+    vi.useRealTimers();
+    Reflect.deleteProperty(navigator, "locks");
+  });
+
+  test("a window with a stream has a place, and gives it back with the stream", async () => {
+    feed.start();
+    await server.asks(2);
+    expect([...locks.held]).toEqual(["muster.stream.0"]);
+    feed.stop();
+    await settled();
+    expect(locks.held.size).toBe(0);
+  });
+
+  test("a window that finds no place looks now and then, and gets its stream once one is free", async () => {
+    for (const each of others) locks.held.add(each);
+    let stale = 0;
+    feed.resynchronise(() => (stale += 1));
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    feed.start();
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(feed.connection()).toEqual({ kind: "live", every: 10_000 });
+    expect(server.asked.map((each) => each.path)).toEqual(["/api/v1/events?last=300"]);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect([stale, server.asked.length]).toEqual([2, 2]);
+    locks.held.delete("muster.stream.2");
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(feed.connection()).toEqual({ kind: "live" });
+    expect(server.asked.at(-1)?.last).toBe("place-0");
+  });
+});

@@ -4,12 +4,14 @@
  * Owns the connection: it is looked for again after a break, and goes on where it stopped. Events are handed on in
  * batches, one per frame at most, each once. Where it can't go on (at the start, when the server doesn't know the place
  * any more, when more came than the page could take), it begins anew and says so: all that was read before is stale.
+ * A window for which the browser has no connection left begins anew again and again instead.
  */
 
 import { get, Refused, send } from "../api/client";
 import type { FeedEvent, Page } from "../api/types";
 import { afterHidden, whenVisible } from "./looking";
 import { pauseAfter } from "./pausing";
+import { placed } from "./places";
 import { Reading } from "./sse";
 
 const SILENCE_MOST = 45_000; // the server says something every 15 seconds
@@ -19,10 +21,14 @@ const BATCH_MOST = 1000;
 const BREATH = 250; // after so many at once, the page may draw
 const PENDING_MOST = 10_000;
 const FRAME_MOST = 500; // a page that nobody sees gets no frames
-const UNSEEN_MOST = 30_000; // over HTTP/1.1 all tabs together have six connections to a server
+const UNSEEN_MOST = 30_000;
+const LOOK_EVERY = 10_000; // of a window that found no place for a stream
 
+/** `every`: not by a stream, but by looking so often, in ms. */
 export type Connection =
-  { kind: "connecting" } | { kind: "live" } | { kind: "lost"; since: number; retryAt: number; tries: number };
+  | { kind: "connecting" }
+  | { kind: "live"; every?: number }
+  | { kind: "lost"; since: number; retryAt: number; tries: number };
 
 type Batch = (events: readonly FeedEvent[]) => void;
 
@@ -87,7 +93,16 @@ export class Feed {
     while (!signal.aborted) {
       const unseen = new AbortController();
       const seen = afterHidden(UNSEEN_MOST, () => unseen.abort());
+      const giveBack = await placed();
       try {
+        if (giveBack === null) {
+          reading = null;
+          await this.begin(signal);
+          this.set({ kind: "live", every: LOOK_EVERY });
+          await this.paused(LOOK_EVERY);
+          await whenVisible(signal);
+          continue;
+        }
         reading ??= new Reading(await this.begin(signal));
         await this.read(reading, AbortSignal.any([signal, unseen.signal]), () => {
           tries = 0;
@@ -98,6 +113,7 @@ export class Feed {
         if (error instanceof Behind) continue;
       } finally {
         seen();
+        giveBack?.();
       }
       if (unseen.signal.aborted) {
         this.set({ kind: "connecting" });

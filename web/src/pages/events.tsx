@@ -8,7 +8,7 @@ import { Filter, Search } from "../parts/filters";
 import { Icon } from "../parts/icons";
 import { Empty, Loading } from "../parts/states";
 import { Cell, useNarrow, VirtualTable } from "../parts/virtual";
-import { Ago } from "../parts/words";
+import { Ago, By } from "../parts/words";
 import { useAddress } from "../routing/router";
 import { plain } from "../words/names";
 
@@ -89,25 +89,30 @@ export function Events() {
           rowTestId="event-row"
           keyOf={(event) => event.id}
           head={["When", "About", "Event", "What"].map((name) => (
-            <div key={name} role="columnheader" className={`cell cell-${name.toLowerCase()}`}>
+            <div key={name} role="columnheader" className="cell" style={{ gridArea: name.toLowerCase() }}>
               {name}
             </div>
           ))}
         >
           {(event) => (
             <>
-              <Cell className="cell-when">
+              <Cell name="when">
                 <Ago at={event.at} />
               </Cell>
-              <Cell className="cell-about">
+              <Cell name="about">
                 <Subject event={event} />
               </Cell>
-              <Cell className={`cell-event tone-${toneOfEvent(event)}`}>
+              <Cell name="event" tone={toneOfEvent(event)}>
                 <span className="event-name">{plain(event.name)}</span>
               </Cell>
-              <Cell className="cell-what">
+              <Cell name="what">
                 <bdi title={told(event)}>{told(event)}</bdi>
-                {event.actor && <span className="faint"> · by {event.actor}</span>}
+                {event.actor && (
+                  <span className="faint">
+                    {" · "}
+                    <By who={event.actor} />
+                  </span>
+                )}
               </Cell>
             </>
           )}

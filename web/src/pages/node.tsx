@@ -8,6 +8,7 @@ import { Act } from "../parts/act";
 import { BootChart } from "../parts/charts";
 import { Copy } from "../parts/copy";
 import { DiagnosisCard } from "../parts/diagnosis";
+import { DrainButton } from "../parts/drain";
 import { EventList } from "../parts/events";
 import { Card, Fact, Facts } from "../parts/facts";
 import { Loading, NotFound, Shown, Trouble } from "../parts/states";
@@ -22,7 +23,7 @@ import {
   StateBadge,
   TemplateLink,
 } from "../parts/words";
-import { capital, HEALTH_MEANINGS, plain, STATE_MEANINGS } from "../words/names";
+import { capital, HEALTH_MEANINGS, ORDERLY, plain, STATE_MEANINGS } from "../words/names";
 
 const CONSOLE_EVERY = 15_000;
 
@@ -49,7 +50,7 @@ export function NodePage({ id }: { id: string }) {
       <Axes node={node} />
       <div className="columns">
         <div className="column">
-          <FailureOf node={node} path={path} own={own} />
+          <Ending node={node} path={path} own={own} />
           <Boot node={node} path={path} own={own} />
           <ConsoleTail node={node} path={path} />
           <History id={id} />
@@ -75,19 +76,7 @@ function Brakes({ node, path }: { node: Node; path: string }) {
   );
   return (
     <>
-      {!node.drain && (
-        <Act
-          needs="operator"
-          act={() => post(`${path}/drain`)}
-          confirm={{
-            title: "Drain this node?",
-            text: "No other run gets it. It is ended once it is free.",
-            yes: "Drain",
-          }}
-        >
-          Drain
-        </Act>
-      )}
+      {!node.drain && <DrainButton nodeId={node.id} />}
       <Act
         needs="operator"
         kind="danger"
@@ -118,16 +107,20 @@ function Axes({ node }: { node: Node }) {
       </section>
       <section className="card axis" aria-label="Health" data-testid="axis-health">
         <h2>Health</h2>
-        <p className="axis-value">
-          <HealthBadge health={node.health} />
-        </p>
+        <p className="axis-value">{gone ? <span className="faint">–</span> : <HealthBadge health={node.health} />}</p>
         <p className="faint">
-          {node.health ? capital(node.health_reason || HEALTH_MEANINGS[node.health]) : "It has not joined, or is gone"}
+          {node.health
+            ? capital(node.health_reason || HEALTH_MEANINGS[node.health])
+            : gone
+              ? "It is gone"
+              : "It has not joined yet"}
         </p>
-        <p className="faint">
-          {node.health_source && <>by {plain(node.health_source)} · </>}
-          last heard <Ago at={node.last_seen_at} />
-        </p>
+        {(node.health_source || node.last_seen_at) && (
+          <p className="faint">
+            {node.health_source && <>by {plain(node.health_source)} · </>}
+            last heard <Ago at={node.last_seen_at} />
+          </p>
+        )}
       </section>
       <section className="card axis" aria-label="Deadline" data-testid="axis-deadline">
         <h2>Deadline</h2>
@@ -155,16 +148,22 @@ function Axes({ node }: { node: Node }) {
 
 type Part = { node: Node; path: string; own: (event: FeedEvent) => boolean };
 
-function FailureOf({ node, path, own }: Part) {
-  const failed = Boolean(node.reason) && ["failed", "terminating", "terminated", "releasing"].includes(node.state);
-  const read = useResource<Bundle>(failed ? `${path}/diagnosis` : null, { on: own });
-  if (!failed) return null;
+const ENDINGS = ["failed", "terminating", "terminated", "releasing"];
+
+export function Ending({ node, path, own }: Part) {
+  const over = Boolean(node.reason) && ENDINGS.includes(node.state);
+  const calm = ORDERLY.has(node.reason ?? "");
+  // Only boots that fail are looked into; a node that was up has none to look at.
+  const examined = over && !calm && !node.booted_at;
+  const read = useResource<Bundle>(examined ? `${path}/diagnosis` : null, { on: own });
+  if (!over) return null;
   const bundle = read.data;
+  const tone = calm ? "neutral" : node.state === "failed" || bundle ? "danger" : "warning";
   return (
-    <section className="failed card tone-danger" aria-label="Why it ended">
+    <section className={`failed card tone-${tone}`} aria-label="Why it ended" data-testid="ending" data-tone={tone}>
       <header className="card-head">
         <h2>
-          <Badge tone={node.state === "failed" || bundle ? "danger" : "warning"}>{plain(node.reason ?? "")}</Badge>
+          <Badge tone={tone}>{plain(node.reason ?? "")}</Badge>
         </h2>
         {bundle && (
           <span className="faint">
@@ -172,11 +171,11 @@ function FailureOf({ node, path, own }: Part) {
           </span>
         )}
       </header>
-      {node.detail && (
-        <p className="failed-message">
-          <bdi>{node.detail}</bdi>
-        </p>
-      )}
+      <p className="failed-message">
+        <bdi>
+          {node.detail || (calm ? "Nothing went wrong: it was not needed any more, or somebody ended it." : "")}
+        </bdi>
+      </p>
       {bundle && (
         <>
           <DiagnosisCard diagnosis={bundle} />

@@ -55,7 +55,7 @@ export function Nodes() {
           <Filter name="health" label="Health" options={HEALTHS} />
           <Filter name="template" label="Template" options={templates} />
           <Chosen name="run" label="Run" />
-          <Search name="q" label="Search nodes" placeholder="node, run, machine, owner" />
+          <Search name="q" label="Search nodes" placeholder="node, run, machine" />
         </div>
       </header>
       {fleet.error && <Trouble error={fleet.error} retry={fleet.reload} />}
@@ -102,6 +102,7 @@ function Head({ column, query }: { column: Column; query: URLSearchParams }) {
     <div
       role="columnheader"
       className={`cell cell-${column.key}`}
+      style={{ gridArea: column.key }}
       aria-sort={here ? (descending ? "descending" : "ascending") : "none"}
     >
       <button type="button" onClick={() => setQuery({ sort: next })}>
@@ -115,20 +116,18 @@ function Head({ column, query }: { column: Column; query: URLSearchParams }) {
 function Row({ node }: { node: Node }) {
   return (
     <>
-      <Cell className="cell-id">
+      <Cell name="id">
         <NodeLink id={node.id} full />
       </Cell>
-      <Cell className="cell-state">
+      <Cell name="state">
         <StateBadge state={node.state} />
         {node.drain && <Badge tone="warning">drain</Badge>}
       </Cell>
-      <Cell className="cell-health">
-        {node.health && <HealthBadge health={node.health} reason={node.health_reason} />}
-      </Cell>
-      <Cell className="cell-template">
+      <Cell name="health">{node.health && <HealthBadge health={node.health} reason={node.health_reason} />}</Cell>
+      <Cell name="template">
         <TemplateLink name={node.template} revision={node.revision} />
       </Cell>
-      <Cell className="cell-run">
+      <Cell name="run">
         {node.run ? (
           <Link href={`/nodes?run=${encodeURIComponent(node.run)}`} title={`All nodes of ${node.run}`}>
             <Name>{node.run}</Name>
@@ -137,10 +136,10 @@ function Row({ node }: { node: Node }) {
           <span className="faint">–</span>
         )}
       </Cell>
-      <Cell className="cell-deadline">
-        {node.deadline_at ? <Countdown until={node.deadline_at} /> : <span className="faint">none</span>}
+      <Cell name="deadline">
+        {node.deadline_at ? <Countdown until={node.deadline_at} /> : <span className="faint">–</span>}
       </Cell>
-      <Cell className="cell-age">
+      <Cell name="age">
         <Ago at={node.created_at} />
       </Cell>
     </>

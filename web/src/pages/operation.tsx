@@ -1,18 +1,14 @@
 /** One operation: how far it is, why it waits, why it failed, what it made. Finished ones read the same. */
 
-import { useMemo } from "react";
-import { poster, Refused } from "../api/client";
-import type { Failure, FeedEvent, Node, Operation, Page, Why } from "../api/types";
+import { Refused } from "../api/client";
+import type { Failure, FeedEvent, Operation, Page, Why } from "../api/types";
 import { useHistory } from "../live/history";
 import { useResource } from "../live/resource";
-import { Act } from "../parts/act";
 import { Banner } from "../parts/banner";
 import { Copy } from "../parts/copy";
 import { DiagnosisCard } from "../parts/diagnosis";
 import { EventList } from "../parts/events";
-import { Commands } from "./operation-commands";
 import { Card, Fact, Facts } from "../parts/facts";
-import { ExtendButton } from "../parts/extend";
 import { Loading, NotFound, Shown, Trouble } from "../parts/states";
 import { StepTimeline } from "../parts/steps";
 import {
@@ -20,18 +16,18 @@ import {
   Badge,
   Countdown,
   Elapsed,
-  HealthBadge,
   Name,
   NodeLink,
   OperationLink,
-  StateBadge,
   StatusBadge,
+  TemplateLink,
 } from "../parts/words";
 import { capital, ended, plain } from "../words/names";
 import { given } from "../words/time";
+import { Commands } from "./operation-commands";
+import { Afterwards, Members, useNodesOf } from "./operation-nodes";
 
 const FIRST_EVENTS = 200;
-const RUNNING_MOST = 500;
 
 export function OperationPage({ id }: { id: string }) {
   const path = `/operations/${encodeURIComponent(id)}`;
@@ -41,6 +37,7 @@ export function OperationPage({ id }: { id: string }) {
   // Of a long operation the last events don't reach back to its first steps.
   const beginning = useResource<Page<FeedEvent>>("/events", { query: { entity_id: id, limit: FIRST_EVENTS } });
   const operation = read.data;
+  const nodes = useNodesOf(operation, id).data?.items ?? [];
   if (!operation) {
     if (read.error instanceof Refused && read.error.notFound) return <NotFound what="operation" id={id} />;
     return read.error ? <Trouble error={read.error} retry={read.refresh} /> : <Loading rows={6} />;
@@ -54,8 +51,8 @@ export function OperationPage({ id }: { id: string }) {
           <StatusBadge status={operation.status} />
         </h1>
         <div className="page-acts">
-          <Afterwards operation={operation} />
-          <Copy text={() => location.href} label="Copy a link to this operation" />
+          <Afterwards operation={operation} nodes={nodes} />
+          <Copy text={() => location.href}>Copy link</Copy>
         </div>
       </header>
       {read.error && <Trouble error={read.error} retry={read.refresh} />}
@@ -67,7 +64,7 @@ export function OperationPage({ id }: { id: string }) {
           <Card title="Steps">
             <StepTimeline operation={operation} events={[...(beginning.data?.items ?? []), ...(history.data ?? [])]} />
           </Card>
-          <Members operation={operation} />
+          <Members operation={operation} nodes={nodes} />
           {(operation.kind === "run" || operation.kind === "provision") && <Commands operation={operation} />}
           <Card title="Events" side={<span className="faint">newest first</span>}>
             <Shown read={history}>{(events) => <EventList events={[...events].reverse()} about={false} />}</Shown>
@@ -78,34 +75,6 @@ export function OperationPage({ id }: { id: string }) {
         </div>
       </div>
     </div>
-  );
-}
-
-/** What can be done with nodes that were handed over, while its run still has one of them. */
-export function Afterwards({ operation }: { operation: Operation }) {
-  const id = operation.operation_id;
-  const members = operation.members ?? [];
-  const handedOver = operation.kind === "provision" && operation.status === "succeeded" && members.length > 0;
-  const { data: running } = useResource<Page<Node>>(handedOver ? "/nodes" : null, {
-    query: { template: operation.template, state: "running", limit: RUNNING_MOST },
-    on: (event) => event.entity === "node" && members.some((member) => member.node_id === event.entity_id),
-  });
-  const release = useMemo(() => poster("/releases", { operation_id: id }), [id]);
-  const assigned = new Set(members.map((member) => member.assignment_id));
-  const has = running?.items.some((node) => assigned.has(node.assignment_id ?? "")) || Boolean(running?.next);
-  if (!has) return null;
-  const words = {
-    title: "Release these nodes?",
-    text: "The run loses them at once. They are wiped and go back to the pool, or are ended.",
-    yes: "Release",
-  };
-  return (
-    <>
-      <ExtendButton operationId={id} />
-      <Act needs="operator" act={release} confirm={words}>
-        Release
-      </Act>
-    </>
   );
 }
 
@@ -144,7 +113,7 @@ function Waiting({ id }: { id: string }) {
     gap: 500,
   });
   const why = read.data;
-  if (!why) return null;
+  if (!why?.waits_for) return null;
   return (
     <section className="why card" aria-label="Why is it waiting" data-testid="why">
       <h2>Why is it waiting?</h2>
@@ -157,54 +126,6 @@ function Waiting({ id }: { id: string }) {
         <Countdown until={why.until} ahead="in " />
       </p>
     </section>
-  );
-}
-
-function Members({ operation }: { operation: Operation }) {
-  const ids = [
-    ...new Set([
-      ...(operation.members ?? []).map((member) => member.node_id),
-      ...(operation.parts ?? []).map((part) => part.id).filter((part) => part.startsWith("node-")),
-    ]),
-  ];
-  if (ids.length === 0) return null;
-  const most = 60;
-  return (
-    <Card title="Nodes" side={<span className="figures">{ids.length}</span>}>
-      <table className="plain-table">
-        <thead>
-          <tr>
-            <th>Node</th>
-            <th>State now</th>
-            <th>Health</th>
-            <th className="wide">Boot</th>
-          </tr>
-        </thead>
-        <tbody>
-          {ids.slice(0, most).map((id) => (
-            <Member key={id} id={id} />
-          ))}
-        </tbody>
-      </table>
-      {ids.length > most && <p className="faint">and {ids.length - most} more</p>}
-    </Card>
-  );
-}
-
-function Member({ id }: { id: string }) {
-  const own = (event: FeedEvent) => event.entity_id === id && (event.entity === "node" || event.entity === "health");
-  const { data: node } = useResource<Node>(`/nodes/${encodeURIComponent(id)}`, { on: own });
-  return (
-    <tr>
-      <td>
-        <NodeLink id={id} />
-      </td>
-      <td>{node && <StateBadge state={node.state} />}</td>
-      <td>{node && <HealthBadge health={node.health} reason={node.health_reason} />}</td>
-      <td className="wide cell-words">
-        <bdi>{node && [plain(node.phase ?? ""), node.step].filter(Boolean).join(" · ")}</bdi>
-      </td>
-    </tr>
   );
 }
 
@@ -221,7 +142,7 @@ function About({ operation }: { operation: Operation }) {
         <Fact name="Operation">
           <bdi className="mono name">{operation.operation_id}</bdi>
         </Fact>
-        <Fact name="Template">{operation.template && <Name>{operation.template}</Name>}</Fact>
+        <Fact name="Template">{operation.template && <TemplateLink name={operation.template} />}</Fact>
         <Fact name="Of">{of && <OperationLink id={of} full />}</Fact>
         <Fact name="Nodes asked for">{operation.detail?.count ?? number("count")}</Fact>
         <Fact name="Owner">{typeof asked["owner"] === "string" && <Name>{asked["owner"]}</Name>}</Fact>

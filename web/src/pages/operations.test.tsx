@@ -5,7 +5,8 @@ import { forgetAll } from "../live/resource";
 import { event, node, operation, signedIn } from "../testing/examples";
 import { Site } from "../testing/site";
 import { Commands } from "./operation-commands";
-import { Afterwards } from "./operation";
+import { OperationPage } from "./operation";
+import { Afterwards } from "./operation-nodes";
 import { Operations } from "./operations";
 
 const LONG = { timeout: 5000 };
@@ -51,32 +52,23 @@ describe("what can be done with a provision's nodes", () => {
   const members = [{ node_id: "node-1", assignment_id: "as-1" }];
   const provision = operation({ status: "succeeded", members });
 
-  test("is offered while the run has one of them", async () => {
-    site.answers("/nodes?", () =>
-      Response.json({ items: [node({ state: "running", assignment_id: "as-1" })], next: null }),
-    );
-    render(<Afterwards operation={provision} />);
-    expect(await screen.findByText("Release")).toBeDefined();
+  const held = [node({ state: "running", assignment_id: "as-1" })];
+
+  test("is offered while the run has one of them", () => {
+    render(<Afterwards operation={provision} nodes={held} />);
+    expect(screen.getByText("Release")).toBeDefined();
     expect(screen.getByText("Extend")).toBeDefined();
   });
 
-  test("isn't, once they were given back, also if another run has the same node by now", async () => {
-    site.answers("/nodes?", () =>
-      Response.json({ items: [node({ state: "running", assignment_id: "as-2" })], next: null }),
-    );
-    render(<Afterwards operation={provision} />);
-    await waitFor(() => expect(site.count("/nodes?")).toBe(1));
-    await act(() => new Promise((resolve) => setTimeout(resolve)));
+  test("isn't, once they were given back, also if another run has the same node by now", () => {
+    render(<Afterwards operation={provision} nodes={[node({ state: "running", assignment_id: "as-2" })]} />);
     expect(screen.queryByRole("button")).toBeNull();
   });
 
   test("a release that is repeated because nobody answered is the same request", async () => {
-    site.answers("/nodes?", () =>
-      Response.json({ items: [node({ state: "running", assignment_id: "as-1" })], next: null }),
-    );
     site.answers("/releases", () => Promise.reject(new TypeError("network")));
-    render(<Afterwards operation={provision} />);
-    fireEvent.click(await screen.findByText("Release"));
+    render(<Afterwards operation={provision} nodes={held} />);
+    fireEvent.click(screen.getByText("Release"));
     const yes = () => screen.getAllByText("Release").at(-1) as HTMLElement;
     await act(async () => fireEvent.click(yes()));
     await act(async () => fireEvent.click(yes()));
@@ -87,6 +79,21 @@ describe("what can be done with a provision's nodes", () => {
     expect(keys[0]).toBeTruthy();
     expect(keys[1]).toBe(keys[0]);
   });
+});
+
+test("the nodes of an operation are read in one request, however many there are, and again when one moves", async () => {
+  const nodes = Array.from({ length: 200 }, (_, n) => node({ id: `node-${n}`, state: "created" }));
+  const members = nodes.map((each, n) => ({ node_id: each.id, assignment_id: `as-${n}` }));
+  site.answers("/operations/op-1", () => Response.json(operation({ operation_id: "op-1", members })));
+  site.answers("/operations/op-1/nodes", () => Response.json({ items: nodes, next: null }));
+  render(<OperationPage id="op-1" />);
+  await screen.findByTestId("members");
+  expect(site.count("/operations/op-1/nodes")).toBe(1);
+  expect(site.count("/nodes/")).toBe(0);
+  nodes[0] = node({ id: "node-0", state: "failed" });
+  await act(() => site.says(event({ entity_id: "node-0", name: "fail" }), event({ entity_id: "node-9" })));
+  await screen.findByText("failed", {}, LONG);
+  expect(site.count("/operations/op-1/nodes")).toBe(2);
 });
 
 test("a run shows its own commands, not those of an earlier run of the same name", async () => {

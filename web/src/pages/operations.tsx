@@ -7,7 +7,7 @@ import { useResource } from "../live/resource";
 import { Filter, Search } from "../parts/filters";
 import { Empty, Shown, Trouble } from "../parts/states";
 import { Ago, Elapsed, Name, OperationLink, StatusBadge, TemplateLink } from "../parts/words";
-import { useAddress } from "../routing/router";
+import { Link, to, useAddress } from "../routing/router";
 import { capital, ended, plain, where } from "../words/names";
 import { took } from "../words/time";
 
@@ -75,10 +75,9 @@ function Table({ operations }: { operations: readonly Operation[] }) {
                 <StatusBadge status={each.status} />
               </td>
               <td className="cell-name">
-                <span className="faint">{capital(plain(each.kind))}</span> {each.run && <Name>{each.run}</Name>}
-                <span className="narrow">
-                  <OperationLink id={each.operation_id} />
-                </span>
+                <Link href={to("operations", each.operation_id)}>
+                  {capital(plain(each.kind))} {each.run && <Name>{each.run}</Name>}
+                </Link>
               </td>
               <td className="wide cell-name">{each.template && <TemplateLink name={each.template} />}</td>
               <td className="wide cell-words">

@@ -3,7 +3,7 @@
 import { useAddress, setQuery } from "../routing/router";
 import type { Change, FailureGroup, Failures, Leftover, Overview, Waiting } from "../api/overview";
 import { Card } from "../parts/facts";
-import { Badge, Ago, Elapsed, NodeLink, OperationLink, TemplateLink } from "../parts/words";
+import { Ago, Badge, By, Elapsed, NodeLink, OperationLink, TemplateLink } from "../parts/words";
 import { capital, counted, plain } from "../words/names";
 
 export function WaitingCard({ waiting }: { waiting: Waiting }) {
@@ -19,6 +19,7 @@ export function WaitingCard({ waiting }: { waiting: Waiting }) {
               <span className="line-words">
                 {capital(plain(each.text || each.reason))}
                 <span className="faint line-links">
+                  {each.operation_ids.length > 1 ? "operations" : "operation"}
                   {each.operation_ids.map((id) => (
                     <OperationLink key={id} id={id} />
                   ))}
@@ -101,9 +102,18 @@ function FailureLine({ group }: { group: FailureGroup }) {
           </span>
         )}
         {group.advice && <span className="faint">{capital(group.advice)}.</span>}
-        <span className="line-links">
-          {group.example_node_id && <NodeLink id={group.example_node_id} />}
-          {group.example_operation_id && <OperationLink id={group.example_operation_id} />}
+        <span className="line-links faint">
+          {group.count > 1 && "for example"}
+          {group.example_node_id && (
+            <span>
+              node <NodeLink id={group.example_node_id} />
+            </span>
+          )}
+          {group.example_operation_id && (
+            <span>
+              operation <OperationLink id={group.example_operation_id} />
+            </span>
+          )}
         </span>
       </span>
       <span className="line-side">
@@ -189,7 +199,7 @@ export function Changes({ changes }: { changes: readonly Change[] }) {
                 </span>
                 {(change.who || change.detail) && (
                   <span className="faint">
-                    {change.who && <bdi>by {change.who}</bdi>} <bdi>{change.detail}</bdi>
+                    {change.who && <By who={change.who} />} <bdi>{change.detail}</bdi>
                   </span>
                 )}
               </span>

@@ -1,12 +1,11 @@
 /** What the verdict rests on: do providers and the store answer, do the periodic duties tick. */
 
 import type { Duty, Overview, ProviderFigures } from "../api/overview";
+import type { Tone } from "../api/types";
 import { Card, Figure } from "../parts/facts";
 import { Ago, Badge } from "../parts/words";
 import { counted, plain } from "../words/names";
 import { given } from "../words/time";
-
-const BAD_RATE = 0.2;
 
 const ms = (value: number | null | undefined) => (typeof value === "number" ? `≤ ${value} ms` : "–");
 
@@ -21,33 +20,40 @@ export function Machinery({ overview }: { overview: Overview }) {
         ))}
         {store && (
           <Figure
-            name="Store, p99"
-            value={ms(store.p99_ms)}
+            name="Store, p95"
+            value={ms(store.p95_ms)}
             note={store.errors > 0 ? `${counted(store.errors, "error")} of ${store.calls}` : `p50 ${ms(store.p50_ms)}`}
-            {...(store.errors > 0 && { tone: "danger" })}
+            tone={alarming(store.tone)}
           />
         )}
       </div>
+      {providers?.map(
+        (each) =>
+          each.errors > 0 &&
+          each.last_error && (
+            <p key={each.name} className="last-error">
+              <span className="faint">{each.name} said last:</span> <bdi className="mono">{each.last_error}</bdi>
+            </p>
+          ),
+      )}
       {duties && <Duties duties={duties} />}
     </Card>
   );
 }
 
+/** The server judges, by the limits that its verdict goes by. */
+const alarming = (tone: Tone | undefined) => (tone === "warning" || tone === "danger" ? tone : "");
+
 function Provider({ figures }: { figures: ProviderFigures }) {
   const rate = figures.error_rate;
   const known = typeof rate === "number";
-  const tone = known && rate >= BAD_RATE ? "danger" : known && rate > 0 ? "warning" : "";
   const throttled = figures.throttled > 0 ? ` · ${figures.throttled} throttled` : "";
   return (
     <Figure
       name={`${figures.name}, errors`}
       value={known ? `${Math.round(100 * rate)} %` : "–"}
-      note={
-        <span
-          title={figures.last_error}
-        >{`${counted(figures.calls, "call")} in ${given(figures.window_seconds)}${throttled}`}</span>
-      }
-      tone={tone}
+      note={`${counted(figures.calls, "call")} in ${given(figures.window_seconds)}${throttled}`}
+      tone={alarming(figures.tone)}
     />
   );
 }

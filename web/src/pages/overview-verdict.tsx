@@ -1,10 +1,12 @@
 /** The verdict in one line: is it us, the cloud or GitHub; then whatever else was found. */
 
+import type { ReactNode } from "react";
 import { send } from "../api/client";
 import type { Finding, Overview } from "../api/overview";
 import { Copy } from "../parts/copy";
 import { ToneSign } from "../parts/icons";
 import { NodeLink, OperationLink, TemplateLink } from "../parts/words";
+import { capital } from "../words/names";
 
 const CULPRITS: Record<string, string> = {
   us: "Muster itself",
@@ -66,8 +68,16 @@ export function Verdict({ overview }: { overview: Overview }) {
 
 function About({ finding }: { finding: Finding }) {
   const about = finding.about;
-  if (about?.kind === "node") return <NodeLink id={about.id} />;
-  if (about?.kind === "operation") return <OperationLink id={about.id} />;
-  if (about?.kind === "template") return <TemplateLink name={about.id} />;
-  return null;
+  if (!about) return null;
+  const links: Record<string, ReactNode> = {
+    node: <NodeLink id={about.id} />,
+    operation: <OperationLink id={about.id} />,
+    template: <TemplateLink name={about.id} />,
+  };
+  const link = links[about.kind];
+  return link ? (
+    <span className="finding-about">
+      {capital(about.kind)} {link}
+    </span>
+  ) : null;
 }

@@ -15,6 +15,7 @@ import { counted } from "../words/names";
 import { took } from "../words/time";
 import { Changes, FailuresCard, LeftoversCard, WaitingCard } from "./overview-blocks";
 import { Machinery } from "./overview-machinery";
+import { RunsCard } from "./overview-runs";
 import { Verdict } from "./overview-verdict";
 
 const OVERVIEW_GAP = 2000;
@@ -36,6 +37,7 @@ export function OverviewPage() {
       {data && (
         <div className="columns">
           <div className="column">
+            {data.runs && <RunsCard runs={data.runs} />}
             {data.waiting && <WaitingCard waiting={data.waiting} />}
             {data.failures && <FailuresCard failures={data.failures} />}
             {data.leftovers && <LeftoversCard leftovers={data.leftovers} />}
@@ -145,7 +147,7 @@ function Warmth({ overview }: { overview: Overview }) {
   const rate = (value: number | null | undefined) => (typeof value === "number" ? `${Math.round(100 * value)} %` : "–");
   return (
     <Card title="How fast" id="warmth">
-      <div className="figures-row">
+      <div className="figures-row figures-pairs">
         <Figure
           name="Warm hits · hour"
           value={rate(hour.rate)}
@@ -159,7 +161,12 @@ function Warmth({ overview }: { overview: Overview }) {
         <Figure
           name="Time to ready · hour"
           value={hour.ready ? took(hour.ready.p50) : "–"}
-          note={hour.ready ? `p95 ${took(hour.ready.p95)}` : "none finished"}
+          note={hour.ready ? `p50; p95 ${took(hour.ready.p95)}` : "none finished"}
+        />
+        <Figure
+          name="Time to ready · day"
+          value={day.ready ? took(day.ready.p50) : "–"}
+          note={day.ready ? `p50; p95 ${took(day.ready.p95)}` : "none finished"}
         />
       </div>
     </Card>

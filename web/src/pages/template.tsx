@@ -110,10 +110,7 @@ function Kind({ kind, ceiling }: { kind: BootKind; ceiling: number }) {
       </h3>
       <Histogram seconds={seconds} total={kind.total} deadline={kind.deadline} />
       <p className="faint">
-        {kind.learned
-          ? `Learned: ${given(kind.learned.seconds)} (${kind.learned.basis}). `
-          : "Too few boots to learn a deadline from. "}
-        While a boot advances, it is extended up to {given(ceiling)}.
+        {lesson(kind)} While a boot advances, it is extended up to {given(ceiling)}.
       </p>
       {kind.phases.length > 0 && (
         <ul className="phases">
@@ -126,6 +123,15 @@ function Kind({ kind, ceiling }: { kind: BootKind; ceiling: number }) {
       )}
     </section>
   );
+}
+
+/** Learning only ever lengthens what is set. */
+function lesson({ learned, deadline }: BootKind): string {
+  if (!learned) return "Too few boots to learn a deadline from.";
+  const said = `${given(learned.seconds)} (${learned.basis})`;
+  return learned.seconds > deadline.seconds || deadline.source.startsWith("learned")
+    ? `Learned from them: ${said}.`
+    : `Its boots would do with ${said}; learning only lengthens a deadline, so ${given(deadline.seconds)} stays.`;
 }
 
 function Settings({ template }: { template: Template }) {

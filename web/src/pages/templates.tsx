@@ -52,7 +52,8 @@ export function Templates() {
                         <td className="wide">{each.resource_class}</td>
                         <td className="wide">{each.runtime}</td>
                         <td className="figures">
-                          {pool ? pool.idle : "–"} <span className="faint">of {each.min_idle}</span>
+                          {pool ? pool.idle : "–"}{" "}
+                          {each.min_idle > 0 && <span className="faint">keeps {each.min_idle}</span>}
                         </td>
                         <td className="figures">
                           {pool ? pool.used : "–"} <span className="faint">of {each.max_nodes}</span>

@@ -108,8 +108,8 @@ function rounded(width: number): number {
 
 const WIDE = 720;
 const NARROW = 360;
-const H = 190;
-const TOP = 44;
+const H = 204;
+const TOP = 58;
 const BOTTOM = 22;
 
 /** The deadline is drawn in; if it lies far beyond what was seen, at the edge, with an arrow. */
@@ -156,6 +156,21 @@ export function Histogram({
             <title>{`${bin.count} between ${took(bin.from)} and ${took(bin.to)}`}</title>
           </rect>
         ))}
+        {found.map(
+          (bin) =>
+            bin.count > 0 && (
+              <text
+                key={bin.from}
+                className="histogram-text"
+                x={(x(bin.from) + x(bin.to)) / 2}
+                y={H - BOTTOM - (bin.count / most) * (H - TOP - BOTTOM) - 4}
+                textAnchor="middle"
+                aria-hidden="true"
+              >
+                {bin.count}
+              </text>
+            ),
+        )}
         <line className="histogram-axis" x1="0" x2={W} y1={H - BOTTOM} y2={H - BOTTOM} />
         <text className="histogram-text" x="0" y={H - 6}>
           {took(low)}

@@ -2,8 +2,8 @@
 
 import type { FeedEvent } from "../api/types";
 import { Link, to } from "../routing/router";
-import { plain, short } from "../words/names";
-import { Ago } from "./words";
+import { ORDERLY, plain, short } from "../words/names";
+import { Ago, By } from "./words";
 
 const PAGES: Record<string, string> = {
   node: "nodes",
@@ -26,18 +26,24 @@ const GOOD = new Set([
   "exited",
 ]);
 
+const CODE = /^[a-z]+(_[a-z]+)+$/;
+
 export function toneOfEvent(event: FeedEvent): string {
   if (event.name === "ended") {
     const status = event.changes["status"];
     return status === "failed" ? "danger" : status === "cancelled" ? "warning" : "success";
   }
+  if (event.name === "condemn" && ORDERLY.has(String(event.changes["reason"]))) return "pending";
   return BAD.has(event.name) ? "danger" : GOOD.has(event.name) ? "success" : "pending";
 }
 
 /** What an event changed, in a few words, where its detail says nothing. */
 export function told(event: FeedEvent): string {
-  if (event.detail) return event.detail;
+  if (event.detail) return CODE.test(event.detail) ? plain(event.detail) : event.detail;
   const { changes } = event;
+  const verdict = changes["verdict"] as { message?: string } | null | undefined;
+  if (verdict?.message) return verdict.message;
+  if (event.name === "ended" && changes["status"] !== "succeeded") return `status: ${String(changes["status"])}`;
   const progress = changes["progress"] as { label?: string; message?: string } | null | undefined;
   if (event.entity === "operation" && progress) return [progress.label, progress.message].filter(Boolean).join(" · ");
   const words = ["state", "status", "phase", "step", "reason", "health", "run", "exit_code"]
@@ -100,7 +106,12 @@ export function EventList({ events, about = true }: { events: readonly FeedEvent
           </span>
           <span className="event-told">
             <bdi>{told(event)}</bdi>
-            {event.actor && <span className="faint"> · by {event.actor}</span>}
+            {event.actor && (
+              <span className="faint">
+                {" · "}
+                <By who={event.actor} />
+              </span>
+            )}
           </span>
         </li>
       ))}

@@ -8,7 +8,8 @@ import { Field } from "./field";
 
 const MINUTES = [15, 30, 60, 120, 240];
 
-export function ExtendButton({ operationId }: { operationId: string }) {
+/** `of` tells several such buttons on a page apart. */
+export function ExtendButton({ operationId, of }: { operationId: string; of?: string }) {
   const allowed = useMay("operator");
   const [open, setOpen] = useState(false);
   const [minutes, setMinutes] = useState(30);
@@ -30,7 +31,7 @@ export function ExtendButton({ operationId }: { operationId: string }) {
   return (
     <span className="act">
       <button type="button" className="button" onClick={() => setOpen(true)}>
-        Extend
+        Extend{of && <span className="unseen"> {of}</span>}
       </button>
       {open && (
         <Modal title="Give its nodes more time" close={() => setOpen(false)}>

@@ -54,15 +54,20 @@ export function Header({ path }: { path: string }) {
 
 function Live() {
   const connection = useConnection();
-  const words = { connecting: "connecting", live: "live", lost: "offline" }[connection.kind];
+  const every = connection.kind === "live" && connection.every;
+  const words = { connecting: "connecting", live: every ? `every ${every / 1000} s` : "live", lost: "offline" };
   return (
     <span
       className={`live live-${connection.kind}`}
       data-testid="connection"
       data-connection={connection.kind}
-      title="Whether this page hears of changes as they happen"
+      title={
+        every
+          ? "Other windows of this browser use its connections to the server; this one looks now and then"
+          : "Whether this page hears of changes as they happen"
+      }
     >
-      <i /> <span className="top-word">{words}</span>
+      <i /> <span className="top-word">{words[connection.kind]}</span>
     </span>
   );
 }

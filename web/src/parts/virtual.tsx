@@ -77,7 +77,14 @@ export function VirtualTable<T>({
           {head}
         </div>
       </div>
-      <div className="table-scroll" ref={scroller} role="rowgroup" tabIndex={0} aria-label={`Rows of ${label}`}>
+      <div
+        className="table-scroll"
+        ref={scroller}
+        role="rowgroup"
+        tabIndex={0}
+        aria-label={`Rows of ${label}`}
+        style={{ maxHeight: rows.length * height }}
+      >
         <div className="table-inside" role="presentation" style={{ height: rows.length * height }}>
           {rows.slice(first, last).map((row, index) => (
             <div
@@ -97,9 +104,10 @@ export function VirtualTable<T>({
   );
 }
 
-export function Cell({ children, className = "" }: { children: ReactNode; className?: string }) {
+/** `name` is its column, and its place in the row, wherever a narrow row has it. */
+export function Cell({ children, name, tone = "" }: { children: ReactNode; name: string; tone?: string }) {
   return (
-    <div role="cell" className={`cell ${className}`}>
+    <div role="cell" className={`cell cell-${name} ${tone && `tone-${tone}`}`} style={{ gridArea: name }}>
       {children}
     </div>
   );

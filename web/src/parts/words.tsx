@@ -73,6 +73,16 @@ export function Countdown({ until, ahead = "" }: { until: string; ahead?: string
   );
 }
 
+/** Who did it: the token's name, which people know it by; its id on hover. */
+export function By({ who }: { who: string }) {
+  const [, name, id] = /^(.+) \((tok-[^()]+)\)$/s.exec(who) ?? [undefined, who, ""];
+  return (
+    <span {...(id && { title: id })}>
+      by <bdi>{name}</bdi>
+    </span>
+  );
+}
+
 export function NodeLink({ id, full = false }: { id: string; full?: boolean }) {
   return (
     <Link className="mono name" href={to("nodes", id)} title={id}>

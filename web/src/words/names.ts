@@ -60,6 +60,16 @@ export const toneOfHealth = (health: string | null | undefined): Tone => HEALTH_
 export const ended = (status: string): boolean =>
   status === "succeeded" || status === "failed" || status === "cancelled";
 
+/** Why nodes end that somebody, or the order of things, wanted: nothing went wrong. */
+export const ORDERLY: ReadonlySet<string> = new Set([
+  "retired",
+  "operator",
+  "cancelled",
+  "idle_timeout",
+  "reuse",
+  "left",
+]);
+
 export const STATE_MEANINGS: Record<NodeState, string> = {
   created: "booting, or attaching to the run that it was made for",
   idle: "warm: ready to be claimed by the next run",

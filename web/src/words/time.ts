@@ -16,6 +16,7 @@ export function running(value: number): string {
 
 /** `0.42 s`, `12.3 s`, `4m 12s`: for what took. */
 export function took(value: number): string {
+  if (value < 0.005) return "0 s";
   if (value < 1) return `${value.toFixed(2)} s`;
   if (value < 60) return `${value.toFixed(1)} s`;
   return running(value);

@@ -1,0 +1,55 @@
+import { render, screen, waitFor } from "@testing-library/react";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { Node } from "../api/types";
+import { forgetAll } from "../live/resource";
+import { node, signedIn } from "../testing/examples";
+import { Site } from "../testing/site";
+import { Ending } from "./node";
+
+let site: Site;
+
+beforeEach(() => {
+  signedIn("viewer");
+  site = new Site();
+});
+
+afterEach(() => {
+  forgetAll();
+  vi.unstubAllGlobals();
+});
+
+const ended = (changes: Partial<Node>) =>
+  render(<Ending node={node({ state: "terminated", ...changes })} path="/nodes/node-1" own={() => false} />);
+
+test.each(["retired", "operator", "idle_timeout"])(
+  "an end that is in order (%s) is told calmly, and no diagnosis is asked for",
+  (reason) => {
+    ended({ reason });
+    expect(screen.getByTestId("ending").dataset["tone"]).toBe("neutral");
+    expect(screen.getByText(/Nothing went wrong/)).toBeDefined();
+    expect(site.asked).toEqual([]);
+  },
+);
+
+test("a failed boot is told with its diagnosis", async () => {
+  site.answers("/nodes/node-1/diagnosis", () =>
+    Response.json({ cause: "dns", summary: "No name server", advice: "fix it", collected_at: "", sections: [] }),
+  );
+  ended({ reason: "boot_script_failed", detail: "it ended with 1" });
+  expect(await screen.findByText("No name server")).toBeDefined();
+  expect(screen.getByTestId("ending").dataset["tone"]).toBe("danger");
+});
+
+test("a node that was up and then lost has nothing to look into", () => {
+  ended({ reason: "heartbeat_lost", booted_at: "2026-05-04T09:10:00Z" });
+  expect(screen.getByTestId("ending").dataset["tone"]).toBe("warning");
+  expect(site.asked).toEqual([]);
+});
+
+test("while a diagnosis is still to come, the reason stands alone", async () => {
+  site.answers("/nodes/node-1/diagnosis", () => Response.json({ code: "no_diagnosis" }, { status: 404 }));
+  ended({ state: "failed", reason: "boot_timeout", detail: "it took too long" });
+  await waitFor(() => expect(site.count("/nodes/node-1/diagnosis")).toBe(1));
+  expect(screen.getByText("it took too long")).toBeDefined();
+  expect(screen.queryByRole("alert")).toBeNull();
+});

@@ -1,0 +1,17 @@
+/** Takes a node out of use, gently: its run keeps it, and nobody gets it after that. */
+
+import { post } from "../api/client";
+import { Act } from "./act";
+
+export function DrainButton({ nodeId, named = false }: { nodeId: string; named?: boolean }) {
+  const words = {
+    title: "Drain this node?",
+    text: "No other run gets it. It is ended once it is free.",
+    yes: "Drain",
+  };
+  return (
+    <Act needs="operator" act={() => post(`/nodes/${encodeURIComponent(nodeId)}/drain`)} confirm={words}>
+      Drain{named && <span className="unseen"> {nodeId}</span>}
+    </Act>
+  );
+}
