@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from muster.client import calls
 from tests.browser.conftest import Open
-from tests.browser.viewing import AXE, DESKTOP, PHONE, refused
+from tests.browser.viewing import AXE, PHONE, refused
 from tests.e2e.site import Site
 
 PAGES = (
@@ -45,21 +45,12 @@ def things(site: Site) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(
-    ("size", "dark"),
-    [(DESKTOP, False), (DESKTOP, True), (PHONE, False)],
-    ids=["light", "dark", "phone"],
-)
+@pytest.mark.parametrize("looks", [{}, {"dark": True}, {"size": PHONE}], ids=["light", "dark", "phone"])
 def test_no_page_has_a_serious_barrier_or_scrolls_sideways(
-    site: Site,
-    tokens: dict[str, str],
-    open_view: Open,
-    things: dict[str, str],
-    size: tuple[int, int],
-    dark: bool,
+    site: Site, tokens: dict[str, str], open_view: Open, things: dict[str, str], looks: dict[str, Any]
 ) -> None:
     axe = AXE.read_text(encoding="utf-8")
-    view = open_view(site.url, tokens["operator"], size=size, dark=dark)
+    view = open_view(site.url, tokens["operator"], **looks)
     view.forgiven = refused
     found: dict[str, Any] = {}
     for path in PAGES:
