@@ -16,6 +16,6 @@ def test_clusters_come_fail_are_cancelled_and_go_without_a_trace(
     said = alone.muster("demo-aks")
     assert said.code == 0, said.err
     assert "Step 5/5 · Cluster ready" in said.out
-    assert "80 vCPUs short: 84 left of 164 wanted; about 5 of the 11 nodes would fit" in said.out
+    assert "80 vCPUs short: 84 left of 164 wanted; 6 of the 11 nodes would fit" in said.out
     assert "Undoing 3/4 · Deleting the AKS cluster" in said.out
     assert said.out.splitlines()[-1].endswith("· failed, told why · cancelled · 0 left in Azure")

@@ -2,22 +2,14 @@
 
 import pytest
 
-from muster.domain.cluster_errors import WAIT, Problem, quota_advice, shortage, translated
+from muster.domain.cluster_errors import WAIT, Problem, translated
 from muster.domain.errors import NameInUse, NotKnownYet, Refused, Throttled, Uncertain
 from muster.domain.reasons import ADVICE, Reason
-from tests.stage.azure import SPEC
 
 REGIONAL = (
     "Operation could not be completed as it results in exceeding approved Total Regional Cores quota."
     " Additional details - Deployment Model: Resource Manager, Location: westeurope, Current Limit: 24,"
     " Current Usage: 4, Additional Required: 44, (Minimum) New Limit Required: 48."
-)
-FAMILY = (
-    "Insufficient vcpu quota requested 96, remaining 20 for family standardESv5Family for region westeurope."
-)
-AKS = (
-    "Insufficient regional vcpu quota left for location westeurope."
-    " left regional vcpu quota 4, requested quota 44."
 )
 
 
@@ -94,33 +86,6 @@ def test_a_new_principal_and_a_name_in_use_have_classes_of_their_own() -> None:
     assert isinstance(
         translated(Problem(status=412, code="PreconditionFailed", message=""), doing="x"), NameInUse
     )
-
-
-@pytest.mark.parametrize(
-    ("message", "quota", "left", "wanted"),
-    [
-        (REGIONAL, "Total Regional Cores", 20, 44),
-        (FAMILY, "standardESv5Family", 20, 96),
-        (AKS, "regional vcpu", 4, 44),
-    ],
-)
-def test_the_figures_of_a_quota_are_read(message: str, quota: str, left: int, wanted: int) -> None:
-    found = shortage(message)
-    assert found is not None
-    assert (found.quota, found.left, found.wanted, found.missing) == (quota, left, wanted, wanted - left)
-
-
-def test_the_advice_says_which_quota_how_much_is_missing_and_how_many_nodes_would_fit() -> None:
-    said = quota_advice(REGIONAL, SPEC)
-    assert "the Total Regional Cores quota in westeurope is 24 vCPUs short: 20 left of 44 wanted" in said
-    assert "about 5 of the 11 nodes would fit" in said
-    assert "raise the quota" in said
-
-
-@pytest.mark.parametrize("message", ["", "No.", "quota 3", "Current Limit: 3", "requested 3"])
-def test_a_quota_message_without_figures_still_gives_advice(message: str) -> None:
-    assert shortage(message) is None
-    assert "raise the quota" in quota_advice(message, SPEC)
 
 
 def test_long_words_are_cut() -> None:

@@ -1,4 +1,4 @@
-"""What Azure's errors mean, and what to do about them. By code; text is read for its figures alone.
+"""What Azure's errors mean, and what to do about them. By code.
 
 Owns the table of codes. One code needs its text: `OperationNotAllowed` is Azure's word both for a quota that
 is used up and for another operation that is still in progress.
@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from muster.domain.cluster_spec import ClusterSpec
-from muster.domain.counting import counted
 from muster.domain.errors import NameInUse, NotKnownYet, ProviderError, Refused, Throttled, Uncertain
 from muster.domain.reasons import Reason
 
@@ -128,65 +126,6 @@ def _reason(problem: Problem) -> Reason | None:
     if problem.status in NOT_ALLOWED:
         return Reason.PERMISSION
     return _REASONS.get(code)
-
-
-# --- figures of a quota --------------------------------------------------------------------------
-
-_LIMIT = re.compile(r"Current Limit:\s*(\d+)", re.IGNORECASE)
-_USAGE = re.compile(r"Current Usage:\s*(\d+)", re.IGNORECASE)
-_REQUIRED = re.compile(r"(?:Additional Required:|requested(?: quota)?)\s*(\d+)", re.IGNORECASE)
-_LEFT = re.compile(r"(?:left regional vcpu quota|remaining)\s*(\d+)", re.IGNORECASE)
-_WHICH = re.compile(
-    r"approved\s+(.{1,80}?)\s+quota|for family\s+(\w{1,80})|Insufficient\s+(regional vcpu)", re.IGNORECASE
-)
-
-
-TO_DO = "raise the quota, or ask for fewer or smaller nodes"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shortage:
-    """How far a quota falls short, in vCPUs."""
-
-    quota: str
-    left: int
-    wanted: int
-
-    @property
-    def missing(self) -> int:
-        return max(0, self.wanted - self.left)
-
-
-def shortage(message: str) -> Shortage | None:
-    """The figures of a quota message; None if it has none that we can read."""
-    wanted = _number(_REQUIRED, message)
-    left = _number(_LEFT, message)
-    limit, usage = _number(_LIMIT, message), _number(_USAGE, message)
-    if left is None and limit is not None and usage is not None:
-        left = max(0, limit - usage)
-    if wanted is None or left is None:
-        return None
-    which = _WHICH.search(message)
-    name = next((each for each in which.groups() if each), "") if which else ""
-    return Shortage(quota=name or "vCPU", left=left, wanted=wanted)
-
-
-def quota_advice(message: str, spec: ClusterSpec) -> str:
-    """Which quota, how much is missing, and how many of the nodes would fit."""
-    found = shortage(message)
-    if found is None:
-        return f"a quota in {spec.region} is used up; {TO_DO}"
-    short = f"{counted(found.missing, 'vCPU')} short: {found.left} left of {found.wanted} wanted"
-    fits = spec.nodes * found.left // found.wanted if found.wanted else spec.nodes
-    nodes = counted(spec.nodes, "node")
-    return (
-        f"the {found.quota} quota in {spec.region} is {short}; about {fits} of the {nodes} would fit; {TO_DO}"
-    )
-
-
-def _number(pattern: re.Pattern[str], text: str) -> int | None:
-    found = pattern.search(text)
-    return int(found[1]) if found else None
 
 
 def _shortened(text: str) -> str:

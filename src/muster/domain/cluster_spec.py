@@ -1,14 +1,14 @@
 """What a cluster is made of: an operator's recipe for one AKS cluster, checked before anything is called.
 
-Owns Azure's own rules for names, sizes and ids, said in words. Whether a size is offered in a region, and
-whether a quota suffices, only Azure knows.
+Owns Azure's own rules for names and ids, said in words. Whether a size is offered in a region, and whether a
+quota suffices, only Azure knows.
 """
 
 import re
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
-from muster.domain import checks
+from muster.domain import checks, vm_size
 from muster.domain.errors import InvalidRequest
 
 CLUSTER_NAME_MAX = 63
@@ -33,12 +33,6 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re
 _REGION = re.compile(r"[a-z]+[a-z0-9]*", re.ASCII)
 _VERSION = re.compile(r"1\.\d{1,3}(?:\.\d{1,3})?", re.ASCII)
 _POOL_NAME = re.compile(r"[a-z][a-z0-9]*", re.ASCII)
-# Family and sub-family, vCPUs (and those in use), features; then what Azure adds: accelerator, version, …
-_SIZE = re.compile(
-    r"(?:Standard|Basic)_"
-    r"[ABDEFGHLMNP][A-Z]{0,2}\d{1,4}(?:-\d{1,3})?[a-z]{0,6}(?:_[A-Za-z0-9]{1,12}){0,3}",
-    re.ASCII,
-)
 _TAINT = re.compile(
     r"(?:[a-z0-9.-]{1,253}/)?[\w.-]{1,63}(?:=[\w.-]{0,63})?:(?:NoSchedule|PreferNoSchedule|NoExecute)",
     re.ASCII | re.IGNORECASE,
@@ -109,7 +103,7 @@ class PoolSpec:
     def __post_init__(self) -> None:
         pool_name("name", self.name)
         checks.word("mode", self.mode, PoolMode)
-        _size("vm_size", self.vm_size)
+        vm_size.check("vm_size", self.vm_size)
         checks.whole("count", self.count, least=1, most=POOL_NODES_MAX)
         _taints("taints", self.taints)
         _labels("labels", self.labels)
@@ -221,11 +215,6 @@ def subscription(field: str, value: object) -> str:
 
 def region(field: str, value: object) -> str:
     return _matching(field, value, _REGION, "must be a region's short name, like westeurope", most=40)
-
-
-def _size(field: str, value: object) -> str:
-    rule = "must be the name of a size, like Standard_D4s_v5: tier, family, vCPUs, features, version"
-    return _matching(field, value, _SIZE, rule, most=64)
 
 
 def _matching(field: str, value: object, pattern: re.Pattern[str], rule: str, *, most: int = ID_MAX) -> str:

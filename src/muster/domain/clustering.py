@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from muster.domain import cluster_sight as sights
 from muster.domain.cluster import Cluster, Place, Stage, is_ours, made_by
-from muster.domain.cluster_errors import quota_advice
+from muster.domain.cluster_quota import quota_advice
 from muster.domain.cluster_sight import Group, Sight
 from muster.domain.cluster_spec import ClusterSpec, Role
 from muster.domain.deadlines import HARD
