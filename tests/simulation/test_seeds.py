@@ -1,4 +1,8 @@
-"""Some hundred worlds, every promise checked after every event. Chunked, so that workers share them."""
+"""Many worlds, every promise checked after every event. Chunked, so that workers share them.
+
+Their number is what a change can wait for. That so few of them find what is broken, `test_defects` proves;
+for more of them there is `make simulate`.
+"""
 
 import pytest
 
@@ -6,8 +10,10 @@ from muster.simulation.plan import STORMS, Level
 from muster.simulation.simulate import simulate
 from muster.simulation.summary import Result
 
-CHUNK = 5
+CHUNK = 3
 HOURS = 0.2
+SHORTER = {Level.CROWD: 0.1}
+"""A crowd does in half of the time what keeps the others busy for all of it."""
 
 
 def chunks(first: int, count: int) -> list[range]:
@@ -23,23 +29,24 @@ def check(results: list[Result]) -> None:
     assert not failed, "\n\n".join(told)
 
 
-@pytest.mark.parametrize("seeds", chunks(0, 90), ids=str)
+@pytest.mark.parametrize("seeds", chunks(0, 60), ids=str)
 def test_heavy_faults_break_no_promise(seeds: range) -> None:
     check([simulate(seed=seed, faults="heavy", hours=HOURS, replicas=1 + seed % 3) for seed in seeds])
 
 
 @pytest.mark.parametrize("storm", STORMS)
-@pytest.mark.parametrize("seeds", chunks(30_000, 10), ids=str)
+@pytest.mark.parametrize("seeds", chunks(30_000, 6), ids=str)
 def test_no_storm_breaks_a_promise(seeds: range, storm: Level) -> None:
-    check([simulate(seed=seed, faults=storm, hours=HOURS, replicas=2 + seed % 2) for seed in seeds])
+    hours = SHORTER.get(storm, HOURS)
+    check([simulate(seed=seed, faults=storm, hours=hours, replicas=2 + seed % 2) for seed in seeds])
 
 
-@pytest.mark.parametrize("seeds", chunks(10_000, 40), ids=str)
+@pytest.mark.parametrize("seeds", chunks(10_000, 21), ids=str)
 def test_light_faults_break_no_promise(seeds: range) -> None:
     check([simulate(seed=seed, faults="light", hours=HOURS, replicas=1 + seed % 3) for seed in seeds])
 
 
-@pytest.mark.parametrize("seeds", chunks(20_000, 15), ids=str)
+@pytest.mark.parametrize("seeds", chunks(20_000, 9), ids=str)
 def test_without_faults_nobody_who_fits_is_refused(seeds: range) -> None:
     results = [simulate(seed=seed, faults="none", hours=HOURS, replicas=1 + seed % 3) for seed in seeds]
     check(results)
