@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -163,6 +164,29 @@ class ClusterStoreContract:
         assert TOKEN not in str(await whole_feed(store))
         await self._deleted(clusters, operation, cluster, now=2.0)
         assert await clusters.token(cluster.id) is None
+
+    @pytest.mark.parametrize(
+        "end",
+        [
+            {"stage": Stage.DONE, "state": ClusterState.READY},
+            {"state": ClusterState.FAILED},
+            {"stage": Stage.ABORTING},
+        ],
+    )
+    async def test_with_the_work_its_token_is_forgotten(
+        self, clusters: ClusterStore, end: dict[str, Any]
+    ) -> None:
+        """Ready; failed and left as it is; or given up, when nobody waits for what comes of it."""
+        operation, cluster = await self._made(clusters)
+        creating = changed(cluster, now=2.0, stage=Stage.CREATING)
+        cluster = await clusters.write(creating, fence=operation.fence, token=TOKEN)
+        cluster = await clusters.write(
+            changed(cluster, now=2.0, stage=Stage.GRANTING, roles_left="x"), fence=operation.fence
+        )
+        assert await clusters.token(cluster.id) == TOKEN
+        ended = await clusters.write(changed(cluster, now=3.0, **end), fence=operation.fence)
+        assert await clusters.token(cluster.id) is None
+        assert await clusters.cluster(cluster.id) == ended
 
     async def test_clusters_are_listed_newest_first_by_state_and_page(self, clusters: ClusterStore) -> None:
         made = [await self._made(clusters, f"c{number}", now=float(number)) for number in range(1, 6)]

@@ -400,7 +400,7 @@ async def test_a_quota_is_told_with_what_is_missing_and_what_would_fit(stage: St
         Reason.QUOTA,
         "step 3/5",
         "the Total Regional Cores quota in westeurope is 24 vCPUs short",
-        "about 5 of the 11 nodes would fit",
+        "5 of the 11 nodes would fit",
     )
     nothing_of_ours(stage)
 
@@ -425,6 +425,7 @@ async def test_a_failed_cluster_is_kept_if_its_template_says_so_and_can_be_delet
     await failed(stage, await create(replica), Reason.QUOTA)
     kept = await cluster(stage)
     assert (kept.state, kept.reason) == (ClusterState.FAILED, Reason.QUOTA)
+    assert await stage.store.clusters.token(kept.id) is None
     assert len(stage.arm.clusters) == 1
     with pytest.raises(ClusterExists, match="delete it first"):
         await create(replica)
@@ -470,6 +471,32 @@ async def test_a_role_that_can_not_be_taken_back_is_named_and_the_rest_is_remove
     assert f"role assignment {kept} (AcrPull) on {REGISTRY} is left" in gone.result
     assert not stage.arm.clusters
     assert not stage.arm.groups
+
+
+@staged
+async def test_a_role_that_is_left_is_named_also_where_the_cluster_can_not_be_removed(stage: Stage) -> None:
+    await batch(stage)
+    replica = await stage.replica()
+    await stage.succeeded(await create(replica))
+    stage.arm.faults.add(Fault(on=Verb.DELETE_ASSIGNMENT, problem=NO))
+    stage.arm.faults.add(Fault(on=Verb.DELETE_CLUSTER, problem=NO))
+    left = f"(AcrPull) on {REGISTRY} is left"
+    await failed(stage, await delete(replica), Reason.PERMISSION, "could not be removed", left)
+    record = await cluster(stage)
+    assert left in record.roles_left and left in record.detail
+    gone = await stage.succeeded(await delete(replica))
+    assert (gone.result, (await cluster(stage)).roles_left) == ("", "")
+    nothing_of_ours(stage)
+
+
+@staged
+async def test_a_role_that_was_refused_once_is_taken_back_at_the_end(stage: Stage) -> None:
+    await batch(stage)
+    replica = await stage.replica()
+    await stage.succeeded(await create(replica))
+    stage.arm.faults.add(Fault(on=Verb.DELETE_ASSIGNMENT, problem=NO))
+    assert (await stage.succeeded(await delete(replica))).result == ""
+    nothing_of_ours(stage)
 
 
 @pytest.mark.parametrize("verb", [Verb.GET_CLUSTER, Verb.GET_GROUP, Verb.LIST_GROUP])

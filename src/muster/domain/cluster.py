@@ -79,6 +79,14 @@ class Cluster:
     ready_at: float | None = None
     reason: Reason | None = None
     detail: str = ""
+    roles_left: str = ""
+    """Role assignments that Azure didn't let us take back, and why. Whoever ends the work names them."""
+
+    @property
+    def followed(self) -> bool:
+        """Whether there is work of Azure's that a token could lead to. When that has ended, or nobody waits
+        for what comes of it any more, the token is forgotten."""
+        return self.state is ClusterState.CREATING and self.stage in MAKING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,13 +100,13 @@ class Undoing:
             return await self._working.enter(work, Stage.DELETING)  # it never came to granting
         if not self._working.may_call(work):
             return Next(at=work.tenure.retry_at)
-        note = await self._taken_back(work)
-        return await self._working.enter(work, Stage.DELETING, note=note)
+        left = await self._taken_back(work)
+        return await self._working.enter(work, Stage.DELETING, note=left, roles_left=left)
 
     async def _taken_back(self, work: Work) -> str:
         """Which assignments Azure doesn't let us take back; the rest is gone."""
         kept: list[str] = []
-        for role in work.at.spec.roles if work.cluster.principal or work.cluster.kubelet else ():
+        for role in work.at.spec.roles:
             name = assignment_name(work.cluster, role)
             try:
                 await self._working.call(work, work.provider.revoke(name, role.scope))
@@ -134,9 +134,9 @@ class Undoing:
         holdings = await self._working.call(work, work.provider.holdings(place)) if group is not None else ()
         decision = clustering.clear(work.at, group, holdings, await self._neighbours(work))
         if isinstance(decision, Go):
-            # Once more, because what was refused before is in no record.
-            kept = await self._taken_back(work)
-            await self._gone(work, "; ".join(each for each in (decision.note, kept) if each))
+            # What was refused then may be granted by now.
+            left = await self._taken_back(work) if work.cluster.roles_left else ""
+            await self._gone(work, decision.note, roles_left=left)
             return None
         if isinstance(decision, Act):
             if not self._working.may_call(work):
@@ -185,10 +185,11 @@ class Undoing:
 
     # --- ends -------------------------------------------------------------------------------------
 
-    async def _gone(self, work: Work, note: str) -> None:
+    async def _gone(self, work: Work, kept: str, *, roles_left: str = "") -> None:
         operation = work.at.operation
+        note = _together(kept, roles_left)
         now = self._working.ports.clock.now()
-        change = changed(work.cluster, now=now, stage=Stage.GONE, state=State.DELETED)
+        change = changed(work.cluster, now=now, stage=Stage.GONE, state=State.DELETED, roles_left=roles_left)
         if operation.kind is Kind.CLUSTER_DELETE:
             ahead = replace(work.at, cluster=change.after, now=now)
             done = showing.shown(ahead, message=note or "nothing is left", parts=())
@@ -205,6 +206,7 @@ class Undoing:
     async def _left(self, work: Work, reason: Reason, message: str) -> None:
         """Azure refuses, or time is up: what there is stays, is listed, and can be deleted again."""
         operation = work.at.operation
+        message = _together(message, work.cluster.roles_left)
         now = self._working.ports.clock.now()
         change = changed(work.cluster, now=now, state=State.FAILED, reason=reason, detail=message)
         first = operation.verdict
@@ -212,3 +214,7 @@ class Undoing:
         verdict = Verdict(reason=first.reason if first is not None else reason, message=told)
         progress = showing.as_failed(operation, message)
         await self._working.end(work, Status.FAILED, change, progress=progress, verdict=verdict)
+
+
+def _together(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)

@@ -46,8 +46,9 @@ class ClusterStore(Protocol):
     ) -> Cluster:
         """The guarded write of a cluster, and of its operation with it, if one is given.
 
-        `token`: from where the provider's work can be followed, kept from now on until the cluster is made or
-        gone. A secret: it is in no record, event or answer but `token`'s.
+        `token`: from where the provider's work can be followed, kept from now on and forgotten with the write
+        after which there is nothing to follow (`Cluster.followed`): it is ready, has failed, or is undone. A
+        secret: it is in no record, event or answer but `token`'s.
         """
         ...
 

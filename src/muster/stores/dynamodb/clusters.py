@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from muster.domain import events as drafts
-from muster.domain.cluster import Cluster, ClusterChange, ClusterState, Stage
+from muster.domain.cluster import Cluster, ClusterChange, ClusterState
 from muster.domain.cluster_showing import LEARNED_FROM
 from muster.domain.errors import ClusterExists, NotFound
 from muster.domain.ids import ClusterId, OperationId
@@ -105,7 +105,7 @@ class DynamoClusters:
         if operation is None:
             guards.hold(write, fence)
         _apply(write, change)
-        if change.after.stage in (Stage.DONE, Stage.GONE):
+        if not change.after.followed:
             write.delete(keys.cluster_token(change.after.id))
         elif token is not None:
             write.put(keys.cluster_token(change.after.id), {"token": token})

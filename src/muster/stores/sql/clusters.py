@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from muster.domain import events as drafts
-from muster.domain.cluster import Cluster, ClusterChange, ClusterState, Stage
+from muster.domain.cluster import Cluster, ClusterChange, ClusterState
 from muster.domain.errors import ClusterExists, Conflict, NotFound
 from muster.domain.ids import ClusterId, OperationId
 from muster.domain.operation import Fence, Operation, OperationChange
@@ -135,10 +135,10 @@ def _write(
 ) -> Cluster:
     guards.hold(tx, fence)
     _apply(tx, change, None)
-    if token is not None:
-        tx.change(_KEEP, {"id": change.after.id, "token": token})
-    if change.after.stage in (Stage.DONE, Stage.GONE):
+    if not change.after.followed:
         tx.change(_FORGET, {"id": change.after.id})
+    elif token is not None:
+        tx.change(_KEEP, {"id": change.after.id, "token": token})
     if operation is not None:
         operations.write(tx, operation, fence=fence, clock=None)
     return change.after

@@ -376,6 +376,12 @@ _HOME = (
     "ALTER TABLE installation ADD COLUMN process_home TEXT",
 )
 
+_ROLES_LEFT = (
+    "ALTER TABLE clusters ADD COLUMN roles_left TEXT NOT NULL DEFAULT ''",
+    # Kept by mistake for creates that failed and were left.
+    "DELETE FROM cluster_tokens WHERE cluster_id IN (SELECT id FROM clusters WHERE state <> 'creating')",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -385,6 +391,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=6, name="overview", statements=_OVERVIEW),
     Migration(version=7, name="clusters", statements=_CLUSTERS),
     Migration(version=8, name="the home of process nodes", statements=_HOME),
+    Migration(version=9, name="roles that are left", statements=_ROLES_LEFT),
 )
 LATEST = MIGRATIONS[-1].version
 
