@@ -65,6 +65,31 @@ async def test_a_restart_keeps_the_token_and_the_port(tmp_path: Path) -> None:
             assert len(await client.send(calls.tokens())) == 1
 
 
+async def test_a_template_has_a_new_revision_when_the_server_brings_its_nodes_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    github = "[github]\ntoken_file = 'token'\nrunner_sha256 = '{sha256}'\nrunner_version = '{version}'\n"
+    templates = "[templates.plain]\n[templates.runners]\nruntime = 'github'\n"
+    (tmp_path / "token").write_text("a-token")
+
+    async def revisions(version: str) -> list[int]:
+        path = tmp_path / "muster.toml"
+        text = github.format(sha256="0" * 64, version=version)
+        path.write_text(text.replace("'token'", f"'{tmp_path}/token'") + templates)
+        config = load(path, flags={"port": 0, "data_dir": str(tmp_path / "data")})
+        async with (
+            _served(config) as server,
+            AsyncClient(server.url, server.data.admin_token()) as client,
+        ):
+            return [each.revision for each in await client.send(calls.templates())]
+
+    assert await revisions("2.330.0") == [1, 1]
+    assert await revisions("2.330.0") == [1, 1]
+    assert await revisions("2.331.0") == [1, 2]
+    monkeypatch.setattr("muster.agent.source", lambda: "another agent")
+    assert await revisions("2.331.0") == [2, 3]
+
+
 async def test_a_stream_goes_on_across_a_restart_and_each_event_comes_once(tmp_path: Path) -> None:
     seen: list[str] = []
     changed = asyncio.Event()
