@@ -1,6 +1,6 @@
 """Instances as processes: user data runs for real, as a local process that believes to be a machine.
 
-Sandboxed with bubblewrap where that works: own processes, own places in /var/lib, own console, and a
+Sandboxed with bubblewrap where that works: own processes, users, places in /var/lib and console, and a
 `shutdown` that reaches the fake. Without it the places that user data writes to are rewritten to a directory
 of its own.
 """
@@ -19,6 +19,7 @@ CLOUD_INIT = "/var/lib/cloud"
 PER_BOOT = "scripts/per-boot"
 CONSOLE = "/dev/console"
 INSIDE = "/run/fake"
+ETC = "/run/etc"
 CONSOLE_MOST = 65_536
 SHUTDOWN = '#!/bin/sh\necho off >"$FAKE_POWER"\n'
 
@@ -100,10 +101,13 @@ class Machine:
         life = ["/bin/sh", "-c", f"{tools}/user-data; exec sleep infinity"]
         if not self._sandboxed:
             return life
+        life[-1] = f"cp -a {ETC}/. /etc/ && {life[-1]}"
         return [
             *("bwrap", "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
             *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
             *("--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/lib", "--tmpfs", "/root"),
+            # Users can be made here.
+            *("--ro-bind", "/etc", ETC, "--tmpfs", "/etc", "--tmpfs", "/home"),
             *("--bind", str(self._directory / "console"), CONSOLE),
             *("--bind", str(self._cloud_init), CLOUD_INIT),
             *("--bind", str(disk), STATE, "--bind", str(self._directory / "tools"), INSIDE),

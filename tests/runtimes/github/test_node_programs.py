@@ -121,7 +121,35 @@ def test_a_runner_of_the_image_is_used_where_it_is(github: FakeGitHub, node: Nod
     path = str(node.home / "actions-runner")
     assert node.boots(_script(github, path=path, version="")).returncode == 0
     said = node.boots(_script(github, path="/nowhere"))
-    assert (said.returncode, said.stdout) == (1, "there is no Actions runner in /nowhere\n")
+    assert said.returncode == 1
+    assert said.stdout.splitlines()[-1] == "there is no Actions runner in /nowhere"
+
+
+def test_a_runner_of_an_image_without_icu_fails_the_boot_too(
+    github: FakeGitHub, node: Node, tmp_path: Path
+) -> None:
+    assert node.boots(_script(github)).returncode == 0
+    runner = node.home / "actions-runner"
+    (runner / "bin" / "libcoreclr.so").touch()
+    tool = tmp_path / "bin" / "ldconfig"
+    tool.write_text("#!/bin/sh\necho 'libc.so.6 (libc6,x86-64) => /lib64/libc.so.6'\n")
+    tool.chmod(0o755)
+    said = node.boots(_script(github, path=str(runner), version=""))
+    assert said.returncode == 1 and "dnf install -y libicu" in said.stdout
+
+
+@pytest.mark.parametrize("number", [0, 1001])
+def test_the_files_of_a_package_are_the_agent_s_whoever_packed_them(
+    github: FakeGitHub, node: Node, tmp_path: Path, number: int
+) -> None:
+    archive = tmp_path / "runner.tgz"
+    with tarfile.open(archive, "w:gz") as tar:
+        member = tarfile.TarInfo("run.sh")
+        member.uid = member.gid = number
+        tar.addfile(member)
+    sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+    assert node.boots(_script(github, url=archive.as_uri(), sha256=(sha256,))).returncode == 0
+    assert (node.home / "actions-runner" / "run.sh").stat().st_uid == os.getuid()
 
 
 @pytest.fixture
@@ -138,7 +166,7 @@ def test_a_just_in_time_runner_serves_one_job_without_knowing_its_secret(
     secret = world.just_in_time(runner)
     run = world.begin("acme/shop")
     job = world.queue(run, "test", ["one"], "env; cat /proc/$PPID/cmdline")
-    said = booted.serves(program("serve.py", {"path": "", "jit": secret}))
+    said = booted.serves(program("serve.py", {"path": "", "user": "", "jit": secret}))
     assert (said.returncode, said.stdout) == (0, "listening\n")
     assert job.conclusion == "success"
     assert secret not in job.output and "ACTIONS_RUNNER_INPUT" not in job.output
@@ -148,7 +176,7 @@ def test_a_just_in_time_runner_serves_one_job_without_knowing_its_secret(
 def test_a_runner_that_cant_be_configured_says_why(github: FakeGitHub, booted: Node) -> None:
     url = f"{github.url}/{Scope.named('acme/shop')}"
     arguments = ["--unattended", "--url", url, "--name", "r-2", "--labels", "two"]
-    given = {"path": "", "token": "WRONG", "arguments": arguments}
+    given = {"path": "", "user": "", "token": "WRONG", "arguments": arguments}
     said = booted.serves(program("serve.py", given))
     assert said.returncode == 1
     assert said.stdout.startswith("the runner could not be configured\n") and "404" in said.stdout
@@ -159,7 +187,7 @@ def test_a_runner_whose_registration_is_gone_says_why(github: FakeGitHub, booted
     runner = github.world.register("acme/shop", "r-3", ["three"], ephemeral=True)
     secret = github.world.just_in_time(runner)
     github.world.remove(runner)
-    said = booted.serves(program("serve.py", {"path": "", "jit": secret}))
+    said = booted.serves(program("serve.py", {"path": "", "user": "", "jit": secret}))
     assert said.returncode == 1
     assert "before it listened for jobs" in said.stdout and "has been deleted" in said.stdout
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from muster.agent.shipping import bare
+from muster.domain.ec2 import EC2
 from muster.domain.errors import InvalidRequest, Uncertain
 from muster.domain.node import Node
 from muster.domain.requests import ProvisionRequest
@@ -18,6 +19,7 @@ from muster.domain.workflow import Scope, check_sharing, label, runner_name, sco
 from muster.ports.runners import RunnerRegistry
 from muster.ports.runtime import Kit, NodeRuntime
 
+USER = "runner"
 DOWNLOAD = "https://github.com/actions/runner/releases/download/v{version}/actions-runner-{os}-{arch}-{version}.tar.gz"
 
 
@@ -53,25 +55,26 @@ class GitHubRuntime(NodeRuntime):
 
     def boot_script(self, spec: TemplateSpec) -> str:
         parts = ["#!/bin/sh", "set -e"]
+        if user_of(spec):
+            # Before the operator's script, which may give it more: a group, a right to sudo.
+            parts.append(
+                f"[ $(id -u) != 0 ] || id -u {USER} >/dev/null 2>&1 || useradd -m -s /bin/bash {USER}"
+            )
         if spec.boot_script.strip():
             parts += _embedded(spec.boot_script)
-        if self._package.path:
-            place = shlex.quote(self._package.path)
-            words = shlex.quote(f"there is no Actions runner in {self._package.path}")
-            parts.append(f"[ -x {place}/run.sh ] || {{ echo {words}; exit 1; }}")
-            return "\n".join(parts) + "\n"
         given = {
+            "path": self._package.path,
             "version": self._package.version,
             "url": self._package.url,
             "sha256": list(self._package.sha256),
         }
-        parts.append(f"muster-agent step {shlex.quote(f'Actions runner {self._package.version}')}")
+        parts.append(f"muster-agent step {shlex.quote(f'Actions runner {self._package.version}'.strip())}")
         parts += _document("python3 -", program("install.py", given))
         return "\n".join(parts) + "\n"
 
     async def kit(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> Kit:
         scope, name, labels = self._scope(request, spec), self._name(node), labels_of(request, spec)
-        given: dict[str, object] = {"path": self._package.path}
+        given: dict[str, object] = {"path": self._package.path, "user": user_of(spec)}
         if spec.ephemeral:
             given["jit"] = await self._registry.just_in_time(
                 scope, name=name, labels=labels, group=spec.runner.group
@@ -120,6 +123,12 @@ class GitHubRuntime(NodeRuntime):
             )
             raise InvalidRequest("run", request.run, rule)
         return found
+
+
+def user_of(spec: TemplateSpec) -> str:
+    """As whom its runners run; empty: as whom the agent runs, which is all that a node which shares its
+    machine with others can do."""
+    return USER if spec.provider == EC2 else ""
 
 
 def labels_of(request: ProvisionRequest, spec: TemplateSpec) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""Fetches the Actions runner at boot, for Python 3.8 or later: this version, checked, or not at all."""
+"""Fetches the Actions runner at boot, for Python 3.8 or later: this version, checked, or not at all.
+
+Where the image has the runner, only looks whether it can run.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import sys
 import tarfile
 import time
 import urllib.request
+from collections.abc import Iterator
 from typing import Any
 
 TRIES = 3
@@ -40,6 +44,13 @@ def fetched(url: str, path: str) -> str:
     return digest.hexdigest()
 
 
+def owned(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Its files as ours: the archive's own numbers may be those of the user that jobs run as."""
+    for member in tar:
+        member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+        yield member
+
+
 def check_icu(root: str) -> None:
     """The runner is a .NET program: without ICU it ends before it has said a word to GitHub."""
     path = os.environ.get("PATH", "") + ":/sbin:/usr/sbin"
@@ -55,6 +66,11 @@ def check_icu(root: str) -> None:
 
 
 def main(given: dict[str, Any]) -> None:
+    if given["path"]:
+        if not os.access(os.path.join(given["path"], "run.sh"), os.X_OK):
+            sys.exit("there is no Actions runner in " + given["path"])
+        check_icu(given["path"])
+        return
     home = os.environ["MUSTER_HOME"]
     root, archive, url = (
         os.path.join(home, "actions-runner"),
@@ -75,10 +91,11 @@ def main(given: dict[str, Any]) -> None:
         sys.exit(
             "cannot use what %s gave: its SHA-256 is %s, which is not the one that is expected" % (url, found)
         )
+    os.umask(0o022)  # another user may be the one who runs it
     fresh = root + ".new"
     shutil.rmtree(fresh, ignore_errors=True)
     with tarfile.open(archive, "r:gz") as tar:
-        tar.extractall(fresh)
+        tar.extractall(fresh, members=owned(tar))
     os.unlink(archive)
     check_icu(fresh)
     os.rename(fresh, root)

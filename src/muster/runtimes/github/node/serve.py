@@ -3,15 +3,20 @@
 Says one word when the runner listens for jobs, and nothing before, except for why it failed. The secret comes
 with `given` and reaches the runner in the environment of the one program that reads it and strikes it out;
 no command line, no file of ours and no job's environment ever holds it.
+
+On a machine of its own the runner is another user than the agent: jobs can't read or change what is the
+agent's, nor the runner's files that the next run will use.
 """
 
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 LISTENS = "Listening for Jobs"
@@ -20,17 +25,41 @@ CONFIGURING = 90
 
 
 def linked(source: str, target: str) -> str:
+    """Shared if it is ours, because then only we can change it."""
     try:
+        if os.lstat(source).st_uid != os.geteuid():
+            raise PermissionError(source)
         os.link(source, target, follow_symlinks=False)
         return target
-    except OSError:  # another file system, or one without links
+    except OSError:  # another's, on another file system, or on one without links
         return str(shutil.copy2(source, target, follow_symlinks=False))
 
 
-def configured(root: str, given: dict[str, Any], env: dict[str, str]) -> None:
+def handed_to(user: pwd.struct_passwd, *owns: str) -> Callable[[], None]:
+    """Gives these to the user, with a way there. What turns a new process into the user."""
+    for path in owns:
+        os.chown(path, user.pw_uid, user.pw_gid)
+    above = os.path.dirname(os.getcwd())
+    while not os.stat(above).st_mode & 0o001:  # to pass, not to look around
+        os.chmod(above, os.stat(above).st_mode | 0o011)  # noqa: S103 — what is in there is for its owner
+        above = os.path.dirname(above)
+
+    def become() -> None:
+        os.initgroups(user.pw_name, user.pw_gid)
+        os.setgid(user.pw_gid)
+        os.setuid(user.pw_uid)
+        os.umask(0o022)
+
+    return become
+
+
+def configured(
+    root: str, given: dict[str, Any], env: dict[str, str], become: Callable[[], None] | None
+) -> None:
     """Several jobs until release: the runner registers itself."""
     done = subprocess.run(
         [os.path.join(root, "config.sh"), *given["arguments"]],
+        preexec_fn=become,
         env={**env, "ACTIONS_RUNNER_INPUT_TOKEN": given["token"]},
         cwd=root,
         stdin=subprocess.DEVNULL,
@@ -52,12 +81,19 @@ def main(given: dict[str, Any]) -> None:
     source = given["path"] or os.path.join(os.environ["MUSTER_HOME"], "actions-runner")
     root = os.path.join(os.getcwd(), "actions-runner")
     shutil.copytree(source, root, symlinks=True, copy_function=linked)
-    env = {**os.environ, "RUNNER_ALLOW_RUNASROOT": "1", "RUNNER_MANUALLY_TRAP_SIG": "1"}
+    env = {**os.environ, "RUNNER_MANUALLY_TRAP_SIG": "1"}
+    become = None
+    if given["user"] and not os.geteuid():
+        become = handed_to(pwd.getpwnam(given["user"]), os.getcwd(), env["TMPDIR"], root)
+        env.update(USER=given["user"], LOGNAME=given["user"])
+    else:
+        env["RUNNER_ALLOW_RUNASROOT"] = "1"
     if "jit" not in given:
-        configured(root, given, env)
+        configured(root, given, env, become)
     secret = {"ACTIONS_RUNNER_INPUT_JITCONFIG": given["jit"]} if "jit" in given else {}
     runner = subprocess.Popen(
         [os.path.join(root, "run.sh")],
+        preexec_fn=become,  # noqa: PLW1509 — there are no threads
         env={**env, **secret},
         cwd=root,
         stdin=subprocess.DEVNULL,
