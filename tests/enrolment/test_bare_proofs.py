@@ -93,6 +93,19 @@ async def test_a_machine_of_another_installation_or_of_none_is_refused(stage: St
 
 
 @staged
+async def test_a_machine_whose_tags_are_not_shown_yet_waits_for_the_window_and_no_longer(
+    stage: Stage,
+) -> None:
+    stage.agents.script(NOBODY)
+    box = stage.cloud.make("inst/op-1.1", "")
+    window = stage.cloud.visibility_window
+    with pytest.raises(NotYet, match="or whose it is"):
+        await join(enrolment(stage, stage.now - window + 1), box.id)
+    with pytest.raises(Forbidden, match="another installation"):
+        await join(enrolment(stage, stage.now - window), box.id)
+
+
+@staged
 async def test_a_document_opens_the_door_once(stage: Stage) -> None:
     await stage.template()
     stage.agents.script(NOBODY)

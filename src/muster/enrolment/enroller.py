@@ -149,15 +149,16 @@ class Enrolment:
             raise NotYet(
                 f"cannot tell whose machine {identity.machine_id} is: {error}", JOIN_RETRY
             ) from error
-        if machine is not None:
-            await self._check_installation(identity.machine_id, machine.installation_id)
-            return machine.token
-        if (
-            identity.since is not None
-            and self._ports.clock.now() < identity.since + provider.visibility_window
-        ):
-            raise NotYet(f"{identity.provider} doesn't show machine {identity.machine_id} yet", JOIN_RETRY)
-        raise Gone(f"{identity.provider} knows no machine {identity.machine_id}")
+        if machine is None or not machine.installation_id:
+            # A new machine may be shown late, and its tags later still.
+            until = (identity.since or 0.0) + provider.visibility_window
+            if self._ports.clock.now() < until:
+                words = f"{identity.provider} doesn't show machine {identity.machine_id} yet, or whose it is"
+                raise NotYet(words, JOIN_RETRY)
+        if machine is None:
+            raise Gone(f"{identity.provider} knows no machine {identity.machine_id}")
+        await self._check_installation(identity.machine_id, machine.installation_id)
+        return machine.token
 
     async def _admit(self, node: Node, key: str, boot_id: str) -> Admission:
         now = self._ports.clock.now()
