@@ -228,6 +228,31 @@ async def test_a_github_that_fails_for_a_while_only_costs_time(stage: Stage) -> 
     assert len(github.runners()) == 1
 
 
+@pytest.mark.parametrize("status", [401, 403, 404, 422])
+@pytest.mark.parametrize("reuse", [Reuse.NEVER, Reuse.SAME_OWNER])
+@staged
+async def test_what_github_refuses_while_nodes_attach_fails_with_its_words_and_leaves_nothing(
+    stage: Stage, status: int, reuse: Reuse
+) -> None:
+    github = await GitHubStage.set(stage, reuse=reuse)
+    asked_for = "generate-jitconfig" if reuse is Reuse.NEVER else "registration-token"
+    github.world.fault(asked_for, status, times=9, message="no, because")
+    operation = await stage.ended(await github.provision(await stage.replica(), github.begin()))
+    assert operation.status is Status.FAILED and operation.verdict is not None
+    assert f"{status} (no, because)" in operation.verdict.message
+    await stage.nothing_is_left()
+    assert not github.runners()
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 0])
+@staged
+async def test_what_github_can_not_do_at_the_moment_is_asked_again(stage: Stage, status: int) -> None:
+    github = await GitHubStage.set(stage, reuse=Reuse.NEVER)
+    github.world.fault("generate-jitconfig", status, times=2, headers={"retry-after": "3"})
+    await stage.succeeded(await github.provision(await stage.replica(), github.begin()))
+    assert len(github.runners()) == 1
+
+
 @staged
 async def test_a_runner_deleted_behind_our_back_is_not_handed_over(stage: Stage) -> None:
     github = await GitHubStage.set(stage, attach_timeout=30, reuse=Reuse.NEVER)
