@@ -20,8 +20,14 @@ GANGS = (1, 4)
 
 async def measure() -> Sequence[Figure]:
     async with wired() as wire:
-        floor = await _floor(await over(wire))
-        return [_figure(gang, await _claims(await over(wire), gang), floor) for gang in GANGS]
+        floors: list[float] = []
+        claimed: dict[int, list[float]] = {gang: [] for gang in GANGS}
+        # Alternating runs share whatever else the machine does; the best of each is the least disturbed.
+        for _ in range(3):
+            floors.append(await _floor(await over(wire)))
+            for gang in GANGS:
+                claimed[gang].append(await _claims(await over(wire), gang))
+    return [_figure(gang, max(values), max(floors)) for gang, values in claimed.items()]
 
 
 def _figure(gang: int, value: float, floor: float) -> Figure:
@@ -30,7 +36,7 @@ def _figure(gang: int, value: float, floor: float) -> Figure:
         value=value,
         unit="nodes/s",
         floor=floor,
-        target=0.5 if gang > 1 else None,
+        target=0.5,
         note="floor: one bare conditional update per node, 16 at a time, on the same emulator",
     )
 

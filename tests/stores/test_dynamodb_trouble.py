@@ -5,11 +5,12 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
 from muster.domain import node as lifecycle
-from muster.domain.errors import CursorLost, InvalidRequest, StoreUnavailable
+from muster.domain.errors import CursorLost, InvalidRequest, LeaseLost, StoreUnavailable
 from muster.domain.health import Health
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -239,6 +240,27 @@ async def test_a_node_that_suits_somebody_else_is_left_in_the_queue_for_him(
     assert len(await scene.claim(await scene.leased(), 2)) == 1
     assert await left(wire, url) == 1
     assert (await store.node(served.id)).state is NodeState.IDLE
+
+
+async def test_claims_that_wait_together_share_their_calls_and_get_each_their_own(
+    store: DynamoStore, shaky: DynamoStore, faults: Faults
+) -> None:
+    scene = Scene(store)
+    await scene.idle(7)
+    taken, fence = await scene.taken_over()
+    operations = [await scene.leased() for _ in range(3)]
+    operations.insert(1, replace(taken, epoch=fence.epoch))
+    before = faults.calls.count("TransactWriteItems")
+    crowd = Scene(shaky, numbers=count(1000))
+    found = await asyncio.gather(*(crowd.claim(each, 3) for each in operations), return_exceptions=True)
+    assert isinstance(found[1], LeaseLost)
+    got = [each for each in found if not isinstance(each, BaseException)]
+    assert [len(each) for each in got] == [3, 3, 1]
+    assert [{node.operation_id for node in each} for each in got] == [
+        {operations[place].id} for place in (0, 2, 3)
+    ]
+    refused_and_done = faults.calls.count("TransactWriteItems") - before
+    assert refused_and_done <= 4, "one that is refused, and one or two that hold the heads of all logs"
 
 
 async def test_claims_go_on_without_any_queue(wire: Wire, store: DynamoStore) -> None:

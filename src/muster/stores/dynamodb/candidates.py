@@ -21,6 +21,7 @@ from muster.stores.dynamodb.wire import Wire
 logger = logging.getLogger(__name__)
 BATCH = 10
 """Messages per call: the most that SQS allows."""
+CALLS = 8
 HELD_SECONDS = 30
 """A message whose claimer died is visible again after this."""
 WAIT_SECONDS = 1
@@ -60,10 +61,11 @@ class Candidates:
             if held and sum(int(held["Attributes"][name]) for name in _HELD) < len(some):
                 await self.offer(resource_class, some)
 
-    async def pick_up(self, resource_class: str, most: int, *, calls: int = 1) -> list[Hint]:
-        """Up to so many messages per call. Empty: the queue is dry, or can't be asked."""
+    async def pick_up(self, resource_class: str, most: int) -> list[Hint]:
+        """About so many messages, in several calls at once. Empty: the queue is dry, or can't be asked."""
+        calls = min(CALLS, -(-most // BATCH))
         asked = {
-            "MaxNumberOfMessages": min(most, BATCH),
+            "MaxNumberOfMessages": min(-(-most // calls), BATCH),
             "VisibilityTimeout": HELD_SECONDS,
             "WaitTimeSeconds": self._wait,
         }

@@ -6,19 +6,22 @@ that was not looked at before. A gang is taken in transactions of some nodes eac
 took meanwhile costs a second look at the others, never an error.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from zlib import crc32
 
 from muster.domain import matching
+from muster.domain.errors import LeaseLost
 from muster.domain.events import Draft, Entity
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.matching import Demand
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Fence
+from muster.stores.claiming import Ask, End, Together
 from muster.stores.dynamodb import guards, keys, nodes
-from muster.stores.dynamodb.candidates import BATCH, Candidates
+from muster.stores.dynamodb.candidates import Candidates
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import number, restored, whole
@@ -26,10 +29,11 @@ from muster.stores.dynamodb.vitals import Liveness
 from muster.stores.dynamodb.writing import Write
 
 AT_ONCE = 20
-"""Nodes per transaction: three items each, beside the heads and the fence."""
-SPARE = 4
-"""Picked up beyond what is wanted, so that there is something to choose from."""
-CALLS = 8
+"""Nodes per transaction: three items each, beside up to as many fences and the heads."""
+GROUPS = 2
+"""Groups of claims of one demand: one looks for candidates while another writes."""
+CHOICE = 5
+"""Picked up at least, so that there is something to choose from."""
 LOOKED_AT_ONCE = 49
 """One read: two items each, and the template."""
 LOOKED_AT = 1000
@@ -40,39 +44,31 @@ class Taken(Exception):
     """Somebody else took a node that was about to be claimed."""
 
 
+class Unled(Exception):
+    """The lease of one of the operations was taken over."""
+
+    def __init__(self, fence: Fence) -> None:
+        self.fence = fence
+        super().__init__(fence.operation_id)
+
+
 class Claims:
     def __init__(self, table: Table, feed: Feed, liveness: Liveness, candidates: Candidates) -> None:
         self._table = table
         self._feed = feed
         self._liveness = liveness
         self.candidates = candidates
+        self.claim = Together(self.serve, groups=GROUPS, most=AT_ONCE).claim
 
-    async def claim(
-        self,
-        demand: Demand,
-        bindings: Sequence[Binding],
-        *,
-        fence: Fence,
-        seen_since: float,
-        now: float,
-        deadline_at: float,
-    ) -> Sequence[Node]:
+    async def serve(self, demand: Demand, asks: Sequence[Ask]) -> Sequence[End]:
         # An empty pool is no reason to wait for its queue.
-        if not bindings or not await self.idle(demand.template, 1):
-            return []
-        claim = _Claim(
-            self,
-            demand,
-            bindings,
-            fence=fence,
-            seen_since=seen_since,
-            now=now,
-            deadline_at=deadline_at,
-        )
-        await claim.from_queue()
-        if claim.wanted:
-            await claim.from_index()
-        return claim.taken
+        wanted = [ask for ask in asks if ask.bindings]
+        group = _Group(self, demand, wanted)
+        if wanted and await self.idle(demand.template, 1):
+            await group.from_queue()
+            if group.wanted:
+                await group.from_index()
+        return [group.end(ask) for ask in asks]
 
     async def count(self, demand: Demand, *, seen_since: float, now: float) -> int:
         ids = await self.idle(demand.template, LOOKED_AT)
@@ -100,11 +96,13 @@ class Claims:
         found = await self._table.query(partition, index="scoped", most=most)
         return [NodeId(str(item["PK"]).partition("#")[2]) for item in found]
 
-    async def take(self, some: Sequence[Node], fence: Fence, *, now: float) -> None:
-        """One transaction for all of them. Raises Taken (nothing written)."""
+    async def take(self, some: Sequence["_Bound"], *, now: float) -> None:
+        """One transaction for all of them. Raises Taken or Unled (nothing written)."""
         write = Write()
-        guards.hold(write, fence)
-        for node in some:
+        for fence in dict.fromkeys(each.ask.fence for each in some):
+            guards.check(write, fence, Unled(fence))
+        for each in some:
+            node = each.node
             write.put(
                 keys.node(node.id),
                 nodes.item(node),
@@ -112,8 +110,9 @@ class Claims:
                 values={"expected": node.version - 1},
                 refused=lambda _item: Taken(),
             )
-            write.put(keys.held(fence.operation_id, node.id), {})
-            write.tell(_draft(node), at=now, operations=(fence.operation_id,))
+            write.put(keys.held(each.ask.fence.operation_id, node.id), {})
+            operation_id = each.ask.fence.operation_id
+            write.tell(_draft(node), at=now, operations=(operation_id,), by=operation_id)
         await self._feed.commit(write)
 
 
@@ -130,39 +129,39 @@ class _Looked:
         )
 
 
-class _Claim:
-    """One claim on its way."""
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A node as it is to be, and who gets it."""
 
-    def __init__(
-        self,
-        claims: Claims,
-        demand: Demand,
-        bindings: Sequence[Binding],
-        *,
-        fence: Fence,
-        seen_since: float,
-        now: float,
-        deadline_at: float,
-    ) -> None:
+    node: Node
+    ask: Ask
+
+
+class _Group:
+    """Some claims of one demand on their way. All of them asked before the latest `now`."""
+
+    def __init__(self, claims: Claims, demand: Demand, asks: Sequence[Ask]) -> None:
         self._claims = claims
         self._demand = demand
-        self._bindings = bindings
-        self._fence = fence
-        self._seen_since = seen_since
-        self._now = now
-        self._deadline_at = deadline_at
+        self._places = deque((ask, binding) for ask in asks for binding in ask.bindings)
+        self._seen_since = max((ask.seen_since for ask in asks), default=0.0)
+        self._now = max((ask.now for ask in asks), default=0.0)
         self._met: dict[NodeId, None] = {}
-        self.taken: list[Node] = []
+        self._taken: list[_Bound] = []
+        self._unled: dict[Fence, LeaseLost] = {}
 
     @property
     def wanted(self) -> int:
-        return len(self._bindings) - len(self.taken)
+        return len(self._places)
+
+    def end(self, ask: Ask) -> End:
+        lost = self._unled.get(ask.fence)
+        return lost or [each.node for each in self._taken if each.ask is ask]
 
     async def from_queue(self) -> None:
         queue, name = self._claims.candidates, self._demand.resource_class
         while self.wanted:
-            calls = min(CALLS, -(-self.wanted // BATCH))
-            hints = await queue.pick_up(name, self.wanted + SPARE, calls=calls)
+            hints = await queue.pick_up(name, max(self.wanted, CHOICE))
             news = {each.node_id: each for each in hints if each.node_id and each.node_id not in self._met}
             looked = await self._claims.look(tuple(news), self._demand) if news else []
             got = await self._take(self._fitting(looked))
@@ -179,7 +178,7 @@ class _Claim:
         """Claimers start at different places, and look at a part of the pool at a time."""
         idle = await self._claims.idle(self._demand.template, LOOKED_AT)
         ids = [each for each in idle if each not in self._met]
-        start = crc32(self._fence.operation_id.encode()) % len(ids) if ids else 0
+        start = crc32(self._places[0][0].fence.operation_id.encode()) % len(ids) if ids else 0
         ids = ids[start:] + ids[:start]
         while ids and self.wanted:
             part, ids = ids[:LOOKED_AT_ONCE], ids[LOOKED_AT_ONCE:]
@@ -202,26 +201,35 @@ class _Claim:
         left = list(some)
         while left and self.wanted:
             best = left[: min(self.wanted, AT_ONCE)]
-            places = self._bindings[len(self.taken) : len(self.taken) + len(best)]
-            bound = [self._bound(node, binding) for node, binding in zip(best, places, strict=True)]
+            bound = [self._bound(node, *place) for node, place in zip(best, self._places, strict=False)]
             try:
-                await self._claims.take(bound, self._fence, now=self._now)
+                await self._claims.take(bound, now=self._now)
+            except Unled as unled:
+                self._forget(unled.fence)
+                continue
             except Taken:
                 looked = await self._claims.look([node.id for node in left], self._demand)
                 left = self._fitting(looked)
                 continue
-            self.taken += bound
-            got.update(dict.fromkeys(node.id for node in bound))
+            for each in bound:
+                self._places.popleft()
+                self._taken.append(each)
+                got[each.node.id] = None
             left = left[len(best) :]
         return got
 
-    def _bound(self, node: Node, binding: Binding) -> Node:
-        return replace(
+    def _forget(self, fence: Fence) -> None:
+        """Its lease was taken over: it gets nothing more, and the others go on."""
+        self._unled[fence] = guards.lost(fence)
+        self._places = deque((ask, binding) for ask, binding in self._places if ask.fence != fence)
+
+    def _bound(self, node: Node, ask: Ask, binding: Binding) -> _Bound:
+        taken = replace(
             node,
             state=NodeState.CLAIMED,
             version=node.version + 1,
             entered_at=self._now,
-            deadline_at=self._deadline_at,
+            deadline_at=ask.deadline_at,
             deadline_source="attach_timeout",
             operation_id=binding.operation_id,
             assignment_id=binding.assignment_id,
@@ -230,6 +238,7 @@ class _Claim:
             attached_at=None,
             reason=None,
         )
+        return _Bound(taken, ask)
 
 
 def _draft(node: Node) -> Draft:

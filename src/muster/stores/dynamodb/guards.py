@@ -37,11 +37,14 @@ def hold_all(write: Write, fence: Fence | None, guards: Sequence[OperationGuard]
     if fence is not None:
         write.by = fence.operation_id
         if fence.operation_id not in by_operation:
-            refused = lost(fence)
-            key = keys.operation(fence.operation_id)
-            write.check(key, EPOCH, {"epoch": fence.epoch}, lambda _item: refused)
+            check(write, fence, lost(fence))
     for operation_id, guard in by_operation.items():
         _guard(write, guard, fence if fence is not None and fence.operation_id == operation_id else None)
+
+
+def check(write: Write, fence: Fence, refused: Exception) -> None:
+    key = keys.operation(fence.operation_id)
+    write.check(key, EPOCH, {"epoch": fence.epoch}, lambda _item: refused)
 
 
 def _guard(write: Write, guard: OperationGuard, fence: Fence | None) -> None:

@@ -34,6 +34,7 @@ from muster.ports.store import (
     Usage,
 )
 from muster.stores.announcing import AfterCommit
+from muster.stores.claiming import Ask
 from muster.stores.dynamodb import boots, counters, schema, templates
 from muster.stores.dynamodb.access import DynamoAccess
 from muster.stores.dynamodb.admission import Admission
@@ -181,9 +182,8 @@ class DynamoStore:
         now: float,
         deadline_at: float,
     ) -> Sequence[Node]:
-        return await self._claims.claim(
-            demand, bindings, fence=fence, seen_since=seen_since, now=now, deadline_at=deadline_at
-        )
+        ask = Ask(bindings=bindings, fence=fence, seen_since=seen_since, now=now, deadline_at=deadline_at)
+        return await self._claims.claim(demand, ask)
 
     async def count_claimable(self, demand: Demand, *, seen_since: float, now: float) -> int:
         return await self._claims.count(demand, seen_since=seen_since, now=now)

@@ -26,6 +26,7 @@ class Told:
     draft: Draft
     at: float
     operations: tuple[OperationId, ...]
+    by: OperationId | None
 
 
 @dataclass(slots=True)
@@ -71,12 +72,23 @@ class Write:
     def check(self, key: Key, where: str, values: Mapping[str, Value], refused: Refusal) -> None:
         self._add("ConditionCheck", {"Key": named(key)}, where=where, values=values, refused=refused)
 
-    def tell(self, draft: Draft, *, at: float, operations: Sequence[OperationId] = ()) -> None:
-        self.told.append(Told(draft=draft, at=at, operations=tuple(operations)))
+    def tell(
+        self,
+        draft: Draft,
+        *,
+        at: float,
+        operations: Sequence[OperationId] = (),
+        by: OperationId | None = None,
+    ) -> None:
+        """`by`: whose driver writes this, if several do."""
+        self.told.append(Told(draft=draft, at=at, operations=tuple(operations), by=by))
 
     @property
     def written(self) -> list[Written]:
-        return [Written(draft=each.draft, operation_ids=each.operations, by=self.by) for each in self.told]
+        return [
+            Written(draft=each.draft, operation_ids=each.operations, by=each.by or self.by)
+            for each in self.told
+        ]
 
     def _add(
         self,

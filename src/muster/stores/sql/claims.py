@@ -4,17 +4,15 @@ Owns `matching.fits` in SQL (a property test holds the two together). The statem
 from its best end, so it looks at about as many nodes as it takes, however large the pool is.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from muster.domain.errors import LeaseLost
 from muster.domain.events import Draft, Entity
 from muster.domain.ids import AssignmentId
 from muster.domain.matching import Demand
 from muster.domain.node import Binding, Node
-from muster.domain.operation import Fence
 from muster.domain.template import Reuse
+from muster.stores.claiming import Ask, End
 from muster.stores.sql import events, guards, lists
 from muster.stores.sql.rows import NODE
 from muster.stores.sql.tx import Tx, Value
@@ -31,29 +29,14 @@ AT_ONCE = 64
 """Bindings per statement: joining them with nodes costs their product, so a large gang is taken in parts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """What one operation wants of a demand's nodes."""
-
-    bindings: Sequence[Binding]
-    fence: Fence
-    seen_since: float
-    now: float
-    deadline_at: float
-
-
-Claimer = Callable[[Demand, Ask], Awaitable[Sequence[Node]]]
-
-
 def claim(tx: Tx, demand: Demand, ask: Ask) -> Sequence[Node]:
     guards.hold(tx, ask.fence)
     return _serve(tx, demand, [ask])[0]
 
 
-def claim_together(
-    tx: Tx, demand: Demand, asks: Sequence[Ask]
-) -> Sequence[Sequence[Node] | LeaseLost | None]:
-    """For each its nodes, or why it may have none, or None: its operation is busy at this moment."""
+def claim_together(tx: Tx, demand: Demand, asks: Sequence[Ask]) -> Sequence[End]:
+    """An operation whose row another transaction holds is left out, to be asked by itself: nobody waits for
+    somebody else's operation."""
     if len(asks) == 1:
         return [claim(tx, demand, asks[0])]
     epochs = guards.hold_free(tx, [ask.fence for ask in asks])

@@ -35,6 +35,7 @@ from muster.ports.store import (
     Usage,
 )
 from muster.stores.announcing import AfterCommit
+from muster.stores.claiming import Ask, End, Together
 from muster.stores.sql import (
     admission,
     boots,
@@ -107,10 +108,12 @@ def _now(writer: sqlite.Writer, work: Work[T]) -> T:
 class SqlStore:
     """Implements muster.ports.store.Store; see there for what each verb promises."""
 
-    def __init__(self, engine: Engine, claimer: claims.Claimer | None = None) -> None:
-        """`claimer`: who makes claims, where it isn't each caller for himself."""
+    def __init__(self, engine: Engine, *, groups: int = 0) -> None:
+        """`groups`: how many groups of claims of a demand go side by side; 0: each claim goes by itself."""
         self._engine = engine
-        self._claimer = claimer
+        self._together = (
+            Together(self._claim_together, groups=groups, most=claims.AT_ONCE) if groups else None
+        )
         self.commands = SqlCommands(engine)
         self.access = SqlAccess(engine)
         self.overview = SqlOverview(engine)
@@ -178,12 +181,13 @@ class SqlStore:
         now: float,
         deadline_at: float,
     ) -> Sequence[Node]:
-        ask = claims.Ask(
-            bindings=bindings, fence=fence, seen_since=seen_since, now=now, deadline_at=deadline_at
-        )
-        if self._claimer is not None:
-            return await self._claimer(demand, ask)
+        ask = Ask(bindings=bindings, fence=fence, seen_since=seen_since, now=now, deadline_at=deadline_at)
+        if self._together is not None:
+            return await self._together.claim(demand, ask)
         return await self._engine.write(lambda tx: claims.claim(tx, demand, ask))
+
+    async def _claim_together(self, demand: Demand, asks: Sequence[Ask]) -> Sequence[End]:
+        return await self._engine.write(lambda tx: claims.claim_together(tx, demand, asks))
 
     async def count_claimable(self, demand: Demand, *, seen_since: float, now: float) -> int:
         return await self._engine.read(lambda tx: claims.count(tx, demand, seen_since=seen_since, now=now))

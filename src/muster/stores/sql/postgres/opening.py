@@ -19,7 +19,6 @@ from muster.stores.announcing import AfterCommit
 from muster.stores.sql import schema, templates
 from muster.stores.sql.engines import Threaded
 from muster.stores.sql.postgres import feed
-from muster.stores.sql.postgres.claiming import Together
 from muster.stores.sql.postgres.connecting import Connection, Door
 from muster.stores.sql.postgres.dialect import schema as spelt
 from muster.stores.sql.postgres.session import PgTx, Reader, Writer
@@ -34,6 +33,8 @@ OLDEST = 140000
 CONNECTIONS = 16
 READERS_OF = 4
 """One connection of so many reads; reads that wait together share it, writes don't."""
+CLAIMING = 4
+"""Groups of claims of one demand: some read while others commit, and more would only be smaller."""
 MIGRATING = 0x6D7573746572
 """The advisory lock of whoever changes the schema."""
 MIGRATION_SECONDS = 600.0
@@ -55,7 +56,7 @@ def open_postgres(
     readers[0].ready()
     writers[0].ready()
     engine = Threaded(writers, readers, after_commit, together=1, horizon=feed.complete_upto)
-    return SqlStore(engine, Together(engine).claim)
+    return SqlStore(engine, groups=CLAIMING)
 
 
 def prepare(door: Door, ids: Ids) -> None:
