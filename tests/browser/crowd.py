@@ -7,14 +7,19 @@ from pathlib import Path
 
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.lifecycle import NodeState
-from muster.domain.node import Node
+from muster.domain.node import Node, NodeChange, advanced
+from muster.domain.operation import Status, Verdict, ended
+from muster.domain.reasons import Reason
 from muster.domain.template import Runtime, TemplateSpec, UsageClass
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.system import SystemClock, SystemIds
+from tests.contracts.store_contract.scene import Scene
 
 TEMPLATES = ("shop", "search")
 AT_ONCE = 500
 FOR_EVER = 1e7
+LATE = 99_999
+"""The number of the node that comes last."""
 
 
 def filled(database: Path, *, nodes: int) -> None:
@@ -37,14 +42,35 @@ def filled(database: Path, *, nodes: int) -> None:
 
 
 def burst(database: Path, *, events: int) -> None:
-    """So many things happen while the server is away."""
+    """So many things happen while the server is away: operations come and fail, boots move, a node comes.
+    The last of them: a template is paused."""
+    operations = events // 20
 
-    async def note(store: SqlStore, now: float) -> None:
-        await _in_parts(
-            events, lambda n: store.note(f"thing-{n}", "happened", reason=None, detail=f"number {n}", now=now)
-        )
+    async def happen(store: SqlStore, now: float) -> None:
+        scene = Scene(store)
+        await _in_parts(operations, lambda _: _failed(scene, now))
+        page = await store.nodes(states=(NodeState.CREATED,), template=None, after=None, limit=events)
+        moves = [_moved(node, now) for node in page.items[: events - 2 * operations - 2]]
+        for start in range(0, len(moves), AT_ONCE):
+            await store.apply_all(moves[start : start + AT_ONCE])
+        await _enrolled(store, LATE, now)
+        await store.access.pause(TEMPLATES[1], paused=True, now=now, actor="the burst")
 
-    _opened(database, note)
+    _opened(database, happen)
+
+
+async def _failed(scene: Scene, now: float) -> None:
+    """Two events: it is submitted, and it ends."""
+    operation = await scene.leased(now=now, until=now + 60.0)
+    verdict = Verdict(reason=Reason.CAPACITY, message="there is no room", node_id=None)
+    change = ended(operation, Status.FAILED, now=now, progress=None, verdict=verdict)
+    await scene.store.write_operation(change, fence=operation.fence)
+
+
+def _moved(node: Node, now: float) -> NodeChange:
+    change = advanced(node, phase=node.phase, step="warming caches", now=now)
+    assert change is not None, "its boot had not come so far"
+    return change
 
 
 def _opened(database: Path, act: Callable[[SqlStore, float], Awaitable[None]]) -> None:

@@ -14,8 +14,9 @@ from tests.e2e.site import Site
 Record = Callable[[str, object], None]
 NODES = 10_000
 EVENTS = 10_000
-FROZEN = 2000.0
-"""Milliseconds without a frame that a person calls frozen. A machine under load may take several of ours."""
+FROZEN = 1000.0
+"""Milliseconds without a frame that a person calls frozen. Usual are less than a tenth of it; the rest is for
+machines that do other work as well."""
 FRAMES = """() => {
     window.frames_ = []; let last = performance.now();
     const look = now => { window.frames_.push(now - last); last = now; requestAnimationFrame(look); };
@@ -32,9 +33,14 @@ def crowded(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Itera
     site.close()
 
 
+@pytest.fixture(scope="module")
+def admin(crowded: Site) -> str:
+    return (crowded.data / "admin.token").read_text().strip()
+
+
 @pytest.fixture
-def view(crowded: Site, open_view: Open) -> View:
-    return open_view(crowded.url, (crowded.data / "admin.token").read_text().strip())
+def view(crowded: Site, admin: str, open_view: Open) -> View:
+    return open_view(crowded.url, admin)
 
 
 def frames(view: View) -> tuple[float, float, int]:
@@ -69,20 +75,34 @@ def test_a_table_of_ten_thousand_nodes_is_filtered_sorted_searched_and_scrolled(
     expect(view.by("node-row").first).to_contain_text("node-04249")
 
 
-def test_a_burst_of_ten_thousand_events_does_not_freeze_the_page(
-    crowded: Site, view: View, record_property: Record
+SHOWN = {
+    "/": '[data-testid="pool"][data-template="search"] >> text=paused',
+    "/nodes?sort=-id": f'[data-testid="node-row"] >> text=node-{crowd.LATE}',
+    "/events": '[data-testid="event-row"] >> text=paused',
+}
+"""What is on each page once it knows of the last of them."""
+
+
+def test_a_burst_of_ten_thousand_events_freezes_no_page(
+    crowded: Site, admin: str, open_view: Open, record_property: Record
 ) -> None:
-    view.forgiven = away
-    page = view.go("/events")
-    expect(view.by("connection")).to_have_attribute("data-connection", "live")
+    """All three at once, beside the server that tells them: as bad as it gets on one machine."""
+    views = {path: open_view(crowded.url, admin) for path in SHOWN}
+    for path, view in views.items():
+        view.forgiven = away
+        view.go(path)
+        expect(view.by("connection")).to_have_attribute("data-connection", "live")
+    expect(views["/nodes?sort=-id"].by("node-count")).to_have_attribute("data-shown", str(NODES))
     crowded.stop()
-    expect(view.by("connection-lost")).to_be_visible()
+    for view in views.values():
+        expect(view.by("connection-lost")).to_be_visible()
     crowd.burst(crowded.data / "muster.db", events=EVENTS)
-    page.evaluate(FRAMES)
+    for view in views.values():
+        view.page.evaluate(FRAMES)
     crowded.start()
-    expect(page.get_by_text(f"number {EVENTS - 1}").first).to_be_attached()
-    longest, usual, counted = frames(view)
-    record_property("frames", f"{counted}, p95 {usual:.0f} ms, longest {longest:.0f} ms")
-    assert longest < FROZEN
-    page.get_by_role("link", name="Overview").first.click()
-    expect(view.by("verdict")).to_be_visible()
+    for path, view in views.items():
+        expect(view.page.locator(SHOWN[path]).first).to_be_visible()
+    counts = {path: frames(view) for path, view in views.items()}
+    for path, (longest, usual, counted) in counts.items():
+        record_property(f"frames of {path}", f"{counted}, p95 {usual:.0f} ms, longest {longest:.0f} ms")
+    assert {path: longest for path, (longest, _, _) in counts.items() if longest >= FROZEN} == {}

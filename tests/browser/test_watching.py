@@ -102,3 +102,18 @@ def test_a_reload_and_a_server_that_dies_in_the_middle_lose_nothing(site: Site, 
     expect(mine).to_have_attribute("data-status", "succeeded")
     expect(mine).to_have_attribute("data-percent", "100")
     site.ask(calls.release(operation_id=asked.operation_id))
+
+
+def test_seven_windows_of_one_browser_leave_connections_for_requests(site: Site, view: View) -> None:
+    """Over HTTP/1.1 it has six to a server; were all of them streams, nobody could ask for anything."""
+    view.go("/")
+    windows = [view, *(View(page=view.page.context.new_page(), url=view.url) for _ in range(6))]
+    for window in windows:
+        window.go("/templates")
+        expect(window.by("template-row").first).to_be_visible()
+        expect(window.by("connection")).to_have_attribute("data-connection", "live")
+    told = [window.by("connection").inner_text().strip() for window in windows]
+    assert sorted(told) == ["every 10 s"] * 3 + ["live"] * 4
+    windows[0].page.close()
+    waiting = next(window for window, words in zip(windows, told, strict=True) if words != "live")
+    expect(waiting.by("connection")).to_have_text("live")
