@@ -10,6 +10,7 @@ from muster.domain.errors import NotFound, ProviderError
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
+from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest
 from muster.operations.together import together
 from muster.ports.bundle import Ports
@@ -53,8 +54,8 @@ class Departures:
             )
 
     async def _withdraw(self, node: Node) -> None:
-        if node.operation_id is None or node.assignment_id is None:
-            return
+        if node.operation_id is None or node.assignment_id is None or node.reason is Reason.REUSE:
+            return  # it serves nobody, or proved that nobody finds it any more
         template = await self._store.template(node.template, node.revision)
         runtime = self._ports.runtimes.get(template.spec.runtime)
         if runtime is None:

@@ -1,12 +1,15 @@
 """Limits of GitHub's: one budget for all uses of a credential, with a reserve for what can't wait."""
 
+import asyncio
+
+import httpx
 import pytest
 
 from muster.domain.errors import Throttled
 from muster.domain.workflow import Scope
 from muster.runtimes.github import api as speaking
-from muster.runtimes.github.budget import RESERVE, Budget
-from muster.runtimes.github.credentials import AppCredentials
+from muster.runtimes.github.budget import AT_ONCE, RESERVE, Budget
+from muster.runtimes.github.credentials import AppCredentials, PersonalToken
 from muster.runtimes.github.registry import GitHubRegistry
 from tests.runtimes.github.conftest import API, ManualClock, Site
 
@@ -64,6 +67,27 @@ async def test_runs_are_not_watched_with_what_registrations_need(site: Site) -> 
     site.clock.at += 3600
     site.world.spent.clear()
     await registry.just_in_time(SHOP, name="r-late", labels=["7-1"], group="")
+
+
+async def test_a_crowd_of_requests_is_sent_a_few_at_a_time(site: Site) -> None:
+    """And those that wait their turn hear of a pause that one of the first was told."""
+    under_way = [0]
+
+    async def answer(_request: httpx.Request) -> httpx.Response:
+        under_way.append(under_way[-1] + 1)
+        await asyncio.sleep(0)
+        under_way.append(under_way[-1] - 1)
+        return httpx.Response(429, json={}, headers={"retry-after": "9"})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        registry = GitHubRegistry(
+            speaking.GitHubApi(http, PersonalToken("t"), site.clock, api_url=API), site.clock
+        )
+        many = (registry.registration_token(Scope.named(f"acme/r{number}")) for number in range(100))
+        refused = await asyncio.gather(*many, return_exceptions=True)
+    assert all(isinstance(each, Throttled) for each in refused)
+    assert max(under_way) == AT_ONCE
+    assert len(under_way) == 1 + 2 * AT_ONCE, "nobody else asked"
 
 
 async def test_a_personal_token_pauses_everywhere_it_is_used(site: Site) -> None:

@@ -132,18 +132,19 @@ class GitHubApi:
         patient: bool = False,
     ) -> Answer:
         budget = self._budgets.setdefault(self._credentials.purse(scope), Budget(self._clock))
-        budget.check(what, patient=patient)
-        try:
-            answer = await self._once(method, path, scope=scope, body=body)
-            if answer.status == 401 and self._credentials.forget(scope):  # noqa: PLR2004 — not who it was
+        async with budget.turn:
+            budget.check(what, patient=patient)
+            try:
                 answer = await self._once(method, path, scope=scope, body=body)
-            budget.heard(answer.headers)
-            if answer.status in (401, 403, 429) or answer.status >= 500:  # noqa: PLR2004
-                raise wire.problem(answer, what, now=self._clock.now())
-        except Throttled as error:
-            budget.pause(error.retry_after)
-            raise
-        return answer
+                if answer.status == 401 and self._credentials.forget(scope):  # noqa: PLR2004 — not who it was
+                    answer = await self._once(method, path, scope=scope, body=body)
+                budget.heard(answer.headers)
+                if answer.status in (401, 403, 429) or answer.status >= 500:  # noqa: PLR2004
+                    raise wire.problem(answer, what, now=self._clock.now())
+            except Throttled as error:
+                budget.pause(error.retry_after)
+                raise
+            return answer
 
     async def _once(self, method: str, path: str, *, scope: Scope, body: Mapping[str, Any] | None) -> Answer:
         authorization = await self._credentials.authorization(scope)

@@ -4,6 +4,7 @@ GitHub says with each answer how much is left of the primary limit. Looks that c
 to those who can't: a node that waits to be registered isn't held up by the watching of runs.
 """
 
+import asyncio
 from collections.abc import Mapping
 
 from muster.domain.errors import Throttled
@@ -11,11 +12,14 @@ from muster.ports.clock import Clock
 
 RESERVE = 0.2
 """The share of the limit that is kept for what can't wait."""
+AT_ONCE = 20
+"""Requests under way; beyond a hundred GitHub takes it for abuse, whoever else uses the credential."""
 
 
 class Budget:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.turn = asyncio.Semaphore(AT_ONCE)
         self._paused_until = 0.0
         self._limit = 0
         self._left = 0
