@@ -68,14 +68,13 @@ async def test_a_restart_keeps_the_token_and_the_port(tmp_path: Path) -> None:
 async def test_a_template_has_a_new_revision_when_the_server_brings_its_nodes_something_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    github = "[github]\ntoken_file = 'token'\nrunner_sha256 = '{sha256}'\nrunner_version = '{version}'\n"
     templates = "[templates.plain]\n[templates.runners]\nruntime = 'github'\n"
     (tmp_path / "token").write_text("a-token")
+    github = f"[github]\ntoken_file = '{tmp_path}/token'\nrunner_sha256 = '{'0' * 64}'\n"
 
     async def revisions(version: str) -> list[int]:
         path = tmp_path / "muster.toml"
-        text = github.format(sha256="0" * 64, version=version)
-        path.write_text(text.replace("'token'", f"'{tmp_path}/token'") + templates)
+        path.write_text(f"{github}runner_version = '{version}'\n{templates}")
         config = load(path, flags={"port": 0, "data_dir": str(tmp_path / "data")})
         async with (
             _served(config) as server,

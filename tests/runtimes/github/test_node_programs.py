@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -181,6 +182,23 @@ def test_a_runner_that_cant_be_configured_says_why(github: FakeGitHub, booted: N
     assert said.returncode == 1
     assert said.stdout.startswith("the runner could not be configured\n") and "404" in said.stdout
     assert "WRONG" not in said.stdout
+
+
+def test_a_runner_is_in_the_group_that_it_is_configured_for(github: FakeGitHub, booted: Node) -> None:
+    world = github.world
+    world.groups["acme"] = {"big": 7}
+    words = ["--unattended", "--url", f"{github.url}/acme", "--labels", "two", "--ephemeral", "--replace"]
+    run = world.begin("acme/shop")
+    for group, code in (("huge", 1), ("big", 0)):
+        given = [*words, "--name", f"r-{group}", "--runnergroup", group]
+        world.queue(run, group, ["two"])
+        token = world.registration("acme")
+        said = booted.serves(
+            program("serve.py", {"path": "", "user": "", "token": token, "arguments": given})
+        )
+        assert said.returncode == code, said.stdout
+        assert ("Could not find any self-hosted runner group" in said.stdout) is bool(code)
+        shutil.rmtree(booted.work / "actions-runner")
 
 
 def test_a_runner_whose_registration_is_gone_says_why(github: FakeGitHub, booted: Node) -> None:
