@@ -352,7 +352,7 @@ def test_status_says_what_is_wrong_first_in_every_form(terminal: Terminal) -> No
     assert "\nNodes\n" in plain.out and "in all" in plain.out and CONTROL not in plain.out
     seen = terminal.muster("status", "--output", "json").json
     assert seen["verdict"]["text"] and seen["verdict"]["tone"] in ("success", "warning", "danger")
-    assert {"waiting", "failures", "leftovers", "changes", "warmth", "pools", "duties"} <= set(seen)
+    assert {"waiting", "runs", "failures", "leftovers", "changes", "warmth", "pools", "duties"} <= set(seen)
     assert "by first admin (tok-" in plain.out or "the server" in plain.out or "configuration" in plain.out
     report = terminal.muster("status", "--report")
     assert report.out.startswith("# Muster at ") and "## Nodes" in report.out

@@ -39,6 +39,7 @@ def status(
         _verdict(finding)
     for title, lines in (
         ("Waiting", list(_waiting(seen))),
+        ("Runs with nodes", list(_runs(seen))),
         ("Failed in the last day", list(_failed(seen))),
         ("Lingering", list(_lingering(seen))),
         ("Changed in the last day", list(_changed(seen))),
@@ -70,6 +71,18 @@ def _waiting(seen: "Overview") -> Iterator[str]:
     for group in seen.waiting.reasons:
         age = printing.since(group.oldest_since)
         yield f"{group.count} {group.text}, the oldest for {age}: {group.operation_ids[0]}"
+
+
+def _runs(seen: "Overview") -> Iterator[str]:
+    from muster.cli import printing
+
+    for run in seen.runs.items[:SHOWN]:
+        unwell = f", {run.unwell} unwell" if run.unwell else ""
+        ends = "" if run.deadline_at is None else f", {printing.until(run.deadline_at)} left"
+        yield f"{run.run or 'apps'}: {counted(run.count, 'node')} of {run.template}{unwell}{ends}"
+    more = seen.runs.count - min(SHOWN, len(seen.runs.items))
+    if more or seen.runs.more:
+        yield f"and {more}{'+' if seen.runs.more else ''} more"
 
 
 def _failed(seen: "Overview") -> Iterator[str]:
