@@ -307,6 +307,10 @@ def a_boot_that_stands_still_is_not_looked_for(patch: Patch) -> None:
     patch.setattr(SqlStore, "stalled", stalled)
 
 
+def an_advance_after_the_look_does_not_spare(patch: Patch) -> None:
+    patch.setattr(liveness, "hold_still", lambda _tx, _node_id, _since: None)
+
+
 def silence_counts_while_nobody_watched(patch: Patch) -> None:
     real = health.judge
 

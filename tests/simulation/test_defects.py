@@ -7,10 +7,11 @@ import pytest
 
 from muster.simulation.plan import Level
 from muster.simulation.simulate import simulate
-from tests.simulation import defects
+from tests.simulation import BUSY, defects
 
 HOURS = 0.25
 REPLICAS = 3
+pytestmark = pytest.mark.timeout(BUSY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,8 @@ PLANTED = (
     Planted(defect=defects.the_sweep_ignores_advance_at_the_deadline, faults=Level.SLOW),
     Planted(defect=defects.an_extension_has_no_ceiling, faults=Level.SLOW),
     Planted(defect=defects.a_stall_counts_from_the_join, faults=Level.SLOW),
-    Planted(defect=defects.a_boot_that_stands_still_is_not_looked_for, faults=Level.SLOW, first=10),
+    Planted(defect=defects.a_boot_that_stands_still_is_not_looked_for, faults=Level.SLOW, first=2),
+    Planted(defect=defects.an_advance_after_the_look_does_not_spare, faults=Level.SLOW, first=3),
     Planted(defect=defects.the_rescued_go_back_to_their_operation, faults=Level.SLOW),
     Planted(defect=defects.starting_takes_a_ready_node_back, faults=Level.SLOW, first=2),
     Planted(defect=defects.silence_counts_while_nobody_watched, faults=Level.ABSENCE),

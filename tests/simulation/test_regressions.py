@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from muster.simulation.simulate import simulate
+from tests.simulation import BUSY
 
+pytestmark = pytest.mark.timeout(BUSY)
 LIST = Path(__file__).parent / "regressions.txt"
 
 

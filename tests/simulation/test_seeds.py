@@ -9,11 +9,13 @@ import pytest
 from muster.simulation.plan import STORMS, Level
 from muster.simulation.simulate import simulate
 from muster.simulation.summary import Result
+from tests.simulation import BUSY
 
 CHUNK = 3
 HOURS = 0.2
 SHORTER = {Level.CROWD: 0.1}
 """A crowd does in half of the time what keeps the others busy for all of it."""
+pytestmark = pytest.mark.timeout(BUSY)
 
 
 def chunks(first: int, count: int) -> list[range]:

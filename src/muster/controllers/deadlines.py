@@ -27,8 +27,9 @@ class Sweep:
         now = self._ports.clock.now()
         due = await self._store.nodes_due(now=now, limit=BATCH)
         still = await self._store.stalled(now=now, stall_after=self._limits.stall_after, limit=BATCH)
-        vitals = await self._store.vitals([node.id for node in (*due, *still)])
-        for node in {node.id: node for node in (*due, *still)}.values():
+        suspects = {node.id: node for node in (*due, *still)}
+        vitals = await self._store.vitals(list(suspects)) if suspects else {}
+        for node in suspects.values():
             known = vitals.get(node.id)
             change = await self._judge(node, known.advanced_at if known else None)
             if change is None:

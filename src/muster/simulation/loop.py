@@ -274,9 +274,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 continue
             try:
                 handle._context.run(handle._callback, *handle._args)
-            except (SystemExit, KeyboardInterrupt):
-                raise
-            except BaseException as error:
+            except (Exception, asyncio.CancelledError) as error:
                 self.call_exception_handler(
                     {"message": f"Exception in callback {handle!r}", "exception": error, "handle": handle}
                 )

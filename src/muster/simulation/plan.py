@@ -169,9 +169,17 @@ def _stormy(plan: FaultPlan) -> FaultPlan:
             silent = replace(plan.nodes, mute=0.3)
             return replace(plan, strays=4, nodes=silent, replicas=ReplicaFaults())
         case Level.SLOW:
-            dawdling = replace(plan.nodes, slow=0.5, halts=0.4, stuck=0.1, late=0.2, mumbles=0.3)
-            seldom = ReplicaFaults(pauses=10.0, pause=(30.0, 100.0))
-            return replace(plan, nodes=dawdling, replicas=seldom, site=_timed(plan))
+            dawdling = replace(
+                plan.nodes, slow=0.5, halts=0.5, halt=(30.0, 100.0), stuck=0.1, late=0.2, mumbles=0.3
+            )
+            # Between the sweep's look at how far boots are and what it writes about them, but not past its
+            # lease: the one who takes over looks anew.
+            often = ReplicaFaults(
+                pauses=60.0, pause=(30.0, 58.0), ambushed=1.0, targeted=1.0, targets=("vitals",)
+            )
+            return replace(
+                plan, nodes=dawdling, replicas=often, load=replace(load, every=25.0), site=_timed(plan)
+            )
         case Level.ABSENCE:
             away = ReplicaFaults(absences=15.0, absence=(25.0, 240.0), restart=(1.0, 5.0))
             cut_off = replace(plan.nodes, partitions=20.0, partition=(20.0, 300.0), slow=0.3, mumbles=0.2)

@@ -20,12 +20,8 @@ from muster.simulation.trace import Trace
 
 HOUR = 3600.0
 STORE = "the store"
-AMBUSHED = 0.7
-"""The share of crashes and pauses that wait for a step of a store write; the others come at any time."""
 STEPS = 40
-"""They fall within this many steps."""
-TARGETED = 0.6
-"""The share of those that wait for one of the writes in which an operation's fate is decided."""
+"""Crashes and pauses that wait for a step of a store write fall within this many."""
 TARGETS = ("claim", "reserve", "write_launch", "settle", "apply", "apply_all", "write_operation")
 TARGET_STEPS = 4
 
@@ -45,6 +41,11 @@ class ReplicaFaults:
     absences: float = 0.0
     """Of the control plane as a whole: all replicas are down, and come back together."""
     absence: tuple[float, float] = (25.0, 300.0)
+    ambushed: float = 0.7
+    """The share of crashes and pauses that wait for a step of a store write; the others come at any time."""
+    targeted: float = 0.6
+    """The share of those that wait for one of the verbs in which somebody's fate is decided."""
+    targets: tuple[str, ...] = TARGETS
 
 
 STEADY = ReplicaFaults()
@@ -160,7 +161,7 @@ class Replicas:
             if replica is None or not rate or not self.faults.crashes + self.faults.pauses:
                 continue
             strike = self.crash if self._random.random() * rate < self.faults.crashes else self.pause
-            if self._random.random() < AMBUSHED:
+            if self._random.random() < self.faults.ambushed:
                 self._lie_in_wait(replica, strike)
             else:
                 strike(replica)
@@ -173,8 +174,8 @@ class Replicas:
             if not replica.life.alive:
                 await replica.life.die()
 
-        if self._random.random() < TARGETED:
-            verb = self._random.choice(TARGETS)
+        if self._random.random() < self.faults.targeted:
+            verb = self._random.choice(self.faults.targets)
             replica.path.ambush(self._random.randrange(1, TARGET_STEPS), act, verb=verb)
         else:
             replica.path.ambush(self._random.randrange(1, STEPS), act)

@@ -54,7 +54,8 @@ def simulate(
         if alarm.world is not None:
             alarm.world.close()
         logger.removeHandler(handler)
-        logger.propagate, logger.level = before
+        logger.propagate = before[0]
+        logger.setLevel(before[1])  # not by hand: children remember what is enabled
         if collected:
             gc.enable()
     if alarm.world is None:

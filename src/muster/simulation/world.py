@@ -5,6 +5,7 @@ Owns the order of a run: set up, trouble, calm, books. The only place of the sim
 
 import asyncio
 import logging
+import threading
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -261,6 +262,9 @@ class World:
             self.failed(error)
 
     def failed(self, error: BaseException) -> None:
+        """Raises what no code of the control plane raised: somebody wants the whole program to end."""
+        if not isinstance(error, Exception | asyncio.CancelledError):
+            raise error
         self.judge.failed(error)
 
     def _stop(self, broken: Broken) -> None:
@@ -294,16 +298,18 @@ def _at_once(coro: Coroutine[Any, Any, Any]) -> Any:
 
 @dataclass(slots=True)
 class Alarm:
-    """Catches what the control plane logs as its own bug, which it survives on purpose."""
+    """Catches what the control plane logs as its own bug, which it survives on purpose. What other threads of
+    the program log is no business of this world."""
 
     world: World | None = None
 
     def listener(self) -> logging.Handler:
-        alarm = self
+        alarm, here = self, threading.get_ident()
 
         class _Handler(logging.Handler):
             def emit(self, record: logging.LogRecord) -> None:
-                if alarm.world is not None and record.exc_info and record.exc_info[1] is not None:
-                    alarm.world.failed(record.exc_info[1])
+                error = record.exc_info[1] if record.exc_info else None
+                if alarm.world is not None and error is not None and record.thread == here:
+                    alarm.world.failed(error)
 
         return _Handler(level=logging.ERROR)
