@@ -139,30 +139,31 @@ def statement(usages: int, reuse: Reuse, patterns: int, places: int, lock: str =
 
 def _branches(usage: int, reuse: Reuse, patterns: int, places: int, lock: str) -> list[str]:
     """Each reads one index from its best end and stops after as many nodes as are wanted."""
-    own = (0, "n.last_owner = :owner")
-    others = (
-        1,
-        "n.last_owner IS NULL" if reuse is not Reuse.ALWAYS else "n.last_owner IS DISTINCT FROM :owner",
-    )
+    own = (0, "n.last_owner = :owner", "")
+    # They all have no owner: to order by it says nothing, but that the index is in order.
+    nobodys = (1, "n.last_owner IS NULL", "n.last_owner, ")
+    others = nobodys if reuse is not Reuse.ALWAYS else (1, "n.last_owner IS DISTINCT FROM :owner", "")
     wanted = [others] if reuse is Reuse.NEVER else [own, others]
     return [
         f"""
             SELECT n.id AS id, {rank} AS owned_by_other, n.entered_at AS entered_at FROM nodes AS n
             WHERE {_fits(patterns)} AND n.usage_class = :usage{usage} AND {owners}
-            ORDER BY n.entered_at DESC, n.id LIMIT {places}{lock}
+            ORDER BY {first}n.entered_at DESC, n.id LIMIT {places}{lock}
         """
-        for rank, owners in wanted
+        for rank, owners, first in wanted
     ]
 
 
 def _fits(patterns: int) -> str:
+    # When a node was seen is asked node by node: as EXISTS it is a join, and a planner that thinks the pool
+    # small reads all of liveness for it.
     types = " OR ".join(f"lower(n.instance_type) LIKE :type{index} ESCAPE '!'" for index in range(patterns))
     return f"""
         n.state = 'idle' AND n.drain = 0 AND n.template = :template AND n.revision = :revision
         AND :revision >= coalesce((SELECT max(t.revision) FROM templates AS t WHERE t.name = :template), 0)
         AND n.resource_class = :resource_class AND (n.deadline_at IS NULL OR n.deadline_at > :now)
         {f"AND ({types})" if types else ""}
-        AND EXISTS (SELECT 1 FROM liveness AS l WHERE l.node_id = n.id AND l.seen_at >= :seen_since)
+        AND (SELECT l.seen_at FROM liveness AS l WHERE l.node_id = n.id) >= :seen_since
     """
 
 
