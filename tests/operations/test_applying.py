@@ -70,7 +70,7 @@ async def test_what_an_operator_applies_meanwhile_is_not_overwritten(
     ("runner", "reuse", "rule"),
     [
         (RunnerSpec(scope="acme"), Reuse.SAME_OWNER, "its runners serve all of acme"),
-        (RunnerSpec(group="big"), Reuse.SAME_OWNER, "without a runner.scope that names its organisation"),
+        (RunnerSpec(group="big"), Reuse.SAME_OWNER, "runner.scope that names its organisation"),
         (RunnerSpec(group="big"), Reuse.NEVER, "repositories have no groups"),
         (RunnerSpec(scope="acme"), Reuse.NEVER, ""),
         (RunnerSpec(scope="acme", group="big"), Reuse.ALWAYS, ""),

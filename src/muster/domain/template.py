@@ -173,6 +173,23 @@ class TemplateSpec:
             rule = f"must be {Reuse.NEVER}: the machine of an ephemeral runner serves one job and no other"
             raise InvalidRequest("reuse", self.reuse, rule)
 
+    def check_sharing(self) -> None:
+        """Whose jobs may meet on one machine must have been said. Asked of templates that are new, and of old
+        ones before they are used. Raises InvalidRequest."""
+        scope, group = self.runner.scope, self.runner.group
+        if group and not scope:
+            rule = (
+                f"must be left out of template {self.name}, or come with a runner.scope that names its "
+                "organisation: repositories have no groups"
+            )
+            raise InvalidRequest("runner.group", group, rule)
+        if scope and "/" not in scope and not group and self.reuse is not Reuse.NEVER:
+            rule = (
+                f"must be set for template {self.name}: its runners serve all of {scope} and its nodes are used "
+                'again; name the group of repositories that may have their jobs there, or set reuse = "never"'
+            )
+            raise InvalidRequest("runner.group", group, rule)
+
     @property
     def ephemeral(self) -> bool:
         """Whether its runners serve one job each."""

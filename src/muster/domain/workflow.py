@@ -106,20 +106,6 @@ class RunnerSpec:
             checks.flag("runner.ephemeral", self.ephemeral)
 
 
-def check_sharing(spec: RunnerSpec, *, reused: bool) -> None:
-    """Whose jobs may meet on one machine must have been said. Asked of templates that are new, and of old
-    ones before they are used. Raises InvalidRequest."""
-    if spec.group and not spec.scope:
-        rule = "must be empty without a runner.scope that names its organisation: repositories have no groups"
-        raise InvalidRequest("runner.group", spec.group, rule)
-    if reused and spec.scope and "/" not in spec.scope and not spec.group:
-        rule = (
-            f"must be said: its runners serve all of {spec.scope} and its nodes are used again; name the "
-            'group of repositories that may have their jobs there, or set reuse = "never"'
-        )
-        raise InvalidRequest("runner.group", spec.group, rule)
-
-
 def runner_spec(field: str, value: object) -> RunnerSpec:
     if not isinstance(value, RunnerSpec):
         raise InvalidRequest(field, value, "must be a table: scope, group, labels, ephemeral")

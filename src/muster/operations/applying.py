@@ -7,8 +7,7 @@ revisions, so that nodes which were made before are retired like those of any ol
 from dataclasses import replace
 
 from muster.domain.errors import Conflict
-from muster.domain.template import Reuse, Template, TemplateSpec
-from muster.domain.workflow import check_sharing
+from muster.domain.template import Template, TemplateSpec
 from muster.ports.bundle import Ports
 
 
@@ -19,7 +18,7 @@ class TemplateDesk:
 
     async def apply(self, spec: TemplateSpec, *, actor: str = "") -> Template:
         """Equal content keeps its revision. Raises InvalidRequest for what nodes should not be made from."""
-        check_sharing(spec.runner, reused=spec.reuse is not Reuse.NEVER)
+        spec.check_sharing()
         return await self._store.apply_template(
             self._outfitted(spec), now=self._ports.clock.now(), actor=actor
         )

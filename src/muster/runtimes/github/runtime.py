@@ -14,8 +14,8 @@ from muster.domain.ec2 import EC2
 from muster.domain.errors import InvalidRequest, Uncertain
 from muster.domain.node import Node
 from muster.domain.requests import ProvisionRequest
-from muster.domain.template import Reuse, TemplateSpec
-from muster.domain.workflow import Scope, check_sharing, label, runner_name, scope_of
+from muster.domain.template import TemplateSpec
+from muster.domain.workflow import Scope, label, runner_name, scope_of
 from muster.ports.runners import RunnerRegistry
 from muster.ports.runtime import Kit, NodeRuntime
 
@@ -50,7 +50,7 @@ class GitHubRuntime(NodeRuntime):
 
     async def check(self, request: ProvisionRequest, spec: TemplateSpec) -> None:
         labels_of(request, spec)
-        check_sharing(spec.runner, reused=spec.reuse is not Reuse.NEVER)
+        spec.check_sharing()
         await self._registry.check(self._scope(request, spec), group=spec.runner.group)
 
     def boot_script(self, spec: TemplateSpec) -> str:
