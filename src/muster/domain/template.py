@@ -186,7 +186,8 @@ class TemplateSpec:
         if scope and "/" not in scope and not group and self.reuse is not Reuse.NEVER:
             rule = (
                 f"must be set for template {self.name}: its runners serve all of {scope} and its nodes are "
-                'used again; name the group of repositories that may have their jobs there, or set reuse = "never"'
+                "used again; name the group of repositories that may have their jobs there, or set "
+                'reuse = "never"'
             )
             raise InvalidRequest("runner.group", group, rule)
 
