@@ -23,8 +23,11 @@ from bench.served import Server, data_directory, served
 from bench.warm import Warm, warm
 from bench.wire import Wire, provisioned, released
 from fakes.github import FakeGitHub
+from muster.config import load
 from muster.domain.template import Runtime
 from muster.domain.workflow import RunnerSpec
+from muster.serve import github_of
+from muster.system import SystemClock
 
 EACH = 4
 ROUNDS = 30
@@ -36,8 +39,13 @@ async def measure() -> Sequence[Figure]:
     github = FakeGitHub().start()
     try:
         with data_directory() as data:
-            nodes = await warm(data, EACH, runtime=Runtime.GITHUB, runner=RunnerSpec(scope=SCOPE))
-            async with served(data, config=_config(data, github)) as server:
+            config = _config(data, github)
+            parts = github_of(load(config), SystemClock(), installation_id="")
+            assert parts is not None
+            given = {"runtime": Runtime.GITHUB, "runner": RunnerSpec(scope=SCOPE)}
+            nodes = await warm(data, EACH, serves=parts.runtime, **given)
+            await parts.close()
+            async with served(data, config=config) as server:
                 took, looks = await _rounds(server, github, nodes)
         floor = await _registrations(github)
     finally:

@@ -2,17 +2,20 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import muster.agent
 from bench.pool import fill
 from muster.domain import node as lifecycle
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.template import TemplateSpec
 from muster.enrolment.enroller import hashed
+from muster.ports.runtime import NodeRuntime
 from muster.ports.store import Cursor
+from muster.serve import outfit
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.system import SystemIds
 
@@ -26,16 +29,25 @@ class Warm:
     """Of the node's record, as its agent knows it."""
 
 
-async def warm(data: Path, count: int, *, template: str = "warm", **fields: Any) -> list[Warm]:
-    """`fields`: of the template."""
-    return await warmed(open_sqlite(data / "muster.db", ids=SystemIds()), count, template=template, **fields)
+async def warm(data: Path, count: int, **given: Any) -> list[Warm]:
+    """`given`: as for `warmed`."""
+    return await warmed(open_sqlite(data / "muster.db", ids=SystemIds()), count, **given)
 
 
-async def warmed(store: SqlStore, count: int, *, template: str = "warm", **fields: Any) -> list[Warm]:
-    """Closes the store."""
+async def warmed(
+    store: SqlStore,
+    count: int,
+    *,
+    template: str = "warm",
+    serves: NodeRuntime | None = None,
+    **fields: Any,
+) -> list[Warm]:
+    """`fields`: of the template. With the outfit of the server that will start, or it would retire them.
+    Closes the store."""
     now = time.time()
     await store.limit_installation(10**5, now=now)
     spec = TemplateSpec(name=template, provider="process", max_nodes=10**5, idle_timeout=DAY, **fields)
+    spec = replace(spec, outfit=outfit(spec, lambda _spec: muster.agent.source(), serves))
     await store.apply_template(spec, now=now)
     await fill(store, template, count, provider="process", now=now, until=now + DAY)
     found: list[Warm] = []
