@@ -13,8 +13,9 @@ from muster.domain.cluster import (
     Stage,
     assignment_name,
     changed,
+    group_tags,
     is_ours,
-    made_by,
+    made_group,
     place_of,
     tags_of,
 )
@@ -50,6 +51,7 @@ from tests.stage.azure import REGISTRY, SPEC
 
 NOW = 10_000.0
 US = InstallationId("inst-1")
+THEM = InstallationId("inst-2")
 CLUSTER = Cluster(
     id=ClusterId("cl-1"),
     name="c1",
@@ -213,15 +215,16 @@ def test_a_group_that_was_asked_for_may_still_come_for_a_minute(ago: float) -> N
 
 
 def test_a_group_goes_only_if_it_is_ours_empty_and_meant_for_nobody_else() -> None:
-    group = Group(region="westeurope", state="Succeeded", tags={INSTALLATION_TAG: US, CLUSTER_TAG: "cl-0"})
+    group = Group(region="westeurope", state="Succeeded", tags=group_tags(US))
     mine = at().place.cluster_id
     assert clear(at(), group, (), ()) == Act()
     assert isinstance(clear(at(), group, (mine.upper(),), ()), Wait)
     assert isinstance(clear(at(), replace(group, state="Deleting"), (), ()), Wait)
     for kept in (
         clear(at(), replace(group, tags={}), (), ()),
-        clear(at(), replace(group, tags={INSTALLATION_TAG: "other", CLUSTER_TAG: "cl-0"}), (), ()),
+        clear(at(), replace(group, tags=group_tags(THEM)), (), ()),
         clear(at(), replace(group, tags={INSTALLATION_TAG: US}), (), ()),
+        clear(at(), replace(group, tags=OURS), (), ()),
         clear(at(), group, (mine, "/another"), ()),
         clear(at(), group, (), ("c2",)),
     ):
@@ -232,7 +235,8 @@ def test_a_group_goes_only_if_it_is_ours_empty_and_meant_for_nobody_else() -> No
 
 
 def test_tags_tell_whose_it_is() -> None:
-    assert is_ours(OURS, CLUSTER, US) and made_by(OURS, US)
+    assert is_ours(OURS, CLUSTER, US)
+    assert made_group(group_tags(US), US) and not made_group(OURS, US)
     assert is_ours({**OURS, "more": "x"}, CLUSTER, US)
     for other in ({}, {INSTALLATION_TAG: US}, {**OURS, INSTALLATION_TAG: "x"}, {**OURS, CLUSTER_TAG: "x"}):
         assert not is_ours(other, CLUSTER, US)

@@ -565,6 +565,36 @@ async def test_azure_being_away_is_nobodys_failure(stage: Stage) -> None:
     await stage.succeeded(operation)
 
 
+@staged
+async def test_a_group_that_is_made_elsewhere_in_that_very_moment_is_taken_as_it_is(stage: Stage) -> None:
+    await batch(stage)
+    replica = await stage.replica()
+
+    async def somebody_is_quicker() -> None:
+        stage.arm.put_group("rg-batch", "northeurope", {"theirs": "yes"})
+
+    replica.ambush.before("azure.make_group", somebody_is_quicker)
+    await stage.succeeded(await create(replica))
+    group = stage.arm.groups["rg-batch"]
+    assert (group.region, group.tags) == ("northeurope", {"theirs": "yes"})
+    assert not stage.arm.changed
+
+
+@staged
+async def test_two_clusters_that_make_their_group_at_once_ask_for_the_same(stage: Stage) -> None:
+    stage.arm.paces = replace(stage.arm.paces, group_visible=5.0)
+    await batch(stage)
+    replica = await stage.replica()
+    first, second = await create(replica, "c1"), await create(replica, "c2")
+    await stage.succeeded(first)
+    await stage.succeeded(second)
+    assert stage.arm.calls.count(Verb.PUT_GROUP) == 2
+    assert not stage.arm.changed
+    await stage.succeeded(await delete(replica, "c1"))
+    await stage.succeeded(await delete(replica, "c2"))
+    nothing_of_ours(stage)
+
+
 # --- two who ask, and what is refused ------------------------------------------------------------
 
 

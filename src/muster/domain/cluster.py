@@ -17,6 +17,8 @@ from muster.domain.reasons import Reason
 
 INSTALLATION_TAG = "muster-installation"
 CLUSTER_TAG = "muster-cluster"
+GROUP_TAG = "muster-group"
+MADE = "made"
 PORTAL = "https://portal.azure.com/#resource"
 
 
@@ -150,9 +152,15 @@ def is_ours(tags: Mapping[str, str], cluster: Cluster, installation: Installatio
     return all(tags.get(name) == value for name, value in wanted.items())
 
 
-def made_by(tags: Mapping[str, str], installation: InstallationId) -> bool:
-    """Whether this installation made it, for whichever of its clusters."""
-    return tags.get(INSTALLATION_TAG) == installation and bool(tags.get(CLUSTER_TAG))
+def group_tags(installation: InstallationId) -> dict[str, str]:
+    """The same for whichever of our clusters makes the group: Azure can't be told to make one only if there
+    is none, so two that ask at the same time must ask for the same."""
+    return {INSTALLATION_TAG: installation, GROUP_TAG: MADE}
+
+
+def made_group(tags: Mapping[str, str], installation: InstallationId) -> bool:
+    """Whether this installation made the group, for whichever of its clusters."""
+    return all(tags.get(name) == value for name, value in group_tags(installation).items())
 
 
 def assignment_name(cluster: Cluster, wanted: RoleWanted) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.domain import cluster_sight as sights
-from muster.domain.cluster import Cluster, Place, Stage, is_ours, made_by
+from muster.domain.cluster import Cluster, Place, Stage, is_ours, made_group
 from muster.domain.cluster_quota import quota_advice
 from muster.domain.cluster_sight import Group, Sight
 from muster.domain.cluster_spec import ClusterSpec, Role
@@ -205,7 +205,7 @@ def clear(at: Situation, group: Group | None, holdings: Sequence[str], neighbour
         if asked is not None and at.now < asked + SURPRISE and at.cluster.asked_at is None:
             return Wait(message="waiting until it is certain that no resource group comes any more")
         return Go(stage=Stage.GONE)
-    if not made_by(group.tags, at.installation):
+    if not made_group(group.tags, at.installation):
         return Go(stage=Stage.GONE, note=f"resource group {name} was kept: Muster didn't make it")
     if neighbours:
         return Go(stage=Stage.GONE, note=f"resource group {name} was kept: cluster {neighbours[0]} is there")

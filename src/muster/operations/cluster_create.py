@@ -9,7 +9,7 @@ from dataclasses import replace
 from muster.domain import cluster_showing as showing
 from muster.domain import clustering
 from muster.domain import operation as operations
-from muster.domain.cluster import UNDOING, Stage, assignment_name, changed, tags_of
+from muster.domain.cluster import UNDOING, Stage, assignment_name, changed, group_tags, tags_of
 from muster.domain.cluster import ClusterState as State
 from muster.domain.cluster_sight import Sight
 from muster.domain.clustering import Act, Decision, Fail, Go, Wait
@@ -23,6 +23,7 @@ from muster.domain.errors import (
     Uncertain,
 )
 from muster.domain.operation import Status, Verdict
+from muster.domain.reasons import Reason
 from muster.operations.cluster_undo import Undoing
 from muster.operations.cluster_working import ClusterWorking, Work
 from muster.operations.tenure import Next, Tenure, goes_on
@@ -140,11 +141,15 @@ class ClusterCreation:
             return Next(at=work.tenure.retry_at)
         now = self._working.ports.clock.now()
         await self._working.write(work, changed(work.cluster, now=now, group_asked_at=now))
-        tags = tags_of(work.cluster, work.at.installation)
+        region, tags = work.at.spec.region, group_tags(work.at.installation)
         await self._working.publish(work, f"making resource group {work.at.spec.resource_group}")
-        await self._working.call(
-            work, work.provider.make_group(work.at.place, region=work.at.spec.region, tags=tags)
-        )
+        try:
+            await self._working.call(work, work.provider.make_group(work.at.place, region=region, tags=tags))
+        except Refused as error:
+            if error.reason is not Reason.REGION_MISMATCH:
+                raise
+            # Somebody made it just now, elsewhere. It is taken as it is, like one that was there before.
+            return self._working.later(work, VISIBLE_EVERY)
         return Next(at=now)
 
     async def _build(self, work: Work) -> Next | None:

@@ -1,0 +1,196 @@
+"""Clusters while everything goes wrong at once, drawn from a seed: replicas die or stand still at any call,
+Azure throttles, fails, hangs and loses its answers, creates fail, people cancel and ask twice."""
+
+import asyncio
+import contextlib
+from random import Random
+from typing import Any
+
+import pytest
+
+from muster.domain.cluster import CLUSTER_TAG, ClusterState
+from muster.domain.cluster_errors import Problem
+from muster.domain.errors import ClusterExists, Conflict, NotCancellable
+from muster.domain.operation import Kind, Operation, Status
+from muster.domain.requests import ClusterCreateRequest
+from muster.operations.cancelling import request_cancel
+from muster.providers.simulated_arm import Fault, Paces
+from muster.providers.simulated_arm.faults import Verb
+from tests.stage import Replica, Stage
+from tests.stage.azure import batch, cluster, create, delete, nothing_of_ours, published
+from tests.stage.stage import play
+
+SEEDS = range(12)
+CHUNK = 4
+NAMES = ("c1", "c2")
+"""In one resource group: what undoes one must leave the other its group."""
+THROTTLED = Problem(status=429, code="TooManyRequests", message="Slow down.", retry_after=7.0)
+BROKEN = Problem(status=500, code="InternalServerError", message="Something broke.")
+DOOMED = Problem(code="InternalOperationError", message="It did not work out.")
+LONG = 400.0
+"""Seconds: whoever stood still is awake by then, and what came late was found."""
+CALLS = 60
+"""Within so many calls of a replica a blow falls."""
+
+
+class Storm:
+    """What chance has in store for one world."""
+
+    def __init__(self, stage: Stage, seed: int, last: Replica) -> None:
+        self.stage = stage
+        self.last = last
+        """It stays to the end."""
+        self.random = Random(f"clusters/{seed}")
+        self.blows = self.random.randint(0, 3)
+        self.paused = 0
+        self.accepted: list[str] = []
+        """By cluster: each create that Azure began."""
+        stage.arm.paces = Paces(
+            create=self.random.uniform(5.0, 60.0),
+            pool=self.random.uniform(1.0, 20.0),
+            abort=self.random.uniform(1.0, 20.0),
+            delete=self.random.uniform(1.0, 40.0),
+            group_delete=self.random.uniform(1.0, 20.0),
+            group_visible=self.random.choice((0.0, 5.0)),
+            principal=self.random.choice((0.0, 20.0)),
+        )
+        stage.arm.faults.add(*self._faults())
+        if self.random.random() < 0.25:
+            stage.arm.next_problem = DOOMED
+        elif self.random.random() < 0.2:
+            stage.arm.next_failing_pools = ("blastpool",)
+        self._count_creates()
+
+    def _faults(self) -> list[Fault]:
+        verbs = [verb for verb in Verb if self.random.random() < 0.4]
+        return [
+            Fault(
+                on=verb,
+                skip=self.random.randint(0, 4),
+                times=self.random.randint(1, 3),
+                **self.random.choice(
+                    (
+                        {"problem": THROTTLED},
+                        {"problem": BROKEN},
+                        {"loses": True},
+                        {"hangs": 40.0},
+                        {"hangs": 5.0, "loses": True},
+                    )
+                ),
+            )
+            for verb in verbs
+        ]
+
+    def _count_creates(self) -> None:
+        put = self.stage.arm.put_cluster
+
+        def counted(group: str, name: str, asked: Any, *, only_if_missing: bool) -> Any:
+            made = put(group, name, asked, only_if_missing=only_if_missing)
+            self.accepted.append(asked.tags[CLUSTER_TAG])
+            return made
+
+        self.stage.arm.put_cluster = counted  # type: ignore[method-assign]
+
+    async def replica(self) -> Replica:
+        """One that may not live long."""
+        replica = await self.stage.replica()
+        if self.blows:
+            self.blows -= 1
+            replica.ambush.armed = True
+            replica.ambush.lay(self.random.randint(0, 2 * CALLS), lambda: self._strike(replica))
+        return replica
+
+    async def _strike(self, replica: Replica) -> None:
+        if self.random.random() < 0.7:
+            await replica.life.die()
+        else:
+            self.paused += 1
+            replica.life.pause(self.stage.loop_time + self.random.uniform(61.0, 150.0))
+            await asyncio.sleep(0)
+
+    async def some_time(self) -> None:
+        await self.stage.pass_time(self.random.uniform(0.0, 120.0))
+
+
+async def insist(storm: Storm, name: str) -> Operation:
+    """Ask until somebody answers, under one key; sometimes there is another who asks for the same."""
+    while True:
+        replica = await storm.replica()
+        try:
+            operation = await create(replica, name, key=f"key-{name}")
+        except ConnectionError:
+            continue
+        if storm.random.random() < 0.3:
+            await storm.some_time()
+            with contextlib.suppress(ClusterExists):
+                again = await create(storm.last, name)
+                assert again.id == operation.id or (await storm.stage.operation(operation.id)).ended
+                operation = again
+        return operation
+
+
+async def live(storm: Storm, name: str) -> Operation:
+    operation = await insist(storm, name)
+    if storm.random.random() < 0.4:
+        await storm.some_time()
+        with contextlib.suppress(NotCancellable, Conflict):
+            await request_cancel(storm.stage.store, operation.id, now=storm.stage.now)
+    return await storm.stage.ended(operation)
+
+
+async def weather(stage: Stage, seed: int) -> None:
+    await batch(stage)
+    storm = Storm(stage, seed, await stage.replica())
+    ended = await asyncio.gather(*(live(storm, name) for name in NAMES))
+    stage.arm.faults.clear()
+    if storm.paused:
+        await stage.pass_time(LONG)
+    for operation in ended:
+        await outcome_is_whole(storm, operation)
+    for kind in (Kind.CLUSTER_CREATE, Kind.CLUSTER_DELETE):
+        for operation in await stage.of_kind(kind):
+            assert operation.ended
+            await never_went_back(stage, operation)
+    if not storm.paused:
+        assert len(set(storm.accepted)) == len(storm.accepted)
+    await all_can_be_removed(storm)
+
+
+async def outcome_is_whole(storm: Storm, operation: Operation) -> None:
+    """Ready, with all that belongs to it, or nothing that was made for it."""
+    stage = storm.stage
+    assert isinstance(operation.request, ClusterCreateRequest)
+    record = await cluster(stage, operation.request.name)
+    there = [each for each in stage.arm.clusters.values() if each.asked.tags.get(CLUSTER_TAG) == record.id]
+    roles = [each for each in stage.arm.assignments.values() if each.principal.endswith(record.name)]
+    if operation.status is Status.SUCCEEDED:
+        assert record.state is ClusterState.READY
+        assert (len(there), len(roles)) == (1, 1)
+    else:
+        assert record.state is ClusterState.DELETED, (operation.verdict, record)
+        assert (there, roles) == ([], [])
+    assert not stage.arm.changed
+    assert await stage.store.clusters.token(record.id) is None
+
+
+async def never_went_back(stage: Stage, operation: Operation) -> None:
+    shown = await published(stage, operation)
+    assert [each.step for each in shown] == sorted(each.step for each in shown)
+    assert [each.percent for each in shown] == sorted(each.percent for each in shown)
+
+
+async def all_can_be_removed(storm: Storm) -> None:
+    for name in NAMES:
+        if (await cluster(storm.stage, name)).state is not ClusterState.DELETED:
+            await storm.stage.succeeded(await delete(storm.last, name))
+    nothing_of_ours(storm.stage)
+
+
+@pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, CHUNK))
+def test_in_any_weather_a_cluster_is_ready_or_nothing_is_left_of_it(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        try:
+            play(lambda stage, seed=seed: weather(stage, seed))  # type: ignore[misc]
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
