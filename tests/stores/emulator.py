@@ -23,6 +23,7 @@ from muster.stores.dynamodb import DynamoStore, Location, Wire, assembled, creat
 from muster.stores.dynamodb.candidates import queue_name
 from muster.system import SystemClock
 from tests.stores.ids import CountingIds
+from tests.stores.watchdog import ends_with_us
 
 REGION = "eu-central-1"
 SHARDS = 3
@@ -46,6 +47,7 @@ def endpoint() -> str:
             stderr=log,
         )
         atexit.register(process.kill)
+        ends_with_us(process.pid)
         url = f"http://127.0.0.1:{port}"
         try:
             # The socket listens already: the answer comes as soon as there is somebody to give it.

@@ -15,6 +15,7 @@ import psycopg
 from muster.stores.sql.postgres.connecting import Door
 from muster.stores.sql.postgres.opening import prepare
 from tests.stores.ids import CountingIds
+from tests.stores.watchdog import ends_with_us
 
 _QUICK = ("fsync = off", "synchronous_commit = off", "full_page_writes = off", "max_connections = 200")
 _WIPE = """
@@ -45,6 +46,7 @@ def directory() -> Path:
     server.stop()
     server.ensure_postgres_running()
     atexit.register(_stop, server, path)
+    ends_with_us(int((path / "postmaster.pid").read_text().split(maxsplit=1)[0]), path)
     return path
 
 
@@ -83,6 +85,18 @@ def fresh() -> str:
 def empty() -> str:
     """The address of a new database with nothing in it."""
     return _made("template0")
+
+
+def guarded(password: str) -> str:
+    """The address of a new database whose owner has to know a password."""
+    address = empty()
+    name = address.split("/")[3].split("?", maxsplit=1)[0]
+    rules = directory() / "pg_hba.conf"
+    rules.write_text(f"local {name} guarded scram-sha-256\n{rules.read_text()}")
+    _admin(f"CREATE ROLE guarded LOGIN PASSWORD '{password}'")
+    _admin(f"ALTER DATABASE {name} OWNER TO guarded")
+    _admin("SELECT pg_reload_conf()")
+    return address.replace("postgres@", f"guarded:{password}@")
 
 
 def _made(source: str) -> str:

@@ -14,10 +14,12 @@ from muster.domain.errors import CursorLost, InvalidRequest, LeaseLost, StoreUna
 from muster.domain.health import Health
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
+from muster.domain.operation import Status
 from muster.domain.reasons import Reason
 from muster.ports.store import Beat
-from muster.stores.dynamodb import DynamoStore, Location, Wire, assembled, check, create, policy
+from muster.stores.dynamodb import DynamoStore, Location, Wire, assembled, check, create, keys, policy
 from muster.stores.dynamodb.candidates import queue_name
+from muster.stores.dynamodb.values import packed, unpacked
 from muster.stores.dynamodb.wire import CONNECTIONS, SPARE
 from muster.system import SystemClock, SystemIds
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
@@ -168,6 +170,26 @@ async def test_a_place_in_the_feed_that_this_table_never_reached_is_refused(
     assert [event.name for event in (await restored.events(after=place, limit=10)).items] == [
         "after the restore"
     ]
+
+
+async def test_an_operation_of_a_kind_that_only_newer_replicas_know_is_left_to_them(
+    store: DynamoStore,
+) -> None:
+    scene = Scene(store)
+    newer, own = scene.draft(), scene.draft()
+    for each in (newer, own):
+        await store.submit(each)
+    key = keys.operation(newer.id)
+    item = await store._table.get(key)
+    assert item is not None
+    data = packed({**unpacked(item["d"]), "kind": "of_the_future"})
+    await store._table.update(key, "SET #d = :d", where="attribute_exists(#PK)", values={"d": data})
+    page = await store.operations(statuses=tuple(Status), kind=None, run=None, after=None, limit=9)
+    assert [each.id for each in page.items] == [own.id]
+    assert [each.id for each in await store.overview.unfinished(limit=9)] == [own.id]
+    assert [each.id for each in await store.lease("replica-a", now=1e6, until=2e6, limit=9)] == [own.id]
+    with pytest.raises(StoreUnavailable, match="ask a replica that was upgraded"):
+        await store.operation(newer.id)
 
 
 # --- the queue of candidates -----------------------------------------------------------------------

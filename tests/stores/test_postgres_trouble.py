@@ -8,6 +8,7 @@ import pytest
 
 from muster.domain import launch as launches
 from muster.domain.errors import Conflict, InvalidRequest, StoreUnavailable
+from muster.domain.operation import Status
 from muster.stores.sql import SqlStore, schema
 from muster.stores.sql.postgres import connecting, opening
 from muster.stores.sql.postgres.connecting import Door
@@ -242,6 +243,22 @@ def test_wrong_credentials_and_missing_databases_are_told_in_the_servers_words()
         open_postgres(here.replace("postgres@", "nobody@"), ids=CountingIds())
 
 
+def test_a_wrong_password_is_told_and_the_right_one_opens() -> None:
+    address = postgres.guarded("sesame")
+    wrong = address.replace(":sesame@", ":simsalabim@")
+    with pytest.raises(StoreUnavailable, match='password authentication failed for user "guarded"') as told:
+        open_postgres(wrong, ids=CountingIds())
+    assert "simsalabim" not in str(told.value)
+    asyncio.run(open_postgres(address, ids=CountingIds(), connections=2).close())
+
+
+@pytest.mark.parametrize("mode", ["require", "verify-full&sslrootcert=/etc/muster/root.crt"])
+def test_encryption_that_is_asked_for_is_not_done_without(wire: Wire, address: str, mode: str) -> None:
+    asked = wire.url(address).replace("sslmode=disable", f"sslmode={mode}")
+    with pytest.raises(StoreUnavailable, match="server does not support SSL, but SSL was required"):
+        open_postgres(asked, ids=CountingIds())
+
+
 def test_a_schema_that_is_newer_than_the_program_is_refused() -> None:
     address = postgres.fresh()
     with psycopg.connect(address, autocommit=True) as admin:
@@ -254,7 +271,7 @@ def test_tables_of_somebody_else_are_refused_and_left_alone() -> None:
     address = postgres.empty()
     with psycopg.connect(address, autocommit=True) as admin:
         admin.execute("CREATE TABLE nodes (id TEXT)")
-    with pytest.raises(psycopg.errors.DuplicateTable):
+    with pytest.raises(StoreUnavailable, match="holds tables of something else"):
         open_postgres(address, ids=CountingIds())
     with psycopg.connect(address) as admin:
         assert admin.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (1,)
@@ -339,6 +356,17 @@ async def test_an_operation_of_a_kind_that_only_newer_replicas_know_is_left_to_t
     await store._engine.write(become("of_the_future"))
     taken = await store.lease("replica-a", now=1e6, until=2e6, limit=9)
     assert [operation.id for operation in taken] == [known.id]
+    everything = tuple(Status)
+    pages = [
+        await store.operations(statuses=everything, kind=None, run=None, after=None, limit=limit)
+        for limit in (9, 1)
+    ]
+    assert [operation.id for operation in pages[0].items] == [known.id]
+    rest = await store.operations(statuses=everything, kind=None, run=None, after=pages[1].next, limit=1)
+    assert [operation.id for page in (pages[1], rest) for operation in page.items] == [known.id]
+    assert [operation.id for operation in await store.overview.unfinished(limit=9)] == [known.id]
+    with pytest.raises(StoreUnavailable, match=r"'of_the_future'.* ask a replica that was upgraded"):
+        await store.operation(newer.id)
     await store._engine.write(become(newer.kind.value))
     taken = await store.lease("replica-b", now=1e6, until=2e6, limit=9)
     assert [operation.id for operation in taken] == [newer.id]

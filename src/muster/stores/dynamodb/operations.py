@@ -6,7 +6,7 @@ counts how often somebody took a place, so that a write can ask that nobody did 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -21,15 +21,7 @@ from muster.domain.ids import NodeId, OperationId
 from muster.domain.launch import Launch
 from muster.domain.node import Node
 from muster.domain.operation import ENDED, Fence, Kind, Operation, OperationChange, Status, Step
-from muster.domain.requests import (
-    ClusterCreateRequest,
-    ClusterDeleteRequest,
-    ProvisionRequest,
-    RefillRequest,
-    ReleaseRequest,
-    Request,
-    RunRequest,
-)
+from muster.domain.requests import ProvisionRequest
 from muster.domain.warmth import Handover
 from muster.ports.store import Cursor, OperationView, Page, Pool, Standing
 from muster.stores import cursors
@@ -50,16 +42,9 @@ from muster.stores.dynamodb.values import (
 )
 from muster.stores.dynamodb.vitals import Liveness
 from muster.stores.dynamodb.writing import ABSENT, Write, given, moved, setting
+from muster.stores.kinds import REQUESTS, request_class
 
 _APART = ("version", "epoch", "lease_owner", "lease_until")
-_REQUESTS: dict[str, type[Request]] = {
-    Kind.PROVISION.value: ProvisionRequest,
-    Kind.RELEASE.value: ReleaseRequest,
-    Kind.REFILL.value: RefillRequest,
-    Kind.RUN.value: RunRequest,
-    Kind.CLUSTER_CREATE.value: ClusterCreateRequest,
-    Kind.CLUSTER_DELETE.value: ClusterDeleteRequest,
-}
 _ENTERED = "ENTERED"
 """Sorts after the places in a queue, which are times."""
 
@@ -153,6 +138,8 @@ class Operations:
         walk = self._table.walk(partition, index=index, high=before, forward=False, page=most + 1)
         async with aclosing(walk) as items:
             async for item in items:
+                if not known(item):
+                    continue
                 each = operation(item)
                 newer = before is not None and moment(each.created_at, each.id) >= before
                 if not newer and each.status in statuses and kind in (None, each.kind):
@@ -182,11 +169,11 @@ class Operations:
     async def _unended_of(self, status: Status, limit: int) -> list[Operation]:
         found = await self._table.query(f"OPS#{status.value}", index="listed", most=limit)
         items = await self._table.get_many([(text(item, "PK"), text(item, "SK")) for item in found])
-        return [each for each in map(operation, items.values()) if each.status is status]
+        return [each for each in _known(items.values()) if each.status is status]
 
     async def unended(self) -> list[Operation]:
-        found = [operation(item) async for item in self._table.walk(keys.LEASED, index="timed")]
-        return [each for each in found if not each.ended]
+        found = [item async for item in self._table.walk(keys.LEASED, index="timed")]
+        return [each for each in _known(found) if not each.ended]
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -324,9 +311,7 @@ class Operations:
         """Those that somebody else takes in this moment are his: the next ones are tried."""
         found = await self._table.query(keys.LEASED, index="timed", high=moment(now, keys.LAST), most=1000)
         items = await self._table.get_many([(text(item, "PK"), text(item, "SK")) for item in found])
-        lapsed = [
-            each for each in map(operation, items.values()) if not each.ended and each.lease_until <= now
-        ]
+        lapsed = [each for each in _known(items.values()) if not each.ended and each.lease_until <= now]
         taken: list[Operation] = []
         waiting = sorted(lapsed, key=_age)
         while waiting and len(taken) < limit:
@@ -423,7 +408,7 @@ class Operations:
 def operation(item: Item) -> Operation:
     data: dict[str, Any] = unpacked(item["d"])
     # The kind of an operation tells the class of its request.
-    request = plain.from_plain(_REQUESTS[data["kind"]], data.pop("request"))
+    request = plain.from_plain(request_class(data["kind"]), data.pop("request"))
     owner = item.get("lease_owner")
     lease = {
         "version": whole(item, "v"),
@@ -432,6 +417,15 @@ def operation(item: Item) -> Operation:
         "lease_until": number(item, "lease_until") or 0.0,
     }
     return plain.from_plain(Operation, data | lease, request=request)
+
+
+def known(item: Item) -> bool:
+    """Whether it is of a kind that this program knows; the others are left to newer replicas."""
+    return unpacked(item["d"])["kind"] in REQUESTS
+
+
+def _known(items: Iterable[Item]) -> list[Operation]:
+    return [operation(item) for item in items if known(item)]
 
 
 def _age(each: Operation) -> tuple[float, str]:

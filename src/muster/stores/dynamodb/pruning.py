@@ -14,7 +14,7 @@ from muster.domain.ids import OperationId
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
-from muster.domain.operation import Kind, Operation
+from muster.domain.operation import Kind
 from muster.domain.requests import ReleaseRequest
 from muster.domain.running import provision_key, release_key
 from muster.ports.store import Pruned
@@ -22,7 +22,7 @@ from muster.stores.dynamodb import keys, templates
 from muster.stores.dynamodb.clusters import DynamoClusters
 from muster.stores.dynamodb.commands import DynamoCommands
 from muster.stores.dynamodb.feed import Feed
-from muster.stores.dynamodb.operations import Operations, operation
+from muster.stores.dynamodb.operations import Operations, known, operation
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, Key, moment, restored, text, whole
 from muster.stores.dynamodb.writing import Write
@@ -52,7 +52,7 @@ class Pruner:
         await self._each(keys.DELETED, before, limit, self._clusters.forget)
         meant = await self._meant()
         operations = await self._each(
-            keys.ENDED, before, limit, lambda item: self._forget_operation(operation(item), meant)
+            keys.ENDED, before, limit, lambda item: self._forget_operation(item, meant)
         )
         events = await self._feed.prune(before=before, limit=limit)
         return Pruned(nodes=nodes, launches=launches, operations=operations, events=events)
@@ -159,7 +159,10 @@ class Pruner:
                 meant |= {provision_key(each.id), release_key(each.id)}
         return frozenset(meant)
 
-    async def _forget_operation(self, ended: Operation, meant: frozenset[str]) -> bool:
+    async def _forget_operation(self, item: Item, meant: frozenset[str]) -> bool:
+        if not known(item):
+            return False
+        ended = operation(item)
         if not ended.ended or ended.id in meant or ended.idempotency_key in meant:
             return False
         partition, _ = keys.operation(ended.id)

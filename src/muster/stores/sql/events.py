@@ -22,6 +22,7 @@ from muster.stores.sql.rows import from_json, to_json
 from muster.stores.sql.tx import Row, Tx, Value
 
 _COLUMNS = "seq, at, entity, entity_id, version, name, changes, detail, actor"
+_ENTITY = 2
 _ENTITIES = {entity.value: entity for entity in Entity}
 
 FEED = f"""
@@ -129,7 +130,9 @@ def _since(tx: Tx, rows: Sequence[Row], seq: int, at: float, cursor: Cursor) -> 
 
 def _page(rows: Sequence[Row], otherwise: tuple[int, float]) -> Page[Event]:
     place = (rows[-1][0], rows[-1][1]) if rows else otherwise
-    return Page(items=tuple(_event(row) for row in rows), next=cursors.encode("events", *place))
+    # What only newer replicas know is theirs to show.
+    items = tuple(_event(row) for row in rows if row[_ENTITY] in _ENTITIES)
+    return Page(items=items, next=cursors.encode("events", *place))
 
 
 def changes(tx: Tx, *, since: float, limit: int) -> Sequence[Event]:

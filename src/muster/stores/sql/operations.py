@@ -26,7 +26,7 @@ from muster.stores.sql import (
     nodes,
     pools,
 )
-from muster.stores.sql.rows import NODE, OPERATION
+from muster.stores.sql.rows import NODE, OPERATION, age_of_operation, known_operations
 from muster.stores.sql.tx import Tx, Value
 
 _BY_ID = f"SELECT {OPERATION.select} FROM operations WHERE id = :id"
@@ -119,10 +119,10 @@ def page(
         return Page(items=(), next=None)
     sql = listing(len(wanted), by_kind=kind is not None, by_run=run is not None, paged=after is not None)
     rows = tx.execute(sql, params)
-    items = tuple(OPERATION.decode(row) for row in rows[:limit])
+    items = tuple(known_operations(rows[:limit]))
     if len(rows) <= limit:
         return Page(items=items, next=None)
-    return Page(items=items, next=cursors.encode("operations", items[-1].created_at, items[-1].id))
+    return Page(items=items, next=cursors.encode("operations", *age_of_operation(rows[limit - 1])))
 
 
 def submit(tx: Tx, operation: Operation, *, pool: Pool | None, fence: Fence | None) -> tuple[Operation, bool]:

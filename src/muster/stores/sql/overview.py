@@ -13,7 +13,7 @@ from muster.domain.warmth import Handover
 from muster.ports.overview import Tick
 from muster.stores.sql import events, failures, lists
 from muster.stores.sql.engines import Engine
-from muster.stores.sql.rows import NODE, OPERATION, from_json
+from muster.stores.sql.rows import NODE, OPERATION, from_json, known_operations
 from muster.stores.sql.tx import Tx
 
 _PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
@@ -65,9 +65,7 @@ class SqlOverview:
         return await self._engine.read(_health)
 
     async def unfinished(self, *, limit: int) -> Sequence[Operation]:
-        return await self._engine.read(
-            lambda tx: [OPERATION.decode(row) for row in tx.execute(UNFINISHED, {"limit": limit})]
-        )
+        return await self._engine.read(lambda tx: known_operations(tx.execute(UNFINISHED, {"limit": limit})))
 
     async def terminating(self, *, limit: int) -> Sequence[Node]:
         return await self._engine.read(

@@ -6,7 +6,7 @@ writing a row costs no reflection. Refuses nothing: the schema and the domain do
 
 import json
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache, partial
 from typing import Any, Generic, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -20,18 +20,11 @@ from muster.domain.failures import Failure
 from muster.domain.health import Vitals
 from muster.domain.launch import Launch
 from muster.domain.node import Node
-from muster.domain.operation import Kind, Member, Operation, Verdict
+from muster.domain.operation import Member, Operation, Verdict
 from muster.domain.plain import Plain
 from muster.domain.progress import Progress
-from muster.domain.requests import (
-    ClusterCreateRequest,
-    ClusterDeleteRequest,
-    ProvisionRequest,
-    RefillRequest,
-    ReleaseRequest,
-    Request,
-    RunRequest,
-)
+from muster.domain.requests import Request
+from muster.stores.kinds import REQUESTS, request_class
 from muster.stores.sql.tx import Row, Value
 
 T = TypeVar("T")
@@ -123,18 +116,8 @@ class Codec(Generic[T]):
         return self._cls(**dict(zip(self.columns, values, strict=True)))
 
 
-_REQUESTS: dict[str, type[Request]] = {
-    Kind.PROVISION.value: ProvisionRequest,
-    Kind.RELEASE.value: ReleaseRequest,
-    Kind.REFILL.value: RefillRequest,
-    Kind.RUN.value: RunRequest,
-    Kind.CLUSTER_CREATE.value: ClusterCreateRequest,
-    Kind.CLUSTER_DELETE.value: ClusterDeleteRequest,
-}
-
-
 _REQUEST_OF: dict[type[Request], Convert] = {
-    cls: _remembering(partial(plain.from_plain, cls)) for cls in _REQUESTS.values()
+    cls: _remembering(partial(plain.from_plain, cls)) for cls in REQUESTS.values()
 }
 
 
@@ -142,8 +125,7 @@ class _OperationCodec(Codec[Operation]):
     """The kind of an operation tells the class of its request."""
 
     def decode(self, row: Row) -> Operation:
-        cls = _REQUESTS[row[_KIND]]
-        request = _REQUEST_OF[cls](row[_REQUEST])
+        request = _REQUEST_OF[request_class(row[_KIND])](row[_REQUEST])
         return super().decode((*row[:_REQUEST], request, *row[_REQUEST + 1 :]))
 
     def _conversions(self, name: str, hint: Any) -> tuple[Convert | None, Convert | None]:
@@ -197,3 +179,13 @@ API_TOKEN: Codec[ApiToken] = Codec(ApiToken, "api_tokens")
 FAILURE: Codec[Failure] = Codec(Failure, "failures")
 _KIND = OPERATION.columns.index("kind")
 _REQUEST = OPERATION.columns.index("request")
+_CREATED_AT, _ID = OPERATION.columns.index("created_at"), OPERATION.columns.index("id")
+
+
+def known_operations(rows: Sequence[Row]) -> list[Operation]:
+    """Without those of kinds that only newer replicas know."""
+    return [OPERATION.decode(row) for row in rows if row[_KIND] in REQUESTS]
+
+
+def age_of_operation(row: Row) -> tuple[float, str]:
+    return row[_CREATED_AT], row[_ID]

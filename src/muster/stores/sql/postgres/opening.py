@@ -129,6 +129,11 @@ def _alone(door: Door) -> Iterator[Connection]:
 def _troubled(door: Door) -> Iterator[None]:
     try:
         yield
+    except errors.DuplicateTable as error:
+        raise StoreUnavailable(
+            f"cannot use the store at {door.where}: its database holds tables of something else"
+            f" ({' '.join(str(error).split())}); name another, which `muster store create` makes"
+        ) from error
     except psycopg.Error as error:
         raise translated(error, where=door.where) from error
 
