@@ -45,6 +45,7 @@ def test_the_recipe_of_the_demo_is_read_whole(tmp_path: Path) -> None:
         ('mode = "System"', 'mode = "User"', "at least one pool of mode System"),
         ('mode = "System"', 'mode = "system"', "must be one of System, User"),
         ("Standard_D4s_v5", "Standard_Huge", "must be the name of a size"),
+        ("Standard_D4s_v5", "Standard_D4sv5", r"pools\[0\].vm_size.*did you mean Standard_D4s_v5"),
         ("vm_size", "vm_sise", "did you mean vm_size"),
         ('region = "westeurope"', 'regoin = "westeurope"', "did you mean region"),
         ('region = "westeurope"', "", "must be given"),
