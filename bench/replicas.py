@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from bench import Figure
 from bench.children import Child, child
@@ -68,9 +69,9 @@ async def _beating(url: str) -> Sequence[Figure]:
         for _ in range(2):  # connected, then settled
             for generator in generators:
                 await generator.line(120.0)
-        before = [each.child.usage() for each in servers], _database_seconds(), _written(store)
+        before = [each.child.usage() for each in servers], _database_seconds(store), _written(store)
         ends = [await generator.line(120.0) for generator in generators]
-        after = [each.child.usage() for each in servers], _database_seconds(), _written(store)
+        after = [each.child.usage() for each in servers], _database_seconds(store), _written(store)
     cpu = sum(late.cpu - early.cpu for late, early in zip(after[0], before[0], strict=True)) / SECONDS
     name = f"{NODES:,} nodes beating every {EVERY:g} s at two servers on PostgreSQL"
     note = (
@@ -104,8 +105,10 @@ async def _generator(port: int, nodes: Sequence[Warm]) -> AsyncIterator[Child]:
         yield generator
 
 
-def _database_seconds() -> float:
-    """CPU time of all of PostgreSQL's processes on this machine that are alive."""
+def _database_seconds(store: str) -> float:
+    """CPU time of this PostgreSQL's processes that are alive."""
+    folder = Path(str(conninfo_to_dict(store)["host"]))
+    postmaster = (folder / "postmaster.pid").read_text().split(maxsplit=1)[0]
     ticks = 0
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -113,8 +116,8 @@ def _database_seconds() -> float:
                 stat = (entry / "stat").read_text()
             except OSError:
                 continue
-            if "(postgres)" in stat:
-                fields = stat.rpartition(") ")[2].split()
+            fields = stat.rpartition(") ")[2].split()
+            if postmaster in (entry.name, fields[1]):
                 ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 

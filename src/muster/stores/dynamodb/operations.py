@@ -1,33 +1,29 @@
-"""Operation records: submitted once, read with all they hold, written under guard, leased.
+"""Operation records: submitted once, read with all they hold, written under guard.
 
-Owns their items. The record is kept without what moves apart from it: its version, which a lost node moves
-too, and its lease. The places of those that wait in a template's queue are items of their own; `entered`
-counts how often somebody took a place, so that a write can ask that nobody did since it looked.
+Owns what is written with them. The places of those that wait in a template's queue are items of their own;
+`entered` counts how often somebody took a place, so that a write can ask that nobody did since it looked.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 from muster.domain import events as drafts
-from muster.domain import plain
 from muster.domain.errors import Conflict, IdempotencyMismatch, IllegalTransition, LeaseLost, NotFound
-from muster.domain.events import Draft, Entity
 from muster.domain.failures import of_operation as of_failure
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.launch import Launch
 from muster.domain.node import Node
-from muster.domain.operation import ENDED, Fence, Kind, Operation, OperationChange, Status, Step
+from muster.domain.operation import ENDED, Fence, Kind, Operation, OperationChange, Status
 from muster.domain.requests import ProvisionRequest
 from muster.domain.warmth import Handover
 from muster.ports.store import Cursor, OperationView, Page, Pool, Standing
 from muster.stores import cursors
 from muster.stores.dynamodb import failures, guards, keys
 from muster.stores.dynamodb.feed import Feed
-from muster.stores.dynamodb.table import Again, Table, together
+from muster.stores.dynamodb.operation_items import age, fields, known, known_of, new, operation
+from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import (
     Item,
     Key,
@@ -37,14 +33,11 @@ from muster.stores.dynamodb.values import (
     record,
     restored,
     text,
-    unpacked,
     whole,
 )
 from muster.stores.dynamodb.vitals import Liveness
 from muster.stores.dynamodb.writing import ABSENT, Write, given, moved, setting
-from muster.stores.kinds import REQUESTS, request_class
 
-_APART = ("version", "epoch", "lease_owner", "lease_until")
 _ENTERED = "ENTERED"
 """Sorts after the places in a queue, which are times."""
 
@@ -118,7 +111,7 @@ class Operations:
                 for each in partitions
             )
         )
-        found = sorted((each for part in parts for each in part), key=_age, reverse=True)
+        found = sorted((each for part in parts for each in part), key=age, reverse=True)
         items = tuple(found[:limit])
         if len(found) <= limit:
             return Page(items=items, next=None)
@@ -164,16 +157,16 @@ class Operations:
         parts = await asyncio.gather(
             *(self._unended_of(status, limit) for status in Status if status not in ENDED)
         )
-        return sorted((each for part in parts for each in part), key=_age)[:limit]
+        return sorted((each for part in parts for each in part), key=age)[:limit]
 
     async def _unended_of(self, status: Status, limit: int) -> list[Operation]:
         found = await self._table.query(f"OPS#{status.value}", index="listed", most=limit)
         items = await self._table.get_many([(text(item, "PK"), text(item, "SK")) for item in found])
-        return [each for each in _known(items.values()) if each.status is status]
+        return [each for each in known_of(items.values()) if each.status is status]
 
     async def unended(self) -> list[Operation]:
         found = [item async for item in self._table.walk(keys.LEASED, index="timed")]
-        return [each for each in _known(found) if not each.ended]
+        return [each for each in known_of(found) if not each.ended]
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -192,7 +185,7 @@ class Operations:
             key = keys.idempotency(asked.idempotency_key)
             write.put(key, {"op": asked.id}, where=ABSENT, refused=lambda _item: _KeyUsed())
         taken = Conflict(f"cannot submit operation {asked.id}: there is one of that id")
-        write.put(keys.operation(asked.id), _new(asked), where=ABSENT, refused=lambda _item: taken)
+        write.put(keys.operation(asked.id), new(asked), where=ABSENT, refused=lambda _item: taken)
         if asked.queued_since is not None and asked.template is not None:
             _enter(write, asked, asked.template)
         if pool is not None:
@@ -250,7 +243,7 @@ class Operations:
             values["until"] = until
         present = operation(item)
         lease = after if after.ended else present
-        sets = _record(after)
+        sets = fields(after)
         write.update(
             keys.operation(before.id),
             setting(sets),
@@ -305,96 +298,6 @@ class Operations:
                 )
         return until
 
-    # --- leases -----------------------------------------------------------------------------------
-
-    async def lease(self, owner: str, *, now: float, until: float, limit: int) -> Sequence[Operation]:
-        """Those that somebody else takes in this moment are his: the next ones are tried."""
-        found = await self._table.query(keys.LEASED, index="timed", high=moment(now, keys.LAST), most=1000)
-        items = await self._table.get_many([(text(item, "PK"), text(item, "SK")) for item in found])
-        lapsed = [each for each in _known(items.values()) if not each.ended and each.lease_until <= now]
-        taken: list[Operation] = []
-        waiting = sorted(lapsed, key=_age)
-        while waiting and len(taken) < limit:
-            some = waiting[: limit - len(taken)]
-            waiting = waiting[len(some) :]
-            ends = await together([partial(self._take, each, owner, now, until) for each in some])
-            taken += [end for end in ends if end is not None]
-        return sorted(taken, key=_age)
-
-    async def _take(self, free: Operation, owner: str, now: float, until: float) -> Operation | None:
-        taken = replace(free, lease_owner=owner, lease_until=until, epoch=free.epoch + 1)
-        sets = {**_lease(taken), "epoch": taken.epoch}
-        write = Write()
-        write.update(
-            keys.operation(free.id),
-            setting(sets),
-            {**given(sets), "before": free.epoch, "lapsed": free.lease_until, "no": False},
-            where="#epoch = :before AND #lease_until = :lapsed AND #ended = :no",
-            refused=lambda _item: Again(free.id),
-        )
-        if taken.epoch > 1:
-            write.tell(_takeover(taken), at=now)
-        try:
-            await self._feed.commit(write)
-        except Again:
-            return None
-        return taken
-
-    async def renew(self, owner: str, fences: Sequence[Fence], *, until: float) -> Sequence[Fence]:
-        held = tuple(dict.fromkeys(fences))
-        ends = await together([partial(self._renew, owner, fence, until) for fence in held])
-        renewed = {fence for fence, end in zip(held, ends, strict=True) if end}
-        return [fence for fence in fences if fence in renewed]
-
-    async def _renew(self, owner: str, fence: Fence, until: float) -> bool:
-        return await self._table.update(
-            keys.operation(fence.operation_id),
-            "SET #lease_until = :until, #ts = :ts",
-            where="#epoch = :epoch AND #lease_owner = :owner AND #ended = :no",
-            values={
-                "until": until,
-                "ts": moment(until, fence.operation_id),
-                "epoch": fence.epoch,
-                "owner": owner,
-                "no": False,
-            },
-        )
-
-    async def expire(self, owner: str | None) -> int:
-        unended = [each for each in await self.unended() if each.lease_owner is not None]
-        held = [each for each in unended if owner in (None, each.lease_owner)]
-        ends = await together([partial(self._expire, each) for each in held])
-        duties = [
-            duty for duty in await self._table.query(keys.DUTIES) if owner in (None, duty["lease_owner"])
-        ]
-        await together([partial(self._free_duty, duty) for duty in duties])
-        return sum(ends)
-
-    async def _expire(self, held: Operation) -> bool:
-        free = _lease(replace(held, lease_owner=None, lease_until=0.0))
-        return await self._table.update(
-            keys.operation(held.id),
-            setting(free),
-            where="#epoch = :epoch AND #ended = :no",
-            values={**given(free), "epoch": held.epoch, "no": False},
-        )
-
-    async def _free_duty(self, duty: Item) -> None:
-        await self._table.update(
-            (keys.DUTIES, text(duty, "SK")),
-            "SET #lease_until = :zero",
-            where="#lease_owner = :owner",
-            values={"zero": 0, "owner": duty["lease_owner"]},
-        )
-
-    async def lease_duty(self, name: str, owner: str, *, now: float, until: float, problem: str) -> bool:
-        return await self._table.update(
-            (keys.DUTIES, name),
-            "SET #lease_owner = :owner, #lease_until = :until, #ticked_at = :now, #problem = :problem",
-            where=f"{ABSENT} OR #lease_owner = :owner OR #lease_until <= :now",
-            values={"owner": owner, "until": until, "now": now, "problem": problem},
-        )
-
     async def pool(self, template: str) -> Pool:
         item = await self._table.get((keys.POOLS, template)) or {}
         refill = item.get("refill")
@@ -403,64 +306,6 @@ class Operations:
             version=whole(item, "version"),
             refill=None if refill is None else OperationId(str(refill)),
         )
-
-
-def operation(item: Item) -> Operation:
-    data: dict[str, Any] = unpacked(item["d"])
-    # The kind of an operation tells the class of its request.
-    request = plain.from_plain(request_class(data["kind"]), data.pop("request"))
-    owner = item.get("lease_owner")
-    lease = {
-        "version": whole(item, "v"),
-        "epoch": whole(item, "epoch"),
-        "lease_owner": None if owner is None else str(owner),
-        "lease_until": number(item, "lease_until") or 0.0,
-    }
-    return plain.from_plain(Operation, data | lease, request=request)
-
-
-def known(item: Item) -> bool:
-    """Whether it is of a kind that this program knows; the others are left to newer replicas."""
-    return unpacked(item["d"])["kind"] in REQUESTS
-
-
-def _known(items: Iterable[Item]) -> list[Operation]:
-    return [operation(item) for item in items if known(item)]
-
-
-def _age(each: Operation) -> tuple[float, str]:
-    return each.created_at, each.id
-
-
-def _new(asked: Operation) -> Item:
-    return {**_record(asked), **_lease(asked), "epoch": asked.epoch}
-
-
-def _record(after: Operation) -> dict[str, Value]:
-    """All but the epoch, which only a lease moves. The lease is written with the end alone."""
-    sets: dict[str, Value] = {
-        "v": after.version,
-        "d": record(after, without=_APART),
-        "committed": after.committed,
-        "ended": after.ended,
-        "lp": f"OPS#{after.status.value}",
-        "ls": moment(after.created_at, after.id),
-        "sp": None if after.run is None else f"RUN#{after.run}",
-        "ss": None if after.run is None else moment(after.created_at, after.id),
-    }
-    if after.ended_at is not None:
-        ended = {"tp": keys.ENDED, "ts": moment(after.ended_at, after.id)}
-        return {**sets, **ended, "lease_owner": None, "lease_until": 0.0}
-    return sets
-
-
-def _lease(held: Operation) -> dict[str, Value]:
-    return {
-        "lease_owner": held.lease_owner,
-        "lease_until": held.lease_until,
-        "tp": keys.LEASED,
-        "ts": moment(held.lease_until, held.id),
-    }
 
 
 def _refusal(before: Operation, fence: Fence | None) -> Callable[[Item | None], Exception]:
@@ -517,14 +362,4 @@ def _refilled(write: Write, pool: Pool, refill: OperationId) -> None:
         refused=lambda _item: Conflict(
             f"cannot refill {pool.template}: its pool has moved on from version {pool.version}"
         ),
-    )
-
-
-def _takeover(taken: Operation) -> Draft:
-    return Draft(
-        entity=Entity.OPERATION,
-        entity_id=taken.id,
-        version=taken.version,
-        name=Step.TAKEN_OVER.value,
-        changes={},
     )

@@ -22,7 +22,8 @@ from muster.stores.dynamodb import keys, templates
 from muster.stores.dynamodb.clusters import DynamoClusters
 from muster.stores.dynamodb.commands import DynamoCommands
 from muster.stores.dynamodb.feed import Feed
-from muster.stores.dynamodb.operations import Operations, known, operation
+from muster.stores.dynamodb.operation_items import known, operation
+from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, Key, moment, restored, text, whole
 from muster.stores.dynamodb.writing import Write

@@ -45,6 +45,7 @@ from muster.stores.dynamodb.clusters import DynamoClusters
 from muster.stores.dynamodb.commands import DynamoCommands
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.launches import Launches
+from muster.stores.dynamodb.leases import Leases
 from muster.stores.dynamodb.nodes import Nodes
 from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.overview import DynamoOverview
@@ -114,6 +115,7 @@ class DynamoStore:
         self._admission = Admission(table, feed, self._nodes, self._liveness)
         self._launches = Launches(table, feed, self._nodes)
         self._operations = Operations(table, feed, self._liveness)
+        self._leases = Leases(table, feed, self._operations)
         self.commands = DynamoCommands(table, feed, self._nodes)
         self.access = DynamoAccess(table, feed)
         self.overview = DynamoOverview(table, feed, self._nodes, self._operations, self._liveness)
@@ -352,13 +354,13 @@ class DynamoStore:
         return await self._operations.page(kind=kind, statuses=statuses, run=run, after=after, limit=limit)
 
     async def lease(self, owner: str, *, now: float, until: float, limit: int) -> Sequence[Operation]:
-        return await self._operations.lease(owner, now=now, until=until, limit=limit)
+        return await self._leases.lease(owner, now=now, until=until, limit=limit)
 
     async def renew(self, owner: str, fences: Sequence[Fence], *, until: float) -> Sequence[Fence]:
-        return await self._operations.renew(owner, fences, until=until)
+        return await self._leases.renew(owner, fences, until=until)
 
     async def expire_leases(self, owner: str | None = None) -> int:
-        return await self._operations.expire(owner)
+        return await self._leases.expire(owner)
 
     async def write_operation(
         self,
@@ -383,7 +385,7 @@ class DynamoStore:
     # --- duties -----------------------------------------------------------------------------------
 
     async def lease_duty(self, name: str, owner: str, *, now: float, until: float, problem: str = "") -> bool:
-        return await self._operations.lease_duty(name, owner, now=now, until=until, problem=problem)
+        return await self._leases.lease_duty(name, owner, now=now, until=until, problem=problem)
 
     # --- events -----------------------------------------------------------------------------------
 

@@ -1,0 +1,124 @@
+"""Leases of operations and of duties: taken when they lapsed, renewed, given back.
+
+Owns who leads. An operation is taken over in one transaction with its event, on condition of the epoch and of
+the lease that was read; a renewal is one conditional write. No server expires the leases of others.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from muster.domain.events import Draft, Entity
+from muster.domain.operation import Fence, Operation, Step
+from muster.stores.dynamodb import keys
+from muster.stores.dynamodb.feed import Feed
+from muster.stores.dynamodb.operation_items import age, known_of, lease_fields
+from muster.stores.dynamodb.operations import Operations
+from muster.stores.dynamodb.table import Again, Table, together
+from muster.stores.dynamodb.values import Item, moment, text
+from muster.stores.dynamodb.writing import ABSENT, Write, given, setting
+
+
+class Leases:
+    def __init__(self, table: Table, feed: Feed, operations: Operations) -> None:
+        self._table = table
+        self._feed = feed
+        self._operations = operations
+
+    async def lease(self, owner: str, *, now: float, until: float, limit: int) -> Sequence[Operation]:
+        """Those that somebody else takes in this moment are his: the next ones are tried."""
+        found = await self._table.query(keys.LEASED, index="timed", high=moment(now, keys.LAST), most=1000)
+        items = await self._table.get_many([(text(item, "PK"), text(item, "SK")) for item in found])
+        lapsed = [each for each in known_of(items.values()) if not each.ended and each.lease_until <= now]
+        taken: list[Operation] = []
+        waiting = sorted(lapsed, key=age)
+        while waiting and len(taken) < limit:
+            some = waiting[: limit - len(taken)]
+            waiting = waiting[len(some) :]
+            ends = await together([partial(self._take, each, owner, now, until) for each in some])
+            taken += [end for end in ends if end is not None]
+        return sorted(taken, key=age)
+
+    async def _take(self, free: Operation, owner: str, now: float, until: float) -> Operation | None:
+        taken = replace(free, lease_owner=owner, lease_until=until, epoch=free.epoch + 1)
+        sets = {**lease_fields(taken), "epoch": taken.epoch}
+        write = Write()
+        write.update(
+            keys.operation(free.id),
+            setting(sets),
+            {**given(sets), "before": free.epoch, "lapsed": free.lease_until, "no": False},
+            where="#epoch = :before AND #lease_until = :lapsed AND #ended = :no",
+            refused=lambda _item: Again(free.id),
+        )
+        if taken.epoch > 1:
+            write.tell(_takeover(taken), at=now)
+        try:
+            await self._feed.commit(write)
+        except Again:
+            return None
+        return taken
+
+    async def renew(self, owner: str, fences: Sequence[Fence], *, until: float) -> Sequence[Fence]:
+        held = tuple(dict.fromkeys(fences))
+        ends = await together([partial(self._renew, owner, fence, until) for fence in held])
+        renewed = {fence for fence, end in zip(held, ends, strict=True) if end}
+        return [fence for fence in fences if fence in renewed]
+
+    async def _renew(self, owner: str, fence: Fence, until: float) -> bool:
+        return await self._table.update(
+            keys.operation(fence.operation_id),
+            "SET #lease_until = :until, #ts = :ts",
+            where="#epoch = :epoch AND #lease_owner = :owner AND #ended = :no",
+            values={
+                "until": until,
+                "ts": moment(until, fence.operation_id),
+                "epoch": fence.epoch,
+                "owner": owner,
+                "no": False,
+            },
+        )
+
+    async def expire(self, owner: str | None) -> int:
+        unended = [each for each in await self._operations.unended() if each.lease_owner is not None]
+        held = [each for each in unended if owner in (None, each.lease_owner)]
+        ends = await together([partial(self._expire, each) for each in held])
+        duties = [
+            duty for duty in await self._table.query(keys.DUTIES) if owner in (None, duty["lease_owner"])
+        ]
+        await together([partial(self._free_duty, duty) for duty in duties])
+        return sum(ends)
+
+    async def _expire(self, held: Operation) -> bool:
+        free = lease_fields(replace(held, lease_owner=None, lease_until=0.0))
+        return await self._table.update(
+            keys.operation(held.id),
+            setting(free),
+            where="#epoch = :epoch AND #ended = :no",
+            values={**given(free), "epoch": held.epoch, "no": False},
+        )
+
+    async def _free_duty(self, duty: Item) -> None:
+        await self._table.update(
+            (keys.DUTIES, text(duty, "SK")),
+            "SET #lease_until = :zero",
+            where="#lease_owner = :owner",
+            values={"zero": 0, "owner": duty["lease_owner"]},
+        )
+
+    async def lease_duty(self, name: str, owner: str, *, now: float, until: float, problem: str) -> bool:
+        return await self._table.update(
+            (keys.DUTIES, name),
+            "SET #lease_owner = :owner, #lease_until = :until, #ticked_at = :now, #problem = :problem",
+            where=f"{ABSENT} OR #lease_owner = :owner OR #lease_until <= :now",
+            values={"owner": owner, "until": until, "now": now, "problem": problem},
+        )
+
+
+def _takeover(taken: Operation) -> Draft:
+    return Draft(
+        entity=Entity.OPERATION,
+        entity_id=taken.id,
+        version=taken.version,
+        name=Step.TAKEN_OVER.value,
+        changes={},
+    )

@@ -1,0 +1,74 @@
+"""An operation as an item: the record, and beside it what moves apart from it.
+
+Owns the shape. Its version is moved by lost nodes too, and its lease by whoever drives it; so both are
+attributes of their own. An item of a kind that only newer replicas know is left to these.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from muster.domain import plain
+from muster.domain.operation import Operation
+from muster.stores.dynamodb import keys
+from muster.stores.dynamodb.values import Item, Value, moment, number, record, unpacked, whole
+from muster.stores.kinds import REQUESTS, request_class
+
+_APART = ("version", "epoch", "lease_owner", "lease_until")
+
+
+def operation(item: Item) -> Operation:
+    data: dict[str, Any] = unpacked(item["d"])
+    # The kind of an operation tells the class of its request.
+    request = plain.from_plain(request_class(data["kind"]), data.pop("request"))
+    owner = item.get("lease_owner")
+    lease = {
+        "version": whole(item, "v"),
+        "epoch": whole(item, "epoch"),
+        "lease_owner": None if owner is None else str(owner),
+        "lease_until": number(item, "lease_until") or 0.0,
+    }
+    return plain.from_plain(Operation, data | lease, request=request)
+
+
+def known(item: Item) -> bool:
+    """Whether it is of a kind that this program knows; the others are left to newer replicas."""
+    return unpacked(item["d"])["kind"] in REQUESTS
+
+
+def known_of(items: Iterable[Item]) -> list[Operation]:
+    return [operation(item) for item in items if known(item)]
+
+
+def age(each: Operation) -> tuple[float, str]:
+    return each.created_at, each.id
+
+
+def new(asked: Operation) -> Item:
+    return {**fields(asked), **lease_fields(asked), "epoch": asked.epoch}
+
+
+def fields(after: Operation) -> dict[str, Value]:
+    """All but the epoch, which only a lease moves. The lease is written with the end alone."""
+    sets: dict[str, Value] = {
+        "v": after.version,
+        "d": record(after, without=_APART),
+        "committed": after.committed,
+        "ended": after.ended,
+        "lp": f"OPS#{after.status.value}",
+        "ls": moment(after.created_at, after.id),
+        "sp": None if after.run is None else f"RUN#{after.run}",
+        "ss": None if after.run is None else moment(after.created_at, after.id),
+    }
+    if after.ended_at is not None:
+        ended = {"tp": keys.ENDED, "ts": moment(after.ended_at, after.id)}
+        return {**sets, **ended, "lease_owner": None, "lease_until": 0.0}
+    return sets
+
+
+def lease_fields(held: Operation) -> dict[str, Value]:
+    return {
+        "lease_owner": held.lease_owner,
+        "lease_until": held.lease_until,
+        "tp": keys.LEASED,
+        "ts": moment(held.lease_until, held.id),
+    }
