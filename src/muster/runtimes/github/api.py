@@ -57,13 +57,6 @@ class GitHubApi:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def send(
-        self, method: str, path: str, what: str, *, scope: Scope, body: Mapping[str, Any] | None = None
-    ) -> Answer:
-        """Whatever comes back, except for credentials that aren't accepted, limits and failures: those are
-        raised. `what`: what the request is for, in words."""
-        return await self._sent(method, path, what, scope=scope, body=body)
-
     async def get(
         self,
         path: str,
@@ -73,8 +66,7 @@ class GitHubApi:
         params: Mapping[str, str] | None = None,
         patient: bool = False,
     ) -> Any:
-        """The body of a success, as far as anybody reads it. Raises Refused for anything else. `patient`: it
-        can wait, and does where little is left of the limit."""
+        """The body of a success, as far as anybody reads it. Raises Refused for anything else."""
         answer = await self.look(path, what, scope=scope, params=params, patient=patient)
         return self.read(answer, what)
 
@@ -88,7 +80,7 @@ class GitHubApi:
         patient: bool = False,
     ) -> Answer:
         query = f"?{httpx.QueryParams(params)}" if params else ""
-        return await self._sent("GET", path + query, what, scope=scope, body=None, patient=patient)
+        return await self.send("GET", path + query, what, scope=scope, patient=patient)
 
     def read(self, answer: Answer, what: str) -> Any:
         if not 200 <= answer.status < 300:  # noqa: PLR2004 — success
@@ -121,16 +113,19 @@ class GitHubApi:
             raise Uncertain(f"cannot {what}: there are more than {PAGE * PAGES_MOST}")
         return found
 
-    async def _sent(
+    async def send(
         self,
         method: str,
         path: str,
         what: str,
         *,
         scope: Scope,
-        body: Mapping[str, Any] | None,
+        body: Mapping[str, Any] | None = None,
         patient: bool = False,
     ) -> Answer:
+        """Whatever comes back, except for credentials that aren't accepted, limits and failures: those are
+        raised. `what`: what the request is for, in words. `patient`: it can wait, and does where little is
+        left of the limit."""
         budget = self._budgets.setdefault(self._credentials.purse(scope), Budget(self._clock))
         async with budget.turn:
             budget.check(what, patient=patient)
