@@ -70,7 +70,7 @@ function Running() {
       <Shown read={read} rows={2}>
         {() =>
           oldestFirst.length === 0 ? (
-            <Empty title="Nothing is running right now">
+            <Empty title="No operation is under way">
               <p>
                 Provisions, releases, refills and runs show up here while they go on. Start one with{" "}
                 <strong>Provision</strong>, or with <code>muster provision --count 3 --run ci-42</code>.
@@ -180,7 +180,7 @@ function HealthCounts({ overview }: { overview: Overview }) {
     <Card title="Health" id="health" side={<Link href="/nodes">All nodes</Link>}>
       <ul className="health-counts">
         {HEALTHS.map((each) => (
-          <li key={each} data-health={each}>
+          <li key={each} data-health={each} data-none={!health[each]}>
             <Link href={`/nodes?health=${each}`}>
               <strong className="figures">{health[each] ?? 0}</strong>
               <HealthBadge health={each} />
