@@ -118,7 +118,7 @@ class TemplateSpec:
         checks.whole("min_idle", self.min_idle, least=0, most=checks.COUNT_MAX)
         checks.whole("replacements", self.replacements, least=0, most=checks.COUNT_MAX)
         checks.flag("learn", self.learn)
-        if self.outfit:
+        if self.outfit != "":
             checks.text("outfit", self.outfit)
         self._check_times()
         if self.min_idle > self.max_nodes:
