@@ -1,7 +1,9 @@
 """What a job can reach: with the sandbox nothing but its own node; without it, what it says at start."""
 
 import shutil
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -19,8 +21,26 @@ kill -9 {pid} && echo SIGNALLED A NEIGHBOUR
 kill -9 {server} && echo SIGNALLED THE SERVER
 ls -d /proc/{pid} && echo SAW A PROCESS
 env | grep -i -e token -e secret && echo HAS A SECRET
+grep 'CapEff:.*[1-9a-f]' /proc/self/status && echo HAS CAPABILITIES
+for fd in /proc/[0-9]/fd/[0-9]*; do
+    case $(readlink $fd) in *secret*|*token*|/memfd*) echo FOUND $fd ;; esac
+done
+for process in /proc/[0-9]*; do
+    case $(readlink $process/exe) in *python*) echo LOOKED INTO THE AGENT ;; esac
+done
+{python} -c '{by_number}' && echo OPENED THE DISK BY NUMBER
 echo tried
 """
+BY_NUMBER = """
+import ctypes, os
+class Handle(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint), ("kind", ctypes.c_int), ("inode", ctypes.c_uint * 2)]
+root = ctypes.CDLL(None, use_errno=True).open_by_handle_at(
+    os.open("/usr", os.O_RDONLY), ctypes.byref(Handle(8, 1, (2, 0))), os.O_RDONLY)
+assert root >= 0, os.strerror(ctypes.get_errno())
+os.listdir(root)
+"""
+"""The root of a disk, as ext4 numbers it, whatever is mounted where."""
 DONE = b"tried\n"
 
 
@@ -29,7 +49,14 @@ def _tried(site: Site) -> bytes:
     held = site.succeeded(site.provision(1, run="neighbour"))
     (neighbour,) = site.members(held)
     body = site.body(neighbour)
-    script = TRIES.format(data=site.data, neighbour=body.slot.path, pid=body.agent, server=site.pid)
+    script = TRIES.format(
+        data=site.data,
+        neighbour=body.slot.path,
+        pid=body.agent,
+        server=site.pid,
+        python=Path(sys.executable).resolve(),
+        by_number=BY_NUMBER,
+    )
     run = site.succeeded(site.run("sh", "-c", f"({script}) 2>/dev/null"))
     (command,) = site.commands(run)
     assert body.agent in body.tree()

@@ -898,6 +898,7 @@ class Agent:
         self.proof = proof_source(self.options)
         if os.path.isdir("/proc/self"):
             ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+            ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: jobs of this user can't read our token
         self.slay_all()
         self.stopping = False
         wipe(self.path("work"))

@@ -1,9 +1,9 @@
 """bubblewrap: whether it works here, and how a node is wrapped in it.
 
 Inside, a node has its own processes (pid namespace), its own ipc and host name, a private /tmp, and its
-work directory at /node. It sees the system's programs read-only, Python, and the agent's file; not the
-data directory, HOME, other nodes' slots or the rest of /etc. The network is shared: it must reach the
-server. Refuses to believe that it works: `probe` runs it and looks.
+work directory at /node, and none of root's capabilities. It sees the system's programs read-only, Python, and
+the agent's file; not the data directory, HOME, other nodes' slots or the rest of /etc. The network is shared:
+it must reach the server. Refuses to believe that it works: `probe` runs it and looks.
 """
 
 import json
@@ -34,7 +34,9 @@ import json, os, sys
 hidden, shown = json.loads(sys.argv[1])
 names = (os.path.join(path, name) for path in hidden if os.path.isdir(path) for name in os.listdir(path))
 seen = [name for name in names if not any((path + "/").startswith(name + "/") for path in shown)]
+powers = [line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")]
 if os.getpid() > 10: print("it has no pid namespace of its own")
+elif any(int(each, 16) for each in powers): print("it keeps the capabilities", powers[0])
 elif seen: print("it still sees", seen[0])
 else: print("works")
 """
@@ -59,6 +61,8 @@ class Sandbox:
         command = [self.bwrap, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
         # The parent is the slot's keeper, not the server: nodes outlive the server, but not their keeper.
         command += ["--die-with-parent", "--new-session"]
+        # Root's powers reach through every mount: with them a job opens any file of the disk by its number.
+        command += ["--cap-drop", "ALL"]
         for name in _SYSTEM:
             command += ["--ro-bind-try", name, name]
         for path in map(Path, _LINKED):
