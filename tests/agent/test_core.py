@@ -533,6 +533,19 @@ def test_the_artifact_follows_the_output_and_precedes_the_end() -> None:
     assert said == ["output", "artifact", "state"]
 
 
+@pytest.mark.parametrize("status", [413, 507])
+def test_an_artifact_that_is_not_taken_keeps_no_end_from_being_told(status: int) -> None:
+    drive = attached([order("c1")])
+    drive.feed(a.CommandIs("c1", "exited", 0, True, 0, None))
+    while "/c1" not in drive.open:
+        drive.to_wake()
+    assert drive.open["/c1"].what == "artifact"
+    drive.answer("/c1", status, {})
+    while "/c1" not in drive.open:
+        drive.to_wake()
+    assert drive.open["/c1"].what == "state"
+
+
 def test_a_cancel_kills_once_softly_then_hard_until_it_ended() -> None:
     drive = attached([order("c1")])
     drive.feed(a.CommandIs("c1", "running"))

@@ -1,11 +1,13 @@
 import asyncio
 import hashlib
 import io
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from muster.api.files import SPARED
 from muster.client import AsyncClient, ServerProblem, SyncClient, calls
 from muster.domain.access import Role
 from muster.domain.command import CommandState
@@ -177,6 +179,33 @@ async def test_archives_have_a_limit_together(tmp_path: Path) -> None:
         assert (await http.put("/api/v1/blobs", content=b"a" * 900)).status_code == 201
         full = await http.put("/api/v1/blobs", content=b"b" * 900)
         assert (full.status_code, full.json()["code"]) == (507, "storage_full")
+
+
+async def test_what_nobody_asked_for_lately_makes_way_on_a_full_shelf(tmp_path: Path) -> None:
+    async with opened(tmp_path, blob_most=500, blobs_total=1000) as site:
+        http = site.http()
+        kept = [(await http.put("/api/v1/blobs", content=each * 400)).json()["id"] for each in (b"a", b"b")]
+        for name, age in zip(kept, (SPARED + 60.0, SPARED - 60.0), strict=True):
+            at = site.ports.clock.now() - age
+            os.utime(tmp_path / "blobs" / name, (at, at))
+        assert (await http.put("/api/v1/blobs", content=b"c" * 500)).status_code == 201
+        left = [(tmp_path / "blobs" / name).exists() for name in kept]
+        assert left == [False, True]
+        assert (await http.put("/api/v1/blobs", content=b"d" * 400)).status_code == 507
+
+
+async def test_whoever_looks_for_results_that_were_not_taken_hears_why(tmp_path: Path) -> None:
+    async with opened(tmp_path, blob_most=9) as site:
+        await site.template()
+        client = site.client()
+        await site.provisioned(client)
+        (command,) = await client.send(calls.execute({**ECHO, "collect": ["out"]}, run="run-1"))
+        node = site.http(site.agents[0].token)
+        sent = await node.put(f"/api/v1/agent/commands/{command.id}/artifact", content=b"x" * 10)
+        assert sent.status_code == 413
+        answer = await site.http().get(f"/api/v1/commands/{command.id}/artifact")
+        assert (answer.status_code, answer.json()["code"]) == (410, "not_kept")
+        assert "more than 9 bytes" in answer.json()["detail"]
 
 
 async def test_an_old_archive_is_forgotten(tmp_path: Path) -> None:

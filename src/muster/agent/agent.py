@@ -429,7 +429,7 @@ class Turn:
         self.line(e.line, False, line.tries + 1, self.now + wait)
         if not line.tries:
             self.out.append(Log(f"no answer to {e.what} ({status})"))
-        if 400 <= status < 500 and status not in (408, 409, 429):
+        if (400 <= status < 500 and status not in (408, 409, 429)) or status == 507:  # no room, for long
             self.refused(e, line)
 
     def refused(self, e: Answered, line: Line) -> None:

@@ -1,10 +1,12 @@
 """Files that travel through the server: archives for commands, and what commands bring back.
 
 Owns one directory per kind. A file is written under a temporary name and renamed when it is whole, so that
-nobody ever sees half of one. Bounded in size each and together, and forgotten after a while.
+nobody ever sees half of one. Bounded in size each and together, and forgotten after a while; sooner, if there
+is no room and nobody asked for it lately. Of what was not taken, the reason is kept instead.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import re
@@ -13,13 +15,16 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster.api.problems import StorageFull, TooLarge
+from muster.api.problems import NotKept, StorageFull, TooLarge
 from muster.domain.errors import InvalidRequest, NotFound
 
 _WRITE = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,127}", re.ASCII)
 _PARTIAL = ".partial"
 _PARTIAL_KEPT = 3600.0
+_WHY = ".why"
+SPARED = 3600.0
+"""Seconds for which a file that was put here or asked for gives way to no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +66,22 @@ class Shelf:
             await asyncio.to_thread(path.unlink, missing_ok=True)
         return Stored(name=kept, size=size, expires_at=now + self._keep)
 
+    async def put_named(self, name: str, chunks: AsyncIterator[bytes], *, now: float) -> Stored:
+        """Take a file under a name. If it can't be taken, whoever looks for it hears why."""
+        try:
+            return await self.put(chunks, now=now, name=name)
+        except (TooLarge, StorageFull) as refused:
+            await asyncio.to_thread(self._leave_word, name, str(refused))
+            raise
+
     async def find(self, name: str, *, now: float) -> Path:
-        """Where the file is. Looking for it keeps it for longer. Raises NotFound."""
+        """Where the file is. Looking for it keeps it for longer. Raises NotFound, or NotKept if it was not
+        taken."""
         return await asyncio.to_thread(self._find, name, now)
 
     def _check(self, size: int, room: int) -> None:
         if size > self._most:
-            raise TooLarge(f"cannot take a {self._what} of more than {self._most} bytes: send less")
+            raise TooLarge(f"cannot take the {self._what}: it is more than {self._most} bytes; send less")
         if size > room:
             raise StorageFull(
                 f"cannot keep the {self._what}: {self._total} bytes are in use; try again later"
@@ -76,17 +90,24 @@ class Shelf:
     def _prepare(self, now: float) -> int:
         """Forget what is old; say how many bytes there is room for."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        used = 0
+        kept: list[tuple[float, int, Path]] = []
         for entry in os.scandir(self._directory):
             try:
                 found = entry.stat()
-                kept = _PARTIAL_KEPT if entry.name.endswith(_PARTIAL) else self._keep
-                if now - found.st_mtime > kept:
-                    Path(entry.path).unlink(missing_ok=True)
-                else:
-                    used += found.st_size
             except FileNotFoundError:
                 continue
+            path = Path(entry.path)
+            if now - found.st_mtime > (_PARTIAL_KEPT if path.suffix == _PARTIAL else self._keep):
+                path.unlink(missing_ok=True)
+            else:
+                kept.append((found.st_mtime, found.st_size, path))
+        used = sum(size for _, size, _ in kept)
+        # The largest that may come must fit, if what nobody asks for can make way.
+        for since, size, path in sorted(kept):
+            if self._total - used >= self._most or now - since <= SPARED:
+                break
+            path.unlink(missing_ok=True)
+            used -= size
         return max(0, self._total - used)
 
     def _open(self) -> "tempfile._TemporaryFileWrapper[bytes]":
@@ -101,11 +122,21 @@ class Shelf:
         try:
             found = path.stat()
         except FileNotFoundError:
+            self._say_why_not(path)
             raise NotFound(self._what, name) from None
         if now - found.st_mtime > self._keep:
             raise NotFound(self._what, name)
         os.utime(path, (now, now))
         return path
+
+    def _leave_word(self, name: str, why: str) -> None:
+        # On a full disk not even that may be possible; then it is not found.
+        with contextlib.suppress(OSError):
+            self._place(name + _WHY).write_text(why)
+
+    def _say_why_not(self, path: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            raise NotKept(path.with_name(path.name + _WHY).read_text())
 
     def _place(self, name: str) -> Path:
         if not _NAME.fullmatch(name):

@@ -43,6 +43,10 @@ class StorageFull(MusterError):
     """There is no room for what was sent."""
 
 
+class NotKept(MusterError):
+    """It was sent, and could not be taken."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     status: int
@@ -92,6 +96,7 @@ TABLE: tuple[tuple[type[MusterError], int, str, str], ...] = (
     (errors.ProviderError, 502, "provider_error", "The provider failed"),
     (TooLarge, 413, "too_large", "The body is too large"),
     (StorageFull, 507, "storage_full", "There is no room for it"),
+    (NotKept, 410, "not_kept", "It was not kept"),
 )
 """The first class that fits counts, so the special ones come before the general ones."""
 

@@ -197,6 +197,7 @@ class _Fetched:
         import tempfile
 
         from muster.cli import packing
+        from muster.client import ServerProblem
         from muster.domain.errors import NotFound
 
         with tempfile.TemporaryDirectory(prefix="muster-get-") as scratch:
@@ -205,6 +206,11 @@ class _Fetched:
                 client.download(command.id, archive)
             except NotFound:
                 self._lacks(command, command.collect, "brought nothing back")
+                return
+            except ServerProblem as refused:
+                if refused.code != "not_kept":
+                    raise
+                self._lacks(command, command.collect, f"brought nothing back: {refused}")
                 return
             unpacked = packing.unpack(archive, place)
         for name in unpacked.left_out:

@@ -142,7 +142,7 @@ async def artifact(ctx: Here, node_id: Node, command_id: str, request: Request) 
     command = await ctx.ports.commands.command(CommandId(command_id))
     if command.node_id != node_id:
         raise Forbidden(f"command {command_id} is not this node's")
-    stored = await ctx.results.put(request.stream(), now=ctx.now(), name=command.id)
+    stored = await ctx.results.put_named(command.id, request.stream(), now=ctx.now())
     return StoredOut(size=stored.size)
 
 

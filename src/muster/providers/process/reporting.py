@@ -58,7 +58,7 @@ def _isolation(wanted: Isolation, sandbox: Sandbox | str) -> Fact:
     elif isinstance(sandbox, str):
         why = sandbox
     else:
-        words = "bubblewrap: own processes and /tmp; no sight of data directory, HOME, other nodes; network shared"
+        words = "bubblewrap: own processes and /tmp; data directory, HOME, other nodes hidden; network shared"
         return Fact(subject="isolation", fine=True, words=words)
     if wanted is Isolation.SANDBOX:
         words = f"cannot start local nodes: isolation is set to sandbox, but {why}"
