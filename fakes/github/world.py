@@ -92,7 +92,7 @@ class World:
 
     def fault(self, pattern: str, status: int = 0, **more: object) -> None:
         with self.changed:
-            self.faults.append(Fault(pattern=pattern, status=status, **more))  # type: ignore[arg-type]
+            self.faults.append(Fault(pattern=pattern, status=status, **more))  # type: ignore[arg-type]  # its fields
 
     def asked(self, pattern: str) -> int:
         """How many requests had this in `METHOD path`."""

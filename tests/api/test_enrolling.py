@@ -190,8 +190,11 @@ async def test_an_enrolment_token_names_a_template_that_is_there(site: Site) -> 
 
 
 async def test_machines_are_made_not_enrolled(site: Site) -> None:
-    made = await site.client().send(calls.make_token("apps", "enrol", template="ci"))
-    answer = await _enrol(site, made.secret)
+    with pytest.raises(InvalidRequest, match="must have the provider external"):
+        await site.client().send(calls.make_token("apps", "enrol", template="ci"))
+    made = TemplateSpec(name="web", provider="process")
+    await site.store.apply_template(made, now=site.ports.clock.now())
+    answer = await _enrol(site)
     assert answer.status_code == 422
     assert "must have the provider external" in answer.json()["detail"]
 

@@ -166,6 +166,21 @@ def test_the_environment_is_checked_and_named(value: str) -> None:
         load(environment={"MUSTER_PORT": value})
 
 
+def test_limits_can_be_set_in_the_environment_and_a_mistyped_one_is_refused() -> None:
+    assert load(environment={"MUSTER_LIMITS_STALE_AFTER": "33"}).limits.stale_after == 33.0
+    with pytest.raises(ConfigError, match=r"\(MUSTER_LIMITS_STALE_AFTR\).*did you mean stale_after\?"):
+        load(environment={"MUSTER_LIMITS_STALE_AFTR": "33"})
+    with pytest.raises(ConfigError, match=r"\(MUSTER_LIMITS_STALE_AFTER\)"):
+        load(environment={"MUSTER_LIMITS_STALE_AFTER": "soon"})
+
+
+def test_services_on_the_server_s_own_machine_are_probed_only_while_nobody_else_can_reach_it() -> None:
+    assert {"127.0.0.0/8", "10.0.0.0/8"} <= set(load().probes.allowed)
+    open_to_all = load(flags={"host": "0.0.0.0", "public_url": "http://10.0.0.5:8420"})  # noqa: S104
+    assert "10.0.0.0/8" in open_to_all.probes.allowed
+    assert not {"127.0.0.0/8", "::1/128"} & set(open_to_all.probes.allowed)
+
+
 def test_flags_are_checked_and_named() -> None:
     with pytest.raises(ConfigError, match="--public-url: public_url must be a URL"):
         load(flags={"public_url": "nonsense"})

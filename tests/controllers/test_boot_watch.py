@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import patch
 
 from muster.controllers import boot_watch
 from muster.controllers.boot_watch import AGAIN, FIRST, PATIENCE, BootWatch
@@ -186,16 +187,30 @@ async def test_one_slow_console_holds_up_no_other(stage: Stage) -> None:
 
 
 @staged
-async def test_what_is_remembered_goes_with_the_nodes(stage: Stage) -> None:
+async def test_what_is_remembered_is_forgotten_when_it_does_not_matter_any_more(stage: Stage) -> None:
     (node,) = await booting(stage, SILENT)
     watch = watcher(stage)
     await stage.pass_time(FIRST)
     await watch.reconcile()
     assert list(watch._looked) == [node.id]
     stage.cloud.end(node.machine_id)
-    await watch.reconcile()
+    await stage.pass_time(AGAIN)
     await watch.reconcile()
     assert watch._looked == {}
+
+
+@staged
+async def test_they_are_looked_at_a_page_at_a_time_and_what_a_tick_leaves_is_next(stage: Stage) -> None:
+    nodes = await booting(stage, *[SILENT] * 5)
+    for node in nodes:
+        stage.cloud.slow_consoles[node.machine_id] = boot_watch.STARTING
+    await stage.pass_time(FIRST)
+    watch = watcher(stage)
+    with patch.object(boot_watch, "BATCH", 2):
+        for count in (2, 4, 5):
+            await watch.reconcile()
+            assert len(stage.cloud.heard) == count
+    assert {machine_id for _, machine_id in stage.cloud.heard} == {node.machine_id for node in nodes}
 
 
 @staged

@@ -140,6 +140,25 @@ async def test_a_node_that_may_be_rescued_is_kept(stage: Stage) -> None:
 
 
 @staged
+async def test_of_a_boot_that_did_not_end_the_agent_s_own_log_is_told(stage: Stage) -> None:
+    (node,) = await failed(stage, NEVER_BOOTS, provision_timeout=30.0)
+    words = "2026-11-16T05:28:51Z joined as n\nkernel: hello\n2026-11-16T05:28:53Z no answer to beat (0)"
+    stage.cloud.consoles[node.machine_id] = words
+    await Collector(stage.ports).reconcile()
+    told = section(await bundle_of(stage, node), Source.AGENT).text.split("\n")
+    assert told == [words.split("\n", maxsplit=1)[0], words.split("\n")[2]]
+    assert len(stage.cloud.heard) == 1, "clouds count such calls"
+
+
+@staged
+async def test_an_agent_without_a_word_anywhere_leaves_a_marker(stage: Stage) -> None:
+    (node,) = await failed(stage, NEVER_BOOTS, provision_timeout=30.0)
+    stage.cloud.consoles[node.machine_id] = "kernel: hello"
+    await Collector(stage.ports).reconcile()
+    assert "nothing on the console" in section(await bundle_of(stage, node), Source.AGENT).missing
+
+
+@staged
 async def test_the_first_bundle_stays(stage: Stage) -> None:
     (node,) = await failed(stage, NEVER_BOOTS, provision_timeout=30.0)
     stage.cloud.consoles[node.machine_id] = "first"

@@ -48,6 +48,7 @@ async def test_the_boot_that_the_source_system_killed_succeeds_under_defaults(st
     await stage.succeeded(operation)
     assert "extend" not in await stage.history(node.id)
     assert stage.now - node.created_at == pytest.approx(423.0, abs=2.0)
+    assert len(await stage.store.boots(node.template, node.revision)) == 1
 
 
 @staged
@@ -60,7 +61,11 @@ async def test_a_boot_that_still_advances_at_its_deadline_is_extended_and_so_is_
     given = [event for event in await stage.events(node.id) if event.name == "extend"]
     step = stage.settings.limits.extension
     assert len(given) >= (700.0 - 400.0) / (step + SWEEP)
-    assert all("still advancing in joined" in event.detail for event in given)
+    told = [
+        f"still advancing in joined, until {nodes.time_of_day(float(str(event.changes['deadline_at'])))}"
+        for event in given
+    ]
+    assert [event.detail for event in given] == told
     assert ended.deadline_at > operation.deadline_at
     assert ended.deadline_source == "extension"
 

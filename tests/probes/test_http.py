@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from muster.config.schema import DEFAULT_ALLOWED
+from muster.config.schema import ProbesConfig
 from muster.domain.errors import InvalidRequest
 from muster.probes import http
 from muster.probes.http import LINE_MOST, HttpProber
@@ -18,7 +18,7 @@ TIMEOUT = 0.5
 
 
 def prober(*allowed: str) -> HttpProber:
-    return HttpProber(allowed=allowed or DEFAULT_ALLOWED, timeout=TIMEOUT)
+    return HttpProber(allowed=allowed or ProbesConfig().allowed, timeout=TIMEOUT)
 
 
 @asynccontextmanager

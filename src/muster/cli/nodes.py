@@ -121,6 +121,7 @@ def show(node: NodeId, *, _output: Output = None) -> None:
             ("boot", "" if found.booted_at else " · ".join(filter(None, (found.phase, found.step)))),
             ("template", where),
             ("machine", f"{found.machine_id} on {found.provider} ({found.instance_type})"),
+            ("address", found.address),
             ("run", found.run or ""),
             ("owner", found.owner or found.last_owner or ""),
             ("assignment", found.assignment_id or ""),

@@ -18,8 +18,12 @@ from muster.domain.template import Reuse, Runtime, TemplateSpec, UsageClass
 Check = Callable[[str, object], object]
 """Gives the value to use, or raises InvalidRequest naming the field."""
 PORT = 8420
-DEFAULT_ALLOWED = ("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
-"""This machine and private networks. Not link-local: that is where clouds keep their instance metadata."""
+PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+"""Where services are probed unless somebody says otherwise. Not link-local: that is where clouds keep their
+instance metadata."""
+THIS_MACHINE = ("127.0.0.0/8", "::1/128")
+"""Probed too while the server listens to this machine alone: whoever enrols from elsewhere must not make it
+knock at its neighbours' doors."""
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -84,7 +88,7 @@ class Ec2Config:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbesConfig:
-    allowed: tuple[str, ...] = DEFAULT_ALLOWED
+    allowed: tuple[str, ...] = (*THIS_MACHINE, *PRIVATE)
     """Where services may ask to be probed: their addresses come from themselves."""
 
 

@@ -11,6 +11,7 @@ from muster.config.schema import (
     CLUSTER,
     DYNAMODB,
     MAPS,
+    PRIVATE,
     RUNNER,
     SECTIONS,
     TEMPLATE,
@@ -55,6 +56,8 @@ ENVIRONMENT: Mapping[str, Key] = {
     "MUSTER_EC2_REGION": ("ec2", "region"),
     "MUSTER_GITHUB_TOKEN": ("github", "token"),
 }
+LIMIT = "MUSTER_LIMITS_"
+"""Each of [limits] by its name, e.g. MUSTER_LIMITS_STALE_AFTER."""
 _NUMBERS = ("max_nodes", "port", "capacity", "store_connections")
 BEATS = 3
 BEAT_SECONDS = 5.0
@@ -84,7 +87,19 @@ def _environment(environment: Mapping[str, str]) -> dict[Key, Found]:
         if text:
             number = key[-1] in _NUMBERS and text.isascii() and text.isdigit()
             found[key] = Found(value=int(text) if number else text, where=f"the environment ({variable})")
+    for variable in sorted(environment):
+        if variable.startswith(LIMIT) and environment[variable]:
+            name = variable.removeprefix(LIMIT).lower()
+            value = _number(environment[variable])
+            found["limits", name] = Found(value=value, where=f"the environment ({variable})")
     return found
+
+
+def _number(text: str) -> object:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _built(found: Mapping[Key, Found]) -> Config:
@@ -111,7 +126,7 @@ def _built(found: Mapping[Key, Found]) -> Config:
         limits=limits,
         process=ProcessConfig(**sections["process"]),
         ec2=Ec2Config(**sections["ec2"]),
-        probes=ProbesConfig(**sections["probes"]),
+        probes=ProbesConfig(**({} if server.loopback else {"allowed": PRIVATE}) | sections["probes"]),
         github=_github(sections["github"], found),
         trust=tuple(_trust(name, content, found) for name, content in trust.items()),
         aks=AksConfig(**sections["aks"]),

@@ -27,6 +27,7 @@ from muster.domain.settings import Settings
 from muster.operations.watching import Watching
 from muster.ports.bundle import Ports
 from muster.ports.provider import Machine, MachineState, NodeProvider
+from muster.ports.store import Cursor
 
 logger = logging.getLogger(__name__)
 
@@ -55,15 +56,27 @@ class BootWatch:
         self._watching = watching
         self._hosts = tuple(hosts)
         self._looked: dict[NodeId, float] = {}
-        """When each booting node's console was last read."""
+        """When a console was last read, if it was a moment ago."""
+        self._cursor: Cursor | None = None
 
     async def reconcile(self) -> None:
-        booting = await self._booting()
+        """A page at a time. What a tick has no time for is where the next one begins."""
+        began = self._ports.clock.now()
+        self._looked = {node_id: at for node_id, at in self._looked.items() if began < at + AGAIN}
+        while True:
+            page = await self._store.nodes(
+                states=(NodeState.CREATED,), template=None, after=self._cursor, limit=BATCH
+            )
+            self._cursor = page.next
+            await self._look([node for node in page.items if not node.up])
+            if self._cursor is None or self._ports.clock.now() >= began + STARTING:
+                return
+
+    async def _look(self, booting: Sequence[Node]) -> None:
         watch = await self._watching.look()
         seen = await self._store.last_seen([node.id for node in booting])
         now = self._ports.clock.now()
         alive = frozenset(node_id for node_id, at in seen.items() if now - at <= self._limits.stale_after)
-        self._looked = {node.id: self._looked[node.id] for node in booting if node.id in self._looked}
         silent: list[Node] = []
 
         async def look(batch: _Batch) -> None:
@@ -73,18 +86,6 @@ class BootWatch:
         batches = _batches(booting, self._ports.providers)
         await work_off(batches, look, self._ports.clock, at_once=AT_ONCE, starting=STARTING)
         await self._listen(silent, watch)
-
-    async def _booting(self) -> list[Node]:
-        found: list[Node] = []
-        cursor = None
-        while True:
-            page = await self._store.nodes(
-                states=(NodeState.CREATED,), template=None, after=cursor, limit=BATCH
-            )
-            found += [node for node in page.items if not node.up]
-            cursor = page.next
-            if cursor is None:
-                return found
 
     # --- the provider's word ----------------------------------------------------------------------
 

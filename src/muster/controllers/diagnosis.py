@@ -10,9 +10,9 @@ import asyncio
 
 from muster.controllers.working import work_off
 from muster.domain import node as nodes
-from muster.domain.deadlines import COLLECTING, rescuable
+from muster.domain.deadlines import COLLECTING, RESCUABLE, rescuable
 from muster.domain.diagnosing import classify
-from muster.domain.diagnosis import Bundle, Source
+from muster.domain.diagnosis import Bundle, Source, said_by_agent
 from muster.domain.errors import Conflict
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
@@ -54,13 +54,14 @@ class Collector:
 
     async def _collected(self, node: Node, redactor: Redactor) -> Bundle:
         """Whatever could be had in time."""
+        shown = asyncio.ensure_future(console(self._ports, node))
         reading = {
-            Source.PHASES: self._phases,
-            Source.AGENT: self._agent,
-            Source.CONSOLE: self._console,
-            Source.PROVIDER: self._provider,
+            Source.PHASES: phases(self._store, node),
+            Source.AGENT: self._agent(node, shown),
+            Source.CONSOLE: shown,
+            Source.PROVIDER: self._provider(node),
         }
-        tasks = {name: asyncio.ensure_future(heard(read(node))) for name, read in reading.items()}
+        tasks = {name: asyncio.ensure_future(heard(read)) for name, read in reading.items()}
         try:
             await asyncio.wait(tasks.values(), timeout=COLLECTING)
         finally:
@@ -79,14 +80,14 @@ class Collector:
             sections=sections,
         )
 
-    async def _phases(self, node: Node) -> str | None:
-        return await phases(self._store, node)
-
-    async def _agent(self, node: Node) -> str | None:
-        return await last_words(self._store, node)
-
-    async def _console(self, node: Node) -> str | None:
-        return await console(self._ports, node)
+    async def _agent(self, node: Node, shown: asyncio.Future[str | None]) -> str | None:
+        """What it reported of its script's end. Of a script that didn't end: what it logged meanwhile, if
+        that is on its machine's console."""
+        said = await last_words(self._store, node)
+        if said is None and node.joined_at is not None and node.reason in RESCUABLE:
+            logged = await asyncio.shield(shown)
+            return None if logged is None else said_by_agent(logged)
+        return said
 
     async def _provider(self, node: Node) -> str | None:
         provider = self._ports.providers.get(node.provider)

@@ -113,7 +113,7 @@ def changed(cluster: Cluster, *, now: float, stage: Stage | None = None, **facts
     """The record with other facts; a new stage begins now."""
     entered = {} if stage is None or stage is cluster.stage else {"stage": stage, "stage_at": now}
     # mypy can't know the fields that callers name; the dataclass refuses what it doesn't have.
-    after = replace(cluster, version=cluster.version + 1, **entered, **facts)  # type: ignore[arg-type]
+    after = replace(cluster, version=cluster.version + 1, **entered, **facts)  # type: ignore[arg-type]  # named by callers
     return ClusterChange(before=cluster, after=after, at=now)
 
 

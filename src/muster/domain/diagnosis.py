@@ -3,6 +3,7 @@
 Owns the shape of a failure bundle and of a diagnosis. Refuses to guess: whatever no line proves is `unknown`.
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -84,6 +85,15 @@ class Diagnosis:
 
 WORDS_MOST = 64 * 1024
 """Of one text that is read for signs: redaction takes its time, and the end of it tells most."""
+
+
+AGENT_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ")
+"""How each line of an agent's log begins."""
+
+
+def said_by_agent(console: str) -> str:
+    """Of a console, the lines that the agent logged."""
+    return "\n".join(line for line in console.split("\n") if AGENT_STAMP.match(line))
 
 
 def ending(text: str, *, lines: int) -> str:

@@ -7,6 +7,7 @@ except `claim`, which belongs to the store.
 """
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from muster.domain.boot import Phase
 from muster.domain.errors import IllegalTransition
@@ -246,7 +247,14 @@ def extend(node: Node, *, now: float, deadline_at: float, source: str, detail: s
     if node.deadline_at is None or deadline_at <= node.deadline_at:
         raise IllegalTransition(f"cannot extend node {node.id}: {deadline_at} is not later")
     after = replace(node, version=node.version + 1, deadline_at=deadline_at, deadline_source=source)
-    return NodeChange(name=Verb.EXTEND, before=node, after=after, at=now, detail=detail)
+    told = f"{detail}, " if detail else ""
+    return NodeChange(
+        name=Verb.EXTEND, before=node, after=after, at=now, detail=f"{told}until {time_of_day(deadline_at)}"
+    )
+
+
+def time_of_day(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S} UTC"
 
 
 def joined(node: Node, *, boot_id: str, now: float) -> NodeChange:

@@ -6,7 +6,6 @@ the only memory, so a replica that takes over decides as the one before it would
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from muster.domain.boot import Boot
 from muster.domain.counting import counted
@@ -15,7 +14,7 @@ from muster.domain.ids import NodeId
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
 from muster.domain.matching import Demand
-from muster.domain.node import Node
+from muster.domain.node import Node, time_of_day
 from muster.domain.operation import Member, Operation, Status, Verdict
 from muster.domain.reasons import ADVICE, Reason
 from muster.domain.requests import ProvisionRequest
@@ -296,6 +295,6 @@ def _slowest(held: Sequence[Node]) -> str:
     if not extended:
         return ""
     node = max(extended, key=lambda each: (each.deadline_at or 0.0, each.id))
-    until = datetime.fromtimestamp(node.deadline_at or 0.0, UTC)
     doing = node.step or node.phase.replace("_", " ")
-    return f"; {node.id} is still at {doing}, deadline extended to {until:%H:%M:%S} UTC"
+    until = time_of_day(node.deadline_at or 0.0)
+    return f"; {node.id} is still at {doing}, deadline extended to {until}"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from muster.domain.diagnosis import Cause, Evidence, Source
+from muster.domain.diagnosis import AGENT_STAMP, Cause, Evidence, Source
 
 LINE_MOST = 1000
 """Characters of a line that are looked at; what matters stands at its beginning."""
@@ -191,7 +191,6 @@ WORDS = 60
 _AGENT_SAYS = re.compile(
     r"\bthe boot script (?:ended with (?P<code>\d+)|was killed by signal (?P<signal>\d+))"
 )
-_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ")
 _CLOUD_INIT_SAYS = re.compile(
     r"Failed running /var/lib/cloud/\S{0,200}/scripts/\S{1,200} \[(?P<code>-?\d+)\]"
 )
@@ -210,7 +209,9 @@ def _end(lines: Sequence[Line], at: int, line: Line) -> ScriptEnd | None:
         # The agent quotes the script's last words below, up to its own next line.
         last = at + 1
         while (
-            last < len(lines) and lines[last].section is line.section and not _STAMP.match(lines[last].text)
+            last < len(lines)
+            and lines[last].section is line.section
+            and not AGENT_STAMP.match(lines[last].text)
         ):
             last += 1
         code = int(said["code"]) if said["code"] else -int(said["signal"])

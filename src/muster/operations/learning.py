@@ -38,8 +38,6 @@ class Learning:
 
     async def learned(self, template: Template) -> Learned | None:
         """For machines whose type isn't known yet: the most that one of the types demands."""
-        if not template.spec.learn:
-            return None
         found = await self.by_type(template)
         return max(found.values(), key=lambda each: each.seconds, default=None)
 

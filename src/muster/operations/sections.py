@@ -21,7 +21,7 @@ LINES = 200
 Redactor = Callable[[str], str]
 _NOTHING = {
     Source.PHASES: "the boot left no marks",
-    Source.AGENT: "the agent reported no end of its boot script; its log is on the console, if anywhere",
+    Source.AGENT: "the agent reported no end of its boot script, and nothing on the console is of its log",
     Source.CONSOLE: "the provider has no console of this machine, or not yet",
     Source.PROVIDER: "the provider is not there any more",
 }

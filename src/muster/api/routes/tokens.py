@@ -7,6 +7,8 @@ from muster.api.models.base import maybe_at
 from muster.api.models.tokens import MintedOut, TokenIn, TokenOut, TokensOut, WhoOut, token_fields
 from muster.api.routing import Route, Table
 from muster.domain import checks
+from muster.domain.errors import InvalidRequest
+from muster.domain.template import EXTERNAL
 
 
 async def create(ctx: Here, caller: Caller, body: TokenIn) -> MintedOut:
@@ -14,7 +16,12 @@ async def create(ctx: Here, caller: Caller, body: TokenIn) -> MintedOut:
     now = ctx.now()
     seconds = None if body.expires_in is None else checks.seconds("expires_in", body.expires_in)
     if body.template is not None:
-        await ctx.ports.store.template(body.template)
+        template = await ctx.ports.store.template(body.template)
+        if not template.spec.enrols:
+            rule = (
+                f"must have the provider {EXTERNAL}: nodes of {template.spec.provider} are made, not enrolled"
+            )
+            raise InvalidRequest("template", body.template, rule)
     token, secret = await mint(
         ctx.ports.access,
         ids=ctx.ports.ids,
