@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from muster.domain.events import Draft, Entity
+from muster.domain.lifecycle import Verb
 from muster.domain.matching import Demand
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Fence
@@ -93,3 +95,26 @@ def _tell(answer: asyncio.Future[Sequence[Node]], end: Sequence[Node] | Exceptio
         answer.set_exception(end)
     else:
         answer.set_result(end)
+
+
+def claimed(node: Node) -> Draft:
+    """The event of a claim names what a claim sets."""
+    return Draft(
+        entity=Entity.NODE,
+        entity_id=node.id,
+        version=node.version,
+        name=Verb.CLAIM.value,
+        changes={
+            "state": node.state.value,
+            "version": node.version,
+            "entered_at": node.entered_at,
+            "deadline_at": node.deadline_at,
+            "deadline_source": node.deadline_source,
+            "operation_id": node.operation_id,
+            "assignment_id": node.assignment_id,
+            "run": node.run,
+            "owner": node.owner,
+            "attached_at": None,
+            "reason": None,
+        },
+    )

@@ -13,13 +13,12 @@ from zlib import crc32
 
 from muster.domain import matching
 from muster.domain.errors import LeaseLost
-from muster.domain.events import Draft, Entity
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.matching import Demand
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Fence
-from muster.stores.claiming import Ask, End, Together
+from muster.stores.claiming import Ask, End, Together, claimed
 from muster.stores.dynamodb import guards, keys, nodes
 from muster.stores.dynamodb.candidates import Candidates
 from muster.stores.dynamodb.feed import Feed
@@ -112,7 +111,7 @@ class Claims:
             )
             write.put(keys.held(each.ask.fence.operation_id, node.id), {})
             operation_id = each.ask.fence.operation_id
-            write.tell(_draft(node), at=now, operations=(operation_id,), by=operation_id)
+            write.tell(claimed(node), at=now, operations=(operation_id,), by=operation_id)
         await self._feed.commit(write)
 
 
@@ -239,26 +238,3 @@ class _Group:
             reason=None,
         )
         return _Bound(taken, ask)
-
-
-def _draft(node: Node) -> Draft:
-    """The event names what a claim sets."""
-    return Draft(
-        entity=Entity.NODE,
-        entity_id=node.id,
-        version=node.version,
-        name="claim",
-        changes={
-            "state": node.state.value,
-            "version": node.version,
-            "entered_at": node.entered_at,
-            "deadline_at": node.deadline_at,
-            "deadline_source": node.deadline_source,
-            "operation_id": node.operation_id,
-            "assignment_id": node.assignment_id,
-            "run": node.run,
-            "owner": node.owner,
-            "attached_at": None,
-            "reason": None,
-        },
-    )

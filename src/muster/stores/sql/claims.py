@@ -7,12 +7,11 @@ from its best end, so it looks at about as many nodes as it takes, however large
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from muster.domain.events import Draft, Entity
 from muster.domain.ids import AssignmentId
 from muster.domain.matching import Demand
 from muster.domain.node import Binding, Node
 from muster.domain.template import Reuse
-from muster.stores.claiming import Ask, End
+from muster.stores.claiming import Ask, End, claimed
 from muster.stores.sql import events, guards, lists
 from muster.stores.sql.rows import NODE
 from muster.stores.sql.tx import Tx, Value
@@ -194,24 +193,5 @@ def _like(pattern: str) -> str:
 
 
 def _log(tx: Tx, node: Node, *, at: float) -> None:
-    """The event names what the statement sets."""
-    draft = Draft(
-        entity=Entity.NODE,
-        entity_id=node.id,
-        version=node.version,
-        name="claim",
-        changes={
-            "state": "claimed",
-            "version": node.version,
-            "entered_at": node.entered_at,
-            "deadline_at": node.deadline_at,
-            "deadline_source": node.deadline_source,
-            "operation_id": node.operation_id,
-            "assignment_id": node.assignment_id,
-            "run": node.run,
-            "owner": node.owner,
-            "attached_at": None,
-            "reason": None,
-        },
-    )
-    events.append(tx, draft, at=at, operations=() if node.operation_id is None else (node.operation_id,))
+    operations = () if node.operation_id is None else (node.operation_id,)
+    events.append(tx, claimed(node), at=at, operations=operations)
