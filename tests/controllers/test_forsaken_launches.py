@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from muster.controllers.launches import BATCH, UNREACHABLE, ForsakenLaunches
+from muster.controllers.launches import BATCH, ForsakenLaunches
+from muster.controllers.providers import UNREACHABLE
 from muster.domain import launch as launches
 from muster.domain import operation as operations
 from muster.domain.ids import OperationId

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Never
 
 from muster.domain.errors import Forbidden, ProviderError, TokenSpent, Uncertain
 from muster.domain.reasons import Reason
@@ -251,7 +252,30 @@ def aloof(clock: Clock) -> StageProvider:
     """A provider that never tells anything."""
     cloud = Cloud(clock)
     cloud.trouble = Uncertain("the region is down")
-    return StageProvider(cloud)
+    provider = StageProvider(cloud)
+    provider.name = "aloof"
+    return provider
+
+
+class Hanging(StageProvider):
+    """A provider that accepts what it is asked and never answers."""
+
+    name = "aaa"  # whoever asks in order asks it first
+
+    async def find(self, token: str) -> Sequence[Machine]:
+        return await _never()
+
+    async def list(self) -> AsyncIterator[Machine]:
+        for machine in await self.find("any"):
+            yield machine
+
+    async def describe(self, machine_ids: Sequence[str]) -> Mapping[str, Machine]:
+        return await _never()
+
+
+async def _never() -> Never:
+    await asyncio.Event().wait()
+    raise AssertionError("nobody set it")
 
 
 class StageVerifier:

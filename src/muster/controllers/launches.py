@@ -6,52 +6,68 @@ terminating. Then the launch is abandoned, its room is free, and a machine that 
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from muster.controllers.providers import UNREACHABLE, side_by_side
 from muster.domain import launch as launches
 from muster.domain.errors import Conflict, ProviderError
+from muster.domain.ids import LaunchId
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.reasons import Reason
 from muster.operations.launching import condemned
 from muster.ports.bundle import Ports
-from muster.ports.provider import Machine
+from muster.ports.provider import Machine, NodeProvider
 
 logger = logging.getLogger(__name__)
 
 BATCH = 100
-UNREACHABLE = 3600.0
-"""Seconds after which a launch at a provider that is gone is given up."""
+WITHIN = 40.0
+"""Seconds for all launches at one provider."""
 
 
 class ForsakenLaunches:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._store = ports.store
+        self._looked: dict[LaunchId, float] = {}
+        """When each one's machines were last looked for. Only a shortcut: it decides who comes first."""
 
     async def reconcile(self) -> None:
+        forsaken: dict[str, list[Launch]] = {}
+        async for launch in self._forsaken():
+            if launch.state is LaunchState.PLANNED or launch.provider not in self._ports.providers:
+                with suppress(Conflict):
+                    await self._let_go(launch)
+            else:
+                forsaken.setdefault(launch.provider, []).append(launch)
+        known = [launch.id for some in forsaken.values() for launch in some]
+        self._looked = {each: self._looked[each] for each in known if each in self._looked}
+
+        async def look(provider: NodeProvider) -> None:
+            # Whoever waits longest first: one whose look hangs doesn't hold up the others for ever.
+            for launch in sorted(forsaken[provider.name], key=lambda each: self._looked.get(each.id, 0.0)):
+                self._looked[launch.id] = self._ports.clock.now()
+                with suppress(Conflict, ProviderError, TimeoutError):
+                    await self._settle(provider, launch)
+
+        providers = [self._ports.providers[name] for name in forsaken]
+        await side_by_side(providers, look, self._ports.clock, within=WITHIN)
+
+    async def _forsaken(self) -> AsyncIterator[Launch]:
         last: Launch | None = None
         while True:
             batch = await self._store.forsaken_launches(limit=BATCH, after=last)
             for launch in batch:
-                # One that can't be settled now must not hold up the others.
-                with suppress(Conflict, ProviderError, TimeoutError):
-                    await self._settle(launch)
+                yield launch
             if len(batch) < BATCH:
                 return
             last = batch[-1]
 
-    async def _settle(self, launch: Launch) -> None:
+    async def _settle(self, provider: NodeProvider, launch: Launch) -> None:
         now = self._ports.clock.now()
         reason = await self._reason(launch)
-        if launch.state is LaunchState.PLANNED:
-            await self._abandon(launch, now, reason)
-            return
-        provider = self._ports.providers.get(launch.provider)
-        if provider is None:
-            await self._give_up(launch, now)
-            return
         surprises = launches.may_surprise(
             launch,
             now=now,
@@ -63,6 +79,14 @@ class ForsakenLaunches:
         launch = await self._adopt(launch, machines, now, reason)
         if launch.adopted >= launch.count or not surprises:
             await self._abandon(launch, now, reason)
+
+    async def _let_go(self, launch: Launch) -> None:
+        """There is nothing to look for, or nobody to ask."""
+        now = self._ports.clock.now()
+        if launch.state is LaunchState.PLANNED:
+            await self._abandon(launch, now, await self._reason(launch))
+        else:
+            await self._give_up(launch, now)
 
     async def _give_up(self, launch: Launch, now: float) -> None:
         """Its provider isn't configured any more: nobody can look for its machines. Its room comes back."""

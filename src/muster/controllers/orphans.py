@@ -9,8 +9,9 @@ it lasts every tick ends with it, so that it stands among what is wrong.
 import logging
 from dataclasses import dataclass
 
+from muster.controllers.providers import side_by_side
 from muster.domain import launch as launches
-from muster.domain.errors import Implausible, ProviderError
+from muster.domain.errors import Implausible
 from muster.domain.ids import NodeId
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
@@ -24,6 +25,8 @@ from muster.ports.provider import Machine, MachineState, NodeProvider
 logger = logging.getLogger(__name__)
 
 BATCH = 500
+WITHIN = 120.0
+"""Seconds for all of a provider's machines."""
 PASSES = 2
 UNKNOWN_TEMPLATE = "(unknown)"
 """No template can have this name."""
@@ -46,19 +49,17 @@ class Orphans:
 
     async def reconcile(self) -> None:
         installation = await self._store.installation()
-        for name in sorted(self._ports.providers):
-            provider = self._ports.providers[name]
-            try:
-                machines = [
-                    machine
-                    async for machine in provider.list()
-                    if machine.installation_id == installation.id and machine.state is not MachineState.GONE
-                ]
-            except ProviderError as error:
-                # One that can't tell must not keep us from looking at the others.
-                logger.info("cannot list now", extra={"provider": name, "error": repr(error)})
-                continue
+
+        async def look(provider: NodeProvider) -> None:
+            machines = [
+                machine
+                async for machine in provider.list()
+                if machine.installation_id == installation.id and machine.state is not MachineState.GONE
+            ]
             await self._judge(provider, machines)
+
+        providers = list(self._ports.providers.values())
+        await side_by_side(providers, look, self._ports.clock, within=WITHIN)
         if self._braked:
             raise Implausible("; ".join(self._braked.values()))
 

@@ -8,8 +8,8 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
 
+from muster.controllers.providers import side_by_side
 from muster.domain import node as nodes
 from muster.domain.errors import Conflict, ProviderError
 from muster.domain.ids import NodeId
@@ -22,6 +22,8 @@ from muster.ports.provider import Machine, MachineState, NodeProvider
 logger = logging.getLogger(__name__)
 
 BATCH = 100
+WITHIN = 40.0
+"""Seconds for all nodes of one provider."""
 RETRY_FIRST = 5.0
 RETRY_MOST = 60.0
 
@@ -36,28 +38,45 @@ class Reaper:
         window decides."""
         self._asked: dict[NodeId, tuple[int, float]] = {}
         """How often we asked for an end, and when to ask again."""
+        self._looked: dict[NodeId, float] = {}
+        """When each one's machine was last asked about: it decides who comes first."""
         self._noted: dict[NodeId, bool] = {}
+        self._gone: dict[NodeId, bool] = {}
+        """Those that this tick saw gone."""
 
     async def reconcile(self) -> None:
+        doomed = await self._doomed()
+        self._forget_all_but(doomed)
+        by_provider: dict[str, list[Node]] = {}
+        for node in doomed.values():
+            by_provider.setdefault(node.provider, []).append(node)
+
+        async def look(provider: NodeProvider) -> None:
+            # Whoever waits longest first: some whose look hangs don't hold up the others for ever.
+            waiting = sorted(by_provider[provider.name], key=lambda node: self._looked.get(node.id, 0.0))
+            for start in range(0, len(waiting), BATCH):
+                await self._reap(provider, waiting[start : start + BATCH])
+
+        providers = [self._ports.providers[name] for name in by_provider if name in self._ports.providers]
+        await side_by_side(providers, look, self._ports.clock, within=WITHIN)
+        for node in doomed.values():
+            if node.id not in self._gone:
+                await self._note_resistance(node)
+
+    async def _doomed(self) -> dict[NodeId, Node]:
+        found: dict[NodeId, Node] = {}
         cursor = None
-        met: dict[NodeId, bool] = {}
         while True:
             page = await self._store.nodes(
                 states=(NodeState.TERMINATING,), template=None, after=cursor, limit=BATCH
             )
-            met.update((node.id, True) for node in page.items)
-            ordered = sorted(page.items, key=lambda node: node.provider)
-            for name, group in groupby(ordered, key=lambda node: node.provider):
-                await self._reap(self._ports.providers.get(name), list(group))
+            found.update((node.id, node) for node in page.items)
             cursor = page.next
             if cursor is None:
-                break
-        self._forget_all_but(met)
+                return found
 
-    async def _reap(self, provider: NodeProvider | None, doomed: Sequence[Node]) -> None:
-        if provider is None:
-            logger.warning("no such provider any more", extra={"provider": doomed[0].provider})
-            return
+    async def _reap(self, provider: NodeProvider, doomed: Sequence[Node]) -> None:
+        self._looked.update((node.id, self._ports.clock.now()) for node in doomed)
         try:
             async with asyncio.timeout(provider.call_timeout):
                 known = await provider.describe([node.machine_id for node in doomed])
@@ -78,12 +97,11 @@ class Reaper:
         else:
             self._seen[node.id] = True
             gone = machine.state is MachineState.GONE
-        if not gone:
-            await self._note_resistance(node, now)
-            return False
-        with suppress(Conflict):  # somebody else confirmed it
-            await self._store.apply(nodes.confirm_gone(node, now=now))
-        return True
+        if gone:
+            with suppress(Conflict):  # somebody else confirmed it
+                await self._store.apply(nodes.confirm_gone(node, now=now))
+            self._gone[node.id] = True
+        return gone
 
     def _due(self, node: Node) -> bool:
         now = self._ports.clock.now()
@@ -94,14 +112,21 @@ class Reaper:
         self._asked[node.id] = (times + 1, now + pause)
         return True
 
-    async def _note_resistance(self, node: Node, now: float) -> None:
+    async def _note_resistance(self, node: Node) -> None:
+        """Whether its machine doesn't go, or nobody can be asked about it."""
+        now = self._ports.clock.now()
         if now < node.entered_at + self._attention or node.id in self._noted:
             return
         self._noted[node.id] = True
-        detail = f"machine {node.machine_id} has resisted its termination for {now - node.entered_at:.0f} s"
+        detail = (
+            f"machine {node.machine_id} at {node.provider} is not known to be gone"
+            f" {now - node.entered_at:.0f} s after its end was decided"
+        )
         await self._store.note(node.id, "needs_attention", reason=node.reason, detail=detail, now=now)
 
-    def _forget_all_but(self, met: Mapping[NodeId, bool]) -> None:
+    def _forget_all_but(self, met: Mapping[NodeId, Node]) -> None:
+        self._gone = {}
         self._seen = {node_id: True for node_id in self._seen if node_id in met}
+        self._looked = {node_id: at for node_id, at in self._looked.items() if node_id in met}
         self._asked = {node_id: state for node_id, state in self._asked.items() if node_id in met}
         self._noted = {node_id: True for node_id in self._noted if node_id in met}

@@ -1,9 +1,10 @@
 """Vanished: nodes whose machine the provider no longer lists. Twice, past the window, and without a beat."""
 
-import logging
+from collections.abc import AsyncIterator
 
+from muster.controllers.providers import side_by_side
 from muster.domain import node as nodes
-from muster.domain.errors import Conflict, ProviderError
+from muster.domain.errors import Conflict
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import LIVE
 from muster.domain.node import Node
@@ -12,9 +13,9 @@ from muster.domain.settings import Settings
 from muster.ports.bundle import Ports
 from muster.ports.provider import NodeProvider
 
-logger = logging.getLogger(__name__)
-
 BATCH = 500
+WITHIN = 120.0
+"""Seconds for all of a provider's machines."""
 STRIKES = 2
 
 
@@ -23,36 +24,37 @@ class Vanished:
         self._ports = ports
         self._store = ports.store
         self._stale_after = settings.limits.stale_after
-        self._strikes: dict[NodeId, int] = {}
+        self._strikes: dict[str, dict[NodeId, int]] = {}
+        """By provider: how often each of its nodes was missed in a row."""
 
     async def reconcile(self) -> None:
-        listed: dict[str, dict[str, bool]] = {}
-        for name in sorted(self._ports.providers):
-            try:
-                listed[name] = {machine.id: True async for machine in self._ports.providers[name].list()}
-            except ProviderError as error:
-                # What can't be listed hasn't vanished, and the others' nodes are judged all the same.
-                logger.info("cannot list now", extra={"provider": name, "error": repr(error)})
-        strikes: dict[NodeId, int] = {}
+        providers = list(self._ports.providers.values())
+        await side_by_side(providers, self._look, self._ports.clock, within=WITHIN)
+
+    async def _look(self, provider: NodeProvider) -> None:
+        """What can't be listed hasn't vanished: its strikes begin anew."""
+        before, strikes = self._strikes.pop(provider.name, {}), dict[NodeId, int]()
+        as_of = self._ports.clock.now()
+        listed = {machine.id: True async for machine in provider.list()}
+        async for nodes_there in self._live(provider):
+            missing = [node for node in nodes_there if node.machine_id not in listed]
+            for node in await self._silent(provider, missing, as_of):
+                strikes[node.id] = before.get(node.id, 0) + 1
+                if strikes[node.id] >= STRIKES:
+                    await self._condemn(node)
+        self._strikes[provider.name] = strikes
+
+    async def _live(self, provider: NodeProvider) -> AsyncIterator[list[Node]]:
         cursor = None
         while True:
             page = await self._store.nodes(states=LIVE, template=None, after=cursor, limit=BATCH)
-            missing = [
-                node
-                for node in page.items
-                if node.provider in listed and node.machine_id not in listed[node.provider]
-            ]
-            for node in await self._silent(missing):
-                strikes[node.id] = self._strikes.get(node.id, 0) + 1
-                if strikes[node.id] >= STRIKES:
-                    await self._condemn(node)
+            yield [node for node in page.items if node.provider == provider.name]
             cursor = page.next
             if cursor is None:
-                break
-        self._strikes = strikes
+                return
 
-    async def _silent(self, missing: list[Node]) -> list[Node]:
-        """Old enough to be visible, and without a fresh heartbeat."""
+    async def _silent(self, provider: NodeProvider, missing: list[Node], as_of: float) -> list[Node]:
+        """Old enough to be visible when they were looked for, and without a fresh heartbeat."""
         if not missing:
             return []
         now = self._ports.clock.now()
@@ -60,12 +62,9 @@ class Vanished:
         return [
             node
             for node in missing
-            if now >= node.created_at + self._provider(node).visibility_window
+            if as_of >= node.created_at + provider.visibility_window
             and now - seen.get(node.id, 0.0) > self._stale_after
         ]
-
-    def _provider(self, node: Node) -> NodeProvider:
-        return self._ports.providers[node.provider]
 
     async def _condemn(self, node: Node) -> None:
         change = nodes.condemn(
