@@ -1,5 +1,8 @@
+from dataclasses import replace
 from itertools import pairwise
 
+from muster.controllers.orphans import Orphans
+from muster.controllers.providers import UNREACHABLE
 from muster.controllers.reaper import RETRY_FIRST, RETRY_MOST, Reaper
 from muster.domain import node as nodes
 from muster.domain.errors import Uncertain
@@ -132,6 +135,58 @@ async def test_a_machine_that_resists_needs_attention_once(stage: Stage) -> None
     (event,) = await stage.events(name="needs_attention")
     assert event.entity_id == node.id
     assert node.machine_id in event.detail
+
+
+@staged
+async def test_a_node_whose_provider_cannot_be_asked_needs_attention_too(stage: Stage) -> None:
+    (node,) = await doomed(stage)
+    reaper = Reaper(stage.ports, stage.settings)
+    stage.cloud.trouble = Uncertain("the credentials have expired")
+    for _ in range(3):
+        await reaper.reconcile()
+        await stage.pass_time(stage.settings.limits.attention)
+
+    (event,) = await stage.events(name="needs_attention")
+    assert event.entity_id == node.id
+
+
+@staged
+async def test_a_node_whose_end_is_seen_late_needs_no_attention(stage: Stage) -> None:
+    (node,) = await doomed(stage)
+    stage.cloud.end(node.machine_id)
+    await stage.pass_time(10 * stage.settings.limits.attention)  # nobody was there to look
+
+    await Reaper(stage.ports, stage.settings).reconcile()
+
+    assert (await stage.node(node.id)).state is NodeState.TERMINATED
+    assert await stage.events(name="needs_attention") == []
+
+
+@staged
+async def test_nodes_of_a_provider_that_is_gone_are_given_up_aloud_and_are_orphans_if_it_returns(
+    stage: Stage,
+) -> None:
+    (node,) = await doomed(stage)
+    await stage.pass_time(2 * UNREACHABLE)  # also of a node that has resisted for long
+    reaper = Reaper(replace(stage.ports, providers={}), stage.settings)
+    await reaper.reconcile()
+    await stage.pass_time(UNREACHABLE - 0.5)
+    await reaper.reconcile()
+    assert (await stage.node(node.id)).state is NodeState.TERMINATING
+    assert [event.entity_id for event in await stage.events(name="needs_attention")] == [node.id]
+    await stage.pass_time(0.5)
+    await reaper.reconcile()
+
+    assert (await stage.node(node.id)).state is NodeState.TERMINATED
+    assert await stage.used() == 0
+    assert "look there for machine " + node.machine_id in (await stage.events(node.id))[-1].detail
+    orphans = Orphans(stage.ports, stage.settings)
+    for _ in range(2):
+        await orphans.reconcile()
+        await stage.pass_time(stage.cloud.visibility_window)
+    await orphans.reconcile()
+    (again,) = await stage.nodes(NodeState.TERMINATING)
+    assert again.machine_id == node.machine_id
 
 
 @staged

@@ -1,7 +1,9 @@
 """The reaper: the only caller of `provider.terminate`, and only for nodes stored as terminating.
 
 A node is terminated when the provider says gone. "Not found" says so only if the machine was seen before,
-or if it is older than the provider's visibility window: clouds are eventually consistent.
+or if it is older than the provider's visibility window: clouds are eventually consistent. At a provider that
+isn't configured any more nobody can be asked: in the end its nodes are given up, and that is said aloud.
+Should it come back, what is left there are orphans.
 """
 
 import asyncio
@@ -9,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from muster.controllers.providers import side_by_side
+from muster.controllers.providers import UNREACHABLE, side_by_side
 from muster.domain import node as nodes
 from muster.domain.errors import Conflict, ProviderError
 from muster.domain.ids import NodeId
@@ -40,6 +42,8 @@ class Reaper:
         """How often we asked for an end, and when to ask again."""
         self._looked: dict[NodeId, float] = {}
         """When each one's machine was last asked about: it decides who comes first."""
+        self._missed: dict[str, float] = {}
+        """Since when each provider of theirs is not configured, as far as this process knows."""
         self._noted: dict[NodeId, bool] = {}
         self._gone: dict[NodeId, bool] = {}
         """Those that this tick saw gone."""
@@ -58,6 +62,7 @@ class Reaper:
                 await self._reap(provider, waiting[start : start + BATCH])
 
         providers = [self._ports.providers[name] for name in by_provider if name in self._ports.providers]
+        await self._give_up([node for node in doomed.values() if node.provider not in self._ports.providers])
         await side_by_side(providers, look, self._ports.clock, within=WITHIN)
         for node in doomed.values():
             if node.id not in self._gone:
@@ -88,6 +93,21 @@ class Reaper:
         except (ProviderError, TimeoutError) as error:
             logger.info("cannot reap now", extra={"provider": provider.name, "error": repr(error)})
 
+    async def _give_up(self, unreachable: Sequence[Node]) -> None:
+        now = self._ports.clock.now()
+        self._missed = {node.provider: self._missed.get(node.provider, now) for node in unreachable}
+        for node in unreachable:
+            if now < max(node.entered_at, self._missed[node.provider]) + UNREACHABLE:
+                continue
+            detail = f"provider {node.provider} is gone: look there for machine {node.machine_id}"
+            logger.warning("no such provider any more", extra={"provider": node.provider, "node_id": node.id})
+            await self._end(node, detail)
+
+    async def _end(self, node: Node, detail: str = "") -> None:
+        with suppress(Conflict):  # somebody else confirmed it
+            await self._store.apply(nodes.confirm_gone(node, now=self._ports.clock.now(), detail=detail))
+        self._gone[node.id] = True
+
     async def _confirmed(self, provider: NodeProvider, node: Node, known: Mapping[str, Machine]) -> bool:
         machine = known.get(node.machine_id)
         now = self._ports.clock.now()
@@ -98,9 +118,7 @@ class Reaper:
             self._seen[node.id] = True
             gone = machine.state is MachineState.GONE
         if gone:
-            with suppress(Conflict):  # somebody else confirmed it
-                await self._store.apply(nodes.confirm_gone(node, now=now))
-            self._gone[node.id] = True
+            await self._end(node)
         return gone
 
     def _due(self, node: Node) -> bool:

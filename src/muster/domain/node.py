@@ -237,9 +237,15 @@ def _check_enrolled(node: Node) -> None:
         raise IllegalTransition(f"cannot treat node {node.id} as an app: it is a machine of {node.provider}")
 
 
-def confirm_gone(node: Node, *, now: float) -> NodeChange:
+def confirm_gone(node: Node, *, now: float, detail: str = "") -> NodeChange:
     return _moved(
-        node, Verb.CONFIRM_GONE, NodeState.TERMINATED, now=now, deadline_at=None, reason=node.reason
+        node,
+        Verb.CONFIRM_GONE,
+        NodeState.TERMINATED,
+        now=now,
+        deadline_at=None,
+        reason=node.reason,
+        detail=detail,
     )
 
 
