@@ -141,6 +141,19 @@ def test_what_is_missing_on_a_node_is_named_and_the_rest_comes_back(terminal: Te
     assert not (terminal.directory / "none").exists()
 
 
+def test_results_of_an_earlier_run_never_pass_for_new_ones(terminal: Terminal) -> None:
+    words = ("run", "-t", "small", "--get", "out.xml", "--results", "again")
+    place = terminal.directory / "again"
+    assert terminal.muster(*words, "-n", "2", "--", "touch", "out.xml").code == 0
+    assert (place / "0" / "out.xml").exists()
+    done = terminal.muster(*words, "--", "true")
+    assert done.code == 1
+    assert done.err.splitlines()[-1].startswith("✖ 1 of 1 succeeded in ")
+    assert done.err.splitlines()[-1].endswith("s, but results are missing")
+    assert "again/1 is not of this run" in done.err
+    assert [str(each.relative_to(place)) for each in place.rglob("*")] == ["1", "1/out.xml"]
+
+
 def test_a_run_that_is_watched_ends_as_it_would_have_for_its_starter(terminal: Terminal) -> None:
     left = terminal.muster(
         "run", "-t", "small", "-n", "2", "-d", "--", "sh", "-c", "exit $((MUSTER_INDEX * 7))"

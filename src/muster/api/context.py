@@ -14,6 +14,7 @@ from muster.api.files import Shelf
 from muster.api.metrics import Metrics
 from muster.api.sharing import Shared
 from muster.domain.access import ApiToken, Confinement, Trust
+from muster.domain.command import ARCHIVE_BYTES_MAX
 from muster.domain.diagnosis import Section
 from muster.domain.ids import NodeId
 from muster.domain.overview import Overview
@@ -34,7 +35,7 @@ class ApiSettings:
     beat_seconds: float = 5.0
     """What nodes are told at their join."""
     body_most: int = 1 << 20
-    blob_most: int = 256 << 20
+    blob_most: int = ARCHIVE_BYTES_MAX
     blobs_total: int = 4 << 30
     blob_hours: float = 24.0
     """An archive is needed until its commands have started; a day survives any queue."""

@@ -1,50 +1,54 @@
-"""Trees to send and results to unpack, as gzipped tar archives: bounded, never outside their directory."""
+"""A tree to send, as a gzipped tar archive: bounded, and the same bytes for the same tree.
 
+The same bytes are the same request under an idempotency key, and are kept once by the server.
+"""
+
+import gzip
 import os
-import posixpath
-import shutil
-import subprocess
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from muster.cli.choosing import WAY_OUT, Choice, chosen
 from muster.cli.exits import UsageProblem
+from muster.domain.command import ARCHIVE_BYTES_MAX, TREE_BYTES_MAX
 
-BYTES_MOST = 512 << 20
-"""What a node unpacks at most."""
 FILES_MOST = 100_000
 _BLOCK = 512
-_GIT_WITHIN = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
     files: int
-    size: int
-    """Before compression."""
     left_out: tuple[str, ...]
     """Links that lead out of the tree: a node would refuse them."""
+    submodules: tuple[str, ...]
 
 
-def pack(directory: Path, into: IO[bytes]) -> Packed:
-    """The git-tracked files of a directory as they are now; without git, all but .git."""
+def pack(directory: Path, into: IO[bytes], *, all_files: bool = False) -> Packed:
+    """The git-tracked files of a directory as they are now; without git, or if so asked, all but .git."""
     root = _directory(directory)
+    choice = chosen(root, all_files=all_files)
     files, size = 0, 0
     left_out: list[str] = []
-    with tarfile.open(fileobj=into, mode="w:gz", compresslevel=6) as archive:
-        for name in _names(root):
+    with _archive(into) as archive:
+        for name in choice.names:
             path = root / name
             if path.is_symlink() and not _inside(root, path):
                 left_out.append(name)
-                continue
-            if not path.is_symlink() and not path.is_file():
-                continue
-            files, size = files + 1, size + path.lstat().st_size + _BLOCK
-            _check(root, files, size)
-            archive.add(path, name, recursive=False, filter=_anonymous)
-    return Packed(files=files, size=size, left_out=tuple(left_out))
+            elif path.is_symlink() or path.is_file():
+                files, size = files + 1, size + path.lstat().st_size + _BLOCK
+                _check(root, files, size)
+                _add(archive, path, name)
+    _check_packed(root, files, into.tell(), choice)
+    return Packed(files=files, left_out=tuple(left_out), submodules=choice.submodules)
+
+
+def _inside(root: Path, path: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(root)  # unlike Path.resolve, it takes a loop of links
 
 
 def _directory(directory: Path) -> Path:
@@ -53,87 +57,48 @@ def _directory(directory: Path) -> Path:
     return directory.resolve()
 
 
+@contextmanager
+def _archive(into: IO[bytes]) -> Iterator[tarfile.TarFile]:
+    # Neither the time nor the file's name: they would make another archive of the same tree.
+    with (
+        gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=into, mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w") as archive,
+    ):
+        yield archive
+
+
+def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
+    try:
+        member = archive.gettarinfo(path, name)
+        # Whose files these are here means nothing there.
+        member.uid, member.gid, member.uname, member.gname = 0, 0, "", ""
+        member.mtime = int(member.mtime)
+        if member.issym():
+            archive.addfile(member)
+            return
+        with path.open("rb") as file:
+            # A second name of the same file: a file of its own for the node, which takes no hard links.
+            member.type, member.linkname, member.size = tarfile.REGTYPE, "", path.stat().st_size
+            archive.addfile(member, file)
+    except OSError as error:
+        raise UsageProblem(f"cannot send {path}: {error.strerror or error}") from error
+
+
 def _check(root: Path, files: int, size: int) -> None:
-    if files > FILES_MOST or size > BYTES_MOST:
+    if files > FILES_MOST or size > TREE_BYTES_MAX:
         raise UsageProblem(
-            f"cannot send {root}: it has more than {FILES_MOST} files or {BYTES_MOST >> 20} MiB; "
+            f"cannot send {root}: it has more than {FILES_MOST} files or {TREE_BYTES_MAX >> 20} MiB; "
             "send a smaller directory"
         )
 
 
-def _names(root: Path) -> Iterator[str]:
-    tracked = _tracked(root)
-    if tracked is not None:
-        yield from (name for name in tracked if os.path.lexists(root / name))
-        return
-    for directory, inner, names in os.walk(root):
-        inner[:] = sorted(name for name in inner if name != ".git")
-        base = Path(directory)
-        links = [name for name in inner if (base / name).is_symlink()]
-        for name in sorted([*names, *links]):
-            yield str((base / name).relative_to(root))
-
-
-def _tracked(root: Path) -> list[str] | None:
-    """None: there is no git, or this is not a repository of it."""
-    git = shutil.which("git")
-    if git is None:
-        return None
-    try:
-        done = subprocess.run(  # noqa: S603 — a fixed command line
-            [git, "-C", str(root), "ls-files", "-z", "--cached"],
-            capture_output=True,
-            check=False,
-            timeout=_GIT_WITHIN,
+def _check_packed(root: Path, files: int, size: int, choice: Choice) -> None:
+    if not files and choice.tracked:
+        raise UsageProblem(f"cannot send {root}: none of its files is tracked by git; add them, {WAY_OUT}")
+    if not files:
+        raise UsageProblem(f"cannot send {root}: there are no files in it")
+    if size > ARCHIVE_BYTES_MAX:
+        raise UsageProblem(
+            f"cannot send {root}: compressed it has {size >> 20} MiB, and a server takes "
+            f"{ARCHIVE_BYTES_MAX >> 20}; send a smaller directory"
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageProblem(f"cannot ask git which files of {root} to send: {error}") from error
-    if done.returncode != 0:
-        return None
-    names = [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
-    return sorted(dict.fromkeys(names))
-
-
-def _inside(root: Path, path: Path) -> bool:
-    return path.resolve().is_relative_to(root)
-
-
-def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Whose files these are here means nothing there."""
-    member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    return member
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unpacked:
-    names: tuple[str, ...]
-    left_out: tuple[str, ...]
-    """Links and other things that lead elsewhere."""
-
-    def missing(self, asked: Sequence[str]) -> list[str]:
-        """Which of the paths that were asked for are not among what was sent."""
-        sent = [posixpath.normpath(name) for name in (*self.names, *self.left_out)]
-        return [path for path in asked if not any(_is_in(name, posixpath.normpath(path)) for name in sent)]
-
-
-def _is_in(name: str, path: str) -> bool:
-    return path in (".", name) or name.startswith(path + "/")
-
-
-def unpack(archive: Path, into: Path) -> Unpacked:
-    """What a node sent, into a directory of its own."""
-    names, left_out = [], []
-    try:
-        with tarfile.open(archive, "r:gz") as packed:
-            for member in packed.getmembers():
-                into.mkdir(parents=True, exist_ok=True)
-                try:
-                    # Plain files in this directory: no links out, no devices, no special modes.
-                    packed.extract(member, into, filter="data")
-                    names.append(member.name)
-                except tarfile.FilterError:
-                    left_out.append(member.name)
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise UsageProblem(f"cannot unpack the results into {into}: {error}") from error
-    return Unpacked(names=tuple(names), left_out=tuple(left_out))

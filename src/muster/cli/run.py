@@ -12,7 +12,6 @@ import typer
 
 from muster.cli import asking
 from muster.cli.printing import Output
-from muster.domain.counting import counted
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
@@ -37,6 +36,9 @@ def run(
             help="Send this directory: its git-tracked files, or all of it without git.",
         ),
     ] = None,
+    all_files: Annotated[
+        bool, typer.Option("--all-files", help="With --sync: also what git doesn't track.")
+    ] = False,
     get: Annotated[
         list[str] | None,
         typer.Option("--get", metavar="PATH", help="Bring this path back from each node. May be repeated."),
@@ -67,9 +69,13 @@ def run(
     the worst of them. Ctrl-C leaves without stopping it.
     """
     from muster.cli.connecting import connected
+    from muster.cli.exits import UsageProblem
+    from muster.cli.syncing import sent
     from muster.client import calls
     from muster.domain.command import Execution
 
+    if all_files and sync is None:
+        raise UsageProblem("--all-files says what --sync sends: name a directory with --sync")
     with connected() as client:
         execution: dict[str, Any] = {"argv": list(command), "collect": list(get or ())}
         Execution(argv=tuple(command), collect=tuple(get or ()))  # refused before anything is sent
@@ -87,7 +93,7 @@ def run(
             owner=owner,
         )
         if sync is not None:
-            execution["archive"] = _sent(client, sync)
+            execution["archive"] = sent(client, sync, all_files=all_files)
         operation = client.send(calls.run(request, execution, key=key))
         if detach:
             _left(operation)
@@ -107,27 +113,12 @@ def _left(operation: "Operation") -> None:
     printing.say(f"  see its output with `muster logs -f {operation.operation_id}`")
 
 
-def _sent(client: "SyncClient", directory: Path) -> str:
-    import tempfile
-
-    from muster.cli import packing, printing
-
-    with tempfile.TemporaryFile(prefix="muster-sync-") as file:
-        packed = packing.pack(directory, file)
-        blob = client.upload(file)
-    if not printing.wants_json():
-        what = f"{counted(packed.files, 'file')}, {blob.size / 1024:.0f} KiB compressed"
-        printing.say(f"sent {directory} ({what})", file=sys.stderr)
-        for name in packed.left_out[:5]:
-            printing.say(f"  without {name}: it links to something outside of it", file=sys.stderr)
-    return blob.id
-
-
 def _watched(
     client: "SyncClient", operation: "Operation", *, wait: float | None, results: Path | None
 ) -> None:
     from muster.cli import printing, streaming, views
     from muster.cli.exits import OperationFailed
+    from muster.cli.fetching import Fetched
     from muster.cli.results import of_run, told, worst
     from muster.cli.watching import Patience, detachable, progress_of
     from muster.client import calls
@@ -148,7 +139,7 @@ def _watched(
                 view.show(progress)
         ended = client.send(calls.operation(name))
         commands = of_run(client, ended)
-        fetched = _Fetched(client, commands, results) if results is not None else None
+        fetched = Fetched(client, commands, results) if results is not None else None
     short = fetched is not None and bool(fetched.missing)
     if outputs is not None:
         shown = [{**printing.plain(each), "output": outputs.get(each.ordinal, "")} for each in commands]
@@ -165,7 +156,7 @@ def _watched(
         raise OperationFailed(ended)
     if outputs is None:
         told(commands)
-        _summed_up(ended, commands)
+        _summed_up(ended, commands, short=short)
     raise typer.Exit(worst(commands) or int(short))
 
 
@@ -180,64 +171,12 @@ def _until_started(feed: "Iterator[Progress]", operation: "Operation") -> None:
                 return
 
 
-class _Fetched:
-    """What came back from each node, and what did not."""
-
-    def __init__(self, client: "SyncClient", commands: "Sequence[Command]", results: Path) -> None:
-        from muster.cli import printing
-
-        self.places: list[str] = []
-        self.missing: list[dict[str, object]] = []
-        for command in commands:
-            self._fetch(client, command, results / str(command.ordinal))
-        if self.places and not printing.wants_json():
-            printing.say(f"results are in {results}", file=sys.stderr)
-
-    def _fetch(self, client: "SyncClient", command: "Command", place: Path) -> None:
-        import tempfile
-
-        from muster.cli import packing
-        from muster.client import ServerProblem
-        from muster.domain.errors import NotFound
-
-        with tempfile.TemporaryDirectory(prefix="muster-get-") as scratch:
-            archive = Path(scratch) / "results.tgz"
-            try:
-                client.download(command.id, archive)
-            except NotFound:
-                self._lacks(command, command.collect, "brought nothing back")
-                return
-            except ServerProblem as refused:
-                if refused.code != "not_kept":
-                    raise
-                self._lacks(command, command.collect, f"brought nothing back: {refused}")
-                return
-            unpacked = packing.unpack(archive, place)
-        for name in unpacked.left_out:
-            _say(command, f"left out {name}: it leads elsewhere")
-        for path in unpacked.missing(command.collect):
-            self._lacks(
-                command, (path,), f"did not bring back {path}: there is no such path in its workspace"
-            )
-        if unpacked.names:
-            self.places.append(str(place))
-
-    def _lacks(self, command: "Command", paths: "Sequence[str]", words: str) -> None:
-        _say(command, words)
-        self.missing.extend({"ordinal": command.ordinal, "path": path} for path in paths)
-
-
-def _say(command: "Command", words: str) -> None:
-    from muster.cli import printing
-
-    printing.remark("results", f"[{command.ordinal}] {words}")
-
-
-def _summed_up(operation: "Operation", commands: "Sequence[Command]") -> None:
+def _summed_up(operation: "Operation", commands: "Sequence[Command]", *, short: bool) -> None:
     from muster.cli import printing
     from muster.cli.durations import took
 
     good = sum(1 for command in commands if command.exit_status == 0)
-    sign = "✔" if good == len(commands) else "✖"
-    words = f"{sign} {good} of {len(commands)} succeeded in {took(operation.elapsed_seconds)}"
+    sign = "✖" if short or good < len(commands) else "✔"
+    lacking = ", but results are missing" if short else ""
+    words = f"{sign} {good} of {len(commands)} succeeded in {took(operation.elapsed_seconds)}{lacking}"
     printing.say(words, file=sys.stderr)

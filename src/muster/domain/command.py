@@ -20,6 +20,10 @@ ARGUMENT_MAX = 128 * 1024 - 1
 """Bytes of one argument, or of one variable with its name: the kernel's own limit, less the final NUL."""
 VARIABLES_MAX = 200
 COLLECT_MAX = 100
+TREE_BYTES_MAX = 512 * 1024 * 1024
+"""What is sent to a node or brought back from it, unpacked; the agent keeps the same limit."""
+ARCHIVE_BYTES_MAX = 256 * 1024 * 1024
+"""The same as it travels: compressed."""
 EXIT_CODE_MAX = 255
 SIGNAL_MAX = 64
 

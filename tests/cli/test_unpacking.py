@@ -1,0 +1,107 @@
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from muster.cli import unpacking
+from muster.cli.exits import UsageProblem
+from muster.cli.unpacking import Unpacked, unpack
+
+
+@pytest.fixture(autouse=True)
+def _oldest_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """3.11.2, as Debian has it, knows no filters for extraction."""
+    for name in ("FilterError", "data_filter"):
+        monkeypatch.delattr(tarfile, name, raising=False)
+
+
+def archived(path: Path, *members: tuple[str, bytes, str]) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, kind, link in members:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, link
+            member.size = 0 if link or kind != tarfile.REGTYPE else 2
+            member.mode, member.uid, member.mtime = 0o6777, 12345, 1_000_000_000
+            archive.addfile(member, io.BytesIO(b"ok"))
+    return path
+
+
+def test_results_are_ours_with_their_times_and_without_special_modes(tmp_path: Path) -> None:
+    archive = archived(
+        tmp_path / "results.tgz",
+        ("out", tarfile.DIRTYPE, ""),
+        ("out/a", tarfile.REGTYPE, ""),
+        ("out/b", tarfile.LNKTYPE, "out/a"),
+        ("out/c", tarfile.SYMTYPE, "../out/a"),
+    )
+    place = tmp_path / "results" / "0"
+    assert unpack(archive, place) == Unpacked(names=("out", "out/a", "out/b", "out/c"), left_out=())
+    assert [(place / "out" / name).read_text() for name in "abc"] == ["ok"] * 3
+    found = (place / "out" / "a").stat()
+    assert (found.st_mode & 0o7777, found.st_uid, found.st_mtime) == (0o755, place.stat().st_uid, 1e9)
+
+
+def test_results_never_leave_their_directory(tmp_path: Path) -> None:
+    archive = tmp_path / "evil.tgz"
+    with tarfile.open(archive, "w:gz") as evil:
+        evil.addfile(tarfile.TarInfo("../escaped"), io.BytesIO())
+        link = tarfile.TarInfo("python")
+        link.type, link.linkname = tarfile.SYMTYPE, "/usr/bin/python3"
+        evil.addfile(link)
+        evil.addfile(tarfile.TarInfo("report.xml"), io.BytesIO())
+    place = tmp_path / "results" / "0"
+    assert unpack(archive, place).left_out == ("../escaped", "python")
+    assert [each.name for each in place.iterdir()] == ["report.xml"]
+    assert not (tmp_path / "results" / "escaped").exists()
+
+
+def test_results_that_are_no_archive_are_refused(tmp_path: Path) -> None:
+    archive = tmp_path / "broken.tgz"
+    archive.write_bytes(b"no archive")
+    with pytest.raises(UsageProblem, match="cannot unpack"):
+        unpack(archive, tmp_path / "results")
+
+
+def test_what_was_asked_for_and_not_sent_is_known_however_it_was_written() -> None:
+    sent = Unpacked(names=("./out", "./out/a", "log.txt"), left_out=("link",))
+    assert sent.missing(["out", "./out/a", "out/", "log.txt", "link", "."]) == []
+    assert sent.missing(["ou", "out/b", "log"]) == ["ou", "out/b", "log"]
+    assert Unpacked(names=(), left_out=()).missing(["."]) == ["."]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        (("/escaped", tarfile.REGTYPE, ""),),
+        (("up", tarfile.SYMTYPE, ".."), ("up/escaped", tarfile.REGTYPE, "")),
+        (
+            ("a", tarfile.SYMTYPE, "d/l/../../.."),
+            ("d/l", tarfile.SYMTYPE, "."),
+            ("a/e", tarfile.SYMTYPE, "f"),
+        ),
+        (("a", tarfile.SYMTYPE, "d/l/../../escaped"), ("d/l", tarfile.SYMTYPE, "..")),
+        (("hard", tarfile.LNKTYPE, "../../outside"),),
+        (("through", tarfile.SYMTYPE, "../../outside"), ("hard", tarfile.LNKTYPE, "through")),
+        (("pipe", tarfile.FIFOTYPE, ""), ("device", tarfile.CHRTYPE, "")),
+    ],
+)
+def test_nothing_leads_out_of_the_results_whatever_a_node_sends(
+    tmp_path: Path, members: tuple[tuple[str, bytes, str], ...]
+) -> None:
+    (tmp_path / "outside").write_text("secret")
+    place = tmp_path / "results" / "0"
+    assert unpack(archived(tmp_path / "evil.tgz", *members), place).left_out
+    assert {each.name for each in tmp_path.iterdir()} <= {"outside", "evil.tgz", "results"}
+    for each in place.rglob("*"):
+        assert each.resolve().is_relative_to(place)
+        assert not each.is_file() or each.read_text() == "ok"
+
+
+def test_results_that_would_fill_the_disk_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = archived(tmp_path / "large.tgz", *((str(n), tarfile.REGTYPE, "") for n in range(3)))
+    monkeypatch.setattr(unpacking, "TREE_BYTES_MAX", 2 * (2 + 512))
+    with pytest.raises(UsageProblem, match="they are more than"):
+        unpack(archive, tmp_path / "results")
