@@ -286,6 +286,8 @@ class _Parts:
         try:
             fresh = load(self._config.path, environment=os.environ)
             now = self._clock.now()
+            for spec in fresh.templates:
+                desk.check(spec)
             if fresh.max_nodes is not None:
                 await self.store.limit_installation(fresh.max_nodes, now=now, actor=BY_CONFIG)
             for spec in fresh.templates:

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from muster.domain.access import Role
+from muster.domain.template import TemplateSpec
 from tests.api.site import Site
 
 GOOD = {"template": "ci", "count": 1, "run": "run-1"}
@@ -114,7 +115,11 @@ async def test_an_unknown_template_is_not_found(site: Site) -> None:
 
 async def test_a_template_of_a_provider_that_is_not_here_is_refused(site: Site) -> None:
     http = site.http()
-    await http.put("/api/v1/templates/far", json={"provider": "moon"})
+    answer = await http.put("/api/v1/templates/far", json={"provider": "simulatd"})
+    refused = _refused(answer, 422, "invalid_request")
+    assert refused["field"] == "provider" and "did you mean simulated?" in str(refused["detail"])
+    spec = TemplateSpec(name="far", provider="moon")
+    await site.store.apply_template(spec, now=0.0)  # by a server that had it
     answer = await http.post("/api/v1/provisions", json={**GOOD, "template": "far"})
     assert "not configured" in str(_refused(answer, 422, "invalid_request")["detail"])
 

@@ -342,7 +342,7 @@ async def test_a_template_of_runners_needs_github_on_this_server(stage: Stage) -
     await GitHubStage.set(stage)
     stage.ports = replace(stage.ports, runtimes={}, runners=None, workflows=None)
     replica = await stage.replica()
-    with pytest.raises(InvalidRequest, match="its runtime github is not configured on this server"):
+    with pytest.raises(InvalidRequest, match="the runtime github is not configured on this server"):
         await replica.provision(1, run="r")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,9 @@ from muster.domain.workflow import RunnerSpec
 from muster.operations.applying import TemplateDesk
 from muster.serve import outfit
 from tests.stage import Stage, staged
+from tests.stage.github import GitHubStage
 
-SPEC = TemplateSpec(name="ci", provider="simulated", resource_class="small")
+SPEC = TemplateSpec(name="ci", provider="cloud", resource_class="small")
 
 
 def desk(stage: Stage, agent: str = "the first agent") -> TemplateDesk:
@@ -81,10 +83,29 @@ async def test_what_an_operator_applies_meanwhile_is_not_overwritten(
 async def test_runners_that_would_meet_jobs_of_whoever_are_refused_when_they_are_applied(
     stage: Stage, runner: RunnerSpec, reuse: Reuse, rule: str
 ) -> None:
+    await GitHubStage.set(stage)
+    before = await stage.store.templates()
     spec = replace(SPEC, runtime=Runtime.GITHUB, runner=runner, reuse=reuse)
     if not rule:
         await desk(stage).apply(spec)
         return
     with pytest.raises(InvalidRequest, match=rule):
         await desk(stage).apply(spec)
+    assert await stage.store.templates() == before
+
+
+@pytest.mark.parametrize(
+    ("needs", "words"),
+    [
+        ({"provider": "clud"}, r"provider = 'clud': .*not configured on this server; did you mean cloud\?"),
+        ({"provider": "nonsense"}, r"provider = 'nonsense': .*; it has aks, cloud \(template ci\)"),
+        ({"runtime": Runtime.GITHUB, "reuse": Reuse.NEVER}, "runtime = .*: see docs/github.md"),
+    ],
+)
+@staged
+async def test_a_template_that_this_server_can_make_nothing_from_is_refused(
+    stage: Stage, needs: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=words):
+        await desk(stage).apply(replace(SPEC, **needs))
     assert not await stage.store.templates()

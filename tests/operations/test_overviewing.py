@@ -1,5 +1,7 @@
 """One look at everything, over the real store: what others did counts, and lists say where they stop."""
 
+from dataclasses import replace
+
 import pytest
 
 from muster.api.telemetry import Telemetry
@@ -9,7 +11,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.overview import Overview
 from muster.domain.settings import Settings
 from muster.domain.signs import HOUR, LATE_LEAST, LATE_TICKS
-from muster.domain.verdicts import QUEUED
+from muster.domain.verdicts import QUEUED, About
 from muster.domain.waiting import WaitsFor
 from muster.operations import overviewing
 from muster.operations.overviewing import Overviewing
@@ -53,6 +55,18 @@ async def test_a_duty_that_another_replica_performs_is_seen_by_everybody(stage: 
     seen = await watcher.look()
     assert seen.verdict.code == "duty_late" and "sweep" in seen.verdict.text
     assert "duty_late" not in codes(await onlooker(stage).look()), "one that has just begun can't know"
+
+
+@staged
+async def test_a_template_that_this_server_cannot_make_is_found_if_it_should_be_warm(stage: Stage) -> None:
+    spec = (await stage.template(min_idle=2)).spec
+    assert codes(await onlooker(stage).look()) == []
+    await stage.store.apply_template(replace(spec, provider="clud"), now=stage.now)
+    (finding,) = (await onlooker(stage).look()).findings
+    assert (finding.code, finding.about) == ("starved", About(kind="template", id="ci"))
+    assert finding.text.startswith("ci should keep 2 warm and has 0: the provider clud is not configured")
+    await stage.store.apply_template(replace(spec, provider="clud", min_idle=0), now=stage.now)
+    assert codes(await onlooker(stage).look()) == []
 
 
 class Strangers:

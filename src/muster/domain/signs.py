@@ -51,6 +51,16 @@ class DutySign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Starved:
+    """A template whose nodes this server can't make, although it should keep some warm."""
+
+    template: str
+    wanted: int
+    has: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
     now: float
     store: Calls
@@ -67,6 +77,7 @@ class Signs:
     """Longest first."""
     orphans: Sequence[Node]
     paused: Sequence[str | None]
+    starved: Sequence[Starved] = ()
 
 
 def in_all(health: Mapping[str, Mapping[Health, int]]) -> dict[Health, int]:

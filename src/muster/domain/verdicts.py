@@ -82,6 +82,7 @@ def judge(signs: Signs) -> tuple[Finding, ...]:
         *_undriven(signs.waiting, signs.now),
         *_dependencies(signs.dependencies),
         *_failures(signs),
+        *_starved(signs),
         *_silence(signs),
         *_unwell(signs),
         *_leftovers(signs),
@@ -279,6 +280,18 @@ def _unwell(signs: Signs) -> Iterator[Finding]:
             text=f"No node of {template} is well: {troubled} of {nodes} work with trouble{others}.",
             advice="Look at what its nodes say; if that began with a new revision, apply the one before.",
             about=About(kind="template", id=template),
+        )
+
+
+def _starved(signs: Signs) -> Iterator[Finding]:
+    for pool in signs.starved:
+        yield Finding(
+            code="starved",
+            tone=Tone.WARNING,
+            culprit=Culprit.TEMPLATE,
+            text=f"{pool.template} should keep {pool.wanted} warm and has {pool.has}: {pool.why}",
+            advice="Configure the server for it, or apply it with what the server has.",
+            about=About(kind="template", id=pool.template),
         )
 
 

@@ -6,8 +6,9 @@ revisions, so that nodes which were made before are retired like those of any ol
 
 from dataclasses import replace
 
-from muster.domain.errors import Conflict
+from muster.domain.errors import Conflict, InvalidRequest
 from muster.domain.template import Template, TemplateSpec
+from muster.operations.lacking import lack
 from muster.ports.bundle import Ports
 
 
@@ -17,11 +18,20 @@ class TemplateDesk:
         self._store = ports.store
 
     async def apply(self, spec: TemplateSpec, *, actor: str = "") -> Template:
-        """Equal content keeps its revision. Raises InvalidRequest for what nodes should not be made from."""
-        spec.check_sharing()
+        """Equal content keeps its revision. Raises InvalidRequest as `check` does."""
+        self.check(spec)
         return await self._store.apply_template(
             self._outfitted(spec), now=self._ports.clock.now(), actor=actor
         )
+
+    def check(self, spec: TemplateSpec) -> None:
+        """Raises InvalidRequest for what nodes should not be made from, or can't be by this server."""
+        spec.check_sharing()
+        lacks = lack(self._ports, spec)
+        if lacks is not None:
+            raise InvalidRequest(
+                lacks.field, getattr(spec, lacks.field), f"{lacks.why} (template {spec.name})"
+            )
 
     async def renew(self, *, actor: str = "") -> list[Template]:
         """Every template with this server's outfit. Those that changed."""

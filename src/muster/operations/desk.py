@@ -36,6 +36,7 @@ from muster.domain.template import Runtime, Template
 from muster.operations.accepting import accepted
 from muster.operations.cancelling import request_cancel
 from muster.operations.driver import Driver
+from muster.operations.lacking import lack
 from muster.operations.provision import Provision
 from muster.operations.together import together
 from muster.ports.bundle import Ports
@@ -89,18 +90,15 @@ class FrontDesk:
         if template.spec.clusters:
             rule = "it makes clusters, not nodes: ask for one with `muster clusters create`"
             raise InvalidRequest("template", template.name, rule)
-        if template.spec.provider not in self._ports.providers:
-            rule = f"its provider {template.spec.provider} is not configured on this server"
-            raise InvalidRequest("template", template.name, rule)
+        lacks = lack(self._ports, template.spec)
+        if lacks is not None:
+            raise InvalidRequest("template", template.name, lacks.why)
         return template
 
     async def _check_runtime(self, request: ProvisionRequest, template: Template) -> None:
         """Nothing is begun that its runtime knows it can't finish."""
         spec = template.spec
         runtime = self._ports.runtimes.get(spec.runtime)
-        if runtime is None and spec.runtime.kitted:
-            rule = f"its runtime {spec.runtime} is not configured on this server: see docs/github.md"
-            raise InvalidRequest("template", template.name, rule)
         if runtime is not None:
             with suppress(Throttled, Uncertain):  # the operation looks again, while it has time
                 await runtime.check(request, spec)

@@ -16,10 +16,11 @@ from muster.domain.node import Node
 from muster.domain.overview import Counted, Failures, Leftovers, Overview, Pool, Pools, Runs
 from muster.domain.reasons import Reason
 from muster.domain.settings import Settings
-from muster.domain.signs import DAY, HOUR, Calls, Dependency, DutySign, Signs
+from muster.domain.signs import DAY, HOUR, Calls, Dependency, DutySign, Signs, Starved
 from muster.domain.verdicts import all_well, judge
 from muster.domain.waiting import waiting
 from muster.domain.warmth import Handover, warmth
+from muster.operations.lacking import lack
 from muster.operations.together import together
 from muster.ports.bundle import Ports
 from muster.ports.overview import Tick
@@ -88,6 +89,7 @@ class Overviewing:
             stuck=stuck,
             orphans=orphans,
             paused=paused,
+            starved=self._starved(pools),
         )
         found = judge(seen)
         return Overview(
@@ -110,6 +112,19 @@ class Overviewing:
             duties=tuple(seen.duties),
             dependencies=tuple(seen.dependencies),
             store=seen.store,
+        )
+
+    def _starved(self, pools: Pools) -> tuple[Starved, ...]:
+        """Templates from before this server lost, or refused, what they need."""
+        return tuple(
+            Starved(
+                template=pool.template.name,
+                wanted=pool.template.spec.min_idle,
+                has=pool.counts.get(NodeState.IDLE, 0),
+                why=lacks.why,
+            )
+            for pool in pools.items
+            if pool.template.spec.min_idle and (lacks := lack(self._ports, pool.template.spec))
         )
 
     async def _runs(self) -> Runs:
