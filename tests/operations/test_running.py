@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from muster.domain.command import CommandState
-from muster.domain.errors import StoreUnavailable
+from muster.domain.command import CommandState, Execution
+from muster.domain.errors import InvalidRequest, StoreUnavailable
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import condemn, release
 from muster.domain.operation import Kind, Operation, Status
@@ -271,14 +271,38 @@ async def test_more_time_for_the_nodes_is_more_time_for_their_run(stage: Stage) 
     replica = await stage.replica()
     run = await replica.run(1, timeout=50.0)
     await under_way(stage, 1)
-    (provision,) = await of_run(stage, Kind.PROVISION)
 
-    await replica.ask(replica.plane.operator.extend(provision.id, 3000.0))
+    await replica.ask(replica.plane.operator.extend(run.id, 3000.0))
     ended = await stage.ended(run)
 
     assert (ended.status, ended.result) == (Status.SUCCEEDED, "exit 0")
     assert stage.now > run.deadline_at
     assert ended.deadline_source == "operator"
+
+
+@staged
+async def test_the_nodes_of_a_run_take_commands_by_its_name_and_are_given_back_only_by_it(
+    stage: Stage,
+) -> None:
+    await stage.template()
+    stage.agents.script(ENDLESS, Manner(works=1.0))
+    replica = await stage.replica()
+    run = await replica.run(1)
+    with pytest.raises(InvalidRequest, match="yet: wait for it"):
+        await replica.ask(replica.plane.commander.execute(run.id, Execution(argv=("true",))))
+    await under_way(stage, 1)
+
+    (command,) = await replica.ask(replica.plane.commander.execute(run.id, Execution(argv=("true",))))
+    with pytest.raises(InvalidRequest, match=f"stop it with `muster operations cancel {run.id}`"):
+        await replica.release(run.id)
+
+    (provision,) = await of_run(stage, Kind.PROVISION)
+    assert command.operation_id == provision.id
+    await replica.cancel(run.id)
+    await stage.ended(run)
+    (release,) = await of_run(stage, Kind.RELEASE)
+    with pytest.raises(InvalidRequest, match="must be a provision or a run, not a release"):
+        await replica.ask(replica.plane.operator.extend(release.id, 60.0))
 
 
 # --- lost -------------------------------------------------------------------------------------------------

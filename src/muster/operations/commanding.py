@@ -11,8 +11,9 @@ from muster.domain.errors import Conflict, Gone, IdempotencyMismatch, InvalidReq
 from muster.domain.ids import CommandId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
-from muster.domain.operation import Kind, Member, Operation
+from muster.domain.operation import Member, Operation
 from muster.domain.requests import ProvisionRequest
+from muster.operations.resolving import provision_of
 from muster.operations.together import together
 from muster.ports.bundle import Ports
 
@@ -45,9 +46,7 @@ class Commander:
         )
 
     async def _ready(self, operation_id: OperationId) -> Operation:
-        operation = await self._store.operation(operation_id)
-        if operation.kind is not Kind.PROVISION:
-            raise InvalidRequest("operation_id", operation_id, f"must be a provision, not a {operation.kind}")
+        operation = await provision_of(self._store, operation_id)
         if not operation.ended:
             raise InvalidRequest("operation_id", operation_id, "its nodes are not ready yet: wait for it")
         if not operation.committed:

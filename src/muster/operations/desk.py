@@ -127,6 +127,11 @@ class FrontDesk:
         if first is not None:
             return first
         target = await self._store.operation(request.operation_id)
+        if target.kind is Kind.RUN:
+            rule = (
+                f"a run gives its nodes back by itself: stop it with `muster operations cancel {target.id}`"
+            )
+            raise InvalidRequest("operation_id", target.id, rule)
         if target.kind is not Kind.PROVISION:
             raise InvalidRequest("operation_id", target.id, f"must be a provision, not a {target.kind}")
         known = {member.assignment_id for member in target.members}

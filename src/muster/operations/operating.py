@@ -12,8 +12,8 @@ from muster.domain.errors import Conflict, InvalidRequest
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
-from muster.domain.operation import Kind
 from muster.domain.reasons import Reason
+from muster.operations.resolving import provision_of
 from muster.operations.together import together
 from muster.ports.bundle import Ports
 
@@ -49,9 +49,8 @@ class OperatorDesk:
     async def extend(self, operation_id: OperationId, seconds: float, *, actor: str = "") -> Sequence[Node]:
         """Give the running nodes of a provision more time."""
         checks.seconds("by", seconds)
-        view = await self._store.view(operation_id)
-        if view.operation.kind is not Kind.PROVISION:
-            raise InvalidRequest("operation_id", operation_id, "must be a provision")
+        provision = await provision_of(self._store, operation_id)
+        view = await self._store.view(provision.id)
         running = [node for node in view.nodes if _in_time(node, self._ports.clock.now())]
         if not running:
             raise InvalidRequest("operation_id", operation_id, "has no running nodes to give more time to")
