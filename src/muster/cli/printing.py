@@ -90,6 +90,11 @@ def terminal(file: IO[str] | None = None) -> bool:
     return (file or sys.stdout).isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
+def coloured() -> bool:
+    """As rich decides it for its own output: https://no-color.org"""
+    return terminal() and not os.environ.get("NO_COLOR")
+
+
 def console(file: IO[str] | None = None) -> "Console":
     from rich.console import Console
 

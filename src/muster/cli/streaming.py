@@ -99,7 +99,7 @@ def stream(
     follow: bool = True,
 ) -> None:
     """Print it, line by line."""
-    printer = Prefixed(colour=printing.terminal())
+    printer = Prefixed(colour=printing.coloured())
     try:
         for ordinal, piece in pieces(client, commands, patience, how=how, follow=follow, marked=True):
             printer.take(ordinal, piece)
