@@ -83,8 +83,8 @@ async def test_a_failed_provision_says_why_and_what_to_do(site: Site) -> None:
     operation = await site.ended(client, await client.send(calls.provision(asked)))
     assert operation.status is Status.FAILED
     assert operation.error is not None
-    assert operation.error.code == "cap_reached"
-    assert operation.error.advice
+    assert operation.error.code == "above_cap"
+    assert operation.error.advice.startswith("ask for fewer nodes")
 
 
 async def test_the_same_key_is_the_same_request_and_another_body_is_refused(site: Site) -> None:

@@ -223,10 +223,13 @@ def test_ctrl_c_detaches_says_how_to_come_back_and_stops_nothing(terminal: Termi
     assert terminal.muster("operations", "show", name, "-o", "json").json["status"] == "running"
 
     assert terminal.muster("operations", "watch", name, "--wait", "0").code == 124
-    assert "node" in terminal.muster("operations", "why", name).out
+    waiting = terminal.muster("operations", "why", name).out
+    assert "node" in waiting and "until" in waiting
     assert "asked to stop" in terminal.muster("operations", "cancel", name).out
     ended = terminal.muster("operations", "watch", name)
     assert ended.code == 1 and "cancelled" in ended.err
+    over = terminal.muster("operations", "why", name).out
+    assert "it has ended" in over and "until" not in over
 
 
 def test_a_terminal_shows_it_live_and_gets_its_cursor_back(terminal: Terminal) -> None:
@@ -236,6 +239,11 @@ def test_a_terminal_shows_it_live_and_gets_its_cursor_back(terminal: Terminal) -
     assert left.out.rindex("\033[?25h") > left.out.rindex("\033[?25l")
     assert "muster operations watch op-" in left.out
     assert terminal.muster("release", "live").code == 0
+    assert "\033[36m[0] " in terminal.live("run", "-t", "small", "--", "echo", "x", until="").out
+    terminal.environment["NO_COLOR"] = "1"
+    plain = terminal.live("run", "-t", "small", "--", "echo", "x", until="").out
+    del terminal.environment["NO_COLOR"]
+    assert "[0] x" in plain and "\033[36m[0] " not in plain
     table = terminal.live("operations", until="").out
     assert all(len(CODES.sub("", line)) <= 80 for line in table.splitlines())
 
@@ -249,9 +257,9 @@ def test_exit_codes_say_how_it_ended(terminal: Terminal) -> None:
     broken = terminal.muster("provision", "-t", "broken")
     assert broken.code == 1 and "boot_script_failed" in broken.err
     full = terminal.muster("provision", "-t", "small", "--count", "500")
-    assert full.code == 3 and "cap_reached" in full.err
+    assert full.code == 3 and "above_cap" in full.err
     told = terminal.muster("provision", "-t", "small", "-n", "500", "-o", "json")
-    assert told.json["error"]["code"] == told.error["code"] == "cap_reached"
+    assert told.json["error"]["code"] == told.error["code"] == "above_cap"
 
 
 def test_the_same_key_is_the_same_operation(terminal: Terminal) -> None:

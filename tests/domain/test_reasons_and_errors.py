@@ -18,9 +18,9 @@ from muster.domain.errors import (
 from muster.domain.reasons import ADVICE, Reason
 
 DESIGNED = (
-    "capacity quota cap_reached boot_timeout boot_stalled boot_script_failed attach_failed heartbeat_lost "
-    "machine_gone provider_refused provider_error deadline_exceeded max_runtime idle_timeout release_timeout "
-    "partial_launch retired reuse duplicate_join operator cancelled interrupted internal"
+    "capacity quota cap_reached above_cap boot_timeout boot_stalled boot_script_failed attach_failed "
+    "heartbeat_lost machine_gone provider_refused provider_error deadline_exceeded max_runtime idle_timeout "
+    "release_timeout partial_launch retired reuse duplicate_join operator cancelled interrupted internal"
 )
 
 

@@ -268,6 +268,7 @@ def test_failures_count_the_more_if_nothing_got_through_since(
         (Reason.CAPACITY, Culprit.CLOUD),
         (Reason.PROVIDER_ERROR, Culprit.CLOUD),
         (Reason.CAP_REACHED, Culprit.DEMAND),
+        (Reason.ABOVE_CAP, Culprit.DEMAND),
         (Reason.INTERNAL, Culprit.US),
     ],
 )

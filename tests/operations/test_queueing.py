@@ -4,7 +4,7 @@ import pytest
 
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Operation, Status
-from muster.domain.reasons import Reason
+from muster.domain.reasons import ADVICE, Reason
 from muster.domain.template import Reuse
 from tests.stage import Replica, Stage, staged
 
@@ -167,7 +167,8 @@ async def test_a_request_that_can_never_fit_is_refused_instead_of_holding_up_the
 
     assert stage.now - began < 1.0
     assert operation.verdict is not None
-    assert operation.verdict.reason is Reason.CAP_REACHED
+    assert operation.verdict.reason is Reason.ABOVE_CAP
+    assert "queue" not in ADVICE[Reason.ABOVE_CAP] and "release" not in ADVICE[Reason.ABOVE_CAP]
     assert operation.verdict.message == "3 nodes never fit under a cap of 2"
     await stage.succeeded(await replica.release(first.id))
     await stage.succeeded(waiting)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from muster.client.results import Failure, Progress
 
 OK, FAILED, USAGE, NO_CAPACITY, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 124, 130
-_NO_ROOM = (Reason.CAPACITY, Reason.QUOTA, Reason.CAP_REACHED)
+_NO_ROOM = (Reason.CAPACITY, Reason.QUOTA, Reason.CAP_REACHED, Reason.ABOVE_CAP)
 _CALLERS = (InvalidRequest, NotFound, NoDiagnosis, Forbidden, Ambiguous, ClusterExists, NotCancellable)
 _CALLER_STATUS = range(400, 500)
 

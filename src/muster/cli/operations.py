@@ -201,6 +201,7 @@ def why(target: Target, *, _output: Output = None) -> None:
     from muster.cli import printing
     from muster.cli.connecting import connected, newest
     from muster.client import calls
+    from muster.domain.operation import ENDED
 
     with connected() as client:
         found = client.send(calls.why(newest(client, target).operation_id))
@@ -214,6 +215,6 @@ def why(target: Target, *, _output: Output = None) -> None:
             ("waits for", found.waits_for.removeprefix("waiting for ")),
             ("since", f"{printing.since(found.since)} ago"),
             ("place in queue", "" if found.position is None else str(found.position)),
-            ("until", f"{found.until} ({printing.until(found.until)})"),
+            ("until", "" if found.status in ENDED else f"{found.until} ({printing.until(found.until)})"),
         )
     )

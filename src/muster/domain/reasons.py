@@ -7,6 +7,7 @@ class Reason(StrEnum):
     CAPACITY = "capacity"
     QUOTA = "quota"
     CAP_REACHED = "cap_reached"
+    ABOVE_CAP = "above_cap"
     SKU_UNAVAILABLE = "sku_unavailable"
     PERMISSION = "permission"
     NAME_TAKEN = "name_taken"
@@ -39,6 +40,7 @@ ADVICE: dict[Reason, str] = {
     Reason.CAPACITY: "allow more instance types or zones, fall back to on-demand, or try again later",
     Reason.QUOTA: "raise the account's quota or ask for fewer or smaller nodes",
     Reason.CAP_REACHED: "raise max_nodes, release something, or set a queue timeout to wait for room",
+    Reason.ABOVE_CAP: "ask for fewer nodes, or raise max_nodes; waiting would not help",
     Reason.SKU_UNAVAILABLE: "choose another size or region; `az vm list-skus` shows what a region offers",
     Reason.PERMISSION: "give the server's identity the role that is missing, on the scope that is named",
     Reason.NAME_TAKEN: "choose another name, or delete what has it",

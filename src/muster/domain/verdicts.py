@@ -50,6 +50,7 @@ _CULPRITS: dict[Reason, Culprit] = {
     Reason.INTERRUPTED: Culprit.CLOUD,
     Reason.MACHINE_GONE: Culprit.CLOUD,
     Reason.CAP_REACHED: Culprit.DEMAND,
+    Reason.ABOVE_CAP: Culprit.DEMAND,
     Reason.MAX_RUNTIME: Culprit.DEMAND,
     Reason.DEADLINE_EXCEEDED: Culprit.DEMAND,
     Reason.ORPHAN: Culprit.US,

@@ -225,14 +225,10 @@ class Provision:
         largest = min(at.template.spec.max_nodes, (await self._store.installation()).max_nodes)
         if at.request.count > largest:
             # It would hold up everybody behind it for nothing.
-            patient, message = (
-                False,
-                f"{counted(at.request.count, 'node')} never fit under a cap of {largest}",
-            )
+            message = f"{counted(at.request.count, 'node')} never fit under a cap of {largest}"
+            return await self._give_up(at, Verdict(reason=Reason.ABOVE_CAP, message=message), tenure)
         if not patient or any(node.state is NodeState.CREATED for node in held):
-            verdict = Verdict(reason=Reason.CAP_REACHED, message=message)
-            await self._write(operations.failing(at.operation, verdict, now=at.now), tenure)
-            return Next(at=at.now)
+            return await self._give_up(at, Verdict(reason=Reason.CAP_REACHED, message=message), tenure)
         await together(self._let_go(node, at, Reason.CAP_REACHED, tenure) for node in held)
         progress = showing.at_step(showing.PROVISION_STEPS, 1, message=message)
         # Letting go moved the operation's version: read it again rather than guess.
