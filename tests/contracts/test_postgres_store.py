@@ -13,6 +13,7 @@ from muster.ports.store import Store
 from muster.stores.sql import SqlStore
 from muster.stores.sql.postgres.opening import open_postgres
 from tests.contracts.access_contract import AccessContract
+from tests.contracts.bites_contract import BitesContract
 from tests.contracts.cluster_contract import ClusterStoreContract
 from tests.contracts.command_contract import CommandContract
 from tests.contracts.overview_contract import OverviewContract
@@ -48,7 +49,9 @@ class TestPostgresStore(StoreContract):
         return falsify
 
 
-class TestPostgresOtherPorts(CommandContract, AccessContract, OverviewContract, ClusterStoreContract):
+class TestPostgresOtherPorts(
+    CommandContract, BitesContract, AccessContract, OverviewContract, ClusterStoreContract
+):
     @pytest.fixture
     def store(self, emptied: SqlStore) -> Store:
         return emptied

@@ -12,6 +12,7 @@ from muster.ports.overview import OverviewStore
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore, open_sqlite
 from tests.contracts.access_contract import AccessContract
+from tests.contracts.bites_contract import BitesContract
 from tests.contracts.cluster_contract import ClusterStoreContract
 from tests.contracts.command_contract import CommandContract
 from tests.contracts.overview_contract import OverviewContract
@@ -40,7 +41,7 @@ class SqliteContract(CommandContract, AccessContract, OverviewContract, ClusterS
         return sqlite.clusters
 
 
-class TestSqliteInline(SqliteContract):
+class TestSqliteInline(SqliteContract, BitesContract):
     @pytest.fixture
     async def sqlite(self) -> AsyncIterator[SqlStore]:
         store = open_sqlite(":memory:", ids=CountingIds(), inline=True)

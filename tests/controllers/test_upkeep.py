@@ -6,8 +6,10 @@ import pytest
 
 from muster.controllers.auditor import Auditor
 from muster.controllers.pruner import Pruner
+from muster.domain import node as nodes
 from muster.domain.errors import NotFound
 from muster.domain.lifecycle import NodeState
+from muster.domain.reasons import Reason
 from tests.stage import Stage, staged
 
 
@@ -37,6 +39,21 @@ async def test_what_ended_long_ago_is_forgotten_and_nothing_else(stage: Stage) -
         await stage.operation(old.id)
     assert (await stage.operation(kept.id)).id == kept.id
     assert len(await stage.nodes(NodeState.RUNNING)) == 1
+
+
+@staged
+async def test_a_pass_goes_on_bite_after_bite(stage: Stage) -> None:
+    await stage.template()
+    for node in await stage.warm(3):
+        doomed = await stage.store.apply(nodes.condemn(node, now=stage.now, reason=Reason.OPERATOR))
+        await stage.store.apply(nodes.confirm_gone(doomed, now=stage.now))
+    settings = replace(stage.settings, retention=10.0)
+    await stage.pass_time(20.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("muster.controllers.pruner.BATCH", 1)
+        await Pruner(stage.ports, settings).reconcile()
+
+    assert await stage.nodes(NodeState.TERMINATED) == []
 
 
 @staged

@@ -4,7 +4,7 @@ from muster.domain.settings import Settings
 from muster.ports.bundle import Ports
 
 BATCH = 1000
-BITES = 50
+BITES = 500
 """Bites per pass, so that a pass after a long absence ends too."""
 
 
@@ -17,5 +17,5 @@ class Pruner:
         before = self._ports.clock.now() - self._retention
         for _ in range(BITES):
             pruned = await self._ports.store.prune(before=before, limit=BATCH)
-            if max(pruned.nodes, pruned.launches, pruned.operations, pruned.events) < BATCH:
+            if not pruned.more:
                 return

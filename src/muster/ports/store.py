@@ -123,6 +123,8 @@ class Pruned:
     launches: int
     operations: int
     events: int
+    more: bool = False
+    """It stopped because it was enough for one transaction, not because nothing was left."""
 
 
 class Store(Protocol):

@@ -56,7 +56,13 @@ class Pruner:
             keys.ENDED, before, limit, lambda item: self._forget_operation(item, meant)
         )
         events = await self._feed.prune(before=before, limit=limit)
-        return Pruned(nodes=nodes, launches=launches, operations=operations, events=events)
+        return Pruned(
+            nodes=nodes,
+            launches=launches,
+            operations=operations,
+            events=events,
+            more=max(nodes, launches, operations, events) >= limit,
+        )
 
     async def _each(
         self, partition: str, before: float, limit: int, forget: Callable[[Item], Awaitable[bool]]

@@ -1,8 +1,11 @@
 """Forgetting: old records and events, a bounded batch at a time.
 
 Owns the order: nodes before their launches before their operations, so that nothing that stays ever names
-something that went. What an operation that has not ended still holds stays whole.
+something that went. What an operation that has not ended still holds stays whole. A transaction is bounded in
+bytes too: while gigabytes go, nobody else could write.
 """
+
+from functools import cache
 
 from muster.domain.cluster_showing import LEARNED_FROM
 from muster.domain.ids import OperationId
@@ -12,6 +15,15 @@ from muster.ports.store import Pruned
 from muster.stores.sql import lists
 from muster.stores.sql.rows import OPERATION
 from muster.stores.sql.tx import Tx, Value
+
+BITE = 8 * 1024 * 1024
+"""Bytes of output that go in one transaction; one command may have twice as many."""
+RECORD = 1024
+"""Bytes that a command counts for, beside its output."""
+BUNDLES = 32
+"""Bundles that go in one transaction: they have a few hundred kilobytes each."""
+WEIGHED = 50
+"""Operations whose commands are looked at together."""
 
 _NODES = """
     SELECT n.id FROM nodes AS n
@@ -66,7 +78,8 @@ _OLDEST_EVENTS = "SELECT seq, at FROM events ORDER BY seq LIMIT :limit"
 def prune(tx: Tx, *, before: float, limit: int) -> Pruned:
     """At most `limit` of each."""
     bounds: dict[str, Value] = {"before": before, "limit": limit}
-    nodes = [row[0] for row in tx.execute(_NODES, bounds)]
+    old_nodes = [row[0] for row in tx.execute(_NODES, bounds)]
+    nodes = _light(tx, old_nodes)
     _delete(tx, "liveness", "node_id", nodes)
     _delete(tx, "credentials", "node_id", nodes)
     _delete(tx, "boot_marks", "node_id", nodes)
@@ -82,26 +95,69 @@ def prune(tx: Tx, *, before: float, limit: int) -> Pruned:
     meant = _operations_being_released(tx)
     kept = _keys_of_open_runs(tx)
     found = tx.execute(_OPERATIONS, bounds)
-    operations = [row[0] for row in found if row[0] not in meant and row[1] not in kept]
-    _delete_commands(tx, operations)
+    ended = [row[0] for row in found if row[0] not in meant and row[1] not in kept]
+    operations = _without_commands(tx, ended)
     _delete(tx, "operations", "id", operations)
+    events = _prune_events(tx, before=before, limit=limit)
     return Pruned(
         nodes=len(nodes),
         launches=len(launches),
         operations=len(operations),
-        events=_prune_events(tx, before=before, limit=limit),
+        events=events,
+        more=max(len(old_nodes), len(launches), len(ended), events) >= limit
+        or len(nodes) < len(old_nodes)
+        or len(operations) < len(ended),
     )
 
 
-def _delete_commands(tx: Tx, operations: list[str]) -> None:
-    """Commands and their output go with the provision that they ran on."""
-    for chunk in lists.in_chunks(operations):
-        bound = lists.bound("id", chunk)
-        meant = f"operation_id IN ({lists.marks('id', len(chunk))})"
-        tx.change(
-            f"DELETE FROM command_output WHERE command_id IN (SELECT id FROM commands WHERE {meant})", bound
-        )
-        tx.change(f"DELETE FROM commands WHERE {meant}", bound)
+def _light(tx: Tx, nodes: list[str]) -> list[str]:
+    """As many from the front as have few enough bundles between them."""
+    bundled: dict[str, bool] = {}
+    for chunk in lists.in_chunks(nodes):
+        sql = f"SELECT node_id FROM bundles WHERE node_id IN ({lists.marks('id', len(chunk))})"
+        bundled.update((row[0], True) for row in tx.execute(sql, lists.bound("id", chunk)))
+    heavy = [place for place, node_id in enumerate(nodes) if node_id in bundled]
+    return nodes[: heavy[BUNDLES]] if len(heavy) > BUNDLES else nodes
+
+
+def _without_commands(tx: Tx, operations: list[str]) -> list[str]:
+    """Commands and their output go with the provision that they ran on, a bite of them at a time. Returns the
+    operations from the front that have none left."""
+    bare: list[str] = []
+    room = BITE
+    for chunk in lists.in_chunks(operations, WEIGHED):
+        found = tx.execute(weighed(len(chunk)), lists.bound("id", chunk))
+        doomed: list[str] = []
+        for command_id, weight in found:
+            if weight > room and room < BITE:  # the first one goes however much it is
+                break
+            doomed.append(command_id)
+            room -= weight
+        _delete(tx, "command_output", "command_id", doomed)
+        _delete(tx, "commands", "id", doomed)
+        if len(doomed) < len(found):
+            left = {row[0]: True for row in tx.execute(_busy(len(chunk)), lists.bound("id", chunk))}
+            return bare + [each for each in chunk if each not in left]
+        bare += chunk
+    return bare
+
+
+@cache
+def weighed(operations: int) -> str:
+    """Their commands, with the bytes of output of each and something for its record: more of them than are a
+    bite aren't read."""
+    return f"""
+        SELECT c.id, {RECORD} + (
+            SELECT coalesce(sum(length(p.data)), 0) FROM command_output AS p WHERE p.command_id = c.id
+        ) AS weight
+        FROM commands AS c WHERE c.operation_id IN ({lists.marks("id", operations)})
+        ORDER BY c.operation_id, c.created_at, c.id LIMIT {2 * BITE // RECORD}
+    """
+
+
+@cache
+def _busy(operations: int) -> str:
+    return f"SELECT operation_id FROM commands WHERE operation_id IN ({lists.marks('id', operations)})"
 
 
 def _operations_being_released(tx: Tx) -> frozenset[str]:
