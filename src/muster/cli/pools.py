@@ -16,7 +16,10 @@ def pools(*, _output: Output = None) -> None:
         printing.document(found)
         return
     names = ("IDLE", "MIN", "RUN", "CLAIM", "BOOT", "RELEASE", "FAIL", "END", "USED", "MAX")
-    columns = (printing.Column("TEMPLATE", cut=True), *(printing.Column(name, right=True) for name in names))
+    columns = (
+        printing.Column("TEMPLATE", cut=True),
+        *(printing.Column(name, right=True, spare=name not in ("IDLE", "USED", "MAX")) for name in names),
+    )
     rows = [
         (
             f"{pool.template}{' (paused)' if pool.paused else ''}",

@@ -111,6 +111,8 @@ class Column:
     cut: bool = False
     """May be cut in a terminal that is too narrow; ids and states never are."""
     right: bool = False
+    spare: bool = False
+    """May be left out in a terminal that is too narrow, if there is nothing but 0 in it."""
     style: Callable[[str], str] | None = None
 
 
@@ -118,16 +120,52 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, nothing: 
     if not rows:
         say(nothing)
         return
-    listed = [[column.name for column in columns], *rows]
+    listed: Sequence[Sequence[str]] = [[column.name for column in columns], *rows]
     if not terminal():
         widths = fitted(columns, listed, None)
         for row in listed:
             say("  ".join(_cells(columns, row, widths)).rstrip())
         return
     out = console()
+    columns, listed = spared(columns, listed, out.width)
     widths = fitted(columns, listed, out.width)
     for number, row in enumerate(listed):
         out.print(_drawn(columns, _cells(columns, row, widths), heading=number == 0), soft_wrap=True)
+
+
+def spared(
+    columns: Sequence[Column], listed: Sequence[Sequence[str]], room: int
+) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
+    """Without the columns that say nothing, if only then it fits."""
+    widths = fitted(columns, listed, room)
+    if sum(widths) + GAP * (len(widths) - 1) <= room:
+        return columns, listed
+    kept = [
+        number
+        for number, column in enumerate(columns)
+        if not column.spare or any(row[number] != "0" for row in listed[1:])
+    ]
+    return [columns[number] for number in kept], [[row[number] for number in kept] for row in listed]
+
+
+def indented(text: str) -> None:
+    """A line that belongs to what is above; in a terminal it goes on below itself, between words."""
+    for each in folded(text, console().width) if terminal() else [f"  {text}"]:
+        say(each)
+
+
+def folded(text: str, room: int) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(
+        text,
+        room,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
 
 
 def fitted(columns: Sequence[Column], listed: Sequence[Sequence[str]], room: int | None) -> list[int]:

@@ -48,7 +48,7 @@ def status(
         if lines:
             printing.say(f"\n{title}")
             for line in lines:
-                printing.say(f"  {line}")
+                printing.indented(line)
 
 
 def _verdict(finding: "Finding") -> None:
