@@ -32,7 +32,11 @@ def create(
     expires_in: Annotated[
         float | None,
         typer.Option(
-            "--expires-in", "--ttl", parser=seconds, metavar="DURATION", help="e.g. 12h. (default: never)"
+            "--expires-in",
+            "--ttl",
+            parser=seconds,
+            metavar="DURATION",
+            help="e.g. 12h or 90d, at most 3650d. (default: never)",
         ),
     ] = None,
     template: Annotated[

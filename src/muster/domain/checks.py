@@ -12,6 +12,8 @@ KEY_MAX = 128
 COUNT_MAX = 1000
 """One request's largest gang. A provider call answers for all of them at once, and one page shows them."""
 SECONDS_MAX = 30 * 86400.0
+TOKEN_MAX = 10 * 365 * 86400.0
+"""Ten years: longer, and it is for ever, which has its own word."""
 MACHINES_MAX = 1_000_000
 SCRIPT_MAX = 64 * 1024
 """A boot script travels in every revision and its event; anything longer is fetched by the script itself."""
@@ -45,13 +47,13 @@ def whole(field: str, value: object, *, least: int, most: int) -> int:
     return value
 
 
-def seconds(field: str, value: object, *, zero: bool = False) -> float:
+def seconds(field: str, value: object, *, zero: bool = False, most: float = SECONDS_MAX) -> float:
     """A duration. Zero only where it has a meaning of its own."""
-    rule = f"must be a number of seconds {'from' if zero else 'above'} 0, at most {SECONDS_MAX:.0f}"
+    rule = f"must be a number of seconds {'from' if zero else 'above'} 0, at most {most:.0f}"
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidRequest(field, value, rule)
     # NaN compares false with everything, so the test is written to refuse it.
-    if not (0 <= value <= SECONDS_MAX) or (value == 0 and not zero):
+    if not (0 <= value <= most) or (value == 0 and not zero):
         raise InvalidRequest(field, value, rule)
     return float(value)
 

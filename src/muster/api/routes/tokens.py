@@ -14,7 +14,8 @@ from muster.domain.template import EXTERNAL
 async def create(ctx: Here, caller: Caller, body: TokenIn) -> MintedOut:
     """Make a token. Its secret is in this answer and nowhere else."""
     now = ctx.now()
-    seconds = None if body.expires_in is None else checks.seconds("expires_in", body.expires_in)
+    given = body.expires_in
+    seconds = None if given is None else checks.seconds("expires_in", given, most=checks.TOKEN_MAX)
     if body.template is not None:
         template = await ctx.ports.store.template(body.template)
         if not template.spec.enrols:
