@@ -95,10 +95,17 @@ def run(config: Config, *, ready: Ready = lambda _serving: None) -> int:
     return OK
 
 
-async def serve(config: Config, *, ready: Ready = lambda _serving: None, signals: bool = False) -> None:
+async def serve(
+    config: Config,
+    *,
+    ready: Ready = lambda _serving: None,
+    signals: bool = False,
+    new_admin: bool = False,
+) -> None:
+    """`new_admin`: make another admin token, for whoever holds none of those that the store knows."""
     data = DataDirectory(config.server.data_dir or default_data_directory(os.environ))
     with _bound(config, data) as listener, data.held():
-        parts = await _Parts.put_together(config, data)
+        parts = await _Parts.put_together(config, data, new_admin=new_admin)
         try:
             await parts.serve(listener, ready, signals=signals)
         finally:
@@ -181,7 +188,7 @@ class _Parts:
         self._closing = AsyncExitStack()
 
     @classmethod
-    async def put_together(cls, config: Config, data: DataDirectory) -> "_Parts":
+    async def put_together(cls, config: Config, data: DataDirectory, *, new_admin: bool) -> "_Parts":
         parts = cls(config, data)
         await parts._open()
         try:
@@ -189,7 +196,7 @@ class _Parts:
                 await parts._agree()
             else:
                 await parts.store.expire_leases()
-            await parts._settle()
+            await parts._settle(new_admin=new_admin)
         except BaseException:
             await parts.close()
             raise
@@ -245,11 +252,12 @@ class _Parts:
 
     # --- what must be there before anybody asks ---------------------------------------------------
 
-    async def _settle(self) -> None:
+    async def _settle(self, *, new_admin: bool) -> None:
         now = self._clock.now()
         if self._config.max_nodes is not None:
             await self.store.limit_installation(self._config.max_nodes, now=now, actor=BY_CONFIG)
-        await self._ensure_admin()
+        if new_admin or not await self._has_admin():
+            await self._mint_admin()
 
     async def _stock(self, desk: TemplateDesk) -> None:
         known = {template.name for template in await self.store.templates()}
@@ -264,12 +272,27 @@ class _Parts:
             words = "this server gives nodes another outfit than before: older ones are retired"
             logger.info(words, extra={"template": template.name, "revision": template.revision})
 
-    async def _ensure_admin(self) -> None:
+    async def _has_admin(self) -> bool:
+        """Whether anybody can be: a token in this data directory, or one that was made elsewhere."""
         now = self._clock.now()
         secret = self._data.admin_token()
         token = await self.store.access.token_for(hashed(secret)) if secret else None
         if token is not None and token.valid(now=now):
-            return
+            return True
+        found = await self.store.access.tokens()
+        admins = [each for each in found if each.role is Role.ADMIN and each.valid(now=now)]
+        if admins:
+            words = (
+                "no valid admin token in %s, and the store has others: use one, copy it there, or make"
+                " another with `muster serve --new-admin`"
+            )
+            logger.warning(
+                words, self._data.path, extra={"admins": ", ".join(each.id for each in admins[:3])}
+            )
+        return bool(admins)
+
+    async def _mint_admin(self) -> None:
+        now = self._clock.now()
         _, secret = await mint(
             self.store.access,
             ids=self._ids,

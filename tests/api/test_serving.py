@@ -29,9 +29,9 @@ def _config(data: Path, **flags: Any) -> Config:
 
 
 @asynccontextmanager
-async def _served(config: Config) -> AsyncIterator[Serving]:
+async def _served(config: Config, *, new_admin: bool = False) -> AsyncIterator[Serving]:
     ready: asyncio.Future[Serving] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(config, ready=ready.set_result))
+    serving = asyncio.create_task(serve(config, ready=ready.set_result, new_admin=new_admin))
     both: list[asyncio.Future[Any]] = [serving, ready]
     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     if serving.done():
@@ -119,7 +119,23 @@ async def test_a_stream_goes_on_across_a_restart_and_each_event_comes_once(tmp_p
     assert seen == [event.id for event in whole]
 
 
-async def test_a_lost_or_revoked_admin_token_is_replaced_at_the_next_start(tmp_path: Path) -> None:
+async def test_a_start_makes_no_second_admin_unless_it_is_told_to(tmp_path: Path) -> None:
+    async with _served(_config(tmp_path)) as server:
+        first = server.data.admin_token()
+        (tmp_path / "admin.token").unlink()
+    async with _served(_config(tmp_path)) as server:
+        assert server.data.admin_token() is None
+        async with AsyncClient(server.url, first) as client:
+            assert len(await client.send(calls.tokens())) == 1
+    async with _served(_config(tmp_path), new_admin=True) as server:
+        second = server.data.admin_token()
+        for each in (first, second):
+            async with AsyncClient(server.url, each) as client:
+                assert [token.role for token in await client.send(calls.tokens())] == ["admin", "admin"]
+    assert second not in (None, first)
+
+
+async def test_a_server_whose_admin_was_revoked_makes_another_at_the_next_start(tmp_path: Path) -> None:
     async with _served(_config(tmp_path)) as server:
         old = server.data.admin_token()
         async with AsyncClient(server.url, old) as client:

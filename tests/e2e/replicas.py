@@ -52,9 +52,13 @@ class Replicas:
             )
 
     def start(self) -> "Replicas":
-        for site in self.sites:
+        first = self.sites[0].start()
+        for site in self.sites[1:]:
+            # The store has its admin: whoever sets up a replica brings that token along.
+            site.data.mkdir(mode=0o700, exist_ok=True)
+            (site.data / "admin.token").write_text((first.data / "admin.token").read_text())
             site.start()
-        self.sites[0].template()
+        first.template()
         return self
 
     def verify(self) -> None:

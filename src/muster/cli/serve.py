@@ -42,6 +42,13 @@ def serve(
     log_level: Annotated[
         str | None, typer.Option(help="debug, info, warning, error. (default: info)")
     ] = None,
+    new_admin: Annotated[
+        bool,
+        typer.Option(
+            "--new-admin",
+            help="Make another admin token and keep it in the data directory, if no valid one is at hand.",
+        ),
+    ] = False,
     _output: Output = None,
 ) -> None:
     """Run the server on this machine until Ctrl-C or SIGTERM. Nodes outlive it, and find the next one."""
@@ -54,7 +61,7 @@ def serve(
         "log_format": log_format,
         "log_level": log_level,
     }
-    _serve(_configured(config, flags))
+    _serve(_configured(config, flags), new_admin=new_admin)
 
 
 def _configured(path: Path | None, flags: Mapping[str, object]) -> "Config":
@@ -65,7 +72,7 @@ def _configured(path: Path | None, flags: Mapping[str, object]) -> "Config":
     return load(path, environment=os.environ, flags=flags)
 
 
-def _serve(config: "Config") -> None:
+def _serve(config: "Config", *, new_admin: bool) -> None:
     import asyncio
 
     from muster.api.listening import CannotListen
@@ -80,7 +87,7 @@ def _serve(config: "Config") -> None:
         _told(serving, config)
 
     try:
-        asyncio.run(served(config, ready=ready, signals=True))
+        asyncio.run(served(config, ready=ready, signals=True, new_admin=new_admin))
     except (CannotListen, DirectoryInUse, DirectoryUnusable) as error:
         raise UsageProblem(str(error)) from error
 
@@ -99,7 +106,8 @@ def _told(serving: "Serving", config: "Config") -> None:
     file = f", configured by {config.path}" if config.path is not None else ""
     printing.say(f"Muster {muster.__version__} listens on {serving.url}, with its data in {data}{file}")
     printing.say(f"  from this machine: {here}")
-    printing.say(f"  in a browser:      {serving.url} (sign in with what is in {data / 'admin.token'})")
+    token = f"what is in {data / 'admin.token'}" if serving.data.admin_token() else "a token of yours"
+    printing.say(f"  in a browser:      {serving.url} (sign in with {token})")
     printing.say(f"  from elsewhere:    MUSTER_SERVER={serving.url} MUSTER_TOKEN=… muster nodes")
     printing.say("                     (a token: muster tokens create NAME --role operator)")
     printing.say("  stop it with Ctrl-C; nodes stay, and find the next server")
