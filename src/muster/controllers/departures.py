@@ -1,5 +1,6 @@
-"""Departures: the registration of a node that is on its way out goes before its machine does.
+"""Departures: the registration of a node that is on its way out goes too, at once and beside its machine.
 
+No termination waits for it: a registry that is away must not keep machines alive.
 A runner that nobody removed would be listed, and given jobs, for as long as its registry doesn't miss it.
 What can't be removed now, because it works or the registry is away, is left to the sweep of leftovers.
 """

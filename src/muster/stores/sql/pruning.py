@@ -25,7 +25,7 @@ BUNDLES = 32
 WEIGHED = 50
 """Operations whose commands are looked at together."""
 
-_NODES = """
+OLD_NODES = """
     SELECT n.id FROM nodes AS n
     WHERE n.state = 'terminated' AND n.entered_at < :before
       AND NOT EXISTS (SELECT 1 FROM operations AS o WHERE o.id = n.operation_id AND o.ended_at IS NULL)
@@ -78,7 +78,7 @@ _OLDEST_EVENTS = "SELECT seq, at FROM events ORDER BY seq LIMIT :limit"
 def prune(tx: Tx, *, before: float, limit: int) -> Pruned:
     """At most `limit` of each."""
     bounds: dict[str, Value] = {"before": before, "limit": limit}
-    old_nodes = [row[0] for row in tx.execute(_NODES, bounds)]
+    old_nodes = [row[0] for row in tx.execute(OLD_NODES, bounds)]
     nodes = _light(tx, old_nodes)
     _delete(tx, "liveness", "node_id", nodes)
     _delete(tx, "credentials", "node_id", nodes)

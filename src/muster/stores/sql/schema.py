@@ -382,6 +382,12 @@ _ROLES_LEFT = (
     "DELETE FROM cluster_tokens WHERE cluster_id IN (SELECT id FROM clusters WHERE state <> 'creating')",
 )
 
+_OLDEST_FIRST = (
+    # Its state first, or SQLite prefers the index of all states and sorts what it finds.
+    "DROP INDEX nodes_terminated",
+    "CREATE INDEX nodes_terminated ON nodes (state, entered_at, id) WHERE state = 'terminated'",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -392,6 +398,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=7, name="clusters", statements=_CLUSTERS),
     Migration(version=8, name="the home of process nodes", statements=_HOME),
     Migration(version=9, name="roles that are left", statements=_ROLES_LEFT),
+    Migration(version=10, name="terminated nodes, oldest first", statements=_OLDEST_FIRST),
 )
 LATEST = MIGRATIONS[-1].version
 

@@ -17,14 +17,15 @@ from muster.stores.sql import events, lists
 from muster.stores.sql.rows import NODE, VITALS
 from muster.stores.sql.tx import Tx
 
-# Each branch reads an index of its own; together they are the few whose health may have to change.
+# Each branch reads an index of its own; together they are the few whose health may have to change. What is
+# put behind node_id keeps SQLite off the primary key, which leads past everybody who is well.
 SUSPECTS = f"""
     SELECT {VITALS.select} FROM liveness WHERE node_id IN (
         SELECT node_id FROM liveness WHERE news = 1 AND node_id > :after
         UNION
         SELECT node_id FROM liveness
         WHERE health = 'offline' AND (seen_at >= :stale_before OR probe_passing_since IS NOT NULL)
-          AND node_id > :after
+          AND node_id || '' > :after
         UNION
         SELECT node_id FROM liveness
         WHERE health = 'starting' AND joined_at < :settled_before AND node_id > :after
