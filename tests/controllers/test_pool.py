@@ -90,6 +90,21 @@ async def test_nodes_that_hold_the_minimum_are_renewed_and_the_others_expire(sta
 
 
 @staged
+async def test_the_minimum_stays_warm_for_callers_nobody_has_seen(stage: Stage) -> None:
+    await stage.template(min_idle=2, idle_timeout=100.0)
+    replica = await stage.replica()
+    await stage.count(2, NodeState.IDLE)
+    first = await stage.succeeded(await replica.provision(2, run="first", owner="alice"))
+    await stage.count(2, NodeState.IDLE)
+    await stage.succeeded(await replica.release(first.id))
+
+    await stage.pass_time(2000.0)
+    second = await stage.succeeded(await replica.provision(2, run="second", owner="bob"))
+
+    assert second.warm == 2
+
+
+@staged
 async def test_old_nodes_are_retired_once_their_replacement_is_idle(stage: Stage) -> None:
     await stage.template(min_idle=2, max_nodes=10)
     await stage.replica()

@@ -89,6 +89,15 @@ def test_nodes_made_for_a_special_request_do_not_hold_the_minimum() -> None:
     assert either == NOTHING
 
 
+@pytest.mark.parametrize("reuse", [Reuse.SAME_OWNER, Reuse.NEVER])
+def test_nodes_that_became_one_owners_own_do_not_hold_the_minimum(reuse: Reuse) -> None:
+    owned = [new(n, last_owner="bob", deadline_at=NOW) for n in (1, 2)]
+    fresh = [new(n, deadline_at=NOW) for n in (3, 4)]
+    assert planned(owned, min_idle=2, reuse=reuse) == PoolPlan(refill=2, renew=(), retire=())
+    assert planned([*owned, *fresh], min_idle=2, reuse=reuse).renew == tuple(fresh)
+    assert planned(owned, min_idle=2, reuse=Reuse.ALWAYS).renew == tuple(owned)
+
+
 @pytest.mark.parametrize(("later", "renewed"), [(-SMALLEST, True), (0.0, True), (SMALLEST, False)])
 def test_nodes_that_hold_the_minimum_are_renewed_at_half_their_time(later: float, renewed: bool) -> None:
     node = new(1, deadline_at=NOW + IDLE_TIMEOUT / 2 + later)
@@ -183,6 +192,11 @@ def test_a_special_node_of_another_template_goes_before_one_that_holds_its_minim
     assert evicted(pool, everywhere=True) == ["node-1"]
 
 
+def test_a_node_that_is_one_owners_own_goes_before_one_that_holds_its_minimum() -> None:
+    pool = [new(1, template="db", last_owner="bob"), new(2, template="db"), new(3, template="db")]
+    assert evicted(pool, everywhere=True) == ["node-1"]
+
+
 mixed = st.builds(
     lambda n, name, revision, size, owner: idle(
         n, template=name, revision=revision, resource_class=size, last_owner=owner
@@ -208,7 +222,10 @@ def test_an_eviction_spares_what_suits_and_every_other_templates_minimum(
         holding = [
             node
             for node in pool
-            if node.template == name and node.revision == REVISION and node.resource_class == "large"
+            if node.template == name
+            and node.revision == REVISION
+            and node.resource_class == "large"
+            and node.last_owner is None
         ]
         kept = [node for node in holding if node not in gone]
         assert len(kept) >= min(len(holding), TEMPLATES[name].spec.min_idle)

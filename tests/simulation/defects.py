@@ -14,7 +14,7 @@ import pytest
 from muster.controllers.lost import Lost
 from muster.controllers.orphans import Orphans
 from muster.controllers.reaper import Reaper
-from muster.domain import deadlines, health, launch, lifecycle, node, operation, provisioning
+from muster.domain import deadlines, health, launch, lifecycle, node, operation, pooling, provisioning
 from muster.domain.deadlines import Bench, Extended, Overdue, Watch
 from muster.domain.errors import Conflict, StoreUnavailable
 from muster.domain.health import Health, HealthSource
@@ -68,6 +68,10 @@ def a_claim_ignores_the_owner(patch: Patch) -> None:
         return real(*args).replace("n.last_owner IS NULL", "1 = 1")
 
     patch.setattr(claims, "statement", statement)
+
+
+def the_minimum_is_kept_for_whoever_came_first(patch: Patch) -> None:
+    patch.setattr(pooling, "reuse_allows", lambda *_: True)
 
 
 def the_record_ends_with_the_call(patch: Patch) -> None:

@@ -30,6 +30,7 @@ PLANTED = (
     Planted(defect=defects.the_reservation_is_skipped, faults=Level.CROWD),
     Planted(defect=defects.a_claim_ignores_the_state, faults=Level.CROWD),
     Planted(defect=defects.a_claim_ignores_the_owner, faults=Level.CROWD, within=20),
+    Planted(defect=defects.the_minimum_is_kept_for_whoever_came_first, faults=Level.LIGHT),
     Planted(defect=defects.claims_are_held_in_the_queue, faults=Level.CROWD),
     Planted(defect=defects.room_is_not_given_back, faults=Level.CROWD),
     Planted(defect=defects.the_record_ends_with_the_call, faults=Level.LIGHT),

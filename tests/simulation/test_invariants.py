@@ -129,6 +129,12 @@ def test_a_claim_across_owners(court: Court) -> None:
     assert court.broken == "reuse_is_respected"
 
 
+def test_a_minimum_that_is_kept_for_one_owner(court: Court) -> None:
+    court.node("pool_in", state="idle", last_owner="you", **UNBOUND)
+    court.node("extend", deadline_at=court.now + 900.0, deadline_source="min_idle")
+    assert court.broken == "the_minimum_is_for_anybody"
+
+
 def test_a_node_taken_for_an_operation_that_has_ended() -> None:
     court = Court()
     court.has_operation()

@@ -3,9 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from muster.domain.matching import Demand, suits
+from muster.domain.matching import Demand, reuse_allows, suits
 from muster.domain.node import Node
 from muster.domain.template import Template, TemplateSpec
+
+NOBODY = ""
+"""No owner's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,14 +24,14 @@ class PoolPlan:
 def plan(
     template: Template, idle: Sequence[Node], *, room: int, leaving: int, refilling: bool, now: float
 ) -> PoolPlan:
-    """`idle` are the template's idle nodes that are alive and not draining; `room` is what the caps leave;
-    `leaving` are its nodes on their way out, which will make room.
+    """`idle` are the template's idle nodes that aren't draining (the silent ones are buried by others);
+    `room` is what the caps leave; `leaving` are its nodes on their way out, which will make room.
 
     Old nodes go once their replacement is idle, or one at a time before it when there is no room: the
     pool is never emptied for a change of its template.
     """
     spec = template.spec
-    current = [node for node in idle if node.revision >= template.revision and _plain(node, spec)]
+    current = [node for node in idle if node.revision >= template.revision and _anybodys(node, spec)]
     old = tuple(node for node in idle if node.revision < template.revision)
     missing = max(0, spec.min_idle - len(current))
     renew = tuple(node for node in current[: spec.min_idle] if _needs_renewal(node, spec, now))
@@ -40,9 +43,14 @@ def plan(
     return PoolPlan(refill=affordable, renew=renew, retire=old[: max(surplus, int(stuck))])
 
 
-def _plain(node: Node, spec: TemplateSpec) -> bool:
-    """Nodes made for a special request don't hold the pool's minimum."""
-    return node.resource_class == spec.resource_class and node.usage_class in spec.usage
+def _anybodys(node: Node, spec: TemplateSpec) -> bool:
+    """Only what a caller nobody has seen before can have holds the pool's minimum: no node that was made for a
+    special request, and none that has become one owner's own."""
+    return (
+        node.resource_class == spec.resource_class
+        and node.usage_class in spec.usage
+        and reuse_allows(spec.reuse, node.last_owner, NOBODY)
+    )
 
 
 def _needs_renewal(node: Node, spec: TemplateSpec, now: float) -> bool:
@@ -66,7 +74,7 @@ def evictable(
         if node.template == demand.template:
             continue
         template = templates.get(node.template)
-        if template is None or node.revision < template.revision or not _plain(node, template.spec):
+        if template is None or node.revision < template.revision or not _anybodys(node, template.spec):
             others.append(node)
             continue
         spare[node.template] += 1

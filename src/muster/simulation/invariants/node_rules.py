@@ -39,6 +39,8 @@ class NodeRules:
                 self._claimed(after)
             case "attached":
                 self._attached(after)
+            case "extend" if after["deadline_source"] == "min_idle":
+                self._kept_warm(after)
             case "hand_over" if not enrolled:
                 self._handed_over(after)
             case "fail" | "condemn" | "release" if before is not None and before["state"] in _HELD:
@@ -121,6 +123,11 @@ class NodeRules:
             raise Broken(
                 "claims_are_current", f"{_name(after)} is of revision {after['revision']} or draining"
             )
+
+    def _kept_warm(self, after: Record) -> None:
+        reuse = Reuse(self._at.records.spec(after["template"], after["revision"])["reuse"])
+        if not reuse_allows(reuse, after["last_owner"], "somebody new"):
+            raise Broken("the_minimum_is_for_anybody", f"{_name(after)} is kept for {after['last_owner']}")
 
     def _attached(self, after: Record) -> None:
         self._physically(after, "attached_is_attached")
