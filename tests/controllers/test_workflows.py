@@ -3,8 +3,9 @@
 from typing import Any
 
 from muster.controllers.workflows import REPOSITORIES_MOST, WorkflowKeeper
+from muster.domain.errors import StoreUnavailable
 from muster.domain.lifecycle import NodeState
-from muster.domain.operation import Kind, Status
+from muster.domain.operation import Kind, Operation, Status
 from muster.domain.workflow import WorkflowRun
 from tests.stage import Stage, staged
 from tests.stage.github import GitHubStage
@@ -112,6 +113,27 @@ async def test_a_rerun_whose_provision_failed_is_provisioned_again_after_a_while
     await stage.pass_time(300)
     statuses = [each.status for each in await stage.of_kind(Kind.PROVISION)]
     assert statuses == [Status.SUCCEEDED, Status.FAILED, Status.SUCCEEDED]
+
+
+@staged
+async def test_a_rerun_that_the_store_was_too_busy_for_gets_its_runners_all_the_same(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    run = github.begin()
+    replica = await stage.replica()
+    await stage.succeeded(await github.provision(replica, run))
+    job = github.world.queue(run, "test", [f"{run.id}-1"])
+    job.status, job.conclusion = "completed", "failure"
+    github.world.complete(run)
+    await stage.count(1, NodeState.IDLE, within=60)
+    submit = replica.plane.desk.provision
+
+    async def busy(*_: object, **__: object) -> Operation:
+        replica.plane.desk.provision = submit  # type: ignore[method-assign]
+        raise StoreUnavailable("cannot use the store: it is busy")
+
+    replica.plane.desk.provision = busy  # type: ignore[method-assign]
+    github.world.rerun_failed(run)
+    await stage.count(1, NodeState.RUNNING, within=300)
 
 
 @staged

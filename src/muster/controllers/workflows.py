@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from muster.domain.errors import MusterError, ProviderError
+from muster.domain.errors import Forbidden, InvalidRequest, NotFound, ProviderError
 from muster.domain.ids import OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Kind, Operation, Status
@@ -174,9 +174,7 @@ class WorkflowKeeper:
         named = hashlib.sha256(f"{workflow.run}/{label}/{tries}".encode()).hexdigest()[:32]
         try:
             await self._desk.provision(again, key=f"{RESERVED}rerun/{named}", ours=True)
-        except ProviderError:
-            raise
-        except MusterError as error:
+        except (InvalidRequest, NotFound, Forbidden) as error:
             words = "cannot provision again for a re-run"
             logger.warning(words, extra={"run": workflow.run, "label": label, "error": str(error)})
             return False
