@@ -137,6 +137,10 @@ def test_more_nodes_than_are_readable_have_one_chip_per_stage() -> None:
     ("at", "waits_for"),
     [
         (situation(QUEUED, ahead=3), "waiting for room under the caps, 3 ahead in the queue"),
+        (situation(QUEUED, ahead=5), "waiting for room under the caps, 5 ahead in the queue"),
+        (situation(QUEUED, ahead=6), "waiting for room under the caps, more than 5 ahead in the queue"),
+        (situation(QUEUED, ahead=10), "waiting for room under the caps, more than 5 ahead in the queue"),
+        (situation(QUEUED, ahead=9999), "waiting for room under the caps, more than 1000 ahead in the queue"),
         (situation(QUEUED, ahead=0), "waiting for room under the caps, next in the queue"),
         (situation(launches=[launch(count=7)]), "waiting for simulated to answer for 7 nodes"),
         (situation(launches=[REFUSED], nodes=[claimed()]), "waiting for 1 of 2 nodes"),

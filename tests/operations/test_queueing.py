@@ -1,11 +1,17 @@
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
+from muster.domain.ids import OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Operation, Status
 from muster.domain.reasons import ADVICE, Reason
 from muster.domain.template import Reuse
+from muster.operations import provision
+from muster.ports.store import OperationView
+from muster.ports.wakeups import ROOM
+from muster.stores.sql import SqlStore
 from tests.stage import Replica, Stage, staged
 
 
@@ -58,6 +64,44 @@ async def test_the_queue_is_first_come_first_served(stage: Stage) -> None:
 
     committed = [(await stage.operation(each.id)).committed_at or 0.0 for each in order]
     assert committed == sorted(committed)
+
+
+@staged
+async def test_a_long_queue_does_not_write_at_each_step_that_it_takes(stage: Stage) -> None:
+    replica, served = await a_full_house(stage, max_nodes=1)
+    line = [await replica.provision(1, run=f"run-{n}", queue_timeout=9000.0) for n in range(20)]
+    await stage.pass_time(20.0)
+    before = len(await stage.events(name="queued"))
+
+    for waiting in line:
+        await stage.succeeded(await replica.release(served.id))
+        served = await stage.succeeded(waiting)
+
+    written = len(await stage.events(name="queued")) - before
+    assert written <= 7 * len(line)  # each step of each would be 190
+
+
+@staged
+async def test_room_wakes_the_front_of_the_queue_and_not_all_of_it(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provision, "NEAR", 1)
+    replica, _ = await a_full_house(stage)
+    head, behind = [await queued(stage, replica, 1, f"run-{n}") for n in range(2)]
+    looks: Counter[str] = Counter()
+    view = SqlStore.view
+
+    async def counting(store: SqlStore, operation_id: OperationId) -> OperationView:
+        looks[operation_id] += 1
+        return await view(store, operation_id)
+
+    monkeypatch.setattr(SqlStore, "view", counting)
+    for _ in range(20):
+        stage.wakeups.notify(ROOM)
+        await stage.pass_time(0.01)
+
+    assert looks[head.id] >= 20
+    assert looks[behind.id] <= 2
 
 
 @staged

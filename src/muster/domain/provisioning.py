@@ -56,6 +56,8 @@ class Situation:
 
 HELD = (NodeState.CREATED, NodeState.CLAIMED)
 _LOST = (NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED)
+_TOLD = (5, 10, 20, 50, 100, 200, 500, 1000)
+"""Those ahead in the queue, as they are told."""
 _SHORT_OF_CAPACITY = (Reason.CAPACITY, Reason.PARTIAL_LAUNCH)
 
 
@@ -270,8 +272,7 @@ def waiting_for(at: Situation) -> str:
 
 def _waiting_for(at: Situation) -> str:
     if at.operation.queued_since is not None and at.operation.status is Status.QUEUED:
-        place = f"{at.ahead} ahead in the queue" if at.ahead else "next in the queue"
-        return f"waiting for room under the caps, {place}"
+        return f"waiting for room under the caps, {_place(at.ahead)} in the queue"
     pending = [launch for launch in at.launches if launch.pending]
     if pending:
         return f"waiting for {pending[0].provider} to answer for {counted(pending[0].count, 'node')}"
@@ -287,6 +288,16 @@ def _waiting_for(at: Situation) -> str:
     ]
     waits = f"waiting for {' and '.join(steps) if steps else 'fresh heartbeats of all nodes'}"
     return waits + _slowest(held)
+
+
+def _place(ahead: int) -> str:
+    """Told roughly while it is far off: what is shown is written down, and if all of a long queue wrote at each
+    step that it takes, the writes would be the square of its length."""
+    if not ahead:
+        return "next"
+    if ahead <= _TOLD[0]:
+        return f"{ahead} ahead"
+    return f"more than {max(each for each in _TOLD if each < ahead)} ahead"
 
 
 def _slowest(held: Sequence[Node]) -> str:

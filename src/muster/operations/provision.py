@@ -51,6 +51,9 @@ from muster.ports.bundle import Ports
 from muster.ports.store import OperationView
 from muster.ports.wakeups import ROOM
 
+NEAR = 30
+"""Those at the front of a queue whom new room wakes; the others look whether they have come near."""
+
 
 class Provision:
     def __init__(
@@ -235,7 +238,7 @@ class Provision:
         fresh = await self._store.operation(at.operation.id)
         if goes_on(fresh, tenure):
             await self._write(operations.queued(fresh, progress, now=at.now), tenure)
-        return Next(at=at.now + self._settings.poll_every, also=ROOM)
+        return Next(at=at.now + self._settings.poll_every, also=_woken_by(at))
 
     async def _queue(self, at: Situation, until: float, tenure: Tenure) -> Next:
         kind = demand(at.request, at.template)
@@ -243,7 +246,7 @@ class Provision:
             await self._write(operations.resumed(at.operation, now=at.now), tenure)
             return Next(at=at.now)
         await self._publish_queued(at, tenure)
-        return Next(at=min(until, at.now + self._settings.poll_every), also=ROOM)
+        return Next(at=min(until, at.now + self._settings.poll_every), also=_woken_by(at))
 
     def _bindings(self, at: Situation, count: int) -> list[Binding]:
         return [
@@ -344,3 +347,9 @@ class Provision:
 
     async def _write(self, change: OperationChange, tenure: Tenure) -> Operation:
         return await self._store.write_operation(change, fence=tenure.fence, clock=self._ports.clock.now)
+
+
+def _woken_by(at: Situation) -> str | None:
+    """Beside its own topic. Room is for the front of the queue: to wake all of it each time costs the square of
+    its length."""
+    return ROOM if at.ahead < NEAR else None
