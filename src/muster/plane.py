@@ -85,7 +85,7 @@ class ControlPlane:
         self.desk = FrontDesk(ports, settings, owner, self._driver, provisions)
         self.clusters = ClusterDesk(ports, settings, owner, self._driver)
         runs.desk = self.desk
-        self.enrolment = Enrolment(ports, settings)
+        self.enrolment = Enrolment(ports, settings, watching.look)
         probing = Probing(ports, settings)
         issued = Issued(ports, settings)
         self.duties: tuple[Duty, ...] = (

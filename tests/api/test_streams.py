@@ -13,7 +13,7 @@ from muster.domain.operation import Status
 from muster.domain.requests import ProvisionRequest
 from muster.stores import cursors
 from tests.api.site import Site
-from tests.api.test_sharing import HandClock
+from tests.operations.test_sharing import HandClock
 
 SSE = {"Accept": "text/event-stream"}
 

@@ -14,7 +14,7 @@ from muster.domain.reasons import Reason
 from muster.domain.redaction import MARK
 from muster.domain.signs import Calls
 from muster.ports.provider import NodeProvider
-from tests.api.test_sharing import HandClock
+from tests.operations.test_sharing import HandClock
 
 NOW = 100 * SLICE
 

@@ -17,13 +17,14 @@ from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.domain.serving import App
 from muster.domain.template import EXTERNAL, RESOURCE_CLASSES, Runtime, TemplateSpec, UsageClass
-from muster.enrolment.enroller import Enrolment, Report
+from muster.enrolment.enroller import Report
 from muster.operations.operating import OperatorDesk
 from muster.plane import ControlPlane, Ports
 from muster.ports.provider import LaunchRequest
 from muster.providers.external import ExternalProvider
 from muster.simulation.life import Life
 from tests.stage import Stage, staged
+from tests.stage.agents import enrolling
 
 HOURS = 3600.0
 BEAT = 5.0
@@ -35,7 +36,7 @@ class Apps:
     def __init__(self, stage: Stage, ports: Ports) -> None:
         self.stage = stage
         self.ports = ports
-        self.enrolment = Enrolment(ports, stage.settings)
+        self.enrolment = enrolling(ports, stage.settings)
         self._life = Life("plane")
 
     @classmethod

@@ -11,6 +11,7 @@ from muster.enrolment.enroller import Enrolment
 from muster.enrolment.proofs import Verifiers
 from muster.ports.identity import Identity
 from tests.stage import Manner, Stage, hangs, staged
+from tests.stage.agents import enrolling
 
 NOBODY = Manner(join=False)
 
@@ -27,7 +28,7 @@ class BareVerifier:
 
 def enrolment(stage: Stage, since: float = 0.0) -> Enrolment:
     verifier = Verifiers({"cloud": BareVerifier(since)})
-    return Enrolment(replace(stage.ports, verifier=verifier), stage.settings)
+    return enrolling(replace(stage.ports, verifier=verifier), stage.settings)
 
 
 async def join(found: Enrolment, machine_id: str, key: str = "key-1") -> str:

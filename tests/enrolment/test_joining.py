@@ -8,9 +8,9 @@ from muster.domain.launch import LaunchState
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
-from muster.enrolment.enroller import Enrolment
 from muster.ports.store import Store
 from tests.stage import Manner, Stage, hangs, loses_the_request, staged
+from tests.stage.agents import enrolling
 from tests.stage.cloud import Box
 
 NOBODY = Manner(join=False)
@@ -97,7 +97,7 @@ async def test_a_join_that_meets_the_settling_of_its_launch_is_never_told_to_go(
 
     ports = replace(stage.ports, store=cast(Store, Settling()))
     try:
-        await Enrolment(ports, stage.settings).join("i-0001", key="key-1", boot_id="boot-1")
+        await enrolling(ports, stage.settings).join("i-0001", key="key-1", boot_id="boot-1")
     except NotYet:
         await stage.enrolment.join("i-0001", key="key-1", boot_id="boot-1")
 

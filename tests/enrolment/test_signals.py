@@ -10,8 +10,9 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
-from muster.enrolment.enroller import Enrolment, Report
+from muster.enrolment.enroller import Report
 from tests.stage import NEVER_ATTACHES, NEVER_BOOTS, NEVER_DETACHES, Manner, Replica, Stage, staged
+from tests.stage.agents import enrolling
 from tests.stage.ambush import Ambush, watched_store
 
 
@@ -200,7 +201,7 @@ async def test_a_signal_that_lost_a_race_is_looked_at_again(stage: Stage) -> Non
     _, operation, node = await claimed(stage)
     ambush = Ambush()
     ports = replace(stage.ports, store=watched_store(stage.store, ambush))
-    enrolment = Enrolment(ports, stage.settings)
+    enrolment = enrolling(ports, stage.settings)
 
     async def somebody_drains_it() -> None:
         await stage.store.apply(nodes.drained(node, now=stage.now))

@@ -10,13 +10,21 @@ from muster.domain.command import CommandState
 from muster.domain.desired import Desired, Directive
 from muster.domain.errors import Conflict, Forbidden, Gone, NotFound, NotYet, ProviderError
 from muster.domain.ids import AssignmentId, CommandId, NodeId
+from muster.domain.settings import Settings
 from muster.enrolment.enroller import Enrolment, Report
+from muster.operations.watching import Watching
+from muster.ports.bundle import Ports
 from muster.ports.runtime import Kit
 from muster.simulation.life import outside
 from tests.stage.cloud import Box, Cloud
 
 BEAT_EVERY = 5.0
 SIGKILL = 9
+
+
+def enrolling(ports: Ports, settings: Settings) -> Enrolment:
+    """A way in that belongs to no replica, and looks for itself how long the world is watched."""
+    return Enrolment(ports, settings, Watching(ports.store, ports.clock, settings.limits).look)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,10 @@ from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.template import Runtime
 from muster.domain.workflow import Workflow, default_label
-from muster.enrolment.enroller import Enrolment, Report
+from muster.enrolment.enroller import Report
 from muster.ports.runtime import Kit
 from muster.runtimes.github import Account, GitHub, RunnerPackage
+from tests.stage.agents import enrolling
 from tests.stage.stage import Replica, Stage
 
 REPOSITORY = "acme/shop"
@@ -42,7 +43,7 @@ class GitHubStage:
             runners=github.registry,
             workflows=github.registry,
         )
-        stage.enrolment = Enrolment(stage.ports, stage.settings)
+        stage.enrolment = enrolling(stage.ports, stage.settings)
         stage.agents.enrolment = stage.enrolment
         stage.agents.host = self.host
         stage.keep(asyncio.create_task(stage.enrolment.heartbeats.run()))

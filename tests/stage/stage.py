@@ -18,7 +18,6 @@ from muster.domain.operation import Kind, Operation, Status
 from muster.domain.requests import ProvisionRequest, ReleaseRequest, RunRequest
 from muster.domain.settings import Settings
 from muster.domain.template import Template, TemplateSpec
-from muster.enrolment.enroller import Enrolment
 from muster.plane import ControlPlane, Ports
 from muster.ports.wakeups import EVENTS
 from muster.providers.simulated_arm import Arm, Paces, SimulatedClusters
@@ -29,7 +28,7 @@ from muster.stores.announcing import announcing
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.stores.wakeups import LocalWakeups
 from tests.stage import warming
-from tests.stage.agents import Agents
+from tests.stage.agents import Agents, enrolling
 from tests.stage.ambush import (
     Ambush,
     watched_cluster_store,
@@ -141,7 +140,7 @@ class Stage:
             cluster_providers={self.clusters.name: self.clusters},
             verifier=StageVerifier(self.cloud),
         )
-        self.enrolment = Enrolment(self.ports, self.settings)
+        self.enrolment = enrolling(self.ports, self.settings)
         """The agents' way in. Belongs to no replica, so that agents outlive all of them."""
         self.agents = Agents(self.enrolment, self.cloud)
         self.complaints: list[logging.LogRecord] = []

@@ -19,10 +19,10 @@ from muster.api.metrics import Metrics
 from muster.api.routes import TABLES
 from muster.api.routing import ROOT, mount
 from muster.api.sealing import Sealed
-from muster.api.sharing import Shared
 from muster.api.shortcut import Shortcut
 from muster.domain.events import Draft
 from muster.operations.overviewing import Overviewing
+from muster.operations.sharing import Shared
 from muster.plane import ControlPlane, Ports
 
 __all__ = ["Api", "ApiSettings", "create_app"]

@@ -291,8 +291,8 @@ def _waiting_for(at: Situation) -> str:
 
 
 def _place(ahead: int) -> str:
-    """Told roughly while it is far off: what is shown is written down, and if all of a long queue wrote at each
-    step that it takes, the writes would be the square of its length."""
+    """Told roughly while it is far off: what is shown is written down, and if all of a long queue wrote at
+    each step that it takes, the writes would be the square of its length."""
     if not ahead:
         return "next"
     if ahead <= _TOLD[0]:

@@ -8,12 +8,13 @@ state, so that a node which is out of step learns what it should do instead.
 import asyncio
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from muster.domain import checks, deadlines, serving
 from muster.domain import node as nodes
 from muster.domain.boot import MARKS_MOST
+from muster.domain.deadlines import Watch
 from muster.domain.desired import Desired, desired
 from muster.domain.errors import Conflict, Forbidden, Gone, NotYet, ProviderError, Refused
 from muster.domain.health import Health
@@ -92,10 +93,13 @@ class Report:
 
 
 class Enrolment:
-    def __init__(self, ports: Ports, settings: Settings) -> None:
+    """`look` says since when the world is watched."""
+
+    def __init__(self, ports: Ports, settings: Settings, look: Callable[[], Awaitable[Watch]]) -> None:
         self._ports = ports
         self._store = ports.store
         self._limits = settings.limits
+        self._look = look
         self._specs: dict[tuple[str, int], TemplateSpec] = {}
         self.commands = CommandPost(ports)
         self.heartbeats = Heartbeats(
@@ -396,9 +400,7 @@ class Enrolment:
         """When its deadline counts as passed: nobody could prove anything while the server was away."""
         if node.deadline_at is None or now < node.deadline_at:
             return node.deadline_at
-        limits = self._limits
-        watch = await self._store.watch(now=now, gap=limits.stale_after, grace=limits.return_grace)
-        return watch.due(node.deadline_at, limits)
+        return (await self._look()).due(node.deadline_at, self._limits)
 
     async def _condemn(self, node_id: NodeId, reason: Reason, detail: str) -> None:
         for _ in range(TRIES):

@@ -7,6 +7,7 @@ from muster.domain import deadlines
 from muster.domain.boot import Boot, Learned
 from muster.domain.deadlines import Limits
 from muster.domain.template import Template
+from muster.operations.sharing import Shared
 from muster.ports.clock import Clock
 from muster.ports.store import Store
 
@@ -21,6 +22,7 @@ class Learning:
         self._store = store
         self._clock = clock
         self._limits = limits
+        self._reads: Shared[Sequence[Boot]] = Shared(clock, keep=0.0)
         self._known: dict[tuple[str, int], tuple[float, Sequence[Boot]]] = {}
 
     async def boots(self, template: Template) -> Sequence[Boot]:
@@ -29,7 +31,7 @@ class Learning:
         known = self._known.get(key)
         if known is not None and now < known[0]:
             return known[1]
-        found = await self._store.boots(*key)
+        found = await self._reads.get(f"{template.name}/{template.revision}", lambda: self._store.boots(*key))
         if len(self._known) >= REMEMBERED_MOST:
             del self._known[next(iter(self._known))]
         few = len(found) < boots.LEAST_BOOTS

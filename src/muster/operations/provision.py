@@ -350,6 +350,6 @@ class Provision:
 
 
 def _woken_by(at: Situation) -> str | None:
-    """Beside its own topic. Room is for the front of the queue: to wake all of it each time costs the square of
-    its length."""
+    """Beside its own topic. Room is for the front of the queue: to wake all of it each time costs the square
+    of its length."""
     return ROOM if at.ahead < NEAR else None

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from muster.api.sharing import Shared
 from muster.domain.errors import StoreUnavailable
+from muster.operations.sharing import Shared
 
 
 class HandClock:
