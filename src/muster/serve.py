@@ -308,16 +308,22 @@ class _Parts:
         """Read the file again and apply its templates and limits. The rest holds from the next start on."""
         try:
             fresh = load(self._config.path, environment=os.environ)
-            now = self._clock.now()
             for spec in fresh.templates:
                 desk.check(spec)
-            if fresh.max_nodes is not None:
-                await self.store.limit_installation(fresh.max_nodes, now=now, actor=BY_CONFIG)
-            for spec in fresh.templates:
-                template = await desk.apply(spec, actor=BY_CONFIG)
-                logger.info("applied", extra={"template": template.name, "revision": template.revision})
         except MusterError as error:
             logger.error("cannot reload; everything stays as it was: %s", error)  # noqa: TRY400 — no bug, no trace
+            return
+        try:
+            await self._apply(fresh, desk)
+        except MusterError as error:
+            logger.error("cannot reload all of the file, send the signal again: %s", error)  # noqa: TRY400 — as above
+
+    async def _apply(self, fresh: Config, desk: TemplateDesk) -> None:
+        if fresh.max_nodes is not None:
+            await self.store.limit_installation(fresh.max_nodes, now=self._clock.now(), actor=BY_CONFIG)
+        for spec in fresh.templates:
+            template = await desk.apply(spec, actor=BY_CONFIG)
+            logger.info("applied", extra={"template": template.name, "revision": template.revision})
 
     # --- serving ----------------------------------------------------------------------------------
 

@@ -276,7 +276,9 @@ def test_a_signal_drains_and_ends_with_0_also_while_streams_are_open(tmp_path: P
             process.stderr.close()
 
 
-def test_a_hangup_applies_the_files_templates_and_a_broken_file_changes_nothing(tmp_path: Path) -> None:
+def test_a_hangup_applies_the_files_templates_and_a_file_that_is_broken_or_refused_changes_nothing(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "muster.toml"
     path.write_text("[templates.ci]\nmax_nodes = 3\n")
     program = SERVER.replace("path=None", f"path=__import__('pathlib').Path({str(path)!r})")
@@ -293,6 +295,12 @@ def test_a_hangup_applies_the_files_templates_and_a_broken_file_changes_nothing(
         path.write_text("[templates.ci]\nmax_node = 5\n")
         process.send_signal(signal.SIGHUP)
         assert "did you mean max_nodes?" in _until(process.stderr, "cannot reload")["message"]
+        path.write_text(
+            "[templates.ci]\nmax_nodes = 5\n[installation]\nmax_nodes = 8\n"
+            "[templates.far]\nprovider = 'nowhere'\n"
+        )
+        process.send_signal(signal.SIGHUP)
+        assert "everything stays as it was" in _until(process.stderr, "cannot reload")["message"]
         found = find_server({}, tmp_path / "data")
         with SyncClient(found.url, found.token) as client:
             assert client.send(calls.template("ci")).max_nodes == 4

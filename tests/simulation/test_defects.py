@@ -25,7 +25,7 @@ class Planted:
 
 
 PLANTED = (
-    Planted(defect=defects.fencing_is_dropped, faults=Level.PAUSES, within=20, first=11),
+    Planted(defect=defects.fencing_is_dropped, faults=Level.PAUSES, within=20, first=4),
     Planted(defect=defects.a_takeover_keeps_the_epoch, faults=Level.PAUSES, first=7),
     Planted(defect=defects.the_reservation_is_skipped, faults=Level.CROWD),
     Planted(defect=defects.a_claim_ignores_the_state, faults=Level.CROWD),
