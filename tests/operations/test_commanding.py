@@ -132,9 +132,21 @@ async def test_a_gang_with_a_lost_node_takes_no_command_at_all(stage: Stage) -> 
     replica, operation = await provisioned(stage, 3)
     node = await stage.node(operation.members[2].node_id)
     await stage.store.apply(condemn(node, now=stage.now, reason=Reason.OPERATOR))
-    with pytest.raises(Gone, match=node.id):
+    with pytest.raises(Gone, match=rf"{node.id} \(index 2\)"):
         await execute(replica, operation)
     assert await stage.commands() == []
+
+
+@staged
+async def test_those_that_are_left_of_a_gang_take_commands_by_their_index(stage: Stage) -> None:
+    replica, operation = await provisioned(stage, 3)
+    node = await stage.node(operation.members[1].node_id)
+    await stage.store.apply(condemn(node, now=stage.now, reason=Reason.OPERATOR))
+    made = await execute(replica, operation, indexes=(2, 0))
+    assert [(each.ordinal, each.count) for each in made] == [(0, 3), (2, 3)]
+    for beyond in (-1, len(operation.members)):
+        with pytest.raises(InvalidRequest, match="indexes"):
+            await execute(replica, operation, indexes=(0, beyond))
 
 
 @staged

@@ -1,4 +1,4 @@
-"""`muster exec`: one command on every node that a run has."""
+"""`muster exec`: one command on the nodes that a run has."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +22,10 @@ def execute(
         list[str], typer.Argument(metavar="CMD", help="After `--`: a program, its arguments.")
     ],
     *,
+    index: Annotated[
+        list[int] | None,
+        typer.Option("--index", metavar="N", help="Only there, as in `[N] …`; again for another one."),
+    ] = None,
     timeout: Annotated[
         float | None,
         typer.Option("--timeout", parser=seconds, metavar="DURATION", help="End it after this long."),
@@ -46,6 +50,7 @@ def execute(
             {"argv": list(command), "timeout": timeout},
             operation_id=target if named else None,
             run=None if named else target,
+            indexes=index or (),
             key=key,
         )
         made = client.send(call)

@@ -117,9 +117,15 @@ def execute(
     *,
     operation_id: str | None = None,
     run: str | None = None,
+    indexes: Sequence[int] = (),
     key: str | None = None,
 ) -> Call[tuple[results.Command, ...]]:
-    body = {"operation_id": operation_id, "run": run, "execution": dict(execution)}
+    body = {
+        "operation_id": operation_id,
+        "run": run,
+        "indexes": list(indexes),
+        "execution": dict(execution),
+    }
     return _post("/commands", _items_of(results.Command), body, _key(key))
 
 

@@ -28,18 +28,30 @@ class Commander:
         self._commands = ports.commands
 
     async def execute(
-        self, operation_id: OperationId, execution: Execution, *, key: str | None = None
+        self,
+        operation_id: OperationId,
+        execution: Execution,
+        *,
+        indexes: Sequence[int] = (),
+        key: str | None = None,
     ) -> Sequence[Command]:
-        """Execute on every node of a provision. The same key gives the commands that were made first.
+        """Execute on the nodes of a provision: on all, or on those with these indexes. The same key gives the
+        commands that were made first.
 
-        Raises Gone, and starts nothing, if a node has been given back or lost; IdempotencyMismatch if the key
-        was used for something else.
+        Raises Gone, and starts nothing, if one of them has been given back or lost; IdempotencyMismatch if
+        the key was used for something else.
         """
         if key is not None:
             checks.text("idempotency_key", key, longest=checks.KEY_MAX)
         operation = await self._ready(operation_id)
         batch = self._ports.ids.new("cmd") if key is None else _batch(key)
-        asked = [(member, CommandId(f"{batch}.{n}")) for n, member in enumerate(operation.members)]
+        for index in indexes:
+            checks.whole("indexes", index, least=0, most=len(operation.members) - 1)
+        asked = [
+            (member, CommandId(f"{batch}.{n}"))
+            for n, member in enumerate(operation.members)
+            if not indexes or n in indexes
+        ]
         await together(self._possible(operation, member, execution, name) for member, name in asked)
         return await together(
             self.start(operation, member, execution, command_id=name) for member, name in asked
@@ -96,7 +108,8 @@ class Commander:
         except NotFound as error:
             how = "forgotten" if node is None else node.state
             raise Gone(
-                f"node {member.node_id} no longer serves {operation.id}: it is {how}; provision again"
+                f"node {member.node_id} (index {operation.members.index(member)}) no longer serves"
+                f" {operation.id}: it is {how}; choose others by their index, or provision again"
             ) from error
 
     def _command(

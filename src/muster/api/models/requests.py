@@ -131,12 +131,13 @@ class RunIn(In):
 
 
 class CommandsIn(In):
-    """Execute on every node of a provision, named by its operation or by a run that has only one live."""
+    """Execute on the nodes of a provision, named by its operation or by a run that has only one live."""
 
     model_config = example({"run": "ci-42", "execution": EXECUTION_EXAMPLE})
 
     operation_id: str | None = None
     run: str | None = None
+    indexes: list[int] = Field(default=[], max_length=1000, description="On these alone; empty: on all.")
     execution: ExecutionIn
 
     @model_validator(mode="after")

@@ -33,13 +33,13 @@ class CommandPage(PageOut[CommandOut]):
 
 
 async def execute(ctx: Here, body: CommandsIn, key: Key = None) -> CommandsOut:
-    """Execute on every node of a provision."""
+    """Execute on the nodes of a provision."""
     execution = body.execution.execution()
     if execution.archive is not None:
         await ctx.archives.find(execution.archive, now=ctx.now())
     operation_id = OperationId(body.operation_id or "") or await _live(ctx, body.run or "")
     batch = None if key is None else _batch(operation_id, key)
-    commands = await ctx.plane.commander.execute(operation_id, execution, key=batch)
+    commands = await ctx.plane.commander.execute(operation_id, execution, indexes=body.indexes, key=batch)
     for command in commands:
         if key is not None and command.execution != execution:
             raise IdempotencyMismatch(key, command.id)
