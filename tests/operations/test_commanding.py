@@ -199,7 +199,7 @@ async def test_a_provision_that_is_being_handed_over_is_not_ready_yet(stage: Sta
 async def test_only_provisions_take_commands(stage: Stage) -> None:
     replica, operation = await provisioned(stage, 1)
     release = await stage.succeeded(await replica.release(operation.id))
-    with pytest.raises(InvalidRequest, match="must be a provision, not a release"):
+    with pytest.raises(InvalidRequest, match="must be a provision or a run, not a release"):
         await execute(replica, release)
     with pytest.raises(NotFound):
         await replica.ask(replica.plane.commander.execute(OperationId("op-nobody"), MAKE))
