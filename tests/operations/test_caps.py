@@ -149,6 +149,20 @@ async def test_another_templates_spare_nodes_make_way_but_never_its_minimum(stag
 
 
 @staged
+async def test_nodes_make_way_however_many_stand_before_them_in_the_list(stage: Stage) -> None:
+    await stage.cap(4)
+    await stage.template()
+    await stage.template(name="other", min_idle=2)
+    await stage.warm(4, "other")
+    replica = await stage.replica()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("muster.operations.room.LOOK_AT", 1)
+        operation = await stage.succeeded(await replica.provision(2))
+
+    assert len(operation.members) == 2
+
+
+@staged
 async def test_terminating_nodes_count_until_they_are_gone(stage: Stage) -> None:
     await stage.template(max_nodes=2, rescue_window=0.0)
     stage.cloud.stop_seconds = 100.0

@@ -14,7 +14,7 @@ from muster.ports.bundle import Ports
 from muster.ports.store import TOTAL
 
 LOOK_AT = 1000
-"""Idle nodes considered for eviction at a time."""
+"""Idle nodes that are looked at together, when some have to make way."""
 
 
 class Room:
@@ -40,25 +40,34 @@ class Room:
             return True
         usage = await self._store.usage(template.name)
         everywhere = usage.template + missing <= template.spec.max_nodes
-        leaving, standing = await self._reachable(demand, everywhere=everywhere)
+        leaving, standing = await self._reachable(demand, short, everywhere=everywhere)
         return leaving + len(standing) >= short
 
     async def make(self, demand: Demand, short: CapReached, *, now: float) -> bool:
         """Evict idle nodes that can't serve the demand, as many as are needed. False: it can't suffice."""
-        leaving, standing = await self._reachable(demand, everywhere=short.scope == TOTAL)
+        leaving, standing = await self._reachable(demand, short.short_by, everywhere=short.scope == TOTAL)
         if leaving + len(standing) < short.short_by:
             return False
         needed = max(0, short.short_by - leaving)
         await together(self._evict(node, demand, now=now) for node in standing[:needed])
         return True
 
-    async def _reachable(self, demand: Demand, *, everywhere: bool) -> tuple[int, list[Node]]:
-        """Nodes on their way out, and idle ones in the way."""
+    async def _reachable(self, demand: Demand, enough: int, *, everywhere: bool) -> tuple[int, list[Node]]:
+        """Nodes on their way out, and idle ones in the way: all of them, or enough together."""
         scope = None if everywhere else demand.template
         leaving = await self._store.count_nodes(state=NodeState.TERMINATING, template=scope)
-        idle = await self._store.nodes(states=(NodeState.IDLE,), template=scope, after=None, limit=LOOK_AT)
         templates = {template.name: template for template in await self._store.templates()}
-        return leaving, evictable(idle.items, demand, templates, everywhere=everywhere)
+        idle: list[Node] = []
+        cursor = None
+        while True:
+            page = await self._store.nodes(
+                states=(NodeState.IDLE,), template=scope, after=cursor, limit=LOOK_AT
+            )
+            idle += page.items
+            standing = evictable(idle, demand, templates, everywhere=everywhere)
+            cursor = page.next
+            if cursor is None or leaving + len(standing) >= enough:
+                return leaving, standing
 
     async def _evict(self, node: Node, demand: Demand, *, now: float) -> None:
         old = node.template == demand.template and node.revision < demand.revision
