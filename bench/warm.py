@@ -12,7 +12,7 @@ from muster.domain import node as lifecycle
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.template import TemplateSpec
-from muster.enrolment.enroller import hashed
+from muster.enrolment.hashing import hashed
 from muster.ports.runtime import NodeRuntime
 from muster.ports.store import Cursor
 from muster.serve import outfit

@@ -32,7 +32,7 @@ from muster.domain.access import Role
 from muster.domain.errors import MusterError, StoreUnavailable
 from muster.domain.settings import Settings
 from muster.domain.template import Runtime, TemplateSpec
-from muster.enrolment.enroller import hashed
+from muster.enrolment.hashing import hashed
 from muster.enrolment.proofs import Verifiers
 from muster.operations.applying import TemplateDesk
 from muster.plane import ControlPlane, Ports

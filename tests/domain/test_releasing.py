@@ -10,7 +10,6 @@ from muster.domain.node import Node
 from muster.domain.operation import ENDED, Operation, Status, Verdict
 from muster.domain.reasons import Reason
 from muster.domain.releasing import (
-    RETURNING,
     CancelTarget,
     Finish,
     Release,
@@ -29,6 +28,9 @@ TIMED_OUT = Verdict(
 )
 
 
+RETURNING = 171.0
+
+
 def situation(
     target: Operation = DONE, nodes: list[Node] | None = None, *, left: float = 1.0, **request: Any
 ) -> Situation:
@@ -38,6 +40,7 @@ def situation(
         target=target,
         nodes=RUNNING if nodes is None else nodes,
         now=NOW,
+        returning=RETURNING,
     )
 
 

@@ -12,7 +12,7 @@ from muster.client.results import Node
 from muster.domain.access import ApiToken, Role
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import Runtime, TemplateSpec
-from muster.enrolment.enroller import hashed
+from muster.enrolment.hashing import hashed
 from muster.stores.sql import open_sqlite
 from muster.system import SystemIds
 from tests.e2e.service import Service, Wire

@@ -12,7 +12,8 @@ from muster.api.problems import Unauthenticated
 from muster.domain.access import ApiToken, Confinement, Role, Trust, confined, may
 from muster.domain.errors import Forbidden
 from muster.domain.ids import NodeId
-from muster.enrolment.enroller import Enrolment, hashed
+from muster.enrolment.enroller import Enrolment
+from muster.enrolment.hashing import hashed
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.federation import Federation

@@ -11,9 +11,6 @@ from muster.domain.reasons import Reason
 from muster.domain.requests import ReleaseRequest
 from muster.domain.template import Reuse, Template
 
-RETURNING = 180.0
-"""Seconds that nodes have to come back once their provision has ended; the sweep ends each of them sooner."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
@@ -24,6 +21,8 @@ class Situation:
     nodes: Sequence[Node]
     """Nodes bound to the provision at present."""
     now: float
+    returning: float
+    """Seconds that nodes have to come back once their provision has ended; the sweep ends each sooner."""
     grace_until: float = 0.0
     """Its deadline doesn't count as passed before this: nobody watched for a while."""
 
@@ -68,7 +67,7 @@ def decide(at: Situation) -> Action:
     elif not target.committed and target.cancel_requested_at is None and target.verdict is None:
         return CancelTarget()
     # Only nodes that were asked to come back can be late: a provision that hasn't ended has its own deadline.
-    returned_by = max(at.operation.deadline_at, (target.ended_at or 0.0) + RETURNING, at.grace_until)
+    returned_by = max(at.operation.deadline_at, (target.ended_at or 0.0) + at.returning, at.grace_until)
     if target.ended and at.now >= returned_by:
         message = "some nodes did not come back in time; they are thrown away"
         return Finish(status=Status.FAILED, verdict=Verdict(reason=Reason.RELEASE_TIMEOUT, message=message))

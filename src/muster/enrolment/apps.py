@@ -4,7 +4,6 @@ The same key is the same join: a lost reply is harmless, the fresh token replace
 another node, never a duplicate. Nothing is made and nothing is ended here: an app comes and goes by itself.
 """
 
-import hashlib
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -18,6 +17,7 @@ from muster.domain.node import Node
 from muster.domain.serving import App
 from muster.domain.settings import Settings
 from muster.domain.template import EXTERNAL, Template
+from muster.enrolment.hashing import hashed
 from muster.enrolment.heartbeats import Heartbeats
 from muster.ports.bundle import Ports
 
@@ -51,8 +51,8 @@ class Apps:
         node = await self._store.enrol(
             self._record(app, found),
             boot_id=app.boot_id,
-            key_hash=_hashed(app.key),
-            token_hash=_hashed(token),
+            key_hash=hashed(app.key),
+            token_hash=hashed(token),
             stale_after=serving.stale_after(app, flush_every=self._flush_every, limits=self._limits),
             now=self._ports.clock.now(),
         )
@@ -85,7 +85,7 @@ class Apps:
 
 def machine_id(template: str, key: str) -> str:
     """The same key for the same template is the same machine. The key can't be told from it."""
-    return f"app-{_hashed(f'{template}/{key}')[:32]}"
+    return f"app-{hashed(f'{template}/{key}')[:32]}"
 
 
 def check_address(address: str) -> None:
@@ -97,7 +97,3 @@ def check_address(address: str) -> None:
         raise InvalidRequest("address", address, rule) from None
     if not usable or parts.username is not None or parts.password is not None or parts.fragment:
         raise InvalidRequest("address", "…" if "@" in address else address, rule)
-
-
-def _hashed(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()

@@ -6,7 +6,6 @@ state, so that a node which is out of step learns what it should do instead.
 """
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +29,7 @@ from muster.domain.settings import Settings
 from muster.domain.template import TemplateSpec
 from muster.enrolment.apps import Apps
 from muster.enrolment.commands import CommandPost
+from muster.enrolment.hashing import hashed
 from muster.enrolment.heartbeats import Heartbeats
 from muster.ports.bundle import Ports
 from muster.ports.identity import Identity
@@ -497,8 +497,3 @@ def _without_record(identity: Identity, launch: Launch | None) -> NotYet | Gone:
     if launch is not None and launch.open:
         return NotYet(f"launch {launch.id} is not settled yet", JOIN_RETRY)
     return Gone(f"machine {identity.machine_id} belongs to no open launch")
-
-
-def hashed(secret: str) -> str:
-    """Secrets are compared by hash and never stored. They are long and random, so no salt is needed."""
-    return hashlib.sha256(secret.encode()).hexdigest()

@@ -44,6 +44,7 @@ class Releasing:
             target=target.operation,
             nodes=target.nodes,
             now=self._ports.clock.now(),
+            returning=self._settings.limits.release_operation,
             grace_until=await self._watching.due(operation),
         )
         match decide(at):
