@@ -91,7 +91,9 @@ class Cloud:
         self._made = 0
 
     def do(self, action: str, given: Params) -> dict[str, Any]:
-        if action in self.faults.denied or not self._is_own(action, given):
+        spot = given.get("InstanceMarketOptions", {}).get("MarketType") == "spot"
+        denied = {action, f"{action} of spot"} if spot else {action}
+        if denied & self.faults.denied or not self._is_own(action, given):
             raise ApiError("UnauthorizedOperation", f"You are not authorized to perform {action}.", 403)
         verb = getattr(self, _snake(action), None)
         if verb is None:

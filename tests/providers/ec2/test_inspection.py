@@ -1,6 +1,7 @@
 """What `muster doctor` finds out about EC2, and whether what `muster iam` prints suffices."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,6 +73,16 @@ async def test_each_missing_permission_is_told_with_the_way_to_get_it(
     assert action in finding.words and "muster iam" in finding.advice
 
 
+async def test_a_right_that_only_spot_lacks_is_told_for_templates_that_use_spot(
+    region: Region, fake: FakeEc2
+) -> None:
+    fake.faults.denied = frozenset({"RunInstances of spot"})
+    assert "template work permission" not in await found(region)
+    for usage in ((UsageClass.SPOT,), (UsageClass.ON_DEMAND, UsageClass.SPOT)):
+        finding = (await found(region, replace(template(), usage=usage)))["template work permission"]
+        assert not finding.fine and finding.fatal and "RunInstances" in finding.words
+
+
 async def test_whatever_else_ec2_has_against_a_trial_is_told(region: Region, fake: FakeEc2) -> None:
     fake.faults.fail("RunInstances", "InvalidParameterValue", "Invalid IAM Instance Profile name")
     fake.faults.throttle("CreateFleet")
@@ -125,6 +136,12 @@ async def test_the_policy_allows_every_action_that_is_ever_used(
     await provider.terminate(ids(answer))
     used = {action for _, action in fake.calls} - {"GetCallerIdentity"}  # which needs no right
     assert used <= allowed(policies.for_server([template()], installation_id="inst-1", region="eu-west-1"))
+
+
+def test_what_a_spot_launch_makes_beside_machines_may_be_made() -> None:
+    policy = policies.for_server([template()], installation_id="inst-1", region="eu-west-1")
+    (made_from,) = (each for each in policy["Statement"] if each["Sid"] == "MakeFromThese")
+    assert "arn:aws:ec2:eu-west-1:*:spot-instances-request/*" in made_from["Resource"]
 
 
 def test_what_ends_or_changes_things_is_tied_to_the_installation() -> None:

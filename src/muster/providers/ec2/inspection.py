@@ -189,11 +189,18 @@ def _dry_runs(
         ("create_launch_template", {**created, "TagSpecifications": content.tags}),
         ("create_launch_template_version", created),
         ("create_fleet", _fleet(asked, content)),
-        ("run_instances", run),
+        *(("run_instances", {**run, **_MARKET[usage]}) for usage in asked.template.usage),
         ("describe_instances", {}),
         ("get_console_output", {"InstanceId": NO_MACHINE}),
         ("terminate_instances", {"InstanceIds": [NO_MACHINE]}),
     )
+
+
+_MARKET: Mapping[UsageClass, Mapping[str, Any]] = {
+    UsageClass.SPOT: {"InstanceMarketOptions": {"MarketType": "spot"}},
+    UsageClass.ON_DEMAND: {},
+}
+"""A right to launch one is no right to launch the other: spot needs spot-instances-request, too."""
 
 
 def _fleet(asked: LaunchRequest, content: launch_template.Content) -> dict[str, Any]:

@@ -27,6 +27,7 @@ _MADE_FROM = (
     "network-interface",
     "security-group",
     "snapshot",
+    "spot-instances-request",
     "subnet",
     "volume",
 )
