@@ -1,4 +1,4 @@
-"""What user data leaves on a machine for the boots after the first, as real processes."""
+"""What user data gives the agent, and leaves on a machine for later boots, as real processes."""
 
 import base64
 import select
@@ -12,7 +12,7 @@ from fakes.ec2.machines import Machine, sandbox_works
 from muster.providers.ec2 import user_data
 
 WITHIN = 60
-AGENT = "import time\ntime.sleep(600)\n"
+AGENT = "import os, time\nprint('umask %03o' % os.umask(0), flush=True)\ntime.sleep(600)\n"
 
 
 @pytest.fixture
@@ -22,11 +22,11 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     made.remove()
 
 
-def boots(machine: Machine) -> None:
+def boots(machine: Machine, until_it_says: bytes = b"switch is set") -> None:
     script = user_data.script(AGENT, servers=["http://127.0.0.1:1"], dead_man=1740.0)
     machine.start(base64.b64encode(user_data.packed(script)).decode())
     until = time.monotonic() + WITHIN
-    while b"switch is set" not in machine.console():
+    while until_it_says not in machine.console():
         assert time.monotonic() < until, machine.console()
         select.select([], [], [], 0.05)
 
@@ -37,3 +37,7 @@ def test_a_machine_that_boots_again_powers_itself_off(machine: Machine) -> None:
     machine.reboot()
     assert select.select([machine.power], [], [], WITHIN)[0], machine.console()
     assert b"powering off: it was rebooted" in machine.console()
+
+
+def test_what_a_boot_installs_is_for_other_users_than_root_too(machine: Machine) -> None:
+    boots(machine, until_it_says=b"umask 022")

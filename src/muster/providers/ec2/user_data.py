@@ -2,7 +2,8 @@
 
 Needs bash and python3. The dead man's switch comes before everything else and is a process of its own: it
 powers the machine off when its time has passed, whatever became of the rest, and the agent moves that time
-on with every word from the server. The boot script, and what it may know, come with the answer to the join.
+on with every word from the server. The boot script, and what it may know, come with the answer to the join;
+it has the usual umask, because others than root use what it installs. The agent closes its own files itself.
 
 Cloud-init runs this once: booted again, a machine would have neither switch nor agent, so it is powered off
 then, unless it is another machine, made from an image of this one.
@@ -53,6 +54,7 @@ cat >$D/agent.py <<'MUSTER_AGENT'
 P=$(command -v python3) || { off "there is no python3 in this image"; exit 1; }
 (
   trap '' HUP
+  umask 022
   cd /
   $P $D/agent.py run --dir $D/node --identity ec2 --dead-man @DEAD_MAN@ --switch $D/until \\
     --poweroff 'shutdown -h now' @SERVERS@
