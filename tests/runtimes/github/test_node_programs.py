@@ -6,7 +6,9 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,49 @@ def test_a_package_that_is_not_the_one_that_was_pinned_is_not_used(github: FakeG
     assert said.returncode == 1
     assert github.sha256 in said.stdout and "not the one that is expected" in said.stdout
     assert not (node.home / "actions-runner").exists()
+
+
+class _BreaksOff(BaseHTTPRequestHandler):
+    """Closes each connection in the middle of the package, as often as it is told to, and says its length or
+    sends it in chunks."""
+
+    archive: bytes
+    broken: int
+    chunked: bool
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        size = len(self.archive)
+        sent = self.archive[: size // 2] if type(self).broken else self.archive
+        type(self).broken -= bool(type(self).broken)
+        if self.chunked:
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.send_header("Content-Length", str(size))
+        self.end_headers()
+        if self.chunked:
+            ends = b"\r\n0\r\n\r\n" if len(sent) == size else b""
+            sent = f"{size:x}\r\n".encode() + sent + ends
+        self.wfile.write(sent)
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 — its name there
+        pass
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize(("broken", "code"), [(2, 0), (3, 1)])
+def test_a_download_that_broke_off_is_tried_again(
+    github: FakeGitHub, node: Node, broken: int, code: int, chunked: bool
+) -> None:
+    told = {"archive": github.archive, "broken": broken, "chunked": chunked, "protocol_version": "HTTP/1.1"}
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_BreaksOff,), told)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        script = _script(github, url=f"http://127.0.0.1:{server.server_address[1]}/")
+        said = node.boots(script.replace("PAUSE = 5.0", "PAUSE = 0.0"))
+        server.shutdown()
+    assert said.returncode == code, said.stdout
+    assert ("cannot fetch the Actions runner" in said.stdout) == bool(code)
 
 
 @pytest.mark.parametrize(("libraries", "code"), [("libc.so.6", 1), ("libicuuc.so.67", 0)])

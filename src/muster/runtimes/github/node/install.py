@@ -6,6 +6,7 @@ Where the image has the runner, only looks whether it can run.
 from __future__ import annotations
 
 import hashlib
+import http.client
 import os
 import platform
 import shutil
@@ -35,12 +36,15 @@ def address(given: dict[str, Any]) -> str:
 
 
 def fetched(url: str, path: str) -> str:
-    """Its SHA-256."""
+    """Its SHA-256. Raises OSError or HTTPException if it didn't come whole."""
     digest = hashlib.sha256()
     with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, open(path, "wb") as file:
         for block in iter(lambda: answer.read(1 << 20), b""):
             digest.update(block)
             file.write(block)
+        wanted = answer.headers.get("Content-Length")
+        if wanted is not None and file.tell() != int(wanted):
+            raise OSError("it broke off after %d of %s bytes" % (file.tell(), wanted))
     return digest.hexdigest()
 
 
@@ -82,7 +86,7 @@ def main(given: dict[str, Any]) -> None:
         try:
             found = fetched(url, archive)
             break
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             if not left:
                 sys.exit("cannot fetch the Actions runner from %s: %s" % (url, error))
             time.sleep(PAUSE)
