@@ -237,6 +237,28 @@ describe("a page that nobody looks at", () => {
     expect(server.asked.at(2)?.last).toBe("place-1");
     expect(feed.connection().kind).toBe("live");
   });
+
+  test("that gives its connection back in the middle of a burst goes on before the events that it didn't take", async () => {
+    const seen: string[] = [];
+    feed.subscribe((batch) => seen.push(...batch.map((each) => each.id)));
+    feed.start();
+    await server.asks(2);
+    const burst = Array.from({ length: 600 }, (_, index) => event({ id: `ev-${index}` }));
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    turn(true);
+    await vi.advanceTimersByTimeAsync(29_999);
+    server.say(burst, "place-1");
+    for (let turns = 0; turns < 1000 && vi.getTimerCount() < 4; turns += 1) await Promise.resolve();
+    expect(vi.getTimerCount()).toBe(4); // it has taken the first, and draws breath
+    await vi.advanceTimersByTimeAsync(1);
+    expect(feed.connection().kind).toBe("connecting");
+    turn(false);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(server.asked.at(2)?.last).toBe("place-0");
+    server.say(burst, "place-1");
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(seen).toEqual(burst.map((each) => each.id));
+  });
 });
 
 describe("many windows of one browser", () => {

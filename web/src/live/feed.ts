@@ -161,9 +161,11 @@ export class Feed {
         if (done) return;
         heard();
         arrived();
-        for (const [index, message] of reading.take(value).entries()) {
+        let count = 0;
+        for (const message of reading.take(value)) {
           this.took(JSON.parse(message.data) as FeedEvent);
-          if (index % BREATH === BREATH - 1) await new Promise((resolve) => setTimeout(resolve));
+          count += 1;
+          if (count % BREATH === 0) await new Promise((resolve) => setTimeout(resolve));
           if (signal.aborted) return;
         }
       }

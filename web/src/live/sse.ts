@@ -22,21 +22,20 @@ export class Reading {
     this.begin();
   }
 
-  take(piece: string): Message[] {
+  /** One by one: the place moves on only when the next message is asked for, so none is passed that wasn't taken. */
+  *take(piece: string): Generator<Message, void, undefined> {
     const lines = (this.rest + piece).split("\n");
     this.rest = lines.pop() ?? "";
-    const found: Message[] = [];
     for (const line of lines) {
       const plain = line.endsWith("\r") ? line.slice(0, -1) : line;
       if (plain !== "") {
         this.field(plain);
         continue;
       }
-      if (this.data.length > 0) found.push({ event: this.event, data: this.data.join("\n") });
+      if (this.data.length > 0) yield { event: this.event, data: this.data.join("\n") };
       if (this.place !== undefined) this.last = this.place;
       this.begin();
     }
-    return found;
   }
 
   private begin(): void {

@@ -1,10 +1,10 @@
-import { render, screen, waitFor } from "@testing-library/react";
+import { act, render, screen, waitFor } from "@testing-library/react";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Node } from "../api/types";
 import { forgetAll } from "../live/resource";
 import { node, signedIn } from "../testing/examples";
 import { Site } from "../testing/site";
-import { Ending } from "./node";
+import { Ending, NodePage } from "./node";
 
 let site: Site;
 
@@ -14,6 +14,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
+  vi.useRealTimers();
   forgetAll();
   vi.unstubAllGlobals();
 });
@@ -52,4 +53,19 @@ test("while a diagnosis is still to come, the reason stands alone", async () => 
   await waitFor(() => expect(site.count("/nodes/node-1/diagnosis")).toBe(1));
   expect(screen.getByText("it took too long")).toBeDefined();
   expect(screen.queryByRole("alert")).toBeNull();
+});
+
+test.each([
+  ["that lives is read again for its heartbeats, which make no events", "idle", 3],
+  ["that is gone has none, and is left alone", "terminated", 0],
+] as const)("a node %s", async (_what, state, again) => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "setInterval", "clearInterval"] });
+  site.answers("/nodes/node-1", () => Response.json(node({ state, reason: "retired" })));
+  site.answers("/nodes/node-1/", () => Response.json({ code: "not_found" }, { status: 404 }));
+  render(<NodePage id="node-1" />);
+  await act(() => vi.advanceTimersByTimeAsync(5000));
+  const read = () => site.asked.filter((each) => each.path === "/nodes/node-1").length;
+  const before = read();
+  await act(() => vi.advanceTimersByTimeAsync(30_000));
+  expect(read() - before).toBe(again);
 });

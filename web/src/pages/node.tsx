@@ -1,5 +1,6 @@
 /** One node: who may use it and how it feels, how long it may stay as it is, how its boot went, what it said. */
 
+import { useState } from "react";
 import { post, Refused } from "../api/client";
 import type { Bundle, Console, FeedEvent, Node, Timeline } from "../api/types";
 import { useHistory } from "../live/history";
@@ -26,12 +27,16 @@ import {
 import { capital, HEALTH_MEANINGS, ORDERLY, plain, STATE_MEANINGS } from "../words/names";
 
 const CONSOLE_EVERY = 15_000;
+const BEATS_EVERY = 10_000; // heartbeats make no events
 
 export function NodePage({ id }: { id: string }) {
   const path = `/nodes/${encodeURIComponent(id)}`;
   const own = (event: FeedEvent) => event.entity_id === id;
-  const read = useResource<Node>(path, { on: own });
+  const [gone, setGone] = useState(false);
+  const read = useResource<Node>(path, { on: own, ...(!gone && { every: BEATS_EVERY }) });
   const node = read.data;
+  const ended = node?.state === "terminated";
+  if (ended !== gone) setGone(ended);
   if (!node) {
     if (read.error instanceof Refused && read.error.notFound) return <NotFound what="node" id={id} />;
     return read.error ? <Trouble error={read.error} retry={read.refresh} /> : <Loading rows={6} />;
