@@ -6,12 +6,15 @@ log has seen all before it. Numbers are times, in microseconds, made to rise: wh
 else was answered comes after it in every log, as far as the replicas' clocks agree. So logs can be merged
 into an order that respects causes; within a log, no clock can disturb it. A cursor is one number per log.
 
+A query may pass the place of one event before the transaction that writes it, and meet the next one after it.
+So the head is read first, and nothing beyond it is shown: what comes up to a head that was seen is there.
+
 Writers of one process take turns at a log; those of several processes are told by the refusal what the head
-is and try again.
+is and try again. Whoever has to wait for others lets go of his turns meanwhile.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
@@ -26,11 +29,13 @@ from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.table import TRIES, Table, expressed
 from muster.stores.dynamodb.values import Item, cooked, moment, named, packed, raw, unpacked, whole
 from muster.stores.dynamodb.wire import Refused
-from muster.stores.dynamodb.writing import Told, Write
+from muster.stores.dynamodb.writing import MOST, Told, Write
 
 _DIGITS = 16
 _OPERATORS = (Entity.TEMPLATE, Entity.INSTALLATION)
 """What becomes of these is somebody's doing."""
+_ENTITY = 1
+"""Where an event's data names it."""
 _ENTITIES = {entity.value: entity for entity in Entity}
 _MOVED = "(attribute_not_exists(#n) AND :seen = :nothing) OR #n = :seen"
 _BUSY = (
@@ -40,6 +45,8 @@ _BUSY = (
     "TransactionConflictException",
 )
 _FAILED = "ConditionalCheckFailed"
+REFUSALS = 4
+"""In a row that tell how far a log is, before the others of this process get their turn."""
 
 
 class Feed:
@@ -66,30 +73,39 @@ class Feed:
     async def commit(self, write: Write) -> None:
         """The transaction with its events. Raises what the first refused condition means."""
         logs = sorted({self._log_of(each) for each in write.told})
-        async with AsyncExitStack() as turns:
-            for log in logs:
-                await turns.enter_async_context(self._turns[log])
-            await self._committed(write, logs)
+        for attempt in range(TRIES):
+            if await self._committed(write, logs, again=attempt > 0):
+                break
+            await self._table.back_off(attempt)
+        else:
+            raise StoreUnavailable(
+                f"cannot write to {self._table.name}: others write the same items all the time;"
+                " it is tried again"
+            )
         if write.told:
             self._after_commit(write.written)
 
-    async def _committed(self, write: Write, logs: Sequence[int]) -> None:
-        for attempt in range(TRIES):
-            last, items = self._numbered(write, logs)
-            try:
-                await self._table.wire.dynamodb("transact_write_items", TransactItems=items)
-            except Refused as refused:
-                self._raise_refusal(write, refused)
-                if not self._learned(refused, len(write.actions), logs):
-                    await self._table.back_off(attempt)
-                continue
-            self._time = max(self._time, *last.values()) if last else self._time
-            for log, number in last.items():
-                self._heads[log] = number
-            return
-        raise StoreUnavailable(
-            f"cannot write to {self._table.name}: others write the same items all the time; it is tried again"
-        )
+    async def _committed(self, write: Write, logs: Sequence[int], *, again: bool) -> bool:
+        """In our turn at each of the logs. False: somebody had one of the items at that moment."""
+        async with AsyncExitStack() as turns:
+            for log in logs:
+                await turns.enter_async_context(self._turns[log])
+            if again:
+                await self._look(logs)
+            for _ in range(REFUSALS):
+                last, items = self._numbered(write, logs)
+                try:
+                    await self._table.wire.dynamodb("transact_write_items", TransactItems=items)
+                except Refused as refused:
+                    self._raise_refusal(write, refused)
+                    if not self._learned(refused, len(write.actions), logs):
+                        return False
+                    continue
+                self._time = max(self._time, *last.values()) if last else self._time
+                for log, number in last.items():
+                    self._heads[log] = number
+                return True
+        return False
 
     def _log_of(self, told: Told) -> int:
         return keys.shard(told.draft.entity_id, self.shards)
@@ -106,7 +122,9 @@ class Feed:
             events.append(self._action("Put", {"Item": self._item(each, log, number)}))
         heads = [self._action("Update", self._moved(log, last[log])) for log in logs]
         own = [self._action(kind, body) for kind, body, _ in write.actions]
-        return last, [*own, *heads, *events]
+        items = [*own, *heads, *events]
+        assert len(items) <= MOST, f"{len(items)} items in one transaction"  # noqa: S101 — ours to see to
+        return last, items
 
     def _action(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         return {kind: {"TableName": self._table.name, **body}}
@@ -160,25 +178,28 @@ class Feed:
         if after is not None and any(place > head for place, head in zip(start, heads, strict=True)):
             raise CursorLost(after)
         logs = [log for log in range(self.shards) if heads[log] > start[log]]
-        found = await asyncio.gather(*(self._after(log, start[log], limit) for log in logs))
+        found = await asyncio.gather(*(self._between(log, start[log], heads[log], limit) for log in logs))
         merged = sorted(entry for part in found for entry in part)[:limit]
         for number, log, _ in merged:
             start[log] = number
         if len(merged) < limit:
             # All that there was: a log whose last events were pruned goes on at its head.
-            start = [max(heads[log], start[log]) for log in range(self.shards)]
-        return Page(
-            items=tuple(_event(log, number, data) for number, log, data in merged), next=_cursor(start)
-        )
+            start = heads
+        return Page(items=_events(merged), next=_cursor(start))
 
     async def _page_of_entity(self, entity_id: str, start: list[int], limit: int) -> Page[Event]:
         log = keys.shard(entity_id, self.shards)
-        low, high = _place(entity_id, start[log] + 1), _place(entity_id, None)
+        (head,) = await self._look([log])
+        if start[log] > head:
+            raise CursorLost(_cursor(start))
+        if start[log] == head:
+            return Page(items=(), next=_cursor(start))
+        low, high = _place(entity_id, start[log] + 1), _place(entity_id, head)
         found = await self._table.query(keys.feed(log), index="told", low=low, high=high, most=limit)
-        items = [_entry(log, item) for item in found]
-        if items:
-            start[log] = items[-1][0]
-        return Page(items=tuple(_event(log, number, data) for number, _, data in items), next=_cursor(start))
+        entries = [_entry(log, item) for item in found]
+        if entries:
+            start[log] = entries[-1][0]
+        return Page(items=_events(entries), next=_cursor(start))
 
     async def tail(self, *, limit: int, entity_id: str | None) -> Page[Event]:
         heads = await self.heads()
@@ -193,20 +214,22 @@ class Feed:
             logs = [log for log in range(self.shards) if heads[log]]
             found = list(await asyncio.gather(*(self._before(log, heads[log], limit) for log in logs)))
         merged = sorted(entry for part in found for entry in part)[-limit:]
-        return Page(
-            items=tuple(_event(log, number, data) for number, log, data in merged), next=_cursor(heads)
-        )
+        return Page(items=_events(merged), next=_cursor(heads))
 
     async def heads(self) -> list[int]:
-        found = await self._table.get_many([keys.head(log) for log in range(self.shards)])
-        heads = [whole(found.get(keys.head(log), {}), "n") for log in range(self.shards)]
+        return await self._look(range(self.shards))
+
+    async def _look(self, logs: Sequence[int]) -> list[int]:
+        found = await self._table.get_many([keys.head(log) for log in logs])
+        heads = [whole(found.get(keys.head(log), {}), "n") for log in logs]
         # What was seen comes before what is written next. A head never goes back, but an answer may be old.
-        self._time = max(self._time, *heads)
-        self._heads = [max(known, seen) for known, seen in zip(self._heads, heads, strict=True)]
+        self._time = max([self._time, *heads])
+        for log, head in zip(logs, heads, strict=True):
+            self._heads[log] = max(self._heads[log], head)
         return heads
 
-    async def _after(self, log: int, number: int, limit: int) -> list["_Entry"]:
-        low, high = _digits(number + 1), _digits(None)
+    async def _between(self, log: int, number: int, head: int, limit: int) -> list["_Entry"]:
+        low, high = _digits(number + 1), _digits(head)
         found = await self._table.query(keys.feed(log), low=low, high=high, most=limit)
         return [_entry(log, item) for item in found]
 
@@ -229,8 +252,7 @@ class Feed:
         async with aclosing(walk) as items:
             async for item in items:
                 log = int(str(item["PK"]).partition("#")[2])
-                number, _, data = _entry(log, item)
-                found.append(_event(log, number, data))
+                found.extend(_events([_entry(log, item)]))
                 if len(found) == limit:
                     break
         return found
@@ -265,8 +287,14 @@ def _entry(log: int, item: Item) -> _Entry:
     return int(str(item["SK"])), log, data  # type: ignore[return-value]  # bytes are compared like text
 
 
-def _event(log: int, number: int, data: str) -> Event:
-    at, entity, entity_id, version, name, changes, detail, actor = unpacked(data)
+def _events(entries: Iterable[_Entry]) -> tuple[Event, ...]:
+    """What only newer replicas know is theirs to show."""
+    told = [(log, number, unpacked(data)) for number, log, data in entries]
+    return tuple(_event(log, number, said) for log, number, said in told if said[_ENTITY] in _ENTITIES)
+
+
+def _event(log: int, number: int, said: Sequence[Any]) -> Event:
+    at, entity, entity_id, version, name, changes, detail, actor = said
     return Event(
         id=EventId(f"ev-{log}-{number}"),
         at=at,
@@ -288,7 +316,7 @@ def _digits(number: int | None) -> str:
     return "9" * _DIGITS if number is None else f"{number:0{_DIGITS}d}"
 
 
-def _place(entity_id: str, number: int | None) -> str:
+def _place(entity_id: str, number: int) -> str:
     return f"{entity_id}#{_digits(number)}"
 
 

@@ -136,7 +136,8 @@ def _page(rows: Sequence[Row], otherwise: tuple[int, float]) -> Page[Event]:
 
 
 def changes(tx: Tx, *, since: float, limit: int) -> Sequence[Event]:
-    return [_event(row) for row in tx.execute(CHANGES, {"since": since, "limit": limit})]
+    rows = tx.execute(CHANGES, {"since": since, "limit": limit})
+    return [_event(row) for row in rows if row[_ENTITY] in _ENTITIES]
 
 
 def _event(row: Row) -> Event:

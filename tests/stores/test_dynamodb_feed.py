@@ -1,0 +1,152 @@
+"""The feed between writers and readers that meet in one moment, as DynamoDB allows it and an emulator never
+shows it: the client here is scripted."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from muster.domain.errors import CursorLost
+from muster.domain.events import Draft, Entity
+from muster.stores.dynamodb import Location, Wire, keys
+from muster.stores.dynamodb.feed import Feed
+from muster.stores.dynamodb.table import Table
+from muster.stores.dynamodb.values import packed, raw
+from muster.stores.dynamodb.wire import Refused
+from muster.stores.dynamodb.writing import Write
+from muster.system import SystemClock, SystemIds
+from tests.stores.emulator import REGION
+
+
+def stored(number: int, *, entity: str = "node") -> dict[str, Any]:
+    data = packed([1.0, entity, "node-1", number, "claim", {}, "", ""])
+    place = {"PK": keys.feed(0), "SK": f"{number:016d}", "es": f"node-1#{number:016d}"}
+    return {**raw({"d": data}), **{name: {"S": value} for name, value in place.items()}}
+
+
+class Log:
+    """The client of a table with one log, as it looks to one reader."""
+
+    def __init__(self) -> None:
+        self.head = 0
+        self.events: list[dict[str, Any]] = []
+        self.during_query: Callable[[], None] = lambda: None
+
+    async def batch_get_item(self, **_given: Any) -> Mapping[str, Any]:
+        head = {"PK": {"S": keys.feed(0)}, "SK": {"S": "HEAD"}, "n": {"N": str(self.head)}}
+        return {"Responses": {"muster": [head]}}
+
+    async def query(self, **given: Any) -> Mapping[str, Any]:
+        self.during_query()
+        values = given["ExpressionAttributeValues"]
+        low, high = values[":low"]["S"], values[":high"]["S"]
+        assert low <= high, "DynamoDB refuses such bounds"
+        by = "es" if "IndexName" in given else "SK"
+        return {"Items": [each for each in self.events if low <= each[by]["S"] <= high]}
+
+
+def feed(client: object, *, shards: int = 1, clock: SystemClock | None = None) -> Feed:
+    clock = clock or SystemClock()
+    wire = Wire(Location(table="muster", region=REGION), AsyncExitStack(), client, None)
+    table = Table(wire, clock=clock, ids=SystemIds())
+    return Feed(table, shards=shards, clock=clock, after_commit=lambda _written: None)
+
+
+@pytest.mark.parametrize("entity_id", [None, "node-1"])
+async def test_an_event_that_was_committed_behind_a_query_is_delivered_by_the_next_page(
+    entity_id: str | None,
+) -> None:
+    log = Log()
+    log.head, log.events = 4, [stored(3), stored(4)]
+
+    def commit_behind_it() -> None:
+        """The query has passed the place of 5, which a transaction writes now, together with 6."""
+        log.head, log.events = 6, [stored(3), stored(4), stored(6)]
+
+    log.during_query = commit_behind_it
+    reader = feed(log)
+    page = await reader.page(after=None, limit=9, entity_id=entity_id)
+    seen = [event.version for event in page.items]
+    log.during_query = lambda: None
+    log.events.insert(2, stored(5))
+    page = await reader.page(after=page.next, limit=9, entity_id=entity_id)
+    assert seen + [event.version for event in page.items] == [3, 4, 5, 6]
+    assert (await reader.page(after=page.next, limit=9, entity_id=entity_id)).items == ()
+
+
+async def test_a_place_that_the_log_never_reached_is_refused_also_for_one_entity() -> None:
+    log = Log()
+    log.head, log.events = 4, [stored(4)]
+    place = (await feed(log).page(after=None, limit=9, entity_id="node-1")).next
+    log.head = 3
+    with pytest.raises(CursorLost):
+        await feed(log).page(after=place, limit=9, entity_id="node-1")
+
+
+@pytest.mark.parametrize("entity_id", [None, "node-1"])
+async def test_events_of_what_only_newer_replicas_know_are_left_to_them(entity_id: str | None) -> None:
+    log = Log()
+    log.head, log.events = 3, [stored(1), stored(2, entity="of_the_future"), stored(3)]
+    reader = feed(log)
+    page = await reader.page(after=None, limit=9, entity_id=entity_id)
+    assert [event.version for event in page.items] == [1, 3]
+    assert [event.version for event in (await reader.tail(limit=9, entity_id=entity_id)).items] == [1, 3]
+    log.events = log.events[1:2]
+    page = await feed(log).page(after=None, limit=1, entity_id=entity_id)
+    assert page.items == ()
+    assert (await reader.page(after=page.next, limit=1, entity_id=entity_id)).items == ()
+
+
+class Contended:
+    """Takes all transactions but the first, which met somebody else's."""
+
+    def __init__(self) -> None:
+        self.head = 0
+        self.seen: list[list[str]] = []
+        """How far each transaction took its logs to be."""
+
+    async def batch_get_item(self, **given: Any) -> Mapping[str, Any]:
+        asked = given["RequestItems"]["muster"]["Keys"]
+        return {"Responses": {"muster": [{**key, "n": {"N": str(self.head)}} for key in asked]}}
+
+    async def transact_write_items(self, **given: Any) -> Mapping[str, Any]:
+        moved = [each["Update"] for each in given["TransactItems"] if "Update" in each]
+        self.seen.append([each["ExpressionAttributeValues"][":seen"]["N"] for each in moved])
+        if len(self.seen) == 1:
+            raise Refused("TransactionCanceledException", (("TransactionConflict", None),))
+        return {}
+
+
+class Held(SystemClock):
+    """A sleep lasts until it is let go."""
+
+    def __init__(self) -> None:
+        self.asleep, self.go = asyncio.Event(), asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        self.asleep.set()
+        await self.go.wait()
+
+
+def told(*entity_ids: str) -> Write:
+    write = Write()
+    for each in entity_ids:
+        write.tell(Draft(entity=Entity.NODE, entity_id=each, version=1, name="claim", changes={}), at=1.0)
+    return write
+
+
+async def test_whoever_waits_after_a_conflict_keeps_no_other_writer_waiting() -> None:
+    client, clock = Contended(), Held()
+    writer = feed(client, shards=2, clock=clock)
+    ids = [next(f"n-{n}" for n in range(99) if keys.shard(f"n-{n}", 2) == log) for log in (0, 1)]
+    many = asyncio.create_task(writer.commit(told(*ids)))
+    await clock.asleep.wait()
+    async with asyncio.timeout(60):
+        await writer.commit(told(ids[0]))
+    assert client.seen == [["0", "0"], ["0"]] and not many.done()
+    client.head = 7 * 10**15
+    clock.go.set()
+    await many
+    assert client.seen[2:] == [[str(client.head)] * 2], "how far the logs are was read again"
