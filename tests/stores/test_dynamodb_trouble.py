@@ -19,7 +19,8 @@ from muster.domain.reasons import Reason
 from muster.ports.store import Beat
 from muster.stores.dynamodb import DynamoStore, Location, Wire, assembled, check, create, keys, policy
 from muster.stores.dynamodb.candidates import queue_name
-from muster.stores.dynamodb.values import packed, unpacked
+from muster.stores.dynamodb.table import Table
+from muster.stores.dynamodb.values import Item, packed, unpacked
 from muster.stores.dynamodb.wire import CONNECTIONS, SPARE
 from muster.system import SystemClock, SystemIds
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
@@ -190,6 +191,21 @@ async def test_an_operation_of_a_kind_that_only_newer_replicas_know_is_left_to_t
     assert [each.id for each in await store.lease("replica-a", now=1e6, until=2e6, limit=9)] == [own.id]
     with pytest.raises(StoreUnavailable, match="ask a replica that was upgraded"):
         await store.operation(newer.id)
+
+
+async def test_an_operation_that_an_index_names_under_two_statuses_is_listed_once(
+    store: DynamoStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation = await Scene(store).submitted()
+    item = await store._table.get(keys.operation(operation.id))
+
+    async def moving(_table: Table, _partition: str, **_given: object) -> AsyncIterator[Item]:
+        assert item is not None
+        yield item
+
+    monkeypatch.setattr(Table, "walk", moving)
+    page = await store.operations(statuses=tuple(Status), kind=None, run=None, after=None, limit=9)
+    assert [each.id for each in page.items] == [operation.id]
 
 
 # --- the queue of candidates -----------------------------------------------------------------------

@@ -111,7 +111,9 @@ class Operations:
                 for each in partitions
             )
         )
-        found = sorted((each for part in parts for each in part), key=age, reverse=True)
+        # While an index moves, it may name an operation under its old status and its new one.
+        by_id = {each.id: each for part in parts for each in part}
+        found = sorted(by_id.values(), key=age, reverse=True)
         items = tuple(found[:limit])
         if len(found) <= limit:
             return Page(items=items, next=None)
