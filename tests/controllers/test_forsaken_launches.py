@@ -1,6 +1,9 @@
 """Open launches of operations that have ended."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+
+import pytest
 
 from muster.controllers.launches import BATCH, ForsakenLaunches
 from muster.controllers.providers import UNREACHABLE
@@ -14,6 +17,7 @@ from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Template, TemplateSpec
 from muster.operations.launching import planned
+from muster.ports.provider import Machine
 from tests.stage import Manner, Stage, loses_the_reply, loses_the_request, staged
 
 NOBODY = Manner(join=False)
@@ -204,3 +208,25 @@ async def test_a_launch_at_a_provider_that_is_gone_is_given_up_in_the_end(stage:
     after = await stage.store.launch(launch.id)
     assert (after.state, after.reason) == (LaunchState.ABANDONED, Reason.PROVIDER_REFUSED)
     assert await stage.used() == 0
+
+
+@staged
+async def test_a_launch_that_meets_a_bug_costs_the_others_at_its_provider_nothing(stage: Stage) -> None:
+    template = await stage.template(max_nodes=500)
+    broken, sound = [await open_launch(stage, template, number) for number in range(2)]
+    await stage.pass_time(surprise_until(stage, sound) - stage.now)
+    provider = stage.ports.providers[sound.provider]
+    find = provider.find
+
+    async def strange(token: str) -> Sequence[Machine]:
+        if token == broken.token:
+            raise ValueError(token)
+        return await find(token)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provider, "find", strange)
+        await ForsakenLaunches(stage.ports).reconcile()
+    assert (await stage.store.launch(broken.id)).state is LaunchState.CALLING
+    assert (await stage.store.launch(sound.id)).state is LaunchState.ABANDONED
+    assert [record.getMessage() for record in stage.complaints] == ["cannot do this work"]
+    stage.complaints.clear()

@@ -81,10 +81,10 @@ def address(*, through: str | None = None) -> str:
     return f"dynamodb://{where.table}?region={REGION}&endpoint={through or endpoint()}"
 
 
-async def made(wire: Wire) -> Wire:
+async def made(wire: Wire, *, shards: int = SHARDS) -> Wire:
     """A table, and the one queue that tests use: what `create` makes, without its looks."""
     await wire.dynamodb("create_table", **schema.definition(wire.location.table))
-    await schema.found(wire, ids=CountingIds(), shards=SHARDS)
+    await schema.found(wire, ids=CountingIds(), shards=shards)
     await wire.sqs("create_queue", QueueName=queue_name(wire.location.table, "large"))
     return wire
 
@@ -98,7 +98,7 @@ async def wired(where: Location | None = None) -> AsyncIterator[Wire]:
         await wire.close()
 
 
-async def over(wire: Wire, **given: Any) -> DynamoStore:
+async def over(wire: Wire, *, shards: int = SHARDS, **given: Any) -> DynamoStore:
     """A store over a table of its own, by the clients of another: making clients is dear."""
     options: dict[str, Any] = {"beat_every": 0.0, "wait": 0, "ids": CountingIds(), "clock": SystemClock()}
-    return await assembled(await made(wire.at(location())), **(options | given))
+    return await assembled(await made(wire.at(location()), shards=shards), **(options | given))

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from muster.controllers.providers import UNREACHABLE, side_by_side
+from muster.controllers.working import work_off
 from muster.domain import launch as launches
 from muster.domain.errors import Conflict, ProviderError
 from muster.domain.ids import LaunchId
@@ -46,11 +47,14 @@ class ForsakenLaunches:
         self._looked = {each: self._looked[each] for each in known if each in self._looked}
 
         async def look(provider: NodeProvider) -> None:
-            # Whoever waits longest first: one whose look hangs doesn't hold up the others for ever.
-            for launch in sorted(forsaken[provider.name], key=lambda each: self._looked.get(each.id, 0.0)):
+            async def one(launch: Launch) -> None:
                 self._looked[launch.id] = self._ports.clock.now()
                 with suppress(Conflict, ProviderError, TimeoutError):
                     await self._settle(provider, launch)
+
+            # Whoever waits longest first: one whose look hangs doesn't hold up the others for ever.
+            waiting = sorted(forsaken[provider.name], key=lambda each: self._looked.get(each.id, 0.0))
+            await work_off(waiting, one, self._ports.clock, at_once=1, starting=WITHIN)
 
         providers = [self._ports.providers[name] for name in forsaken]
         await side_by_side(providers, look, self._ports.clock, within=WITHIN)

@@ -1,9 +1,9 @@
 """Claiming: pick up candidates, filter them by the table, requeue or drop the rest, claim.
 
 Owns `matching.fits` there. The queue of the class says where to look first; what it does not bring is looked
-for in the pool's index. "Exhausted" is meant for this demand: nothing
-that was not looked at before. A gang is taken in transactions of some nodes each; a node that somebody else
-took meanwhile costs a second look at the others, never an error.
+for in the pool's index. The queue serves all templates of the class, so it is left after some looks that
+brought nothing: what is wanted here may be one among thousands. A gang is taken in transactions of some nodes
+each; a node that somebody else took meanwhile costs a second look at the others, never an error.
 """
 
 from collections import deque
@@ -33,6 +33,8 @@ GROUPS = 2
 """Groups of claims of one demand: one looks for candidates while another writes."""
 CHOICE = 5
 """Picked up at least, so that there is something to choose from."""
+IN_VAIN = 2
+"""Looks at the queue, one after the other, that brought nothing, before the index is asked."""
 LOOKED_AT_ONCE = 49
 """One read: two items each, and the template."""
 LOOKED_AT = 1000
@@ -159,11 +161,13 @@ class _Group:
 
     async def from_queue(self) -> None:
         queue, name = self._claims.candidates, self._demand.resource_class
-        while self.wanted:
+        in_vain = 0
+        while self.wanted and in_vain < IN_VAIN:
             hints = await queue.pick_up(name, max(self.wanted, CHOICE))
             news = {each.node_id: each for each in hints if each.node_id and each.node_id not in self._met}
             looked = await self._claims.look(tuple(news), self._demand) if news else []
             got = await self._take(self._fitting(looked))
+            in_vain = 0 if got else in_vain + 1
             idle = [news[each.node.id] for each in looked if each.node.state is NodeState.IDLE]
             wanted_by_others = [hint for hint in idle if hint.node_id not in got]
             again = wanted_by_others + [hint for hint in hints if hint.node_id in self._met]

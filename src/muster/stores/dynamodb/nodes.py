@@ -224,9 +224,7 @@ class Nodes:
         """Insert a machine's record; the caller accounts for its room."""
         self.insert(write, node, refused=refused)
         self._liveness.begin(write, node)
-        change = lifecycle.adopt(node, now=now)
-        failures.put(write, of_failure(change))
-        log(write, change)
+        log(write, lifecycle.adopt(node, now=now))
 
     def insert(self, write: Write, node: Node, *, refused: Refusal) -> None:
         write.put(
@@ -249,6 +247,7 @@ class Nodes:
         if node.launch_id is not None:
             await self._of_closed_launch(write, node)
         self.adopt(write, node, now=now, refused=lambda _item: Recorded())
+        failures.put(write, of_failure(lifecycle.adopt(node, now=now)))
         counters.add(write, node.template, 1)
         try:
             await self._feed.commit(write)

@@ -1,0 +1,53 @@
+"""What one transaction may hold, and how far a claim walks, with as many logs as a store has by default."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from muster.domain.lifecycle import NodeState
+from muster.domain.reasons import Reason
+from muster.stores.dynamodb import Wire
+from muster.stores.dynamodb.candidates import Candidates, Hint
+from tests.contracts.store_contract.bookkeeping import assert_books_balance
+from tests.contracts.store_contract.scene import Scene
+from tests.stores.emulator import over, wired
+
+SHARDS = 16
+
+
+@pytest.fixture
+async def wire() -> AsyncIterator[Wire]:
+    async with wired() as wire:
+        yield wire
+
+
+async def test_a_forsaken_launch_of_many_machines_is_settled(wire: Wire) -> None:
+    store = await over(wire, shards=SHARDS)
+    scene = Scene(store)
+    operation = await scene.leased()
+    launch = await scene.called(scene.plan(operation, size=40), operation.fence)
+    machines = [scene.machine(launch, state=NodeState.TERMINATING) for _ in range(40)]
+    machines = [replace(node, reason=Reason.INTERNAL) for node in machines]
+    await scene.adopted(launch, machines, fence=operation.fence)
+    assert await store.count_nodes(state=NodeState.TERMINATING, template=None) == 40
+    assert list(await store.overview.failures(since=0.0, limit=99)) == []
+    await assert_books_balance(store)
+
+
+async def test_a_claim_leaves_a_queue_that_is_full_of_what_suits_others(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await over(wire, shards=SHARDS)
+    scene = Scene(store)
+    (own,) = await scene.idle(1)
+    others = [Hint(receipt=node.id, node_id=node.id) for node in await scene.idle(4, revision=9)]
+    looks: list[Hint] = []
+
+    async def one_of_them(_queue: Candidates, _resource_class: str, _most: int) -> list[Hint]:
+        looks.extend(others[len(looks) : len(looks) + 1])
+        return looks[-1:]
+
+    monkeypatch.setattr(Candidates, "pick_up", one_of_them)
+    (taken,) = await scene.claim(await scene.leased(), 1)
+    assert (taken.id, len(looks)) == (own.id, 2)
