@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import cast
 
 import psycopg
 import pytest
@@ -10,7 +11,7 @@ from muster.domain import launch as launches
 from muster.domain.errors import Conflict, InvalidRequest, StoreUnavailable
 from muster.domain.operation import Status
 from muster.stores.sql import SqlStore, schema
-from muster.stores.sql.postgres import connecting, opening
+from muster.stores.sql.postgres import connecting, feed, opening
 from muster.stores.sql.postgres.connecting import Door
 from muster.stores.sql.postgres.dialect import numbered
 from muster.stores.sql.postgres.dialect import schema as spelt
@@ -157,6 +158,27 @@ async def test_a_primary_that_was_demoted_is_left_for_the_one_that_the_address_l
 
     await store._engine.write(demoted)
     assert len(tries) == 2
+
+
+def test_a_server_that_takes_no_writes_is_not_used_for_reads_either() -> None:
+    address = postgres.empty()
+    name = address.split("/")[3].partition("?")[0]
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on".encode())
+    with pytest.raises(StoreUnavailable, match="session is read-only"):
+        Door(address).open()
+
+
+class Standby:
+    """What the feed asks, as a standby answers it."""
+
+    def execute(self, sql: str) -> list[tuple[object, ...]]:
+        return [(9, True)] if "pg_is_in_recovery" in sql else []
+
+
+def test_how_far_the_log_is_complete_is_not_asked_of_a_standby() -> None:
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        feed.complete_upto(cast(Tx, Standby()))
 
 
 async def test_a_commit_whose_answer_was_lost_is_told_as_uncertain_and_repeating_is_harmless(

@@ -25,6 +25,8 @@ _DEFAULTS: dict[str, str] = {
     "application_name": "muster",
     "client_encoding": "UTF8",
     "connect_timeout": "5",
+    # Of several hosts, the one that takes writes. A standby is behind, and knows no locks of the primary's.
+    "target_session_attrs": "read-write",
     # A peer that vanished without a word is noticed in about this time.
     "keepalives_idle": "10",
     "keepalives_interval": "5",

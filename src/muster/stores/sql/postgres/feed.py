@@ -14,6 +14,8 @@ entity's events are in order because each is drawn at the end of a transaction t
 
 from functools import lru_cache
 
+from psycopg.errors import ReadOnlySqlTransaction
+
 from muster.stores.sql.appending import COLUMNS, INTO
 from muster.stores.sql.tx import Tx
 
@@ -38,7 +40,7 @@ def appending(count: int) -> str:
     """
 
 
-_LAST = "SELECT last_value FROM events_seq_seq"
+_LAST = "SELECT last_value, pg_is_in_recovery() FROM events_seq_seq"
 _MARKS = """
     SELECT CAST(l.objid AS bigint) FROM pg_locks AS l
     WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = CAST('events' AS regclass)
@@ -48,7 +50,9 @@ _MARKS = """
 
 def complete_upto(tx: Tx) -> int:
     """The order of these two is the point; see above. Neither depends on the transaction's snapshot."""
-    last: int = tx.execute(_LAST)[0][0]
+    ((last, standby),) = tx.execute(_LAST)
+    if standby:
+        raise ReadOnlySqlTransaction("this is a standby: it knows no locks of those who append")
     return min((_before(last, mark) for (mark,) in tx.execute(_MARKS)), default=last)
 
 
