@@ -394,12 +394,16 @@ async def test_an_operation_of_a_kind_that_only_newer_replicas_know_is_left_to_t
     assert [operation.id for operation in taken] == [newer.id]
 
 
+UNREAD = "DELETE FROM cluster_tokens WHERE cluster_id IN (SELECT id FROM clusters WHERE state <> 'creating')"
+"""Takes away what no version reads: a token is asked for only while its cluster is being created."""
+
+
 def test_migrations_only_add_so_that_older_replicas_go_on() -> None:
     adding = ("CREATE TABLE", "CREATE INDEX", "CREATE UNIQUE INDEX", "ALTER TABLE", "UPDATE", "DROP INDEX")
     for migration in schema.MIGRATIONS[1:]:
         for statement in migration.statements:
             text = " ".join(statement.split())
-            assert text.startswith(adding), text
+            assert text.startswith(adding) or text == UNREAD, text
             if text.startswith("ALTER TABLE"):
                 assert " ADD COLUMN " in text, text
                 assert "NOT NULL" not in text or "DEFAULT" in text, text
