@@ -824,9 +824,10 @@ class Agent:
         try:
             with open("/proc/uptime") as file:
                 until = float(file.read().split()[0]) + seconds
-            with open(self.options.switch + ".new", "w") as file:
+            new = self.options.switch + ".new"
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
                 file.write(f"{until:.0f}\n")
-            os.replace(file.name, self.options.switch)
+            os.replace(new, self.options.switch)
         except (OSError, ValueError) as error:
             self.log(f"cannot move the switch: {error}")
 
