@@ -144,26 +144,30 @@ def test_the_whole_way_on_ec2(
     """Workflow, fleet, user data, join, registration, job, release, warm reuse, idle timeout, terminated."""
     site = make_site(config=config(ec2) + settings(github, tmp_path / "token")).start()
     cloud = CloudSite(site, ec2)
-    cloud.template(runtime=Runtime.GITHUB)
+    tool = "mkdir /etc/tools; echo 'echo a tool' > /etc/tools/tool; chmod +x /etc/tools/tool"
+    cloud.template(runtime=Runtime.GITHUB, boot_script=tool)
     world = Workflows(site, github, tmp_path / "steps")
     asked = {"mode": "provision", "instance_count": "2", "allowed_instance_types": "c* m*"}
     first = world.begin()
     cold = world.step(first, **asked).done()
     assert len(cloud.there()) == 2 and ec2.counted("CreateFleet") == 1
-    prying = "id -un; cat /var/lib/muster/until /var/lib/muster/node/journal; ls /var/lib/muster/node; env"
-    for job in world.jobs(first, cold.outputs["label"], 2, prying):
+    housed = '/etc/tools/tool; test "$HOME" = ~runner && echo at home'
+    prying = "cat /var/lib/muster/until /var/lib/muster/node/journal; ls /var/lib/muster/node; env"
+    for job in world.jobs(first, cold.outputs["label"], 2, f"id -un; {housed}; {prying}"):
         assert job.conclusion == "success"
         if not os.geteuid():  # else the machines' agents are no root either
-            assert job.output.startswith("runner\n") and job.output.count("Permission denied") == 3, (
-                job.output
-            )
+            assert (
+                job.output.startswith("runner\na tool\nat home\n")
+                and job.output.count("Permission denied") == 3
+            ), job.output
     world.step(first, mode="release").done()
     until(lambda: world.states() == ["idle", "idle"], "clean nodes")
     second = world.begin()
     warm = world.step(second, **asked).done()
     assert warm.nodes == cold.nodes and ec2.counted("CreateFleet") == 1
-    assert [job.conclusion for job in world.jobs(second, warm.outputs["label"], 2)] == ["success"] * 2
-    cloud.template(runtime=Runtime.GITHUB, idle_timeout=1.0)
+    again = world.jobs(second, warm.outputs["label"], 2, housed if not os.geteuid() else "true")
+    assert [job.conclusion for job in again] == ["success"] * 2
+    cloud.template(runtime=Runtime.GITHUB, boot_script=tool, idle_timeout=1.0)
     github.world.complete(second)
     until(lambda: not cloud.there(), "the machines to be ended when nobody needs them")
     assert world.runners() == []

@@ -5,7 +5,8 @@ with `given` and reaches the runner in the environment of the one program that r
 no command line, no file of ours and no job's environment ever holds it.
 
 On a machine of its own the runner is another user than the agent: jobs can't read or change what is the
-agent's, nor the runner's files that the next run will use.
+agent's, nor the runner's files that the next run will use. That user's home is the workspace, also for
+programs that ask the system for it (OpenSSH): what they leave there goes with the workspace.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import Any
 LISTENS = "Listening for Jobs"
 TAIL = 20
 CONFIGURING = 90
+BUSY = 8
+"""What usermod ends with where the user has processes since the boot: then its home stays where it is."""
 
 
 def linked(source: str, target: str) -> str:
@@ -51,6 +54,19 @@ def handed_to(user: pwd.struct_passwd, *owns: str) -> Callable[[], None]:
         os.umask(0o022)
 
     return become
+
+
+def house(name: str, home: str) -> None:
+    """Moves the user's home to here."""
+    moved = subprocess.run(
+        ["usermod", "-d", home, name],  # noqa: S607 — from where the boot had useradd
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if moved.returncode not in (0, BUSY):
+        lines = moved.stdout.decode(errors="replace").splitlines()
+        fail("the home of user %s could not be moved to its workspace" % name, lines)
 
 
 def configured(
@@ -85,6 +101,7 @@ def main(given: dict[str, Any]) -> None:
     become = None
     if given["user"] and not os.geteuid():
         become = handed_to(pwd.getpwnam(given["user"]), os.getcwd(), env["TMPDIR"], root)
+        house(given["user"], os.getcwd())
         env.update(USER=given["user"], LOGNAME=given["user"])
     else:
         env["RUNNER_ALLOW_RUNASROOT"] = "1"
