@@ -162,8 +162,11 @@ def test_machines_of_a_failed_launch_are_no_lost_nodes() -> None:
 # --- launches that were refused -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reason", [Reason.CAPACITY, Reason.PARTIAL_LAUNCH])
-def test_a_lack_of_capacity_falls_back_to_the_next_usage_class(reason: Reason) -> None:
+ANOTHER_MAY_HAVE = [Reason.CAPACITY, Reason.PARTIAL_LAUNCH, Reason.QUOTA]
+
+
+@pytest.mark.parametrize("reason", ANOTHER_MAY_HAVE)
+def test_what_one_usage_class_lacks_falls_back_to_the_next_usage_class(reason: Reason) -> None:
     fallback = situation([claimed(1)], [refused(reason, SPOT)], spec=SPOT_FIRST)
     assert decide(fallback) == Acquire(count=2, usage_class=ON_DEMAND)
 
@@ -177,9 +180,7 @@ def test_the_last_refusal_is_the_verdict_when_no_usage_class_is_left() -> None:
     assert only_spot == GiveUp(verdict=Verdict(reason=Reason.CAPACITY, message="no"))
 
 
-@pytest.mark.parametrize(
-    "reason", [reason for reason in Reason if reason not in (Reason.CAPACITY, Reason.PARTIAL_LAUNCH)]
-)
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason not in ANOTHER_MAY_HAVE])
 def test_any_other_refusal_ends_the_provision_at_once(reason: Reason) -> None:
     at = situation([claimed(1)], [refused(reason, SPOT, message="")], spec=SPOT_FIRST)
     assert decide(at) == GiveUp(verdict=Verdict(reason=reason, message=ADVICE[reason]))

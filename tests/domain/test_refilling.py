@@ -9,8 +9,10 @@ from muster.domain.node import Node
 from muster.domain.operation import Status, Verdict
 from muster.domain.reasons import Reason
 from muster.domain.refilling import Call, Discard, Finish, Launching, PoolIn, Situation, Wait, decide
+from muster.domain.template import UsageClass
 from tests.domain.builders import NOW, REFILL, REVISION, SMALLEST, launch, node, operation, template
 
+ON_DEMAND, SPOT = UsageClass.ON_DEMAND, UsageClass.SPOT
 BOOTING = node(n=1, assignment_id=None)
 UP = node(n=2, assignment_id=None, booted_at=NOW - 1)
 PLANNED = launch()
@@ -33,12 +35,13 @@ def situation(
     launches: Sequence[Launch] = (),
     *,
     current: int = REVISION,
+    usage: tuple[UsageClass, ...] = (UsageClass.ON_DEMAND,),
     **fields: Any,
 ) -> Situation:
     return Situation(
         operation=operation(request=REFILL, **fields),
         request=REFILL,
-        template=template(revision=current),
+        template=template(revision=current, usage=usage),
         nodes=nodes,
         launches=launches,
         now=NOW,
@@ -46,7 +49,26 @@ def situation(
 
 
 def test_a_refill_launches_once_all_that_it_was_asked_for() -> None:
-    assert decide(situation()) == Launching(count=REFILL.count)
+    assert decide(situation()) == Launching(count=REFILL.count, usage_class=ON_DEMAND)
+
+
+@pytest.mark.parametrize("reason", [Reason.CAPACITY, Reason.QUOTA])
+@pytest.mark.parametrize("state", [LaunchState.SETTLED, LaunchState.CALLING])
+def test_a_refill_that_one_usage_class_gave_nothing_asks_the_next(reason: Reason, state: LaunchState) -> None:
+    spot = launch(state, adopted=0, reason=reason, usage_class=SPOT, message="no")
+    after = decide(situation([], [spot], usage=(SPOT, ON_DEMAND)))
+    assert after == Launching(count=REFILL.count, usage_class=ON_DEMAND)
+    last = launch(LaunchState.SETTLED, 2, adopted=0, reason=reason, usage_class=ON_DEMAND, message="nor here")
+    verdict = Verdict(reason=reason, message="nor here")
+    after = decide(situation([], [spot, last], usage=(SPOT, ON_DEMAND)))
+    assert after == Finish(status=Status.FAILED, verdict=verdict)
+
+
+def test_a_refill_that_was_given_anything_or_refused_for_good_asks_nobody_else() -> None:
+    part = launch(LaunchState.SETTLED, adopted=1, reason=Reason.PARTIAL_LAUNCH, usage_class=SPOT)
+    assert decide(situation([], [part], usage=(SPOT, ON_DEMAND))) == Finish(status=Status.SUCCEEDED)
+    wrong = launch(LaunchState.SETTLED, adopted=0, reason=Reason.PROVIDER_REFUSED, usage_class=SPOT)
+    assert isinstance(decide(situation([], [wrong], usage=(SPOT, ON_DEMAND))), Finish)
 
 
 @pytest.mark.parametrize("pending", [PLANNED, CALLING])

@@ -79,8 +79,8 @@ async def test_when_the_fallback_has_no_capacity_either_the_provision_fails(stag
 
 
 @staged
-async def test_a_refusal_for_quota_is_neither_repeated_nor_a_reason_to_fall_back(stage: Stage) -> None:
-    await stage.template(usage=SPOT_FIRST)
+async def test_a_refusal_for_quota_is_not_repeated(stage: Stage) -> None:
+    await stage.template()
     stage.cloud.script(refuses(Refused("32 of 32 processors in use", Reason.QUOTA)))
     replica = await stage.replica()
 
@@ -91,6 +91,17 @@ async def test_a_refusal_for_quota_is_neither_repeated_nor_a_reason_to_fall_back
     assert "32 of 32" in operation.verdict.message
     assert len(stage.cloud.launches) == 1
     assert await stage.used() == 0
+
+
+@staged
+async def test_a_refill_without_spot_machines_takes_others(stage: Stage) -> None:
+    stage.cloud.script(refuses(Refused("32 of 32 spot processors in use", Reason.QUOTA)))
+    await stage.replica()
+
+    await stage.template(usage=SPOT_FIRST, min_idle=2)
+
+    await stage.count(2, NodeState.IDLE)
+    assert [asked.usage_class for _, asked in stage.cloud.launches] == list(SPOT_FIRST)
 
 
 @staged

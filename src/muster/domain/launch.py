@@ -5,6 +5,7 @@ it is written before the call, holds its room until the call is answered or can 
 names the token by which a repeat is the same call.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -22,6 +23,8 @@ class LaunchState(StrEnum):
 
 
 OPEN = (LaunchState.PLANNED, LaunchState.CALLING)
+_ANOTHER_MAY_HAVE = (Reason.CAPACITY, Reason.PARTIAL_LAUNCH, Reason.QUOTA)
+"""What one usage class lacks. Spot and on-demand have quotas of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +109,15 @@ def abandoned(launch: Launch, *, now: float, reason: Reason, message: str = "") 
         reason=reason,
         message=message,
     )
+
+
+def next_usage(wanted: Sequence[UsageClass], launches: Iterable[Launch]) -> UsageClass | None:
+    """The usage class for the next launch: the first that didn't fail yet. Only what another class may
+    have is a reason to try it."""
+    failed = {launch.usage_class: launch.reason for launch in launches if launch.reason is not None}
+    if any(reason not in _ANOTHER_MAY_HAVE for reason in failed.values()):
+        return None
+    return next((usage for usage in wanted if usage not in failed), None)
 
 
 def may_surprise(launch: Launch, *, now: float, call_timeout: float, visibility_window: float) -> bool:

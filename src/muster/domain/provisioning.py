@@ -7,6 +7,7 @@ the only memory, so a replica that takes over decides as the one before it would
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from muster.domain import launch as launches
 from muster.domain.boot import Boot
 from muster.domain.counting import counted
 from muster.domain.deadlines import EXTENSION, Limits, prolonged
@@ -58,7 +59,6 @@ HELD = (NodeState.CREATED, NodeState.CLAIMED)
 _LOST = (NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED)
 _TOLD = (5, 10, 20, 50, 100, 200, 500, 1000)
 """Those ahead in the queue, as they are told."""
-_SHORT_OF_CAPACITY = (Reason.CAPACITY, Reason.PARTIAL_LAUNCH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,13 +205,7 @@ def _doomed(at: Situation) -> Verdict | None:
 
 
 def next_usage(at: Situation) -> UsageClass | None:
-    """The usage class for the next launch: the first that didn't fail yet. Only a lack of capacity
-    is a reason to try another one."""
-    failed = {launch.usage_class: launch.reason for launch in at.launches if launch.reason is not None}
-    if any(reason not in _SHORT_OF_CAPACITY for reason in failed.values()):
-        return None
-    wanted = demand(at.request, at.template).usage
-    return next((usage for usage in wanted if usage not in failed), None)
+    return launches.next_usage(demand(at.request, at.template).usage, at.launches)
 
 
 def _in_queue(at: Situation) -> Action:

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.domain.deadlines import prolonged
-from muster.domain.launch import Launch, LaunchState
+from muster.domain.launch import Launch, LaunchState, next_usage
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation, Status, Verdict
 from muster.domain.reasons import Reason
 from muster.domain.requests import RefillRequest
-from muster.domain.template import Template
+from muster.domain.template import Template, UsageClass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,7 @@ class Situation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launching:
     count: int
+    usage_class: UsageClass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +86,14 @@ def decide(at: Situation) -> Action:
         return PoolIn(nodes=up)
     if stopped is not None:
         return _undo(at, stopped)
-    if not at.launches:
-        return Launching(count=at.request.count)
     pending = [launch for launch in at.launches if launch.pending]
     if pending:
         return Call(launch=pending[0])
     if any(node.state is NodeState.CREATED for node in at.nodes):
         return Wait()
+    usage = next_usage(at.template.spec.usage, at.launches)
+    if usage is not None and all(launch.reason and not launch.adopted for launch in at.launches):
+        return Launching(count=at.request.count, usage_class=usage)
     return _finished(at)
 
 

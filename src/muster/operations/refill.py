@@ -55,8 +55,8 @@ class Refill:
             grace_until=await self._watching.due(operation),
         )
         match decide(at):
-            case Launching(count=count):
-                return await self._launch(at, count, tenure)
+            case Launching() as wanted:
+                return await self._launch(at, wanted, tenure)
             case Call(launch=launch):
                 await self._publish(at, 1, f"waiting for {launch.provider} to answer", tenure)
                 await self._launcher.call(launch, tenure, await self._berth(at, launch.count))
@@ -78,7 +78,7 @@ class Refill:
                 return Next(at=min(at.now + self._settings.poll_every, at.due_at))
         return Next(at=at.now)
 
-    async def _launch(self, at: Situation, count: int, tenure: Tenure) -> Next:
+    async def _launch(self, at: Situation, wanted: Launching, tenure: Tenure) -> Next:
         """As many as there is room for. A refill never makes room at the cost of others."""
         if await self._ports.access.paused(at.template.name):
             await self._publish(at, 1, "paused by an operator", tenure)
@@ -88,13 +88,13 @@ class Refill:
         spec = at.template.spec
         launch = planned(
             at.operation.id,
-            1,
+            len(at.launches) + 1,
             installation_id=installation.id,
             template=at.template,
             resource_class=spec.resource_class,
-            usage_class=spec.usage[0],
+            usage_class=wanted.usage_class,
             instance_types=spec.instance_types,
-            count=max(1, min(count, room)),
+            count=max(1, min(wanted.count, room)),
             now=at.now,
         )
         try:

@@ -65,12 +65,25 @@ def fleet_error(code: str, text: str = TEXT) -> dict[str, str]:
 
 def test_of_several_reasons_the_one_that_waiting_helps_least_comes_first() -> None:
     capacity, quota, other = (
-        fleet_error(code) for code in ("InsufficientInstanceCapacity", "VcpuLimitExceeded", "Unsupported")
+        fleet_error(code) for code in ("InsufficientInstanceCapacity", "VcpuLimitExceeded", "InvalidFleet")
     )
     assert translating.fleet_errors([])[0] is None
     assert translating.fleet_errors([other])[0] is Reason.PROVIDER_REFUSED
     assert translating.fleet_errors([other, capacity])[0] is Reason.CAPACITY
     assert translating.fleet_errors([other, capacity, quota])[0] is Reason.QUOTA
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("Unsupported", Reason.CAPACITY),
+        ("MaxFleetCountExceeded", Reason.QUOTA),
+        ("RequestLimitExceeded", Reason.CAPACITY),
+        ("InternalError", Reason.CAPACITY),
+    ],
+)
+def test_what_one_pool_lacks_is_no_refusal_of_the_whole(code: str, reason: Reason) -> None:
+    assert translating.fleet_errors([fleet_error(code)])[0] is reason
 
 
 def test_the_same_error_of_many_pools_is_told_once_and_never_endlessly() -> None:

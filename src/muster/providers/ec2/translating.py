@@ -17,9 +17,11 @@ _CAPACITY = (
     "InsufficientFreeAddressesInSubnet",
     "SpotMaxPriceTooLow",
     "UnfulfillableCapacity",
+    "Unsupported",
 )
 _QUOTA = (
     "InstanceLimitExceeded",
+    "MaxFleetCountExceeded",
     "MaxSpotInstanceCountExceeded",
     "MaxSpotFleetRequestCountExceeded",
     "SpotInstanceCountLimitExceeded",
@@ -38,6 +40,8 @@ _THROTTLED = (
 _SPENT = ("IdempotentInstanceTerminated", "IdempotentParameterMismatch")
 _NOBODY = ("AuthFailure", "ExpiredToken", "InvalidClientTokenId", "RequestExpired", "SignatureDoesNotMatch")
 """It isn't known who asks, so it doesn't matter for what."""
+_FOR_NOW = (*_THROTTLED, "InternalError", "InternalFailure", "ServiceUnavailable", "Unavailable")
+"""From a single pool of a fleet, whose answer is final: it had nothing to give for now."""
 UNKNOWN_MACHINE = ("InvalidInstanceID.Malformed", "InvalidInstanceID.NotFound", "InvalidInstanceId")
 NO_LAUNCH_TEMPLATE = (
     "InvalidLaunchTemplateId.NotFound",
@@ -114,7 +118,8 @@ def of_look(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
 def fleet_errors(errors: Sequence[Mapping[str, Any]]) -> tuple[Reason | None, str]:
     """Why a fleet came short. Each pool fails on its own; a quota outweighs capacity, and that the rest."""
     texts = dict.fromkeys(f"{each.get('ErrorCode')}: {each.get('ErrorMessage', '')}" for each in errors)
-    reasons = [reason_of(str(each.get("ErrorCode"))) for each in errors]
+    codes = [str(each.get("ErrorCode")) for each in errors]
+    reasons = [Reason.CAPACITY if code in _FOR_NOW else reason_of(code) for code in codes]
     message = "; ".join(texts)[:_SHOWN]
     for reason in (Reason.QUOTA, Reason.CAPACITY, Reason.PROVIDER_REFUSED):
         if reason in reasons:
