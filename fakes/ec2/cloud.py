@@ -37,6 +37,8 @@ class Instance:
     state: str = "running"
     notice_at: float | None = None
     """When a spot instance is taken back, once that was said."""
+    why: tuple[str, str] | None = None
+    """Code and text of why it ended."""
     machine: Machine | None = None
 
     @property
@@ -353,6 +355,7 @@ def _shown(instance: Instance) -> dict[str, Any]:
         "InstanceType": instance.type,
         "InstanceLifecycle": "spot" if instance.spot else None,
         "State": {"Name": instance.state},
+        "StateReason": {"Code": instance.why[0], "Message": instance.why[1]} if instance.why else None,
         "SubnetId": instance.subnet,
         "Placement": {"AvailabilityZone": instance.zone},
         "Tags": [{"Key": key, "Value": value} for key, value in instance.tags.items()],

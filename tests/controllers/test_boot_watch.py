@@ -70,10 +70,11 @@ async def test_a_machine_that_its_provider_calls_gone_or_stopping_fails_its_node
 ) -> None:
     first, second, spared = await booting(stage, SILENT, SILENT, SILENT)
     stage.cloud.end(first.machine_id)
+    stage.cloud.boxes[first.machine_id].why = "no more volumes"
     stage.cloud.boxes[second.machine_id].stopping_at = stage.now
     await watcher(stage).reconcile()
     assert [await looks(stage, node) for node in (first, second, spared)] == [GONE, GONE, STILL]
-    assert "is gone" in (await stage.node(first.id)).detail
+    assert "is gone: no more volumes" in (await stage.node(first.id)).detail
 
 
 @staged

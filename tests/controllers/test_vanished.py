@@ -25,6 +25,7 @@ async def state(stage: Stage, node: Node) -> NodeState:
 @staged
 async def test_a_machine_that_is_missing_twice_past_the_window_has_vanished(stage: Stage) -> None:
     node = await a_node_without_machine(stage)
+    stage.cloud.boxes[node.machine_id].why = "taken back"
     vanished = Vanished(stage.ports, stage.settings)
     await stage.pass_time(stage.cloud.visibility_window)
 
@@ -34,6 +35,7 @@ async def test_a_machine_that_is_missing_twice_past_the_window_has_vanished(stag
 
     gone = await stage.node(node.id)
     assert (gone.state, gone.reason) == (NodeState.TERMINATING, Reason.MACHINE_GONE)
+    assert gone.detail.endswith(f"no longer lists machine {node.machine_id}: taken back")
 
 
 @staged

@@ -73,6 +73,7 @@ class Box:
     gone_at: float | None = None
     forgotten: bool = False
     """Gone, and not even described any more."""
+    why: str = ""
     terminate_calls: list[float] = field(default_factory=list)
 
     def shown(self, now: float) -> Machine:
@@ -84,6 +85,7 @@ class Box:
             instance_type=self.instance_type,
             usage_class=self.usage_class,
             state=MachineState.GONE if self.gone_at is not None and now >= self.gone_at else state,
+            why=self.why,
         )
 
 

@@ -113,7 +113,8 @@ class BootWatch:
     ) -> str:
         """In which way its machine is gone; nothing if it isn't, or may not be."""
         if machine is not None:
-            return f"is {machine.state}" if machine.state in _ENDED else ""
+            why = f": {machine.why}" if machine.why else ""
+            return f"is {machine.state}{why}" if machine.state in _ENDED else ""
         now = self._ports.clock.now()
         settled = now >= node.created_at + provider.visibility_window
         # A beat may be on its way to a server that was just away.

@@ -1,17 +1,18 @@
 """Vanished: nodes whose machine the provider no longer lists. Twice, past the window, and without a beat."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 
 from muster.controllers.providers import side_by_side
 from muster.domain import node as nodes
-from muster.domain.errors import Conflict
+from muster.domain.errors import Conflict, ProviderError
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import LIVE
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.domain.settings import Settings
 from muster.ports.bundle import Ports
-from muster.ports.provider import NodeProvider
+from muster.ports.provider import Machine, NodeProvider
 
 BATCH = 500
 WITHIN = 120.0
@@ -38,10 +39,12 @@ class Vanished:
         listed = {machine.id: True async for machine in provider.list()}
         async for nodes_there in self._live(provider):
             missing = [node for node in nodes_there if node.machine_id not in listed]
-            for node in await self._silent(provider, missing, as_of):
-                strikes[node.id] = before.get(node.id, 0) + 1
-                if strikes[node.id] >= STRIKES:
-                    await self._condemn(node)
+            silent = await self._silent(provider, missing, as_of)
+            strikes |= {node.id: before.get(node.id, 0) + 1 for node in silent}
+            out = [node for node in silent if strikes[node.id] >= STRIKES]
+            known = await self._known(provider, out)
+            for node in out:
+                await self._condemn(node, known.get(node.machine_id))
         self._strikes[provider.name] = strikes
 
     async def _live(self, provider: NodeProvider) -> AsyncIterator[list[Node]]:
@@ -66,12 +69,23 @@ class Vanished:
             and now - seen.get(node.id, 0.0) > self._stale_after
         ]
 
-    async def _condemn(self, node: Node) -> None:
+    async def _known(self, provider: NodeProvider, out: list[Node]) -> Mapping[str, Machine]:
+        """What is still said of machines that aren't listed any more; nothing if nobody can say."""
+        if not out:
+            return {}
+        try:
+            async with asyncio.timeout(provider.call_timeout):
+                return await provider.describe([node.machine_id for node in out])
+        except (ProviderError, TimeoutError):
+            return {}
+
+    async def _condemn(self, node: Node, machine: Machine | None) -> None:
+        why = f": {machine.why}" if machine is not None and machine.why else ""
         change = nodes.condemn(
             node,
             now=self._ports.clock.now(),
             reason=Reason.MACHINE_GONE,
-            detail=f"{node.provider} no longer lists machine {node.machine_id}",
+            detail=f"{node.provider} no longer lists machine {node.machine_id}{why}",
         )
         try:
             await self._store.apply(change)

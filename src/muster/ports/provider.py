@@ -44,6 +44,8 @@ class Machine:
     instance_type: str
     usage_class: UsageClass
     state: MachineState
+    why: str = ""
+    """Why it isn't there any more, or soon won't be, in the provider's words, if it says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -224,6 +224,26 @@ async def test_a_slow_end_is_stopping_until_it_is_gone(provider: Ec2Provider, fa
     assert ids(await listed(provider)) == ids(answer)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Server.SpotInstanceTermination: Spot instance termination",
+        "Spot instance termination",
+    ],
+)
+async def test_why_a_machine_ended_is_told_in_ec2_s_words(
+    provider: Ec2Provider, fake: FakeEc2, said: str
+) -> None:
+    answer = await provider.launch(wanting())
+    (instance,) = fake.instances()
+    instance.why = ("Server.SpotInstanceTermination", said)
+    (machine,) = (await provider.describe(ids(answer))).values()
+    assert machine.why == ""  # it runs
+    fake.cloud.end(instance)
+    (machine,) = (await provider.describe(ids(answer))).values()
+    assert machine.why == "Server.SpotInstanceTermination: Spot instance termination"
+
+
 async def test_a_failing_end_is_told(provider: Ec2Provider, fake: FakeEc2) -> None:
     answer = await provider.launch(wanting())
     fake.faults.fail("TerminateInstances", "InternalError", status=500)

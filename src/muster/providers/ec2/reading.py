@@ -16,6 +16,7 @@ STATES = {
     "terminated": MachineState.GONE,
 }
 """A stopped machine costs money and can start again: it isn't gone."""
+ENDED = (MachineState.STOPPING, MachineState.GONE)
 THERE = [name for name, state in STATES.items() if state is not MachineState.GONE]
 
 
@@ -24,13 +25,15 @@ def machines(page: Mapping[str, Any]) -> Iterator[Machine]:
     for reservation in page.get("Reservations", ()):
         for instance in reservation.get("Instances", ()):
             carried = tags.read(instance.get("Tags", ()))
+            state = STATES.get(instance.get("State", {}).get("Name", ""), MachineState.PENDING)
             yield Machine(
                 id=instance["InstanceId"],
                 installation_id=carried.get(tags.INSTALLATION, ""),
                 token=carried.get(tags.TOKEN, ""),
                 instance_type=instance.get("InstanceType", ""),
                 usage_class=_usage(instance.get("InstanceLifecycle")),
-                state=STATES.get(instance.get("State", {}).get("Name", ""), MachineState.PENDING),
+                state=state,
+                why=_why(instance.get("StateReason") or {}) if state in ENDED else "",
             )
 
 
@@ -46,6 +49,12 @@ def made(answer: Mapping[str, Any], asked: LaunchRequest) -> Iterator[Machine]:
                 usage_class=_usage(group.get("Lifecycle")),
                 state=MachineState.PENDING,
             )
+
+
+def _why(reason: Mapping[str, Any]) -> str:
+    """AWS begins most messages with their code."""
+    code, text = str(reason.get("Code") or ""), str(reason.get("Message") or "")
+    return text if text.startswith(code) else f"{code}: {text}"
 
 
 def _usage(lifecycle: str | None) -> UsageClass:
