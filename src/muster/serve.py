@@ -453,6 +453,7 @@ class _Parts:
             ApiSettings(
                 data=self._config.server.files_dir or self._data.path,
                 settings=settings,
+                look_every=self._opened.look_every,
                 trust=self._config.trust,
                 driving=self._driving,
             ),

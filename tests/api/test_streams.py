@@ -1,17 +1,22 @@
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
+from muster.api import streams
 from muster.api.access import LOOK_AGAIN, Permit
+from muster.api.context import Context
 from muster.client import calls
 from muster.domain.access import Role
 from muster.domain.errors import CursorLost, InvalidRequest, NotFound
+from muster.domain.ids import OperationId
 from muster.domain.operation import Status
 from muster.domain.requests import ProvisionRequest
 from muster.stores import cursors
+from muster.stores.wakeups import LocalWakeups
 from tests.api.site import Site
 from tests.operations.test_sharing import HandClock
 
@@ -236,3 +241,44 @@ async def test_a_permit_is_looked_at_again_after_a_while(site: Site) -> None:
     assert await permit.holds(), "it was good a moment ago"
     clock.time += 0.001
     assert not await permit.holds()
+
+
+def alone(site: Site, *, look_every: float, keep_alive: float) -> tuple[Context, Permit]:
+    """The API of a replica that nobody tells what the others write."""
+    settings = replace(site.api.context.settings, look_every=look_every, keep_alive=keep_alive)
+    ports = replace(site.ports, wakeups=LocalWakeups())
+    ctx = replace(site.api.context, settings=settings, ports=ports)
+    return ctx, Permit(ctx.gate, f"Bearer {site.secrets[Role.VIEWER]}", ports.clock)
+
+
+async def test_what_another_replica_wrote_reaches_the_feed_before_a_sign_of_life(site: Site) -> None:
+    place = (await site.store.last_events(limit=1)).next
+    stream = streams.feed(*alone(site, look_every=0.01, keep_alive=600.0), after=place, entity_id=None)
+    await anext(stream)
+    reading = asyncio.ensure_future(anext(stream))
+    await site.store.note("thing", "elsewhere", reason=None, detail="", now=1.0)
+    async with asyncio.timeout(30):
+        assert b'"name":"elsewhere"' in await reading
+
+
+async def test_what_another_replica_did_reaches_an_operations_stream(site: Site) -> None:
+    site.lazy = True
+    client = site.client()
+    operation = await client.send(calls.provision(ProvisionRequest(template="ci", count=1, run="run-1")))
+    ctx, permit = alone(site, look_every=0.01, keep_alive=600.0)
+
+    async def read() -> list[bytes]:
+        stream = streams.progress(ctx, permit, OperationId(operation.operation_id), seen=0)
+        return [message async for message in stream]
+
+    reading = asyncio.create_task(read())
+    await client.send(calls.cancel(operation.operation_id))
+    async with asyncio.timeout(30):
+        assert b'"status":"cancelled"' in (await reading)[-1]
+
+
+async def test_a_silent_stream_gives_signs_of_life_however_often_it_looks(site: Site) -> None:
+    place = (await site.store.last_events(limit=1)).next
+    stream = streams.feed(*alone(site, look_every=0.01, keep_alive=0.05), after=place, entity_id="nothing")
+    async with asyncio.timeout(30):
+        assert [await anext(stream) for _ in range(3)][1:] == [b": still here\n\n"] * 2

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -41,6 +42,8 @@ class ApiSettings:
     """An archive is needed until its commands have started; a day survives any queue."""
     keep_alive: float = 15.0
     """Seconds between signs of life on a silent stream: below the usual idle limit of proxies."""
+    look_every: float = inf
+    """Seconds after which a stream looks by itself: what other replicas write may wake nobody here."""
     trust: Sequence[Trust] = ()
     """Which workflows may sign in by themselves."""
     driving: Callable[[], bool] = _always

@@ -21,7 +21,7 @@ from muster.domain.operation import Operation
 from muster.domain.plain import Plain
 from muster.operations.failures import diagnosed
 from muster.ports.store import Cursor
-from muster.ports.wakeups import EVENTS, progress_topic
+from muster.ports.wakeups import EVENTS, Listener, progress_topic
 
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"X-Accel-Buffering": "no"}
@@ -41,6 +41,7 @@ async def feed(
 ) -> AsyncIterator[bytes]:
     """Every event from the cursor on, then each as it happens, for as long as the reader may."""
     listener = ctx.ports.wakeups.listen((EVENTS, TOPIC))
+    silence = _Silence(ctx, listener)
     try:
         yield _HELLO
         while not ctx.closing.begun and await permit.holds():
@@ -49,7 +50,9 @@ async def feed(
             for number, event in enumerate(page.items, 1):
                 place = str(after) if number == len(page.items) else None
                 yield written(EventOut.of(event).model_dump_json(), event=event.name, place=place)
-            if not page.items and not await listener.wait(ctx.settings.keep_alive):
+            if page.items:
+                silence.broken()
+            elif await silence.lasts():
                 yield _ALIVE
     finally:
         listener.close()
@@ -60,7 +63,7 @@ async def progress(
 ) -> AsyncIterator[bytes]:
     """What an operation showed since version `seen`, and what it shows from now on, to its end."""
     listener = ctx.ports.wakeups.listen((progress_topic(operation_id), TOPIC))
-    history = _History(ctx, operation_id)
+    history, silence = _History(ctx, operation_id), _Silence(ctx, listener)
     try:
         yield _HELLO
         while not ctx.closing.begun and await permit.holds():
@@ -70,9 +73,10 @@ async def progress(
                     shown = ProgressOut.of(operation, now=at, diagnosis=told).model_dump_json()
                     yield written(shown, event="progress", place=str(operation.version))
                     seen = operation.version
+                    silence.broken()
                 if operation.ended:
                     return
-            if not await listener.wait(ctx.settings.keep_alive):
+            if await silence.lasts():
                 yield _ALIVE
     finally:
         listener.close()
@@ -84,6 +88,27 @@ def version_of(last_event_id: str | None) -> int:
     if not last_event_id.isascii() or not last_event_id.isdigit() or len(last_event_id) > len(str(1 << 62)):
         raise InvalidRequest("Last-Event-ID", last_event_id, "must be the id of an event of this stream")
     return int(last_event_id)
+
+
+class _Silence:
+    """Waits for news, and knows when a stream has been silent for so long that it needs a sign of life."""
+
+    def __init__(self, ctx: Context, listener: Listener) -> None:
+        self._ctx = ctx
+        self._listener = listener
+        self.broken()
+
+    def broken(self) -> None:
+        self._until = self._ctx.now() + self._ctx.settings.keep_alive
+
+    async def lasts(self) -> bool:
+        """Until it is time to look again. True: and for a sign of life."""
+        left = max(0.0, self._until - self._ctx.now())
+        await self._listener.wait(min(left, self._ctx.settings.look_every))
+        if self._ctx.now() < self._until:
+            return False
+        self.broken()
+        return True
 
 
 class _History:

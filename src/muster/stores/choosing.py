@@ -7,6 +7,7 @@ SQS, whose drivers are extras.
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 
 from muster.domain.errors import StoreUnavailable
@@ -19,6 +20,8 @@ from muster.stores.sql import SqlStore, open_sqlite, sqlite
 from muster.stores.sql.reporting import Report
 from muster.stores.wakeups import LocalWakeups
 
+LOOK_EVERY = 2.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
@@ -26,6 +29,8 @@ class Opened:
     wakeups: Wakeups
     shared: bool
     """Other replicas may use it at the same time."""
+    look_every: float = inf
+    """Seconds after which whoever waits for news looks: what other replicas write wakes nobody here."""
     close: Callable[[], Awaitable[None]]
 
 
@@ -106,7 +111,7 @@ async def _dynamodb(location: Location, *, ids: Ids, clock: Clock, keep: float, 
     wakeups = LocalWakeups()  # what others write is found by looking
     committed = telling(wakeups, saw)
     store = await open_dynamodb(location, ids=ids, clock=clock, after_commit=committed, keep=keep)
-    return Opened(store=store, wakeups=wakeups, shared=True, close=store.close)
+    return Opened(store=store, wakeups=wakeups, shared=True, look_every=LOOK_EVERY, close=store.close)
 
 
 def telling(wakeups: Wakeups, saw: AfterCommit) -> AfterCommit:
