@@ -7,7 +7,7 @@ import pytest
 
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
-from muster.stores.dynamodb import Wire
+from muster.stores.dynamodb import Wire, schema
 from muster.stores.dynamodb.candidates import Candidates, Hint
 from tests.contracts.store_contract.bookkeeping import assert_books_balance
 from tests.contracts.store_contract.scene import Scene
@@ -33,6 +33,17 @@ async def test_a_forsaken_launch_of_many_machines_is_settled(wire: Wire) -> None
     assert await store.count_nodes(state=NodeState.TERMINATING, template=None) == 40
     assert list(await store.overview.failures(since=0.0, limit=99)) == []
     await assert_books_balance(store)
+
+
+def test_a_check_tells_of_logs_that_are_half_full() -> None:
+    def told(table: int, index: int) -> list[str]:
+        described = {"TableSizeBytes": table, "LocalSecondaryIndexes": [{"IndexSizeBytes": index}]}
+        return list(schema.crowded(described, shards=SHARDS))
+
+    half = SHARDS * schema.LOG_BYTES // 2
+    assert told(half // 2, half // 2 - 1) == []
+    (said,) = told(half // 2, half // 2)
+    assert said.startswith("its 16 logs hold about 80 GB") and "--shards" in said
 
 
 async def test_a_claim_leaves_a_queue_that_is_full_of_what_suits_others(

@@ -22,6 +22,9 @@ from muster.stores.dynamodb.wire import Location, Missing, Refused, Wire
 
 SHARDS = 16
 """Logs of the feed and partitions of the vitals: each takes about 1,000 writes a second."""
+GB = 10**9
+LOG_BYTES = 10 * GB
+"""What DynamoDB lets one partition key of a table with a local index hold, index included."""
 MAX_NODES = 100
 """The cap of a new installation: high enough to try things, low enough to bound a mistake's bill."""
 TRIES = 120
@@ -75,6 +78,8 @@ async def check(wire: Wire, *, ids: Ids, clock: Clock) -> list[str]:
         wrong.append("the table holds no installation")
     elif whole(meta, "version") != keys.VERSION:
         wrong.append(f"the table is of version {whole(meta, 'version')}, this program knows {keys.VERSION}")
+    else:
+        wrong += crowded(described, shards=whole(meta, "shards"))
     wrong += [
         f"queue {name} is missing" for name in _queues(wire.location) if await _queue(wire, name) is None
     ]
@@ -223,6 +228,16 @@ async def _queue(wire: Wire, name: str) -> str | None:
     except Missing:
         return None
     return str(answer["QueueUrl"])
+
+
+def crowded(described: Mapping[str, Any], *, shards: int) -> Sequence[str]:
+    """Nearly all of a large table is its events. AWS counts bytes now and then, and all together."""
+    sizes = [described.get("TableSizeBytes", 0)]
+    sizes += [index.get("IndexSizeBytes", 0) for index in described.get("LocalSecondaryIndexes", ())]
+    if sum(sizes) < shards * LOG_BYTES / 2:
+        return []
+    held = f"its {shards} logs hold about {sum(sizes) / GB:.0f} GB of events with their index"
+    return [f"{held}, of {LOG_BYTES // GB} GB each: make a new store with more --shards before they are full"]
 
 
 def _differences(described: Mapping[str, Any]) -> Sequence[str]:
