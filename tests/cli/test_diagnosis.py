@@ -22,7 +22,7 @@ def test_a_failed_provision_tells_the_cause_the_line_and_the_way_to_more(termina
     assert first.startswith("error: provision") and "(boot_script_failed)" in first
     assert more[0] == "  cause: script_failed: The boot script failed: exit status 3."
     assert more[1] == "  agent line 2: this can not work"
-    assert more[2].startswith("  advice: fix ")
+    assert more[2].startswith("  advice: that is the last thing it wrote: fix ")
     node = more[3].removeprefix("  more: `muster nodes diagnosis ").removesuffix("`")
 
     shown = diagnosed(terminal, node)

@@ -53,6 +53,7 @@ async def idle(stage: Stage) -> Node:
 
 async def booting(stage: Stage) -> Node:
     replica, _ = await provisioned(stage, NEVER_BOOTS)
+    await stage.joined(1)
     node = await only(stage, NodeState.CREATED)
     replica.life.kill()
     return node

@@ -270,6 +270,7 @@ async def test_a_boot_whose_deadline_passed_while_nobody_watched_is_not_failed(s
 @staged
 async def test_who_was_late_before_or_stays_away_after_is_failed_in_bounded_time(stage: Stage) -> None:
     replica, operation, node = await asked(stage, NEVER_BOOTS, provision_timeout=300.0)
+    await stage.joined(1)
     replica.life.kill()
     stage.agents.of(node.id).silence()
     await stage.pass_time(2000.0)

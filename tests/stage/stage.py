@@ -245,6 +245,14 @@ class Stage:
         assert ended.status is Status.SUCCEEDED, ended.verdict
         return ended
 
+    async def joined(self, expected: int) -> None:
+        """Wait until so many nodes have an agent that spoke."""
+
+        async def as_many() -> bool:
+            return sum(node.joined_at is not None for node in await self.nodes()) == expected
+
+        await self.until(as_many)
+
     async def count(self, expected: int, *states: NodeState, within: float = 600.0) -> list[Node]:
         """Wait until so many nodes are in the states."""
 
