@@ -22,6 +22,7 @@ from muster.domain.cluster import (
 from muster.domain.cluster_sight import Group, PoolSight, Sight
 from muster.domain.cluster_spec import Role, RoleWanted
 from muster.domain.clustering import (
+    GROUP_WAIT,
     PRINCIPAL_WAIT,
     SURPRISE,
     Act,
@@ -32,6 +33,7 @@ from muster.domain.clustering import (
     build,
     clear,
     ensure_group,
+    group_is_new,
     overdue,
     prepare,
     principal_for,
@@ -201,9 +203,16 @@ def test_only_what_is_ours_is_deleted_and_only_once() -> None:
     [(SURPRISE - 1, False, True), (SURPRISE, False, False), (SURPRISE + 1, False, False), (0.0, True, False)],
 )
 def test_what_was_not_answered_may_still_come_for_a_minute(ago: float, answered: bool, waits: bool) -> None:
-    decision = remove(at(asked_at=NOW - ago, answered=answered), None)
-    assert isinstance(decision, Wait) is waits
+    asked = at(asked_at=NOW - ago, answered=answered)
+    assert isinstance(stop(asked, None), Wait) is waits
+    assert isinstance(remove(asked, None), Wait) is waits
+    assert stop(at(), None) == Go(stage=Stage.REVOKING)
     assert remove(at(), None) == Go(stage=Stage.CLEARING)
+
+
+@pytest.mark.parametrize("ago", [GROUP_WAIT - 1, GROUP_WAIT])
+def test_a_group_that_was_seen_may_be_unknown_elsewhere_for_two_minutes(ago: float) -> None:
+    assert group_is_new(at(stage=Stage.CREATING, stage_at=NOW - ago)) is (ago < GROUP_WAIT)
 
 
 @pytest.mark.parametrize("ago", [SURPRISE - 1, SURPRISE])

@@ -234,6 +234,23 @@ async def test_a_new_identity_is_waited_for_and_a_group_until_it_is_visible(stag
 
 
 @staged
+async def test_a_new_group_is_waited_for_until_a_cluster_can_be_put_into_it(stage: Stage) -> None:
+    stage.arm.paces = Paces(group_known=30.0)
+    await batch(stage)
+    await stage.succeeded(await create(await stage.replica()))
+    assert stage.arm.calls.count(Verb.PUT_GROUP) == 1
+
+
+@staged
+async def test_a_group_that_stays_unknown_fails_the_create_after_two_minutes(stage: Stage) -> None:
+    stage.arm.paces = Paces(group_known=1000.0)
+    await batch(stage)
+    operation = await create(await stage.replica())
+    ended = await failed(stage, operation, Reason.PROVIDER_REFUSED, "check resource_group = rg-batch")
+    assert (ended.ended_at or 0.0) - ended.created_at == pytest.approx(150.0, abs=40.0)
+
+
+@staged
 async def test_an_identity_that_stays_unknown_fails_after_a_minute(stage: Stage) -> None:
     stage.arm.paces = Paces(principal=1e6)
     await batch(stage)
@@ -638,6 +655,40 @@ async def test_deleting_what_is_being_made_cancels_it(stage: Stage) -> None:
     assert ended.progress is not None
     assert (ended.progress.step, ended.progress.phase) == (3, "arm_create_or_update")
     nothing_of_ours(stage)
+
+
+@pytest.mark.parametrize(("lag", "aborts"), [(15.0, True), (400.0, False)])
+def test_a_cluster_that_becomes_visible_after_the_cancel_is_removed_too(lag: float, aborts: bool) -> None:
+    """However late: what was never seen is found in its group."""
+
+    async def scenario(stage: Stage) -> None:
+        stage.arm.paces = Paces(cluster_visible=lag, delete=5.0, group_delete=5.0)
+        await batch(stage)
+        replica = await stage.replica()
+        operation = await create(replica)
+        while not stage.arm.clusters:
+            await stage.pass_time(1.0)
+        await replica.cancel(operation.id)
+        assert (await stage.ended(operation)).status is Status.CANCELLED
+        assert (Verb.ABORT in stage.arm.calls) is aborts
+        nothing_of_ours(stage)
+
+    play(scenario)
+
+
+@staged
+async def test_a_cluster_of_another_that_has_the_name_is_kept_with_its_group(stage: Stage) -> None:
+    stage.arm.paces = Paces(cluster_visible=400.0)
+    await batch(stage)
+    replica = await stage.replica()
+    operation = await create(replica)
+    while not stage.arm.clusters:
+        await stage.pass_time(1.0)
+    theirs = next(iter(stage.arm.clusters.values()))
+    theirs.asked = replace(theirs.asked, tags={})
+    await replica.cancel(operation.id)
+    assert "was kept: it isn't tagged as ours" in (await stage.ended(operation)).result
+    assert stage.arm.clusters and stage.arm.groups
 
 
 @staged

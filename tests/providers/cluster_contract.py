@@ -6,6 +6,7 @@ from muster.domain.cluster import Place
 from muster.domain.cluster_errors import Problem
 from muster.domain.cluster_spec import Role
 from muster.domain.errors import (
+    GroupMissing,
     NameInUse,
     NotKnownYet,
     ProviderError,
@@ -223,6 +224,7 @@ class ClusterContract:
         with pytest.raises(Refused, match=f"{code}.*check resource_group = rg-batch") as refusal:
             await placed.create(ORDER)
         assert refusal.value.reason is Reason.PROVIDER_REFUSED
+        assert isinstance(refusal.value, GroupMissing) is (code == "ResourceGroupNotFound")
 
     async def test_a_group_that_is_being_deleted_is_waited_for(
         self, placed: ClusterProvider, arm: Arm

@@ -72,7 +72,8 @@ class Cluster:
     asked_at: float | None = None
     """When the provider was last asked to make the cluster."""
     answered: bool = True
-    """Whether that was answered. If not, it may still come true."""
+    """Whether what came of that is known: it was refused, or was seen. If not, it may still come true, even
+    if it was accepted."""
     principal: str = ""
     kubelet: str = ""
     """Who the cluster, and who its nodes are to Azure."""

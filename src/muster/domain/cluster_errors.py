@@ -8,7 +8,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from muster.domain.errors import NameInUse, NotKnownYet, ProviderError, Refused, Throttled, Uncertain
+from muster.domain.errors import (
+    GroupMissing,
+    NameInUse,
+    NotKnownYet,
+    ProviderError,
+    Refused,
+    Throttled,
+    Uncertain,
+)
 from muster.domain.reasons import Reason
 
 WAIT = 20.0
@@ -82,6 +90,7 @@ _BUSY = (
 )
 _AMBIGUOUS = ("operationnotallowed", "conflict")
 _NEW_PRINCIPAL = "principalnotfound"
+_NO_GROUP = "resourcegroupnotfound"
 _IN_PROGRESS = re.compile(r"in progress|being (?:created|updated|deleted|deprovisioned)", re.IGNORECASE)
 _QUOTA = re.compile(r"\bquota\b", re.IGNORECASE)
 
@@ -106,7 +115,8 @@ def translated(problem: Problem, *, doing: str) -> ProviderError:
         return Uncertain(f"cannot {doing}: Azure failed ({told.code}: {said})")
     if code in _INTERNAL:
         return Refused(f"cannot {doing}: Azure failed inside ({told.code}): {said}", Reason.PROVIDER_ERROR)
-    return Refused(f"cannot {doing}: {told.code}: {_shortened(told.message)}", Reason.PROVIDER_REFUSED)
+    refusal = GroupMissing if code == _NO_GROUP else Refused
+    return refusal(f"cannot {doing}: {told.code}: {_shortened(told.message)}", Reason.PROVIDER_REFUSED)
 
 
 def _known(problem: Problem) -> bool:

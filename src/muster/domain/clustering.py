@@ -21,6 +21,8 @@ from muster.domain.reasons import Reason
 
 SURPRISE = 60.0
 """Seconds for which a request whose answer was lost, or that isn't visible yet, may still come true."""
+GROUP_WAIT = 120.0
+"""Seconds that Azure takes at most to know a new resource group everywhere."""
 PRINCIPAL_WAIT = 60.0
 """Seconds that Azure takes at most to know a new identity everywhere."""
 
@@ -65,6 +67,8 @@ class Fail:
 
 
 Decision = Go | Act | Wait | Fail
+EMPTYING = Wait(message="waiting until the resource group is empty")
+"""Our own cluster is still listed in its group."""
 
 
 def stopped(operation: Operation) -> bool:
@@ -138,6 +142,11 @@ def build(at: Situation, sight: Sight | None, outcome: bool | ProviderError | No
     return Act() if sight is None and outcome is None else Wait(message="")
 
 
+def group_is_new(at: Situation) -> bool:
+    """Whether a part of Azure may not know the group yet that we saw before we asked for the cluster."""
+    return at.cluster.stage is Stage.CREATING and at.now < at.cluster.stage_at + GROUP_WAIT
+
+
 def complete(sight: Sight) -> bool:
     built = sights.succeeded(sight.state) and sights.running(sight.power)
     return built and all(sights.succeeded(pool.state) for pool in sight.pools)
@@ -177,6 +186,8 @@ def principal_lost(at: Situation, error: ProviderError, *, since: float) -> Fail
 
 
 def stop(at: Situation, sight: Sight | None) -> Decision:
+    if sight is None and _may_come(at):
+        return Wait(message="waiting until the cluster that was asked for is visible")
     if sight is None or not _ours(at, sight) or not sights.in_progress(sight.state):
         return Go(stage=Stage.REVOKING)
     return Go(stage=Stage.REVOKING) if sights.stopping(sight.state) else Act()
@@ -184,9 +195,8 @@ def stop(at: Situation, sight: Sight | None) -> Decision:
 
 def remove(at: Situation, sight: Sight | None) -> Decision:
     if sight is None:
-        asked = at.cluster.asked_at
-        if asked is not None and not at.cluster.answered and at.now < asked + SURPRISE:
-            return Wait(message="waiting until it is certain that no cluster comes of the unanswered request")
+        if _may_come(at):
+            return Wait(message="waiting until it is certain that no cluster comes of the request")
         return Go(stage=Stage.CLEARING)
     if not _ours(at, sight):
         return Go(stage=Stage.CLEARING, note=f"cluster {at.place.name} was kept: it isn't tagged as ours")
@@ -214,7 +224,14 @@ def clear(at: Situation, group: Group | None, holdings: Sequence[str], neighbour
     others = [each for each in holdings if each.lower() != at.place.cluster_id.lower()]
     if others:
         return Go(stage=Stage.GONE, note=f"resource group {name} was kept: it holds {others[0]}")
-    return Wait(message="waiting until the resource group is empty") if holdings else Act()
+    return EMPTYING if holdings else Act()
+
+
+def _may_come(at: Situation) -> bool:
+    """Whether a cluster that isn't seen may only not be seen yet: for a while Azure may not show what it has
+    accepted."""
+    asked = at.cluster.asked_at
+    return asked is not None and not at.cluster.answered and at.now < asked + SURPRISE
 
 
 def _ours(at: Situation, sight: Sight) -> bool:

@@ -180,6 +180,10 @@ class Refused(ProviderError):
         super().__init__(message)
 
 
+class GroupMissing(Refused):
+    """Nothing was made: the group that it was to be made in isn't there, or isn't known everywhere yet."""
+
+
 class Uncertain(ProviderError):
     """The answer is unknown: the call may have happened. Repeat it with the same token, or find by token."""
 

@@ -14,6 +14,7 @@ from muster.domain.cluster import ClusterState as State
 from muster.domain.cluster_sight import Sight
 from muster.domain.clustering import Act, Decision, Fail, Go, Wait
 from muster.domain.errors import (
+    GroupMissing,
     NameInUse,
     NotKnownYet,
     ProviderError,
@@ -196,17 +197,21 @@ class ClusterCreation:
         order = Order(place=work.at.place, spec=work.at.spec, tags=tags)
         try:
             token = await self._working.call(work, work.provider.create(order))
-        except (NameInUse, Throttled, Refused) as error:
+        except NameInUse:
+            return self._working.later(work, VISIBLE_EVERY)  # ours of an earlier try, or somebody's: look
+        except (Throttled, Refused) as error:
             await self._answered(work)
-            if isinstance(error, NameInUse):
-                return self._working.later(work, VISIBLE_EVERY)  # ours of an earlier try, or somebody's: look
+            if isinstance(error, GroupMissing) and clustering.group_is_new(work.at):
+                raise Throttled(f"{error}; it is too new", VISIBLE_EVERY) from error
             raise
-        await self._answered(work, token)
+        # Not yet `answered`: for a while Azure may not show what it has accepted.
+        at = self._working.ports.clock.now()
+        await self._working.write(work, changed(work.cluster, now=at), token=token)
         return Next(at=now)
 
-    async def _answered(self, work: Work, token: str | None = None) -> None:
+    async def _answered(self, work: Work) -> None:
         now = self._working.ports.clock.now()
-        await self._working.write(work, changed(work.cluster, now=now, answered=True), token=token)
+        await self._working.write(work, changed(work.cluster, now=now, answered=True))
 
     async def _built(self, work: Work, sight: Sight) -> Next:
         await self._working.publish(

@@ -134,16 +134,34 @@ class Undoing:
         holdings = await self._working.call(work, work.provider.holdings(place)) if group is not None else ()
         decision = clustering.clear(work.at, group, holdings, await self._neighbours(work))
         if isinstance(decision, Go):
-            # What was refused then may be granted by now.
-            left = await self._taken_back(work) if work.cluster.roles_left else ""
-            await self._gone(work, decision.note, roles_left=left)
+            await self._cleared(work, decision.note)
             return None
         if isinstance(decision, Act):
             if not self._working.may_call(work):
                 return Next(at=work.tenure.retry_at)
             await self._deleted(work, work.provider.delete_group(place), place.group_id)
             decision = Wait(message=f"removing resource group {place.resource_group}")
+        if decision == clustering.EMPTYING:
+            return await self._emptied(work)
         return await self._follow(work, decision, None)
+
+    async def _emptied(self, work: Work) -> Next | None:
+        """The cluster is listed, although it wasn't seen when it was to be deleted: it is deleted here."""
+        sight = await self._looked(work)
+        decision = clustering.remove(work.at, sight) if sight is not None else clustering.EMPTYING
+        if isinstance(decision, Go):
+            await self._cleared(work, decision.note)
+            return None
+        if isinstance(decision, Act):
+            if not self._working.may_call(work):
+                return Next(at=work.tenure.retry_at)
+            await self._deleted(work, work.provider.delete(work.at.place), work.at.place.cluster_id)
+        return await self._follow(work, clustering.EMPTYING, sight)
+
+    async def _cleared(self, work: Work, kept: str) -> None:
+        # What was refused then may be granted by now.
+        left = await self._taken_back(work) if work.cluster.roles_left else ""
+        await self._gone(work, kept, roles_left=left)
 
     async def _deleted(self, work: Work, call: Awaitable[None], what: str) -> None:
         try:

@@ -75,7 +75,7 @@ class ClusterProvider(Protocol):
 
         Gives a token from which `follow` takes the work up, in any process; it is a secret.
         Raises NameInUse: something of that name is there, perhaps by this very request, repeated on its way;
-        look whose it is.
+        look whose it is. GroupMissing: the group isn't there, or isn't known everywhere yet.
         """
         ...
 

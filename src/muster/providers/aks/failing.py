@@ -31,6 +31,10 @@ _DEPTH_MOST = 5
 class NotThere(ProviderError):
     """It isn't there: 404. Never leaves this package."""
 
+    def __init__(self, refusal: Refused) -> None:
+        self.refusal = refusal
+        super().__init__(str(refusal))
+
 
 class Conflicting(ProviderError):
     """409 with a code of its own. Never leaves this package."""
@@ -97,8 +101,8 @@ def _of_poll(error: Exception, doing: str, method: AsyncARMPolling | None) -> Pr
 def of_answer(error: HttpResponseError, doing: str) -> ProviderError:
     problem = problem_of(error)
     told = translated(problem, doing=doing)
-    if problem.status == HTTPStatus.NOT_FOUND and told.reason is Reason.PROVIDER_REFUSED:
-        return NotThere(str(told))
+    if problem.status == HTTPStatus.NOT_FOUND and isinstance(told, Refused):
+        return NotThere(told) if told.reason is Reason.PROVIDER_REFUSED else told
     if problem.status == HTTPStatus.PRECONDITION_FAILED:
         return NameInUse(str(told))
     return Conflicting(problem, told) if problem.status == HTTPStatus.CONFLICT else told
@@ -176,7 +180,7 @@ def needing(what: str) -> Iterator[None]:
     try:
         yield
     except NotThere as error:
-        raise Refused(f"{error}; {what}", Reason.PROVIDER_REFUSED) from error
+        raise type(error.refusal)(f"{error}; {what}", Reason.PROVIDER_REFUSED) from error
 
 
 @contextmanager

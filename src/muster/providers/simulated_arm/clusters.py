@@ -194,7 +194,7 @@ class SimulatedClusters:
                 raise NameInUse(str(refusal)) from refusal
             told = translated(refusal.problem, doing=doing)
             if needs and refusal.problem.status == HTTPStatus.NOT_FOUND and isinstance(told, Refused):
-                told = Refused(f"{told}; {needs}", told.reason)
+                told = type(told)(f"{told}; {needs}", told.reason)
             raise told from refusal
 
     async def _answer(self, verb: Verb, act: Callable[[], T]) -> T:

@@ -29,6 +29,10 @@ class Paces:
     group_delete: float = 30.0
     group_visible: float = 0.0
     """Until a new group is seen."""
+    cluster_visible: float = 0.0
+    """Until a new cluster is seen."""
+    group_known: float = 0.0
+    """Until a cluster can be put into a new group, which may be seen before that."""
     principal: float = 0.0
     """Until a new cluster's identity is known everywhere."""
 
@@ -57,6 +61,7 @@ class ArmGroup:
     region: str
     tags: dict[str, str]
     visible_at: float
+    known_at: float = 0.0
     gone_at: float | None = None
     extras: list[str] = field(default_factory=list)
     """Ids of what others put into it."""
@@ -87,6 +92,7 @@ class ArmCluster:
     group: str
     asked: Asked
     operation: ArmOperation
+    visible_at: float = 0.0
     power: str = "Running"
     failing_pools: tuple[str, ...] = ()
     pool_seconds: float = 0.0
@@ -152,9 +158,12 @@ class Arm:
         self._pass()
         there = self.groups.get(name.lower())
         if there is None:
-            visible = self.now() + self.paces.group_visible
             self.groups[name.lower()] = ArmGroup(
-                name=name, region=region, tags=dict(tags), visible_at=visible
+                name=name,
+                region=region,
+                tags=dict(tags),
+                visible_at=self.now() + self.paces.group_visible,
+                known_at=self.now() + self.paces.group_known,
             )
             return True
         if there.region.lower() != region.lower():
@@ -195,7 +204,7 @@ class Arm:
     def get_cluster(self, group: str, name: str) -> ArmCluster:
         self._group(group)
         found = self.clusters.get((group.lower(), name.lower()))
-        if found is None:
+        if found is None or self.now() < found.visible_at:
             message = f"The Resource 'Microsoft.ContainerService/managedClusters/{name}' was not found."
             raise error(404, "ResourceNotFound", message)
         return found
@@ -205,7 +214,8 @@ class Arm:
         return list(self.clusters.values())
 
     def put_cluster(self, group: str, name: str, asked: Asked, *, only_if_missing: bool) -> ArmCluster:
-        self._group(group)
+        if self.now() < self._group(group).known_at:
+            raise _no_group(group)
         there = self.clusters.get((group.lower(), name.lower()))
         if there is not None:
             self._refuse_change(there, only_if_missing=only_if_missing)
@@ -217,6 +227,7 @@ class Arm:
             name=name,
             group=group,
             asked=asked,
+            visible_at=self.now() + paces.cluster_visible,
             operation=self._begin("create", paces.create + paces.pool * (len(asked.pools) - 1)),
             failing_pools=self.next_failing_pools,
             pool_seconds=paces.create / 2 + paces.pool,
