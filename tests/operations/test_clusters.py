@@ -18,6 +18,7 @@ from muster.providers.simulated_arm.resources import Assignment
 from tests.stage import Stage, staged
 from tests.stage.azure import (
     REGISTRY,
+    SPEC,
     batch,
     cluster,
     create,
@@ -702,6 +703,22 @@ async def test_a_group_that_becomes_visible_after_the_cancel_is_removed_too(stag
     await replica.cancel(operation.id)
     assert (await stage.ended(operation)).status is Status.CANCELLED
     nothing_of_ours(stage)
+
+
+@staged
+async def test_a_stored_size_that_this_server_does_not_know_is_listed_and_refused_where_it_is_used(
+    stage: Stage,
+) -> None:
+    """As after an upgrade whose table of sizes lacks it."""
+    there = await batch(stage, pools=(SPEC.pools[0], replace(SPEC.pools[1], vm_size="Standard_X4s_v5")))
+    replica = await stage.replica()
+    assert there in await stage.store.templates()
+    assert await stage.store.template("batch") == there
+    with pytest.raises(InvalidRequest, match=r"pools\[1\].vm_size.*no sizes of family X"):
+        await create(replica)
+    with pytest.raises(InvalidRequest, match=r"pools\[1\].vm_size"):
+        await replica.plane.templates.apply(there.spec)
+    assert not stage.arm.calls
 
 
 @staged

@@ -33,7 +33,9 @@ def cluster(data: Table) -> ClusterSpec:
     content["pools"] = _each("pools", data["pools"], _pool)
     content["roles"] = _each("roles", data.get("roles", []), _role)
     content["tags"] = _pairs("tags", data.get("tags", {}))
-    return _made("cluster", ClusterSpec, content)
+    made = _made("cluster", ClusterSpec, content)
+    made.check_sizes()
+    return made
 
 
 def _pool(where: str, data: Table) -> PoolSpec:

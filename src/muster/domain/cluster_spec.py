@@ -33,6 +33,8 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re
 _REGION = re.compile(r"[a-z]+[a-z0-9]*", re.ASCII)
 _VERSION = re.compile(r"1\.\d{1,3}(?:\.\d{1,3})?", re.ASCII)
 _POOL_NAME = re.compile(r"[a-z][a-z0-9]*", re.ASCII)
+# Any name that Azure may use; whether it is one is asked when it is written, not when it is read again.
+_SIZE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _TAINT = re.compile(
     r"(?:[a-z0-9.-]{1,253}/)?[\w.-]{1,63}(?:=[\w.-]{0,63})?:(?:NoSchedule|PreferNoSchedule|NoExecute)",
     re.ASCII | re.IGNORECASE,
@@ -103,7 +105,7 @@ class PoolSpec:
     def __post_init__(self) -> None:
         pool_name("name", self.name)
         checks.word("mode", self.mode, PoolMode)
-        vm_size.check("vm_size", self.vm_size)
+        _matching("vm_size", self.vm_size, _SIZE, vm_size.RULE, most=vm_size.SIZE_MAX)
         checks.whole("count", self.count, least=1, most=POOL_NODES_MAX)
         _taints("taints", self.taints)
         _labels("labels", self.labels)
@@ -172,6 +174,12 @@ class ClusterSpec:
         if self.nodes > CLUSTER_NODES_MAX:
             rule = f"must hold at most {CLUSTER_NODES_MAX} nodes together"
             raise InvalidRequest("pools", f"{self.nodes} nodes", rule)
+
+    def check_sizes(self) -> None:
+        """Raises InvalidRequest: a pool's size is of no series that we know. None of the value's own rules:
+        what is stored must be readable by a server whose table is another."""
+        for number, pool in enumerate(self.pools):
+            vm_size.check(f"pools[{number}].vm_size", pool.vm_size)
 
     @property
     def nodes(self) -> int:

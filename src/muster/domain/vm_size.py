@@ -16,7 +16,7 @@ EXAMPLE = "Standard_D4s_v5"
 SIZE_MAX = 64
 FORESEEN = 2
 """So many versions after the newest that we know may come before we do."""
-_RULE = f"must be the name of a size, like {EXAMPLE}: tier, family, vCPUs, features, version"
+RULE = f"must be the name of a size, like {EXAMPLE}: tier, family, vCPUs, features, version"
 _SHAPE = re.compile(
     r"(?P<tier>Standard|Basic)_(?P<family>[A-Z]{1,3})(?P<number>\d{1,4})(?:-(?P<active>\d{1,3}))?"
     r"(?P<features>[a-z]{0,6})(?P<extra>(?:_(?!v\d|Promo)[A-Za-z0-9]{1,16}){0,3})"
@@ -115,8 +115,8 @@ def check(field: str, value: object) -> str:
             return value
         near = _nearest(value)
         hint = f"; did you mean {near}?" if near else ""
-        raise InvalidRequest(field, value, f"{wrong or _RULE}{hint}")
-    raise InvalidRequest(field, value, _RULE)
+        raise InvalidRequest(field, value, f"{wrong or RULE}{hint}")
+    raise InvalidRequest(field, value, RULE)
 
 
 def vcpus(size: str) -> int | None:

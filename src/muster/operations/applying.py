@@ -27,6 +27,8 @@ class TemplateDesk:
     def check(self, spec: TemplateSpec) -> None:
         """Raises InvalidRequest for what nodes should not be made from, or can't be by this server."""
         spec.check_sharing()
+        if spec.cluster is not None:
+            spec.cluster.check_sizes()
         lacks = lack(self._ports, spec)
         if lacks is not None:
             raise InvalidRequest(

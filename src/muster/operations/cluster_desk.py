@@ -73,6 +73,7 @@ class ClusterDesk:
         if provider is None:
             rule = f"its provider {template.spec.provider} is not configured on this server"
             raise InvalidRequest("template", template.name, rule)
+        spec.check_sizes()
         await provider.check(spec)
         return spec
 
