@@ -189,7 +189,12 @@ class Undoing:
         return place_of(other, spec).group_id.lower() == work.at.place.group_id.lower()
 
     async def _looked(self, work: Work) -> Sight | None:
-        return await self._working.call(work, work.provider.look(work.at.place))
+        sight = await self._working.call(work, work.provider.look(work.at.place))
+        if sight is not None and not work.cluster.answered:
+            # What was seen and is gone later doesn't come any more.
+            now = self._working.ports.clock.now()
+            await self._working.write(work, changed(work.cluster, now=now, answered=True))
+        return sight
 
     async def _follow(self, work: Work, decision: Decision, sight: Sight | None) -> Next | None:
         if isinstance(decision, Go):
