@@ -26,7 +26,7 @@ class Planted:
 
 PLANTED = (
     Planted(defect=defects.fencing_is_dropped, faults=Level.PAUSES, within=20, first=4),
-    Planted(defect=defects.a_takeover_keeps_the_epoch, faults=Level.PAUSES, first=7),
+    Planted(defect=defects.a_takeover_keeps_the_epoch, faults=Level.PAUSES, first=3),
     Planted(defect=defects.the_reservation_is_skipped, faults=Level.CROWD),
     Planted(defect=defects.a_claim_ignores_the_state, faults=Level.CROWD),
     Planted(defect=defects.a_claim_ignores_the_owner, faults=Level.CROWD, within=20),
@@ -62,7 +62,7 @@ PLANTED = (
     Planted(defect=defects.a_deadline_passes_while_nobody_watched, faults=Level.ABSENCE, within=20),
     Planted(defect=defects.the_grace_never_ends, faults=Level.ABSENCE, within=20),
     Planted(defect=defects.the_living_stay_offline, faults=Level.ABSENCE),
-    Planted(defect=defects.a_beat_after_the_look_does_not_spare, faults=Level.PAUSES, first=27),
+    Planted(defect=defects.a_beat_after_the_look_does_not_spare, faults=Level.ABSENCE, first=56),
     Planted(defect=defects.the_dead_can_be_claimed, faults=Level.DEATHS, within=20, first=8),
 )
 

@@ -181,7 +181,17 @@ def _stormy(plan: FaultPlan) -> FaultPlan:
                 plan, nodes=dawdling, replicas=often, load=replace(load, every=25.0), site=_timed(plan)
             )
         case Level.ABSENCE:
-            away = ReplicaFaults(absences=15.0, absence=(25.0, 240.0), restart=(1.0, 5.0))
+            # Some come back while the one who gives up the offline stands still, between look and write.
+            away = ReplicaFaults(
+                absences=15.0,
+                absence=(25.0, 240.0),
+                restart=(1.0, 5.0),
+                pauses=60.0,
+                pause=(20.0, 58.0),
+                ambushed=1.0,
+                targeted=1.0,
+                targets=("offline",),
+            )
             cut_off = replace(plan.nodes, partitions=20.0, partition=(20.0, 300.0), slow=0.3, mumbles=0.2)
             return replace(plan, replicas=away, nodes=cut_off, load=replace(load, hold=(5.0, 300.0)))
         case Level.NONE | Level.LIGHT | Level.HEAVY:
