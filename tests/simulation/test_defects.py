@@ -36,7 +36,7 @@ PLANTED = (
     Planted(defect=defects.the_record_ends_with_the_call, faults=Level.LIGHT),
     Planted(defect=defects.not_found_is_gone_at_once, faults=Level.ANSWERS, within=20, first=2),
     Planted(defect=defects.a_short_find_is_the_whole_truth, faults=Level.ANSWERS, within=20, first=29),
-    Planted(defect=defects.room_is_freed_while_the_call_is_open, faults=Level.ANSWERS, first=5),
+    Planted(defect=defects.room_is_freed_while_the_call_is_open, faults=Level.ANSWERS, first=3),
     Planted(defect=defects.every_repeat_has_a_new_token, faults=Level.ANSWERS),
     Planted(defect=defects.a_signal_counts_without_its_assignment, faults=Level.ECHOES),
     Planted(defect=defects.any_detach_counts_for_the_present_assignment, faults=Level.ECHOES),
@@ -62,7 +62,7 @@ PLANTED = (
     Planted(defect=defects.a_deadline_passes_while_nobody_watched, faults=Level.ABSENCE, within=20),
     Planted(defect=defects.the_grace_never_ends, faults=Level.ABSENCE, within=20),
     Planted(defect=defects.the_living_stay_offline, faults=Level.ABSENCE, first=14),
-    Planted(defect=defects.a_beat_after_the_look_does_not_spare, faults=Level.ABSENCE, first=56),
+    Planted(defect=defects.a_beat_after_the_look_does_not_spare, faults=Level.ABSENCE, first=4),
     Planted(defect=defects.the_dead_can_be_claimed, faults=Level.DEATHS, within=20, first=8),
 )
 
