@@ -21,5 +21,6 @@ export default defineConfig({
     isolate: false, // the tests leave nothing behind; a fresh window for each file would take most of the time
     maxWorkers: 1,
     restoreMocks: true,
+    testTimeout: 60_000, // ends a test that hangs; how fast a busy machine is, is no finding
   },
 });

@@ -48,7 +48,7 @@ ADVICE: dict[Cause, str] = {
     Cause.UNKNOWN: "read the sections of the bundle",
 }
 
-_AFTER_IT = (
+AFTER_IT = (
     "that is the last thing it wrote: fix what comes after it in the boot script, and apply the template"
 )
 
@@ -195,7 +195,7 @@ def _script_failed(lines: Sequence[Line], blame: _Blame) -> Diagnosis:
         cause=Cause.SCRIPT_FAILED,
         summary=f"The boot script failed{_at(where)}: {end.how}{_told(where)}.",
         evidence=proof.evidence,
-        advice=ADVICE[Cause.SCRIPT_FAILED] if where is not None or not said else _AFTER_IT,
+        advice=ADVICE[Cause.SCRIPT_FAILED] if where is not None or not said else AFTER_IT,
         fatal=True,
     )
 
