@@ -5,7 +5,7 @@ import pytest
 from muster.config import Config, ConfigError, load
 from muster.config.schema import LogFormat
 from muster.domain.deadlines import Limits
-from muster.domain.template import Reuse, Runtime, UsageClass
+from muster.domain.template import RESOURCE_CLASSES, ResourceClass, Reuse, Runtime, UsageClass
 
 FULL = '''
 # a comment
@@ -269,3 +269,24 @@ def test_on_dynamodb_a_heartbeat_is_fresh_for_a_minute_and_no_less_may_be_asked_
     with pytest.raises(ConfigError, match="stale_after must be at least 60"):
         load(file, flags=priced)
     assert load(file).limits.stale_after == 59.0
+
+
+def test_a_class_can_have_another_size_for_all_templates(tmp_path: Path) -> None:
+    text = "[classes.small]\ncpu = 2\n[templates.ci]\n[templates.other]"
+    for spec in load(_written(tmp_path, text)).templates:
+        assert spec.classes == (ResourceClass(name="small", cpu=2, memory_mib=1024),)
+        assert spec.size("large") == RESOURCE_CLASSES["large"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[classes.smal]\ncpu = 2", "line 2 (classes.smal.cpu): there is no smal; did you mean small?"),
+        ("[classes.small]\ncpus = 2", "there is no cpus; did you mean cpu?"),
+        ("[classes.small]\ncpu = 0", "cpu must be"),
+        ('[classes.small]\nmemory_mib = "2"', "memory_mib must be"),
+        ("classes = 3", "write [classes.NAME]"),
+    ],
+)
+def test_a_class_that_cannot_be_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+    assert words in str(_refused(tmp_path, text))

@@ -10,7 +10,18 @@ from muster.domain import checks
 from muster.domain.ec2 import DISK_MOST, HOPS_MOST, PERCENT_MOST, Architecture, Ec2Spec
 from muster.domain.errors import InvalidRequest
 from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest
-from muster.domain.template import RESOURCE_CLASSES, Reuse, Runtime, Template, TemplateSpec, UsageClass
+from muster.domain.template import (
+    CPU_MOST,
+    MEMORY_LEAST,
+    MEMORY_MOST,
+    RESOURCE_CLASSES,
+    ResourceClass,
+    Reuse,
+    Runtime,
+    Template,
+    TemplateSpec,
+    UsageClass,
+)
 from muster.domain.workflow import RunnerSpec
 from tests.domain.builders import kind
 from tests.stage.azure import SPEC
@@ -37,6 +48,7 @@ BAD_TEMPLATES: Values = {
     "name": NOT_NAMES,
     "provider": NOT_NAMES,
     "resource_class": [*NOT_CLASSES, None],
+    "classes": [None, "small", ("small",), [RESOURCE_CLASSES["small"]], (RESOURCE_CLASSES["small"],) * 2],
     "runtime": ["exec", "cron", None, True],
     "boot_script": [None, 3, b"", "a\0", "x" * (checks.SCRIPT_MAX + 1)],
     "usage": [*NOT_USAGE, None],
@@ -198,6 +210,39 @@ def test_the_sizes_are_those_of_the_design() -> None:
         "16xlarge": (64, 131072),
     }
     assert all(size.name == name for name, size in RESOURCE_CLASSES.items())
+
+
+def test_a_template_can_have_sizes_of_its_own() -> None:
+    own = ResourceClass(name="small", cpu=3, memory_mib=MEMORY_LEAST)
+    spec = TemplateSpec(name="web", provider="simulated", classes=(own,))
+    assert spec.size("small") is own
+    assert spec.size("large") is RESOURCE_CLASSES["large"]
+
+
+@pytest.mark.parametrize(
+    ("field", "size"),
+    [
+        ("classes", {"name": "tiny"}),
+        ("cpu", {"cpu": 0}),
+        ("cpu", {"cpu": CPU_MOST + 1}),
+        ("memory_mib", {"memory_mib": MEMORY_LEAST - 1}),
+        ("memory_mib", {"memory_mib": MEMORY_MOST + 1}),
+    ],
+)
+def test_a_size_that_no_machine_has_is_refused(field: str, size: dict[str, Any]) -> None:
+    def given() -> TemplateSpec:
+        own = ResourceClass(**{"name": "small", "cpu": 1, "memory_mib": 1024, **size})
+        return TemplateSpec(name="web", provider="simulated", classes=(own,))
+
+    with pytest.raises(InvalidRequest) as refused:
+        given()
+    assert refused.value.field == field
+
+
+def test_a_size_given_twice_is_refused() -> None:
+    own = RESOURCE_CLASSES["small"]
+    with pytest.raises(InvalidRequest, match="once"):
+        TemplateSpec(name="web", provider="simulated", classes=(own, own))
 
 
 def test_a_stored_template_is_named_by_its_content() -> None:

@@ -5,7 +5,7 @@ from muster.domain.launch import LaunchState
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Operation, Status
 from muster.domain.reasons import Reason
-from muster.domain.template import UsageClass
+from muster.domain.template import ResourceClass, UsageClass
 from tests.stage import (
     Stage,
     gives,
@@ -213,3 +213,14 @@ async def test_no_call_is_made_that_could_outlive_the_lease(stage: Stage) -> Non
     # At 40 s the lease would have ended before the call's timeout; it lapsed at 60 s and was taken anew.
     (_, (second, _)) = stage.cloud.launches
     assert second - began >= stage.settings.lease
+
+
+@staged
+async def test_a_launch_asks_for_the_size_that_its_template_gives_the_class(stage: Stage) -> None:
+    own = ResourceClass(name="small", cpu=3, memory_mib=3000)
+    await stage.template(resource_class="small", classes=(own,))
+    replica = await stage.replica()
+
+    await stage.ended(await replica.provision(1))
+
+    assert [asked.resource_class for _, asked in stage.cloud.launches] == [own]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.printing import Output
+from muster.domain.counting import counted
 
 if TYPE_CHECKING:
     from muster.client.results import ClusterSpec, Template
@@ -87,7 +88,7 @@ def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: O
             ("provider", found.provider),
             ("image", "" if found.ec2 is None else f"{found.ec2.image} ({found.ec2.architecture})"),
             ("subnets", "" if found.ec2 is None else ", ".join(found.ec2.subnets)),
-            ("class", found.resource_class),
+            ("class", _class(found)),
             ("runtime", str(found.runtime)),
             ("usage", ", then ".join(found.usage)),
             ("types", ", ".join(found.instance_types)),
@@ -105,6 +106,13 @@ def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: O
             ("boot script", found.boot_script.rstrip()),
         )
     )
+
+
+def _class(found: "Template") -> str:
+    from muster.domain.template import RESOURCE_CLASSES
+
+    size = {**RESOURCE_CLASSES, **{each.name: each for each in found.classes}}[found.resource_class]
+    return f"{size.name} ({counted(size.cpu, 'processor')}, {size.memory_mib} MiB)"
 
 
 def _of_clusters(found: "Template", spec: "ClusterSpec", *, within: str) -> "tuple[tuple[str, str], ...]":

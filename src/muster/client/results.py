@@ -14,7 +14,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.operation import ENDED, Kind, Member, Status
 from muster.domain.progress import Tone
 from muster.domain.reasons import Reason
-from muster.domain.template import Reuse, Runtime, UsageClass
+from muster.domain.template import ResourceClass, Reuse, Runtime, UsageClass
 from muster.domain.workflow import RunnerSpec
 
 T = TypeVar("T")
@@ -274,6 +274,7 @@ class Template:
     paused: bool
     provider: str
     resource_class: str
+    classes: tuple[ResourceClass, ...] = ()
     runtime: Runtime
     boot_script: str
     usage: tuple[UsageClass, ...]

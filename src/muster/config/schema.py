@@ -13,7 +13,15 @@ from muster.domain.access import Role, Trust
 from muster.domain.deadlines import Limits
 from muster.domain.ec2 import DISK_MOST, HOPS_MOST, PERCENT_MOST, Architecture
 from muster.domain.errors import InvalidRequest
-from muster.domain.template import Reuse, Runtime, TemplateSpec, UsageClass
+from muster.domain.template import (
+    CPU_MOST,
+    MEMORY_LEAST,
+    MEMORY_MOST,
+    Reuse,
+    Runtime,
+    TemplateSpec,
+    UsageClass,
+)
 
 Check = Callable[[str, object], object]
 """Gives the value to use, or raises InvalidRequest naming the field."""
@@ -345,6 +353,9 @@ SECTIONS: Mapping[str, Mapping[str, Check]] = {
 MAPS = (("ec2", "certificates"),)
 """Settings that are tables with free names; the check is for each of their values."""
 TEMPLATES = "templates"
+CLASSES = "classes"
+CLASS: Mapping[str, Check] = {"cpu": _whole(1, CPU_MOST), "memory_mib": _whole(MEMORY_LEAST, MEMORY_MOST)}
+"""The table [classes.NAME]: what is left out stays as it is."""
 TEMPLATE_EC2: Mapping[str, Check] = {
     "image": _text,
     "subnets": _strings,

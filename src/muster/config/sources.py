@@ -8,6 +8,8 @@ from typing import Any
 from muster.config.clusters import cluster
 from muster.config.reading import ConfigError, Found, Key, nearest, read
 from muster.config.schema import (
+    CLASS,
+    CLASSES,
     CLUSTER,
     DYNAMODB,
     MAPS,
@@ -34,7 +36,14 @@ from muster.domain.deadlines import Limits
 from muster.domain.ec2 import EC2, Ec2Spec
 from muster.domain.errors import InvalidRequest
 from muster.domain.settings import Settings
-from muster.domain.template import AKS, BOOT_LEAST, STALL_LEAST, TemplateSpec
+from muster.domain.template import (
+    AKS,
+    BOOT_LEAST,
+    RESOURCE_CLASSES,
+    STALL_LEAST,
+    ResourceClass,
+    TemplateSpec,
+)
 from muster.domain.workflow import RunnerSpec
 
 ENVIRONMENT: Mapping[str, Key] = {
@@ -106,13 +115,17 @@ def _built(found: Mapping[Key, Found]) -> Config:
     sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     templates: dict[str, dict[str, Any]] = {}
     trust: dict[str, dict[str, Any]] = {}
+    sizes: dict[str, dict[str, Any]] = {}
     for key, each in found.items():
         if key[0] == TEMPLATES:
             _take_template(key, each, templates)
         elif key[0] == TRUST:
             _take_named(key, each, trust, TRUST_RULE)
+        elif key[0] == CLASSES:
+            _take_named(key, each, sizes, CLASS)
         else:
             _take(key, each, sections)
+    classes = _classes(sizes, found)
     server = ServerConfig(**sections["server"])
     priced = (server.store or "").startswith(f"{DYNAMODB}://")
     if priced:
@@ -130,13 +143,13 @@ def _built(found: Mapping[Key, Found]) -> Config:
         github=_github(sections["github"], found),
         trust=tuple(_trust(name, content, found) for name, content in trust.items()),
         aks=AksConfig(**sections["aks"]),
-        templates=tuple(_template(name, content, found) for name, content in templates.items()),
+        templates=tuple(_template(name, content, classes, found) for name, content in templates.items()),
     )
 
 
 def _take(key: Key, found: Found, sections: dict[str, dict[str, Any]]) -> None:
     if key[0] not in SECTIONS:
-        known = (*SECTIONS, TEMPLATES, TRUST)
+        known = (*SECTIONS, CLASSES, TEMPLATES, TRUST)
         raise _unknown(key[0], replace(found, where=found.table or found.where), known)
     if len(key) == 1:
         if found.value != {}:
@@ -230,14 +243,28 @@ def _take_nested(key: Key, found: Found, table: dict[str, Any]) -> None:
     table[key[-1]] = found.value
 
 
-def _template(name: str, content: Mapping[str, Any], found: Mapping[Key, Found]) -> TemplateSpec:
+def _classes(sizes: Mapping[str, Mapping[str, Any]], found: Mapping[Key, Found]) -> tuple[ResourceClass, ...]:
+    for name in sizes:
+        if name not in RESOURCE_CLASSES:
+            where = next(each.where for key, each in found.items() if key[:2] == (CLASSES, name))
+            raise ConfigError(CLASSES, name, nearest(name, tuple(RESOURCE_CLASSES)), where)
+    return tuple(replace(RESOURCE_CLASSES[name], **sizes[name]) for name in sorted(sizes))
+
+
+def _template(
+    name: str,
+    content: Mapping[str, Any],
+    classes: tuple[ResourceClass, ...],
+    found: Mapping[Key, Found],
+) -> TemplateSpec:
     if EC2 in content:
         content = {"provider": EC2, **content, EC2: _ec2(name, content[EC2], found)}
     try:
         if CLUSTER in content:
             content = {"provider": AKS, **content, CLUSTER: cluster(content[CLUSTER])}
         runner = RunnerSpec(**content.get(RUNNER, {}))
-        return TemplateSpec(**{"provider": "process", **content, RUNNER: runner, "name": name})
+        given = {"provider": "process", **content, RUNNER: runner, "name": name}
+        return TemplateSpec(**given, classes=classes)
     except InvalidRequest as error:
         raise _misplaced(error, (TEMPLATES, name), found) from error
 

@@ -14,12 +14,20 @@ from muster.domain.ec2 import EC2, Ec2Spec
 from muster.domain.errors import InvalidRequest
 from muster.domain.workflow import RunnerSpec, runner_spec
 
+CPU_MOST = 1024
+MEMORY_LEAST = 64
+MEMORY_MOST = 64 * 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceClass:
     name: str
     cpu: int
     memory_mib: int
+
+    def __post_init__(self) -> None:
+        checks.whole("cpu", self.cpu, least=1, most=CPU_MOST)
+        checks.whole("memory_mib", self.memory_mib, least=MEMORY_LEAST, most=MEMORY_MOST)
 
 
 def _classes() -> dict[str, ResourceClass]:
@@ -76,6 +84,8 @@ class TemplateSpec:
     name: str
     provider: str
     resource_class: str = "large"
+    classes: tuple[ResourceClass, ...] = ()
+    """Sizes that are others here than usual, by name and in their order."""
     runtime: Runtime = Runtime.EXEC
     boot_script: str = ""
     usage: tuple[UsageClass, ...] = (UsageClass.ON_DEMAND,)
@@ -109,6 +119,7 @@ class TemplateSpec:
         checks.name("name", self.name)
         checks.name("provider", self.provider)
         checks.known("resource_class", self.resource_class, RESOURCE_CLASSES)
+        self._check_classes()
         checks.word("runtime", self.runtime, Runtime)
         checks.script("boot_script", self.boot_script)
         checks.words("usage", self.usage, UsageClass)
@@ -133,6 +144,18 @@ class TemplateSpec:
             raise InvalidRequest("ec2", self.ec2, rule)
         self._check_runner()
         self._check_cluster()
+
+    def size(self, resource_class: str) -> ResourceClass:
+        own = {each.name: each for each in self.classes}
+        return own.get(resource_class) or RESOURCE_CLASSES[resource_class]
+
+    def _check_classes(self) -> None:
+        given: object = self.classes
+        if not isinstance(given, tuple) or not all(isinstance(each, ResourceClass) for each in given):
+            raise InvalidRequest("classes", given, "must be resource classes")
+        names = [checks.known("classes", each.name, RESOURCE_CLASSES) for each in self.classes]
+        if names != sorted(set(names)):
+            raise InvalidRequest("classes", names, "must name each class once, in order")
 
     def _check_cluster(self) -> None:
         if self.clusters and not isinstance(self.cluster, ClusterSpec):

@@ -17,7 +17,7 @@ from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Binding, Node
 from muster.domain.reasons import Reason
-from muster.domain.template import RESOURCE_CLASSES, Template, UsageClass
+from muster.domain.template import Template, UsageClass
 from muster.operations.tenure import Tenure
 from muster.ports.bundle import Ports
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, NodeProvider
@@ -143,7 +143,7 @@ class Launcher:
             installation_id=installation.id,
             template=template.spec,
             revision=launch.revision,
-            resource_class=RESOURCE_CLASSES[launch.resource_class],
+            resource_class=template.spec.size(launch.resource_class),
             usage_class=launch.usage_class,
             instance_types=launch.instance_types,
             count=launch.count,

@@ -214,6 +214,8 @@ export interface Template {
   paused: boolean;
   provider: string;
   resource_class: string;
+  /** Resource classes that are another size here than usual. */
+  classes?: { name: string; cpu: number; memory_mib: number }[];
   runtime: string;
   boot_script: string;
   usage: string[];

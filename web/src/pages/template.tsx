@@ -143,6 +143,11 @@ function Settings({ template }: { template: Template }) {
         <Fact name="Provider">{template.provider}</Fact>
         <Fact name="Runtime">{template.runtime}</Fact>
         <Fact name="Class">{template.resource_class}</Fact>
+        {template.classes?.map((each) => (
+          <Fact key={each.name} name={`Here ${each.name} is`}>
+            {each.cpu} processors, {each.memory_mib} MiB
+          </Fact>
+        ))}
         <Fact name="Usage">{template.usage.join(", ")}</Fact>
         <Fact name="Instance types">{template.instance_types.join(", ")}</Fact>
         <Fact name="Reuse">{template.reuse}</Fact>

@@ -8,12 +8,13 @@ from pydantic import Field
 from muster.api.models.base import EXAMPLE_TIME, In, Out, at, example
 from muster.api.models.clusters import ClusterSpecIn, ClusterSpecOut
 from muster.api.models.ec2 import Ec2In, Ec2Out
-from muster.domain.template import Reuse, Runtime, Template, TemplateSpec, UsageClass
+from muster.domain.template import ResourceClass, Reuse, Runtime, Template, TemplateSpec, UsageClass
 from muster.domain.workflow import RunnerSpec
 
 SPEC_EXAMPLE: dict[str, Any] = {
     "provider": "process",
     "resource_class": "small",
+    "classes": [{"name": "small", "cpu": 1, "memory_mib": 2048}],
     "runtime": "exec",
     "boot_script": "python3 -m venv /tmp/venv\n",
     "usage": ["on-demand"],
@@ -63,6 +64,12 @@ class RunnerIn(In):
         )
 
 
+class ClassIn(In):
+    name: str
+    cpu: int
+    memory_mib: int
+
+
 class SpecIn(In):
     """A template's content. What is left out takes its default; equal content keeps its revision."""
 
@@ -70,6 +77,8 @@ class SpecIn(In):
 
     provider: str
     resource_class: str = "large"
+    classes: list[ClassIn] = Field(default=[])
+    """Resource classes that are another size here than usual."""
     runtime: Annotated[Runtime, Field(strict=False)] = Runtime.EXEC
     boot_script: str = ""
     usage: list[Annotated[UsageClass, Field(strict=False)]] = Field(default=[UsageClass.ON_DEMAND])
@@ -95,6 +104,10 @@ class SpecIn(In):
             name=name,
             provider=self.provider,
             resource_class=self.resource_class,
+            classes=tuple(
+                ResourceClass(name=each.name, cpu=each.cpu, memory_mib=each.memory_mib)
+                for each in sorted(self.classes, key=lambda each: each.name)
+            ),
             runtime=self.runtime,
             boot_script=self.boot_script,
             usage=tuple(self.usage),
@@ -117,6 +130,16 @@ class SpecIn(In):
         )
 
 
+class ClassOut(Out):
+    name: str
+    cpu: int
+    memory_mib: int
+
+    @classmethod
+    def of(cls, size: ResourceClass) -> Self:
+        return cls(name=size.name, cpu=size.cpu, memory_mib=size.memory_mib)
+
+
 class TemplateOut(Out):
     model_config = example(
         {
@@ -134,6 +157,7 @@ class TemplateOut(Out):
     paused: bool
     provider: str
     resource_class: str
+    classes: list[ClassOut]
     runtime: Runtime
     boot_script: str
     usage: list[UsageClass]
@@ -164,6 +188,7 @@ class TemplateOut(Out):
             paused=paused,
             provider=spec.provider,
             resource_class=spec.resource_class,
+            classes=[ClassOut.of(each) for each in spec.classes],
             runtime=spec.runtime,
             boot_script=spec.boot_script,
             usage=list(spec.usage),

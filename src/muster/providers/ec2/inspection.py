@@ -6,7 +6,7 @@ from typing import Any
 
 from muster.domain.errors import MusterError, Refused
 from muster.domain.ids import LaunchId
-from muster.domain.template import RESOURCE_CLASSES, TemplateSpec, UsageClass
+from muster.domain.template import TemplateSpec, UsageClass
 from muster.ports.provider import LaunchRequest
 from muster.providers.ec2 import fleet, launch_template, user_data
 from muster.providers.ec2.api import Aws
@@ -119,7 +119,7 @@ class Inspection:
     async def _quotas(self, templates: Sequence[TemplateSpec]) -> AsyncIterator[Finding]:
         for usage, code in QUOTAS.items():
             wanted = sum(
-                each.max_nodes * RESOURCE_CLASSES[each.resource_class].cpu
+                each.max_nodes * each.size(each.resource_class).cpu
                 for each in templates
                 if usage in each.usage
             )
@@ -165,7 +165,7 @@ def _example(template: TemplateSpec, installation_id: str) -> LaunchRequest:
         installation_id=installation_id,
         template=template,
         revision=1,
-        resource_class=RESOURCE_CLASSES[template.resource_class],
+        resource_class=template.size(template.resource_class),
         usage_class=template.usage[0],
         instance_types=template.instance_types,
         count=1,
