@@ -1,7 +1,8 @@
 """What exists in one region, and the verbs over it. Each verb takes and gives what the SDK's callers do.
 
 Lives in the server's loop alone. Does to its callers what real EC2 does: a new instance isn't shown at once,
-one unknown id fails a whole batch, a launch template's version never changes, the terminated stay listed.
+one unknown id fails a whole batch, a launch template's version never changes, the terminated stay listed, and
+a client token that succeeded is answered as it was, whatever became of what it made.
 """
 
 import base64
@@ -87,6 +88,8 @@ class Cloud:
         """By name: versions, each with its number, description and data."""
         self.fleets: dict[str, tuple[Params, dict[str, Any]]] = {}
         """By client token: what was asked, and what was answered."""
+        self._template_calls: dict[str, tuple[Params, dict[str, Any]]] = {}
+        """The same of launch templates and their versions."""
         self._later = later
         self._build = build
         """None: instances are records only."""
@@ -124,16 +127,7 @@ class Cloud:
     # --- fleets -----------------------------------------------------------------------------------
 
     def create_fleet(self, given: Params) -> dict[str, Any]:
-        token = given["ClientToken"]
-        if token in self.fleets:
-            asked, answer = self.fleets[token]
-            if asked != given:
-                text = "The client token was used with other parameters."
-                raise ApiError("IdempotentParameterMismatch", text)
-            return answer
-        made = fleets.create(self, given)
-        self.fleets[token] = (given, made)
-        return made
+        return _once(self.fleets, given, lambda: fleets.create(self, given))
 
     def launched(
         self, *, kind: str, subnet: Subnet, spot: bool, tags: dict[str, str], data: Params
@@ -242,25 +236,27 @@ class Cloud:
     # --- launch templates -------------------------------------------------------------------------
 
     def create_launch_template(self, given: Params) -> dict[str, Any]:
+        return _once(self._template_calls, given, lambda: self._new_template(given))
+
+    def create_launch_template_version(self, given: Params) -> dict[str, Any]:
+        return _once(self._template_calls, given, lambda: self._new_version(given))
+
+    def _new_template(self, given: Params) -> dict[str, Any]:
         name = given["LaunchTemplateName"]
         if name in self.templates:
             text = f"Launch template name already in use: {name}"
             raise ApiError("InvalidLaunchTemplateName.AlreadyExistsException", text)
         self.templates[name] = []
-        self.create_launch_template_version(given)
+        self._new_version(given)
         return {"LaunchTemplate": {"LaunchTemplateName": name, "LatestVersionNumber": 1}}
 
-    def create_launch_template_version(self, given: Params) -> dict[str, Any]:
+    def _new_version(self, given: Params) -> dict[str, Any]:
         versions = self._template(given["LaunchTemplateName"])
-        for version in versions:
-            if version["token"] == given.get("ClientToken"):
-                return {"LaunchTemplateVersion": version}
         version = {
             "VersionNumber": len(versions) + 1,
             "VersionDescription": given.get("VersionDescription", ""),
             "LaunchTemplateName": given["LaunchTemplateName"],
             "LaunchTemplateData": given["LaunchTemplateData"],
-            "token": given.get("ClientToken"),
         }
         versions.append(version)
         return {"LaunchTemplateVersion": version}
@@ -329,6 +325,22 @@ class Cloud:
             if wanted not in self.region.groups:
                 raise ApiError("InvalidGroup.NotFound", f"The security group '{wanted}' does not exist")
         return {"SecurityGroups": [{"GroupId": each} for each in given.get("GroupIds", self.region.groups)]}
+
+
+def _once(
+    answered: dict[str, tuple[Params, dict[str, Any]]], given: Params, do: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """As AWS documents client tokens: what succeeded is not done again, and means only what it meant."""
+    token = given["ClientToken"]
+    if token in answered:
+        asked, answer = answered[token]
+        if asked != given:
+            text = "The client token was used with other parameters."
+            raise ApiError("IdempotentParameterMismatch", text)
+        return answer
+    answer = do()
+    answered[token] = (given, answer)
+    return answer
 
 
 def _snake(action: str) -> str:

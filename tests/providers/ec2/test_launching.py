@@ -178,6 +178,37 @@ async def test_a_launch_template_that_somebody_deleted_is_made_anew(
     assert len((await provider.launch(wanting("t2"))).machines) == 1
 
 
+async def test_a_lost_reply_to_a_new_launch_template_makes_no_second_one(
+    provider: Ec2Provider, fake: FakeEc2
+) -> None:
+    fake.faults.lose("CreateLaunchTemplate")
+    with pytest.raises(Uncertain):
+        await provider.launch(wanting())
+    assert len((await provider.launch(wanting())).machines) == 1
+    assert versions(fake) == [1]
+
+
+async def test_a_launch_template_that_another_replica_made_meanwhile_is_used(
+    region: Region, fake: FakeEc2
+) -> None:
+    await region.provider().launch(wanting("t1"))
+    fake.faults.fail("DescribeLaunchTemplateVersions", "InvalidLaunchTemplateName.NotFoundException")
+    await region.provider().launch(wanting("t2"))
+    assert versions(fake) == [1]
+
+
+@pytest.mark.parametrize("action", ["CreateLaunchTemplate", "CreateLaunchTemplateVersion"])
+async def test_only_a_fleet_that_ec2_knows_has_happened(region: Region, fake: FakeEc2, action: str) -> None:
+    """What is said of a launch template's token says nothing of machines."""
+    if action == "CreateLaunchTemplateVersion":
+        await region.provider().launch(wanting("t0", template=template(hop_limit=2)))
+    asked = fake.counted(CREATE)
+    fake.faults.fail(action, "IdempotentParameterMismatch")
+    with pytest.raises(Refused, match="IdempotentParameterMismatch"):
+        await region.provider().launch(wanting("t1"))
+    assert fake.counted(CREATE) == asked
+
+
 async def test_a_launch_whose_content_changed_since_its_first_call_is_spent(
     region: Region, fake: FakeEc2
 ) -> None:

@@ -31,10 +31,6 @@ class Content:
         """A version carries its hash here."""
         return f"muster {self.hash}"
 
-    @property
-    def client_token(self) -> str:
-        return sha256(f"{self.name}/{self.hash}".encode()).hexdigest()
-
 
 def content(asked: LaunchRequest, spec: Ec2Spec, *, script: str, place: Place) -> Content:
     own = tags.of_template(asked)

@@ -1,7 +1,9 @@
 """Launch templates kept in step with what templates say: found by content hash, made when there is none.
 
 Owns the version to launch with. A version is never changed and never deleted here: machines of a call that
-is still unanswered may need it.
+is still unanswered may need it. No client token of ours is given: AWS answers one that succeeded from memory,
+also after somebody deleted what it made. The name lets nobody make a second launch template, and a version
+that was made twice has the same content twice.
 """
 
 from typing import Any
@@ -59,7 +61,6 @@ class LaunchTemplates:
             "LaunchTemplateName": content.name,
             "VersionDescription": content.description,
             "LaunchTemplateData": content.data,
-            "ClientToken": content.client_token,
         }
         try:
             first = await self._aws.write("create_launch_template", **given, TagSpecifications=content.tags)
@@ -67,5 +68,9 @@ class LaunchTemplates:
         except AwsError as error:
             if error.code != EXISTS:
                 raise
+        # Another replica was faster, most likely with the same content.
+        found = await self.found(content)
+        if found is not None:
+            return found
         made = await self._aws.write("create_launch_template_version", **given)
         return int(made["LaunchTemplateVersion"]["VersionNumber"])

@@ -62,10 +62,11 @@ class Ec2Provider:
 
     async def launch(self, request: LaunchRequest) -> LaunchAnswer:
         spec = spec_of(request.template)
-        with _meaning(translating.of_launch):
+        with _meaning(translating.of_preparation):
             content = await self._content(request, spec)
             version = await self._templates.version(content)
-            asked = fleet.request(request, spec, launch_template=content.name, version=version)
+        asked = fleet.request(request, spec, launch_template=content.name, version=version)
+        with _meaning(translating.of_launch):
             answer = await self._create(asked, content)
         machines = tuple(made(answer, request))
         reason, message = translating.fleet_errors(answer.get("Errors", ()))

@@ -91,7 +91,14 @@ def is_about_some(error: AwsError) -> bool:
 
 
 def of_launch(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
-    """What an error means for machines that were asked for."""
+    """What an error of the call for machines means for them."""
+    if isinstance(error, AwsError) and error.code in _SPENT:
+        return TokenSpent(f"EC2 knows the token: {error}")
+    return of_preparation(error)
+
+
+def of_preparation(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
+    """What an error on the way to that call means for them: it says nothing of what the call did before."""
     if isinstance(error, NoAnswer):
         return Uncertain(f"EC2 gave no answer: {error}")
     if isinstance(error, NotAsked):
@@ -100,8 +107,6 @@ def of_launch(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
         return Throttled(f"EC2 throttles: {error}", error.pause or AGAIN)
     if error.code in NO_LAUNCH_TEMPLATE:
         return Throttled(f"the launch template is gone and will be made anew ({error})", AGAIN)
-    if error.code in _SPENT:
-        return TokenSpent(f"EC2 knows the token: {error}")
     # EC2 answers that it has no capacity with 500, and then nothing was made.
     if error.status >= SERVER_ERROR and reason_of(error.code) is Reason.PROVIDER_REFUSED:
         return Uncertain(f"EC2 failed: {error}")
