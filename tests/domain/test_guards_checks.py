@@ -18,7 +18,10 @@ def test_what_passes_a_check_comes_out_of_it() -> None:
 def test_patterns_are_refused_with_their_rule() -> None:
     with pytest.raises(InvalidRequest) as refused:
         checks.patterns("allowed", ())
-    rule = "must be a list of patterns like 'c*' or 'm5.large': letters, digits, dots, hyphens and *"
+    rule = (
+        "must be a list of patterns like 'c*' or 'm5.large': "
+        "letters, digits, dots, hyphens and *, at most 30 of them each"
+    )
     assert str(refused.value).endswith(rule)
 
 

@@ -7,6 +7,8 @@ from enum import StrEnum
 from muster.domain.errors import InvalidRequest
 
 NAME_MAX = 63
+PATTERN_MAX = 30
+"""Characters that EC2 takes in a pattern of AllowedInstanceTypes. It takes 400 patterns, we take fewer."""
 RUN_MAX = 256
 KEY_MAX = 128
 COUNT_MAX = 1000
@@ -102,10 +104,13 @@ def script(field: str, value: object) -> str:
 
 def patterns(field: str, value: object) -> tuple[str, ...]:
     """Wildcard patterns of instance types, lower-cased: `*` is any run of characters."""
-    rule = "must be a list of patterns like 'c*' or 'm5.large': letters, digits, dots, hyphens and *"
+    rule = (
+        "must be a list of patterns like 'c*' or 'm5.large': "
+        f"letters, digits, dots, hyphens and *, at most {PATTERN_MAX} of them each"
+    )
     if not isinstance(value, tuple) or not value or len(value) > NAME_MAX:
         raise InvalidRequest(field, value, rule)
     lowered = tuple(item.lower() if isinstance(item, str) else "" for item in value)
-    if not all(len(item) <= NAME_MAX and _PATTERN.fullmatch(item) for item in lowered):
+    if not all(len(item) <= PATTERN_MAX and _PATTERN.fullmatch(item) for item in lowered):
         raise InvalidRequest(field, value, rule)
     return lowered
