@@ -68,6 +68,7 @@ BAD_TEMPLATES: Values = {
     "ec2": [Ec2Spec(image="ami-0123456789abcdef0", subnets=("subnet-0123456789abcdef0",))],
     "runner": [None, "acme", {"scope": "acme"}, RunnerSpec(scope="acme")],
     "cluster": ["batch", {}, SPEC],
+    "retired": [None, 0, "yes"],
     "outfit": [each for each in NOT_TEXTS if each != ""],
 }
 BAD_PROVISIONS: Values = {

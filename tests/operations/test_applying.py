@@ -109,3 +109,51 @@ async def test_a_template_that_this_server_can_make_nothing_from_is_refused(
     with pytest.raises(InvalidRequest, match=words):
         await desk(stage).apply(replace(SPEC, **needs))
     assert not await stage.store.templates()
+
+
+@staged
+async def test_a_retired_template_keeps_what_runs_and_nothing_else(stage: Stage) -> None:
+    await stage.template(min_idle=1, max_nodes=2)
+    replica = await stage.replica()
+    running = await stage.succeeded(await replica.provision(1, run="first"))
+    await stage.count(1, NodeState.IDLE)
+
+    retired = await TemplateDesk(stage.ports).retire("ci", actor="ann")
+    assert await TemplateDesk(stage.ports).retire("ci") == retired
+    (gone,) = await stage.count(1, NodeState.TERMINATED)
+    assert gone.reason is Reason.RETIRED
+    await stage.pass_time(120)
+    assert [node.id for node in await stage.nodes(NodeState.RUNNING)] == [running.members[0].node_id]
+    with pytest.raises(InvalidRequest, match="was retired"):
+        await replica.provision(1, run="second")
+
+    await stage.succeeded(await replica.release(running.id))
+    await stage.nothing_is_left()
+
+
+@staged
+async def test_who_waits_for_a_template_that_is_retired_hears_of_it(stage: Stage) -> None:
+    await stage.template(max_nodes=1)
+    replica = await stage.replica()
+    await stage.succeeded(await replica.provision(1, run="first"))
+    waiting = await replica.provision(1, run="second", queue_timeout=600.0)
+    await stage.pass_time(10)
+
+    await TemplateDesk(stage.ports).retire("ci")
+    ended = await stage.ended(waiting)
+
+    assert ended.verdict is not None
+    assert ended.verdict.reason is Reason.RETIRED
+    assert "ci was retired" in ended.verdict.message
+
+
+@staged
+async def test_a_retired_template_comes_back_when_it_is_applied(stage: Stage) -> None:
+    template = await stage.template(min_idle=1)
+    await TemplateDesk(stage.ports).retire("ci")
+    await stage.replica()
+    await stage.pass_time(60)
+    assert not await stage.nodes(NodeState.IDLE)
+
+    assert (await TemplateDesk(stage.ports).apply(template.spec)).revision == template.revision + 2
+    await stage.count(1, NodeState.IDLE)

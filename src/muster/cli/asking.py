@@ -146,7 +146,7 @@ def _with_template(client: "SyncClient", request: "ProvisionRequest") -> "Provis
     from muster.cli.exits import UsageProblem
     from muster.client import calls
 
-    names = [template.name for template in client.send(calls.templates())]
+    names = [template.name for template in client.send(calls.templates()) if not template.retired]
     if request.template in names:
         return request
     if len(names) == 1:

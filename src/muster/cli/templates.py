@@ -10,29 +10,52 @@ from muster.domain.counting import counted
 if TYPE_CHECKING:
     from muster.client.results import ClusterSpec, Template
 
-app = typer.Typer(help="List templates; show one.", invoke_without_command=True, add_completion=False)
+app = typer.Typer(
+    help="List templates; show or retire one.", invoke_without_command=True, add_completion=False
+)
 
 
 @app.callback()
 def root(context: typer.Context, *, _output: Output = None) -> None:
-    """List templates; show one. Without a word more, it lists them."""
+    """List templates; show or retire one. Without a word more, it lists them."""
     if context.invoked_subcommand is None:
         _list()
 
 
 @app.command("list")
-def listed(*, _output: Output = None) -> None:
+def listed(
+    *,
+    retired: Annotated[bool, typer.Option("--retired", help="Those too that were retired.")] = False,
+    _output: Output = None,
+) -> None:
     """List the current revision of every template."""
-    _list()
+    _list(retired=retired)
 
 
-def _list() -> None:
+@app.command()
+def retire(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: Output = None) -> None:
+    """Give nobody nodes of a template any more, until it is applied again. What runs goes on."""
     from muster.cli import printing
     from muster.cli.connecting import connected
     from muster.client import calls
 
     with connected() as client:
-        found = client.send(calls.templates())
+        found = client.send(calls.retire(name))
+    if printing.wants_json():
+        printing.document(found)
+        return
+    printing.say(
+        f"✔ {found.name} is retired: its warm nodes go, what runs goes on; `muster apply` brings it back"
+    )
+
+
+def _list(*, retired: bool = False) -> None:
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.client import calls
+
+    with connected() as client:
+        found = [each for each in client.send(calls.templates()) if retired or not each.retired]
     if printing.wants_json():
         printing.document({"items": found})
         return
@@ -57,7 +80,7 @@ def _list() -> None:
             str(each.reuse),
             str(each.min_idle),
             str(each.max_nodes),
-            "yes" if each.paused else "-",
+            "retired" if each.retired else "yes" if each.paused else "-",
         )
         for each in found
     ]
@@ -83,7 +106,7 @@ def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: O
         return
     printing.facts(
         (
-            ("template", f"{found.name}, revision {found.revision}{', paused' if found.paused else ''}"),
+            ("template", f"{found.name}, revision {found.revision}{_mark(found)}"),
             ("applied", f"{printing.since(found.applied_at)} ago"),
             ("provider", found.provider),
             ("image", "" if found.ec2 is None else f"{found.ec2.image} ({found.ec2.architecture})"),
@@ -106,6 +129,10 @@ def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: O
             ("boot script", found.boot_script.rstrip()),
         )
     )
+
+
+def _mark(found: "Template") -> str:
+    return ", retired" if found.retired else ", paused" if found.paused else ""
 
 
 def _class(found: "Template") -> str:

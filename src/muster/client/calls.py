@@ -283,10 +283,19 @@ def template(name: str) -> Call[results.Template]:
 
 
 def apply(spec: TemplateSpec) -> Call[results.Template]:
-    body = {name: value for name, value in fields_to_plain(spec).items() if name not in ("name", "outfit")}
+    body = {
+        name: value
+        for name, value in fields_to_plain(spec).items()
+        if name not in ("name", "outfit", "retired")
+    }
     body["cluster"] = None if spec.cluster is None else _cluster(spec.cluster)
     path = f"{ROOT}/templates/{_id(spec.name)}"
     return Call(method="PUT", path=path, read=_into(results.Template), body=body)
+
+
+def retire(name: str) -> Call[results.Template]:
+    path = f"{ROOT}/templates/{_id(name)}/retire"
+    return Call(method="POST", path=path, read=_into(results.Template), body={})
 
 
 def _cluster(spec: ClusterSpec) -> dict[str, Any]:

@@ -272,6 +272,7 @@ class Template:
     revision: int
     applied_at: str
     paused: bool
+    retired: bool = False
     provider: str
     resource_class: str
     classes: tuple[ResourceClass, ...] = ()

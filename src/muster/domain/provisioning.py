@@ -186,7 +186,8 @@ def _undo(at: Situation, verdict: Verdict) -> Action:
 
 
 def _doomed(at: Situation) -> Verdict | None:
-    """A fact that the provision can't survive: too many nodes made for it were lost, or no launch is left."""
+    """A fact that the provision can't survive: too many nodes made for it were lost, no launch is left, or
+    nobody gets nodes of its template any more."""
     good = {launch.id for launch in at.launches if launch.reason is None}
     lost = [node for node in at.nodes if node.launch_id in good and node.state in _LOST]
     if len(lost) > at.template.spec.replacements:
@@ -201,6 +202,10 @@ def _doomed(at: Situation) -> Verdict | None:
         last = refused[-1]
         reason = last.reason or Reason.INTERNAL
         return Verdict(reason=reason, message=last.message or ADVICE[reason])
+    lacks = len(at.held) < at.request.count and not any(launch.pending for launch in at.launches)
+    if lacks and at.template.spec.retired:
+        message = f"the template {at.template.name} was retired before all nodes were there"
+        return Verdict(reason=Reason.RETIRED, message=message)
     return None
 
 

@@ -69,6 +69,7 @@ class Runtime(StrEnum):
         return self is Runtime.GITHUB
 
 
+RETIRED = "was retired: choose another, or bring {} back with `muster apply`"
 BOOT_LEAST = 1.0
 STALL_LEAST = 15.0
 EXTERNAL = "external"
@@ -111,6 +112,8 @@ class TemplateSpec:
     """For the runtime github."""
     cluster: ClusterSpec | None = None
     """What a cluster is made of: for the provider of clusters, and only there."""
+    retired: bool = False
+    """Nobody gets nodes of it any more. Its warm ones go, being of an older revision; what runs goes on."""
     outfit: str = ""
     """What the server puts on each node beside all this (its agent, addresses, a runner), as a hash. Not the
     operator's to write: nodes with another outfit are of another revision."""
@@ -129,6 +132,7 @@ class TemplateSpec:
         checks.whole("min_idle", self.min_idle, least=0, most=checks.COUNT_MAX)
         checks.whole("replacements", self.replacements, least=0, most=checks.COUNT_MAX)
         checks.flag("learn", self.learn)
+        checks.flag("retired", self.retired)
         if self.outfit != "":
             checks.text("outfit", self.outfit)
         self._check_times()
@@ -137,6 +141,10 @@ class TemplateSpec:
         if self.enrols and self.runtime is not Runtime.SERVICE:
             rule = f"must be {Runtime.SERVICE} for the provider {EXTERNAL}: its nodes are apps"
             raise InvalidRequest("runtime", self.runtime, rule)
+        if self.min_idle and self.retired:
+            raise InvalidRequest(
+                "min_idle", self.min_idle, "must be 0: a retired template keeps nothing warm"
+            )
         if self.min_idle and self.runtime is Runtime.SERVICE:
             raise InvalidRequest("min_idle", self.min_idle, "must be 0 for services: they are never idle")
         if (self.ec2 is not None) is not (self.provider == EC2):
@@ -144,6 +152,11 @@ class TemplateSpec:
             raise InvalidRequest("ec2", self.ec2, rule)
         self._check_runner()
         self._check_cluster()
+
+    def check_in_use(self) -> None:
+        """Raises InvalidRequest for one that nobody gets anything of any more."""
+        if self.retired:
+            raise InvalidRequest("template", self.name, RETIRED.format(self.name))
 
     def size(self, resource_class: str) -> ResourceClass:
         own = {each.name: each for each in self.classes}

@@ -44,6 +44,7 @@ class Apps:
         nobody's wish or by somebody's), InvalidRequest, and NotFound for a template that is gone."""
         await self._check_address(app.address)
         found = await self._store.template(template)
+        found.spec.check_in_use()
         if not found.spec.enrols:
             rule = f"must have the provider {EXTERNAL}: nodes of {found.spec.provider} are made, not enrolled"
             raise InvalidRequest("template", template, rule)

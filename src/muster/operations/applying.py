@@ -35,12 +35,23 @@ class TemplateDesk:
                 lacks.field, getattr(spec, lacks.field), f"{lacks.why} (template {spec.name})"
             )
 
+    async def retire(self, name: str, *, actor: str = "") -> Template:
+        """Give nobody nodes of it any more, until it is applied again. Raises Conflict if it is just being
+        applied."""
+        template = await self._store.template(name)
+        if template.spec.retired:
+            return template
+        spec = replace(template.spec, retired=True, min_idle=0)
+        return await self._store.apply_template(
+            spec, now=self._ports.clock.now(), actor=actor, over=template.revision
+        )
+
     async def renew(self, *, actor: str = "") -> list[Template]:
         """Every template with this server's outfit. Those that changed."""
         renewed: list[Template] = []
         for template in await self._store.templates():
             spec = self._outfitted(template.spec)
-            if spec == template.spec:
+            if spec == template.spec or spec.retired:
                 continue
             try:
                 now = self._ports.clock.now()

@@ -65,6 +65,7 @@ class ClusterDesk:
 
     async def _check(self, template: Template) -> ClusterSpec:
         """All that can be known before anything is called."""
+        template.spec.check_in_use()
         spec = template.spec.cluster
         if spec is None:
             rule = "it makes nodes, not clusters: its provider must be aks"

@@ -84,6 +84,7 @@ class FrontDesk:
 
     async def _known_template(self, request: ProvisionRequest) -> Template:
         template = await self._store.template(request.template)
+        template.spec.check_in_use()
         if template.spec.enrols:
             rule = "its nodes are apps that enrol themselves: start one with an enrolment token instead"
             raise InvalidRequest("template", template.name, rule)

@@ -137,8 +137,13 @@ class Overviewing:
         store = self._ports.store
         installation = await store.installation()
         census = await self._ports.overview.census()
-        # Whole clusters are no nodes, and have no pool.
-        templates = [each for each in await store.templates() if not each.spec.clusters]
+        # Whole clusters are no nodes, and have no pool; of a retired template it is what is left.
+        templates = [
+            each
+            for each in await store.templates()
+            if not each.spec.clusters
+            and not (each.spec.retired and not any(census.get(each.name, {}).values()))
+        ]
         usages = await together(store.usage(template.name) for template in templates)
         items = [
             Pool(

@@ -212,6 +212,8 @@ export interface Template {
   revision: number;
   applied_at: string;
   paused: boolean;
+  /** Nobody gets nodes of it any more. */
+  retired?: boolean;
   provider: string;
   resource_class: string;
   /** Resource classes that are another size here than usual. */

@@ -21,7 +21,7 @@ export function ProvisionDialog({ template }: { template: string }) {
       <Shown read={templates} rows={4}>
         {({ items }) => (
           <Form
-            templates={items.filter((each) => each.runtime !== "service" && !each.cluster)}
+            templates={items.filter((each) => each.runtime !== "service" && !each.cluster && !each.retired)}
             wanted={template}
             close={close}
           />

@@ -32,10 +32,11 @@ export function TemplatePage({ name }: { name: string }) {
       <header className="page-head">
         <h1>
           <Name>{template.name}</Name> <span className="faint">revision {template.revision}</span>{" "}
+          {template.retired && <Badge tone="pending">retired</Badge>}
           {template.paused && <Badge tone="warning">paused</Badge>}
         </h1>
         <div className="page-acts">
-          {operator && template.runtime !== "service" && !template.cluster && (
+          {operator && template.runtime !== "service" && !template.cluster && !template.retired && (
             <button type="button" className="button" onClick={() => setQuery({ provision: template.name }, "push")}>
               <Icon name="plus" />
               Provision from it

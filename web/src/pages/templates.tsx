@@ -46,6 +46,7 @@ export function Templates() {
                       <tr key={each.name} data-testid="template-row">
                         <td className="cell-name">
                           <TemplateLink name={each.name} revision={each.revision} />{" "}
+                          {each.retired && <Badge tone="pending">retired</Badge>}
                           {each.paused && <Badge tone="warning">paused</Badge>}
                         </td>
                         <td className="wide">{each.provider}</td>

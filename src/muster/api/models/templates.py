@@ -147,6 +147,7 @@ class TemplateOut(Out):
             "revision": 1,
             "applied_at": EXAMPLE_TIME,
             "paused": False,
+            "retired": False,
             **SPEC_EXAMPLE,
         }
     )
@@ -155,6 +156,7 @@ class TemplateOut(Out):
     revision: int
     applied_at: datetime
     paused: bool
+    retired: bool
     provider: str
     resource_class: str
     classes: list[ClassOut]
@@ -186,6 +188,7 @@ class TemplateOut(Out):
             revision=template.revision,
             applied_at=at(template.applied_at),
             paused=paused,
+            retired=spec.retired,
             provider=spec.provider,
             resource_class=spec.resource_class,
             classes=[ClassOut.of(each) for each in spec.classes],

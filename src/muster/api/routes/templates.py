@@ -53,6 +53,12 @@ async def apply(ctx: Here, caller: Caller, name: str, body: SpecIn) -> TemplateO
     return TemplateOut.of(template, paused=name in await ctx.ports.access.pauses())
 
 
+async def retire(ctx: Here, caller: Caller, name: str) -> TemplateOut:
+    """Give nobody nodes of a template any more, until it is applied again. What runs goes on."""
+    template = await ctx.plane.templates.retire(name, actor=caller.actor)
+    return TemplateOut.of(template, paused=name in await ctx.ports.access.pauses())
+
+
 async def pause(ctx: Here, caller: Caller, name: str) -> PausesOut:
     """Hold back new claims and launches of a template. What runs goes on."""
     await ctx.plane.operator.pause(name, actor=caller.actor)
@@ -105,6 +111,7 @@ TABLE = Table(
         Route("GET", "/templates/{name}", Access.VIEWER, show),
         Route("GET", "/templates/{name}/boots", Access.VIEWER, boots),
         Route("PUT", "/templates/{name}", Access.ADMIN, apply),
+        Route("POST", "/templates/{name}/retire", Access.ADMIN, retire),
         Route("POST", "/templates/{name}/pause", Access.OPERATOR, pause),
         Route("POST", "/templates/{name}/resume", Access.OPERATOR, resume),
         Route("POST", "/pause", Access.OPERATOR, pause_all),
