@@ -58,7 +58,7 @@ ADVICE: dict[Reason, str] = {
     Reason.IDLE_TIMEOUT: "nobody needed the node; raise idle_timeout or min_idle to keep more nodes warm",
     Reason.RELEASE_TIMEOUT: "the node did not prove that it was clean in time, so it was thrown away",
     Reason.PARTIAL_LAUNCH: "the provider gave fewer machines than asked for; all were given back",
-    Reason.RETIRED: "the template changed or was retired, so its older nodes go; `muster apply` makes it anew",
+    Reason.RETIRED: "the template changed or was retired, so its older nodes go; `muster apply` renews it",
     Reason.REUSE: "the template's reuse rule doesn't allow this node to serve again",
     Reason.DUPLICATE_JOIN: "two machines claimed to be one node; look for a copied image or leaked identity",
     Reason.ORPHAN: "a machine without a record was found and given back",
