@@ -30,6 +30,7 @@ AWAY = (0, 429, 500, 502, 503, 504)
 MOVED = (301, 302, 303, 307, 308)
 KEY_MAX = 128
 ENDED = ("succeeded", "failed", "cancelled")
+WITHOUT = ("failed", "cancelled")  # a provision that ended so holds nothing
 
 
 class Failure(Exception):
@@ -327,19 +328,36 @@ def summarise(operation: Any, attempt: Attempt, error: Any) -> None:
 def release(server: Server, attempt: Attempt) -> None:
     """Everything of this attempt, or the named operation. Nothing to give back is no failure."""
     named = given("OPERATION_ID")
-    bodies = [{"operation_id": named} if named else {"run": attempt.run}]
-    for body in bodies:
-        status, answer = server.ask("POST", "/releases", body, release_key(attempt, body))
-        if status == 409 and answer.get("code") == "ambiguous":
-            bodies += [{"operation_id": each} for each in answer["operation_ids"]]
-        elif status == 404:
-            note("notice", "nothing to release", str(answer.get("detail") or ""))
+    begun, refused, missing = [], [], f"{attempt.run} has no runners"
+    for name in [named] if named else provisions(server, attempt):
+        status, answer = server.ask("POST", "/releases", {"operation_id": name}, release_key(name))
+        if status == 404:
+            missing = str(answer.get("detail") or missing)
         elif not 200 <= status < 300:
-            raise refusal(status, answer)
+            refused.append(refusal(status, answer))
         else:
             output("operation-id", answer["operation_id"])
-            say(f"giving back {body.get('operation_id') or attempt.run} as {answer['operation_id']}")
-            returned(followed(server, answer, RELEASE_WAIT))
+            say(f"giving back {name} as {answer['operation_id']}")
+            begun.append(answer)
+    if not begun and not refused:
+        note("notice", "nothing to release", missing)
+    until = time.monotonic() + RELEASE_WAIT
+    for each in begun:
+        returned(followed(server, each, until - time.monotonic()))
+    if refused:
+        raise refused[0]
+
+
+def provisions(server: Server, attempt: Attempt) -> list[str]:
+    """What this attempt got, or is getting."""
+    found, cursor = [], ""
+    while True:
+        asked = {"kind": "provision", "run": attempt.run, **({"cursor": cursor} if cursor else {})}
+        page = server.must("GET", "/operations?" + urllib.parse.urlencode(asked))
+        found += [each["operation_id"] for each in page["items"] if each["status"] not in WITHOUT]
+        cursor = page.get("next") or ""
+        if not cursor:
+            return found
 
 
 def returned(operation: Any) -> None:
@@ -354,9 +372,9 @@ def returned(operation: Any) -> None:
         note("warning", str(error.get("code") or status), str(error.get("message") or f"{name} {status}"))
 
 
-def release_key(attempt: Attempt, body: dict[str, str]) -> str:
-    named = hashlib.sha256(json.dumps(body).encode()).hexdigest()[:16]
-    return f"github/release/{hashlib.sha256(attempt.run.encode()).hexdigest()[:32]}/{named}"
+def release_key(name: str) -> str:
+    """Of one provision: what is given back once is given back. Never of a run, which may get more."""
+    return f"github/release/{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def chosen(mode: str) -> Callable[[Server, Attempt], None]:

@@ -20,11 +20,13 @@ class Partner:
     def __init__(self) -> None:
         self.answers: dict[str, list[tuple[int, Any, dict[str, str]]]] = {"/sign": [SIGNED]}
         self.asked: list[tuple[str, str, dict[str, str]]] = []
+        self.bodies: list[Any] = []
         partner = self
 
         class Handler(BaseHTTPRequestHandler):
             def answer(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                partner.bodies.append(json.loads(body or b"null"))
                 partner.asked.append((self.command, self.path, dict(self.headers)))
                 waiting = partner.answers[self.path.partition("?")[0]]
                 status, body, headers = waiting.pop(0) if len(waiting) > 1 else waiting[0]
@@ -48,6 +50,16 @@ class Partner:
 
     def paths(self) -> list[str]:
         return [path for _, path, _ in self.asked]
+
+    def _releases(self) -> list[int]:
+        return [at for at, path in enumerate(self.paths()) if path == "/api/v1/releases"]
+
+    def released(self) -> list[str]:
+        """What was asked to be given back, in order."""
+        return [self.bodies[at]["operation_id"] for at in self._releases()]
+
+    def keys(self) -> list[str]:
+        return [self.asked[at][2]["Idempotency-Key"] for at in self._releases()]
 
     def close(self) -> None:
         self._server.shutdown()
@@ -116,6 +128,18 @@ def test_an_issuer_that_is_away_for_a_moment_is_asked_again(
     assert "GitHub gave no token for this job (503)" in capsys.readouterr().out
 
 
+def test_a_token_that_was_given_is_masked_before_anything_else_is_said(
+    partner: Partner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("INPUT_TOKEN", "muster_secret")
+    partner.says("/api/v1/provisions", (201, operation("succeeded")))
+    assert action.main() == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "::add-mask::muster_secret"
+    assert [line for line in said if "muster_secret" in line] == said[:1]
+    assert partner.asked[0][2]["Authorization"] == "Bearer muster_secret", "and nobody signs for the job"
+
+
 def test_a_redirect_is_named_and_not_followed_with_the_token(
     partner: Partner, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,6 +177,7 @@ def test_a_release_waits_for_its_nodes_and_says_how_it_stands(
     partner: Partner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("INPUT_MODE", "release")
+    partner.says("/api/v1/operations", (200, page("op-p")))
     partner.says("/api/v1/releases", (201, operation("running")))
     partner.says("/api/v1/operations/op-1", (200, operation("running")), (200, operation("succeeded")))
     assert action.main() == 0
@@ -167,6 +192,59 @@ def test_a_release_waits_for_its_nodes_and_says_how_it_stands(
     partner.says("/api/v1/operations/op-1", (200, operation("running")))
     assert action.main() == 0
     assert "op-1 is under way; the server goes on with it" in capsys.readouterr().out
+
+
+def page(*names: str, then: str | None = None, status: str = "succeeded") -> dict[str, Any]:
+    return {"items": [{"operation_id": name, "status": status} for name in names], "next": then}
+
+
+def test_a_release_gives_back_all_that_the_attempt_has_each_once(
+    partner: Partner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INPUT_MODE", "release")
+    partner.says("/api/v1/operations", (200, page("op-3", "op-2", then="more")), (200, page("op-1")))
+    partner.says("/api/v1/releases", (201, operation("succeeded")))
+    assert action.main() == 0
+    looks = [path for path in partner.paths() if path.startswith("/api/v1/operations")]
+    first = "/api/v1/operations?kind=provision&run=acme%2Fshop%2F7-1"
+    assert looks == [first, f"{first}&cursor=more"]
+    assert partner.released() == ["op-3", "op-2", "op-1"]
+    keys = partner.keys()
+    assert len(set(keys)) == 3
+
+    partner.says("/api/v1/operations", (200, page("op-4", "op-1")))
+    assert action.main() == 0
+    assert partner.released()[3:] == ["op-4", "op-1"]
+    assert partner.keys()[4] == keys[2] and partner.keys()[3] not in keys
+
+
+def test_a_release_that_is_refused_does_not_keep_the_others_from_theirs(
+    partner: Partner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("INPUT_MODE", "release")
+    partner.says("/api/v1/operations", (200, page("op-2", "op-1")))
+    refused = {"code": "forbidden", "detail": "cannot do this as viewer"}
+    partner.says("/api/v1/releases", (403, refused), (201, operation("succeeded")))
+    assert action.main() == 1
+    said = capsys.readouterr().out
+    assert partner.released() == ["op-2", "op-1"] and "giving back op-1" in said
+    assert "::error title=Muster%3A forbidden::cannot do this as viewer" in said
+
+
+def test_a_release_without_anything_to_give_back_is_no_failure(
+    partner: Partner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("INPUT_MODE", "release")
+    words = "::notice title=Muster%3A nothing to release::"
+    for found in (page(), page("op-1", status="failed"), page("op-1", status="cancelled")):
+        partner.says("/api/v1/operations", (200, found))
+        assert action.main() == 0
+        assert f"{words}acme/shop/7-1 has no runners" in capsys.readouterr().out
+    assert not partner.released()
+    monkeypatch.setenv("INPUT_OPERATION_ID", "op-gone")
+    partner.says("/api/v1/releases", (404, {"detail": "cannot find operation 'op-gone'"}))
+    assert action.main() == 0
+    assert f"{words}cannot find operation 'op-gone'" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "1.5", "many", "nan", "1e9"])

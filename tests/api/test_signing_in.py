@@ -80,6 +80,39 @@ async def test_a_workflow_may_not_ask_for_another_run(signing: Signing, other: d
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
 
 
+@pytest.mark.parametrize(
+    "run", ["acme/web/7-1", "acme/shop/8-1", "acme/shop/7-2", "acme/shop/7-11", "nightly"]
+)
+async def test_a_workflow_may_not_take_the_name_of_another_run(signing: Signing, run: str) -> None:
+    """Nodes without a workflow: whoever has the name would find a foreign provision among its own."""
+    answer = await signing.http().post("/api/v1/provisions", json={**ASKED, "run": run})
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    assert "this is run acme/shop/7-1" in answer.json()["detail"]
+
+
+async def test_a_workflow_s_release_sees_only_its_own_provisions_of_a_run(
+    signing: Signing, site: Site
+) -> None:
+    """Somebody with a token used the same name, before and after."""
+    others = {**ASKED, "owner": "acme/web"}
+    await site.http().post("/api/v1/provisions", json=others)
+    http = signing.http()
+    mine = (await http.post("/api/v1/provisions", json=ASKED)).json()["operation_id"]
+    await site.http().post("/api/v1/provisions", json=others)
+    listed = (await http.get("/api/v1/operations", params={"run": "acme/shop/7-1"})).json()
+    assert [each["operation_id"] for each in listed["items"]] == [mine]
+    released = await http.post("/api/v1/releases", json={"run": "acme/shop/7-1"})
+    assert released.status_code == 202, released.text
+    assert released.json()["request"]["operation_id"] == mine
+
+
+@pytest.mark.parametrize("run", ["acme/shop/8-1", "acme/web/7-1", "", None])
+async def test_a_workflow_may_not_list_what_is_not_of_its_run(signing: Signing, run: str | None) -> None:
+    answer = await signing.http().get("/api/v1/operations", params={} if run is None else {"run": run})
+    assert answer.status_code == 403, answer.text
+    assert "cannot list operations beside those of run acme/shop/7-1" in answer.json()["detail"]
+
+
 async def test_a_workflow_gets_runners_for_its_own_run_only(signing: Signing, site: Site) -> None:
     # An organisation's runners without a workflow: `run` would be their label, and nothing would end them.
     await site.template(runtime=Runtime.GITHUB, runner=RunnerSpec(scope="acme"))

@@ -68,6 +68,17 @@ def test_a_workflow_from_its_first_step_to_warm_reuse(world: Workflows) -> None:
     assert not any(token in world.site.words() for token in world.github.world.registrations)
 
 
+def test_each_release_of_an_attempt_gives_back_what_it_has_by_then(world: Workflows) -> None:
+    run = world.begin()
+    for part in ("a", "b"):
+        label = f"{run.id}-{part}"
+        world.step(run, mode="provision", template="ci", label=label).done()
+        assert world.states() == ["running"]
+        step = world.step(run, mode="release").done()
+        assert "given back in" in step.log
+        until(lambda: world.states() == ["idle"], f"the nodes of {label} to come back")
+
+
 def test_an_ephemeral_runner_serves_one_job_and_its_machine_is_thrown_away(world: Workflows) -> None:
     run = world.begin()
     step = world.step(run, mode="provision", template="once").done()

@@ -92,6 +92,17 @@ async def test_a_run_with_two_provisions_must_be_named_more_precisely(stage: Sta
 
 
 @staged
+async def test_a_run_with_many_provisions_is_told_all_of_them(stage: Stage) -> None:
+    await stage.template(max_nodes=200)
+    replica = await stage.replica()
+    made = [await replica.provision(1, run="ci-7") for _ in range(105)]
+
+    with pytest.raises(Ambiguous, match=r"name one of (op-\w+, ){19}op-\w+ and 85 more$") as refusal:
+        await replica.ask(replica.plane.desk.release_run("ci-7"))
+    assert sorted(refusal.value.operation_ids) == sorted(each.id for each in made)
+
+
+@staged
 async def test_a_late_release_of_an_earlier_attempt_does_not_touch_the_later_one(stage: Stage) -> None:
     await stage.template()
     await stage.warm(1)

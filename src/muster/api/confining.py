@@ -1,5 +1,6 @@
 """Workflows that signed in by themselves reach what is their own, and nothing else."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -7,13 +8,11 @@ from muster.domain import checks
 from muster.domain.access import Confinement
 from muster.domain.errors import Forbidden, NotFound
 from muster.domain.ids import OperationId
-from muster.domain.operation import Kind, Operation, Status
+from muster.domain.operation import Operation
 from muster.domain.requests import ProvisionRequest, ReleaseRequest, RunRequest
 from muster.domain.template import TemplateSpec
 from muster.domain.workflow import Workflow
-from muster.ports.store import Store
-
-LOOKED_AT = 20
+from muster.ports.store import Page, Store
 
 
 async def held(store: Store, request: ProvisionRequest, to: Confinement | None) -> ProvisionRequest:
@@ -26,6 +25,9 @@ async def held(store: Store, request: ProvisionRequest, to: Confinement | None) 
             f"cannot provision template {request.template} for {to.repository}: its templates are {allowed}"
         )
     _check_bounds(request, (await store.template(request.template)).spec)
+    if request.run.lower() != to.run.lower():
+        # Under another's name it would stand in the way of what that one does with its own.
+        raise Forbidden(f"cannot provision for run {request.run}: this is run {to.run}")
     if request.workflow is not None:
         _check_run(request.workflow, to)
     return replace(request, owner=to.repository)
@@ -75,16 +77,17 @@ async def own(store: Store, operation_id: str, to: Confinement | None) -> Operat
     return operation
 
 
-async def own_run(store: Store, run: str, to: Confinement | None) -> None:
-    """Whether all provisions of a run are the caller's. Raises NotFound."""
+def of_own_run(page: Page[Operation], run: str | None, to: Confinement | None) -> Sequence[Operation]:
+    """What a caller may see of a page: a workflow the provisions of its own run. Raises Forbidden."""
     if to is None:
-        return
-    page = await store.operations(
-        kind=Kind.PROVISION, statuses=tuple(Status), run=run, after=None, limit=LOOKED_AT
-    )
-    for operation in page.items:
-        if await _owner(store, operation) != to.repository:
-            raise NotFound("a provision of run", run)
+        return page.items
+    if run is None or run.lower() != to.run.lower():
+        raise Forbidden(f"cannot list operations beside those of run {to.run}: name it as `run`")
+    return [each for each in page.items if _is_provision_of(each, to.repository)]
+
+
+def _is_provision_of(operation: Operation, owner: str) -> bool:
+    return isinstance(operation.request, ProvisionRequest) and operation.request.owner == owner
 
 
 async def _owner(store: Store, operation: Operation) -> str | None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from muster.domain import checks
 from muster.domain.errors import Forbidden, InvalidRequest
+from muster.domain.workflow import run_name
 
 
 class Role(StrEnum):
@@ -112,6 +113,11 @@ class Confinement:
     attempt: int
     role: Role
     templates: tuple[str, ...]
+
+    @property
+    def run(self) -> str:
+        """The only run that it may ask for."""
+        return run_name(self.repository, self.run_id, self.attempt)
 
 
 def confined(

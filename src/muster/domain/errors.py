@@ -6,6 +6,9 @@ classifies by message text. Messages say what could not be done, why, and what t
 
 from muster.domain.reasons import Reason
 
+_LISTED = 20
+"""Ids that a sentence names; all of them are beside it."""
+
 
 class MusterError(Exception):
     """Anything Muster raises on purpose."""
@@ -71,8 +74,12 @@ class Ambiguous(MusterError):
     def __init__(self, run: str, operation_ids: tuple[str, ...]) -> None:
         self.run = run
         self.operation_ids = operation_ids
-        listed = ", ".join(operation_ids)
-        super().__init__(f"cannot tell which provision of run {_shown(run)} is meant: name one of {listed}")
+        listed = ", ".join(operation_ids[:_LISTED])
+        more = len(operation_ids) - _LISTED
+        rest = f" and {more} more" if more > 0 else ""
+        super().__init__(
+            f"cannot tell which provision of run {_shown(run)} is meant: name one of {listed}{rest}"
+        )
 
 
 class ClusterExists(MusterError):

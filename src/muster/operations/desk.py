@@ -20,7 +20,7 @@ from muster.domain.errors import (
 )
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.node import Node
-from muster.domain.operation import Fence, Kind, Operation, Status
+from muster.domain.operation import Fence, Kind, Operation
 from muster.domain.requests import (
     ClusterDeleteRequest,
     ProvisionRequest,
@@ -37,12 +37,14 @@ from muster.operations.accepting import accepted
 from muster.operations.cancelling import request_cancel
 from muster.operations.driver import Driver
 from muster.operations.lacking import lack
+from muster.operations.of_run import provisions_of
 from muster.operations.provision import Provision
 from muster.operations.together import together
 from muster.ports.bundle import Ports
 from muster.ports.store import Pool
 
-RUN_LIST = 20
+RUN_LIST = 1000
+"""Provisions of one run that are told apart; who has more must name one, or take the newest."""
 NODES_MOST = 200
 """Of one operation, in one answer."""
 
@@ -142,22 +144,32 @@ class FrontDesk:
         deadline = deadlines.for_operation(Kind.RELEASE, template=None, limits=self._settings.limits)
         return await self._submit(Kind.RELEASE, request, deadline, key=key, run=target.run, fence=fence)
 
-    async def release_run(self, run: str, *, latest: bool = False, key: str | None = None) -> Operation:
+    async def release_run(
+        self, run: str, *, latest: bool = False, owner: str | None = None, key: str | None = None
+    ) -> Operation:
         """By the caller's own run id: only if it had one provision, so that a late release of an earlier
-        attempt can't hit a later one; `latest` takes the newest."""
+        attempt can't hit a later one; `latest` takes the newest. `owner`: for whom others' don't exist."""
         first = await self._answered(key, Kind.RELEASE, None)
         if first is not None:
             if first.run != run:
                 raise IdempotencyMismatch(first.idempotency_key or "", first.id)
             return first
-        found = await self._store.operations(
-            kind=Kind.PROVISION, statuses=tuple(Status), run=run, after=None, limit=RUN_LIST
-        )
-        if not found.items:
+        found = await self._of_run(run, owner, most=1 if latest else RUN_LIST)
+        if not found:
             raise NotFound("a provision of run", run)
-        if len(found.items) > 1 and not latest:
-            raise Ambiguous(run, tuple(operation.id for operation in found.items))
-        return await self.release(ReleaseRequest(operation_id=found.items[0].id), key=key)
+        if len(found) > 1:
+            raise Ambiguous(run, tuple(found))
+        return await self.release(ReleaseRequest(operation_id=found[0]), key=key)
+
+    async def _of_run(self, run: str, owner: str | None, *, most: int) -> list[OperationId]:
+        found: list[OperationId] = []
+        async for operation in provisions_of(self._store, run):
+            request = operation.request
+            if owner is None or (isinstance(request, ProvisionRequest) and request.owner == owner):
+                found.append(operation.id)
+            if len(found) == most:
+                break
+        return found
 
     async def run(self, request: RunRequest, *, key: str | None = None) -> Operation:
         """Provision, execute, give back. Its time covers the provision, the longest run and the release."""

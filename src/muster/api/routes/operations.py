@@ -34,8 +34,11 @@ class NodesOut(PageOut[NodeOut]):
     pass
 
 
-async def listed(ctx: Here, asked: Annotated[OperationsAsked, Query()]) -> OperationsOut:
-    """List operations, newest first."""
+async def listed(ctx: Here, asked: Annotated[OperationsAsked, Query()], confinement: Held) -> OperationsOut:
+    """List operations, newest first.
+
+    A workflow that signed in by itself gets the provisions of its own run, which it must name.
+    """
     page = await ctx.ports.store.operations(
         kind=asked.kind,
         statuses=tuple(asked.status) or tuple(Status),
@@ -43,8 +46,8 @@ async def listed(ctx: Here, asked: Annotated[OperationsAsked, Query()]) -> Opera
         after=Cursor(asked.cursor) if asked.cursor is not None else None,
         limit=asked.limit,
     )
-    now = ctx.now()
-    return OperationsOut(items=[OperationOut.of(each, now=now) for each in page.items], next=page.next)
+    now, seen = ctx.now(), confining.of_own_run(page, asked.run, confinement)
+    return OperationsOut(items=[OperationOut.of(each, now=now) for each in seen], next=page.next)
 
 
 async def show(ctx: Here, operation_id: str, confinement: Held) -> OperationOut:
@@ -104,7 +107,7 @@ _STREAM = Raw(streams.MEDIA_TYPE, f"event: progress\nid: 7\ndata: {PROGRESS_EXAM
 TABLE = Table(
     "operations",
     (
-        Route("GET", "/operations", Access.VIEWER, listed),
+        Route("GET", "/operations", Access.VIEWER, listed, workflows=True),
         Route("GET", "/operations/{operation_id}", Access.VIEWER, show, workflows=True),
         Route("GET", "/operations/{operation_id}/why", Access.VIEWER, why, workflows=True),
         Route("GET", "/operations/{operation_id}/nodes", Access.VIEWER, nodes, workflows=True),

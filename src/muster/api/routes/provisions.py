@@ -38,8 +38,8 @@ async def release(
             await confining.own(ctx.ports.store, request.operation_id, confinement)
         operation = await desk.release(request, key=key)
     else:
-        await confining.own_run(ctx.ports.store, body.run or "", confinement)
-        operation = await desk.release_run(body.run or "", latest=body.latest, key=key)
+        owner = None if confinement is None else confinement.repository
+        operation = await desk.release_run(body.run or "", latest=body.latest, owner=owner, key=key)
     return accepted(ctx, response, operation)
 
 
