@@ -1,4 +1,4 @@
-"""`muster iam`, and what `muster doctor` says about EC2, as a user types them before there is a server."""
+"""`muster iam`, and what `muster doctor` says about EC2, as a user types them, with a server and without."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,18 +6,23 @@ from typing import Any
 import pytest
 
 from fakes.ec2 import FakeEc2
+from muster.cli.demo_site import Site
 from tests.cli.terminal import Terminal
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "fake", "AWS_SECRET_ACCESS_KEY": "fake"}
-CONFIG = """\
+EC2 = """\
 [ec2]
 region = "eu-west-1"
 {more}
 
+"""
+TEMPLATE = """\
 [templates.ci.ec2]
 image = "{image}"
 subnets = ["subnet-0000000000000000a", "subnet-0000000000000000b"]
 """
+CONFIG = EC2 + TEMPLATE
+DEAD = "ami-0000000000000dead"
 
 
 @pytest.fixture(scope="module")
@@ -26,16 +31,32 @@ def fake() -> Iterator[FakeEc2]:
         yield fake
 
 
-def write(alone: Terminal, more: str, image: str = "ami-00000000000000001") -> None:
-    (alone.directory / "muster.toml").write_text(CONFIG.format(more=more, image=image))
+@pytest.fixture(scope="module")
+def site(fake: FakeEc2) -> Iterator[Site]:
+    """A server that has EC2, and a template of it in its store alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        started = Site.started(EC2.format(more=whole(fake)))
+    try:
+        yield started
+    finally:
+        leaked = started.end()
+    assert leaked == 0
+
+
+def write(
+    alone: Terminal, more: str, image: str = "ami-00000000000000001", file: str = "muster.toml"
+) -> None:
+    (alone.directory / file).write_text(CONFIG.format(more=more, image=image))
 
 
 def whole(fake: FakeEc2) -> str:
     return f"endpoint_url = '{fake.url}'\n[ec2.certificates]\neu-west-1 = '''\n{fake.signer.pem}'''"
 
 
-def checks(alone: Terminal) -> dict[str, Any]:
-    said = alone.muster("doctor", "-o", "json", **CREDENTIALS)
+def checks(alone: Terminal, *words: str, **more: str) -> dict[str, Any]:
+    said = alone.muster("doctor", "-o", "json", *words, **CREDENTIALS, **more)
     return {each["subject"]: each for each in said.json["checks"]}
 
 
@@ -79,3 +100,48 @@ def test_doctor_names_the_setting_that_is_missing(alone: Terminal, fake: FakeEc2
     text = CONFIG.format(more="", image="ami-00000000000000001").replace('region = "eu-west-1"', "")
     (alone.directory / "muster.toml").write_text(text)
     assert "ec2.region is not set" in checks(alone)["ec2"]["words"]
+
+
+def test_doctor_looks_at_the_settings_that_are_named(alone: Terminal, fake: FakeEc2) -> None:
+    write(alone, whole(fake), file="server.toml")
+    found = checks(alone, "-f", "server.toml")
+    assert found["settings"]["words"] == "server.toml" and found["template ci"]["level"] == "ok"
+    found = checks(alone, "-f", "server.toml", MUSTER_SERVER="http://127.0.0.1:1")
+    assert found["template ci"]["level"] == "ok" and "data" not in found, "it is another machine's disk"
+
+
+def test_doctor_says_that_it_found_no_settings(alone: Terminal, fake: FakeEc2) -> None:
+    write(alone, whole(fake), file="server.toml")
+    missing = checks(alone)["settings"]
+    assert missing["level"] == "warning"
+    assert "no muster.toml" in missing["words"] and "-f" in missing["advice"]
+    elsewhere = checks(alone, MUSTER_SERVER="http://127.0.0.1:1")["settings"]
+    assert "neither EC2 nor GitHub was looked at" in elsewhere["words"]
+
+
+def test_settings_that_were_named_must_be_there(alone: Terminal) -> None:
+    assert checks(alone, "-f", "typo.toml")["settings"]["level"] == "failed"
+    said = alone.muster("iam", "-f", "typo.toml")
+    assert said.code == 2 and "typo.toml" in said.err
+
+
+def test_doctor_finds_the_server_of_the_settings_that_are_named(site: Site, alone: Terminal) -> None:
+    (alone.directory / "server.toml").write_text(f"[server]\ndata_dir = '{site.directory}'\n")
+    said = alone.muster("doctor", "-f", "server.toml", "-o", "json", MUSTER_DATA_DIR="")
+    assert said.code == 0, said.out
+
+
+def test_doctor_looks_at_templates_that_only_the_store_has(
+    site: Site, alone: Terminal, fake: FakeEc2
+) -> None:
+    here = {"MUSTER_DATA_DIR": str(site.directory)}
+    (alone.directory / "applied.toml").write_text(TEMPLATE.format(image=DEAD))
+    assert alone.muster("apply", "-f", "applied.toml", **here).code == 0
+    (alone.directory / "server.toml").write_text(EC2.format(more=whole(fake)))
+    found = checks(alone, "-f", "server.toml", **here)
+    assert found["template ci"]["level"] == "failed" and DEAD in found["template ci"]["words"]
+    found = checks(alone, **here)
+    assert "template ci wants the provider ec2" in found["ec2"]["words"] and "-f" in found["ec2"]["advice"]
+    write(alone, whole(fake), file="server.toml")
+    found = checks(alone, "-f", "server.toml", **here)
+    assert found["template ci"]["level"] == "ok", "the file's own is what the next start applies"

@@ -10,6 +10,8 @@ from muster.domain.errors import Ambiguous, NotFound
 from muster.domain.operation import Kind
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from muster.client import SyncClient
     from muster.client.results import Operation
     from muster.config import Connection
@@ -22,13 +24,14 @@ _LOOKED_AT = 20
 
 
 @contextmanager
-def connected() -> Iterator["SyncClient"]:
+def connected(data_dir: "Path | None" = None) -> Iterator["SyncClient"]:
+    """`data_dir`: what the server's settings say of it, where somebody read them."""
     from muster.cli import notices
     from muster.cli.exits import UsageProblem
     from muster.client import SyncClient, Unauthenticated
     from muster.config import find_server
 
-    found = find_server(os.environ)
+    found = find_server(os.environ, data_dir)
     if found.token is not None and not (found.token.isascii() and found.token.isprintable()):
         raise UsageProblem("cannot use MUSTER_TOKEN: a token has only printable ASCII characters")
     with SyncClient(found.url, found.token, told=notices.broke) as client:

@@ -3,8 +3,8 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from muster.cli.printing import Output
+from muster.cli.settings_file import FILE, SettingsFile, chosen
 
 if TYPE_CHECKING:
-    from muster.config import Connection
+    from muster.config import Config, Connection
+    from muster.domain.template import TemplateSpec
     from muster.providers.process import Report
 
-FILE = Path("muster.toml")
 DISK_LEAST = 1 << 30
 """Bytes that a few nodes with their workspaces need at the least."""
 
@@ -39,11 +40,21 @@ class Check:
     advice: str = ""
 
 
-def doctor(*, _output: Output = None) -> None:
-    """Check this machine and the server, and say what to do. Fails if something is broken."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What the server told of its store."""
+
+    installation_id: str | None = None
+    templates: "tuple[TemplateSpec, ...]" = ()
+    """Those that make nodes."""
+
+
+def doctor(*, file: SettingsFile = None, _output: Output = None) -> None:
+    """Check this machine, the server and what its settings name, and say what to do. Fails if something is
+    broken."""
     from muster.cli import printing
 
-    checks = list(_checks())
+    checks = list(_checks(file))
     broken = [check for check in checks if check.level is Level.FAILED]
     if printing.wants_json():
         printing.document({"ok": not broken, "checks": checks})
@@ -53,17 +64,38 @@ def doctor(*, _output: Output = None) -> None:
         raise typer.Exit(1)
 
 
-def _checks() -> Iterator[Check]:
-    from muster.config import find_server
+def _checks(named: Path | None) -> Iterator[Check]:
+    from muster.config import find_server, load
+    from muster.domain.errors import MusterError
 
-    found = find_server(os.environ)
+    config: Config | None = None
+    elsewhere = bool(os.environ.get("MUSTER_SERVER"))
+    path = chosen(named) if named or not elsewhere else None
+    try:
+        config = load(path, environment=os.environ)
+        settings = _settings(path, elsewhere=elsewhere)
+    except MusterError as error:
+        settings = Check(subject="settings", level=Level.FAILED, words=str(error))
+    found = find_server(os.environ, config.server.data_dir if config else None)
     yield _python()
-    yield from _server(found)
-    if os.environ.get("MUSTER_SERVER"):
-        return  # the server's own machine is another one
-    yield _disk(found.data_dir)
-    yield from _isolation(found.data_dir)
-    yield from _clouds()
+    stored = yield from _server(found)
+    yield settings
+    if not elsewhere:
+        yield _disk(found.data_dir)
+        yield from _isolation(found.data_dir, config)
+    if config is not None and (path or not elsewhere):
+        yield from _named(config, stored)
+
+
+def _settings(path: Path | None, *, elsewhere: bool) -> Check:
+    if path is not None:
+        return Check(subject="settings", level=Level.OK, words=str(path))
+    if elsewhere:
+        words = "the server's are elsewhere, so neither EC2 nor GitHub was looked at; -f names a copy of them"
+        return Check(subject="settings", level=Level.OK, words=words)
+    words = f"there is no {FILE} here: looked at defaults, environment and what the server has in store"
+    advice = "name the server's settings with -f, if it has any"
+    return Check(subject="settings", level=Level.WARNING, words=words, advice=advice)
 
 
 def _python() -> Check:
@@ -71,17 +103,18 @@ def _python() -> Check:
     return Check(subject="python", level=Level.OK, words=f"{version} at {sys.executable}")
 
 
-def _server(found: "Connection") -> Iterator[Check]:
+def _server(found: "Connection") -> Generator[Check, None, Stored]:
     import muster
     from muster.cli.connecting import connected
     from muster.client import CannotReach, calls
     from muster.domain.errors import MusterError
 
     try:
-        with connected() as client:
+        with connected(found.data_dir) as client:
             client.send(calls.ready())
             yield Check(subject="server", level=Level.OK, words=f"{found.url} is ready: its store answers")
             installation = client.send(calls.installation())
+            specs = [template.spec for template in client.send(calls.templates())]
     except CannotReach as error:
         words, _, why = str(error).partition(": start it")
         yield Check(
@@ -90,10 +123,10 @@ def _server(found: "Connection") -> Iterator[Check]:
             words=f"{words}{why[why.find(' (') :] if ' (' in why else ''}",
             advice="start it with `muster serve`, or set MUSTER_SERVER to where it is",
         )
-        return
+        return Stored()
     except MusterError as error:
         yield Check(subject="server", level=Level.FAILED, words=str(error))
-        return
+        return Stored()
     same = installation.version == muster.__version__
     words = f"server {installation.version}, this command {muster.__version__}"
     yield Check(
@@ -102,6 +135,8 @@ def _server(found: "Connection") -> Iterator[Check]:
         words=words,
         advice="" if same else "use the same version on both sides",
     )
+    templates = tuple(spec for spec in specs if spec is not None)
+    return Stored(installation_id=installation.id, templates=templates)
 
 
 def _disk(data: Path) -> Check:
@@ -117,55 +152,35 @@ def _disk(data: Path) -> Check:
     return Check(subject="data", level=Level.OK, words=words)
 
 
-def _isolation(data: Path) -> Iterator[Check]:
+def _isolation(data: Path, config: "Config | None") -> Iterator[Check]:
     """What is in force for nodes on this machine, as its provider reports it."""
-    from muster.config import load
-    from muster.domain.errors import MusterError
-
     bwrap = shutil.which("bwrap")
     if bwrap is not None:
         yield Check(subject="bubblewrap", level=Level.OK, words=bwrap)
     elif sys.platform == "linux":
         advice = "install the package bubblewrap; nodes then don't see each other, HOME or the data directory"
         yield Check(subject="bubblewrap", level=Level.WARNING, words="not installed", advice=advice)
-    try:
-        config = load(FILE if FILE.is_file() else None, environment=os.environ)
-    except MusterError as error:
-        yield Check(subject="config", level=Level.FAILED, words=str(error))
+    if config is None:
         return
-    if config.github.configured or any(each.runtime.value == "github" for each in config.templates):
-        from muster.cli.doctor_github import github
-
-        yield from github(config)
     report = in_force(data, capacity=config.process.capacity, isolation=config.process.isolation)
     for fact in report.facts:
         level = Level.OK if fact.fine else Level.WARNING
         yield Check(subject=fact.subject, level=level, words=fact.words)
 
 
-def _clouds() -> Iterator[Check]:
-    """Where else nodes come from; nothing if the settings name no cloud, or can't be read."""
+def _named(config: "Config", stored: Stored) -> Iterator[Check]:
+    """GitHub, and where else nodes come from; nothing if neither settings nor templates name any."""
     from muster.cli import doctor_ec2
-    from muster.config import load
-    from muster.domain.errors import MusterError
 
-    try:
-        config = load(FILE if FILE.is_file() else None, environment=os.environ)
-    except MusterError:
-        return
-    yield from doctor_ec2.checks(config, installation_id=_installation())
+    # The file's own come first: they are applied at the next start.
+    own = {each.name for each in config.templates}
+    more = (each for each in stored.templates if each.name not in own)
+    config = replace(config, templates=(*config.templates, *more))
+    if config.github.configured or any(each.runtime.value == "github" for each in config.templates):
+        from muster.cli.doctor_github import github
 
-
-def _installation() -> str | None:
-    from muster.cli.connecting import connected
-    from muster.client import calls
-    from muster.domain.errors import MusterError
-
-    try:
-        with connected() as client:
-            return client.send(calls.installation()).id
-    except MusterError:
-        return None
+        yield from github(config)
+    yield from doctor_ec2.checks(config, installation_id=stored.installation_id)
 
 
 def in_force(data: Path, *, capacity: int, isolation: str) -> "Report":

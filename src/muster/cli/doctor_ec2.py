@@ -23,7 +23,8 @@ def checks(config: "Config", *, installation_id: str | None) -> Iterator[Check]:
     if not config.ec2.region:
         if wanted:
             words = f"template {wanted[0]} wants the provider ec2, and ec2.region is not set"
-            yield Check(subject="ec2", level=Level.FAILED, words=words, advice="set region under [ec2]")
+            advice = "set region under [ec2], or name the server's settings with -f"
+            yield Check(subject="ec2", level=Level.FAILED, words=words, advice=advice)
         return
     yield _public_url(config)
     try:

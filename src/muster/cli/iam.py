@@ -1,20 +1,19 @@
 """`muster iam`: the rights in AWS that a server and its nodes need, as policies to paste."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from muster.cli.printing import Output
+from muster.cli.settings_file import SettingsFile, chosen
 
-FILE = Path("muster.toml")
 WHO = ("server", "nodes")
 
 
 def iam(
     who: Annotated[str, typer.Argument(metavar="WHO", help="server or nodes.")] = "server",
     *,
-    file: Annotated[Path, typer.Option("--file", "-f", help="The server's settings.")] = FILE,
+    file: SettingsFile = None,
     installation: Annotated[
         str | None,
         typer.Option(
@@ -36,7 +35,7 @@ def iam(
     if who == "nodes":
         policy = policies.for_nodes()
     else:
-        config = load(file if file.is_file() else None, environment=os.environ)
+        config = load(chosen(file), environment=os.environ)
         mine = checks.text("installation", installation) if installation else _installation()
         policy = policies.for_server(
             config.templates,

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.printing import Output
+from muster.cli.settings_file import chosen
 
 if TYPE_CHECKING:
     from muster.config import Config
     from muster.serve import Serving
-
-FILE = Path("muster.toml")
 
 
 def serve(
@@ -67,9 +66,7 @@ def serve(
 def _configured(path: Path | None, flags: Mapping[str, object]) -> "Config":
     from muster.config import load
 
-    if path is None and FILE.is_file():
-        path = FILE
-    return load(path, environment=os.environ, flags=flags)
+    return load(chosen(path), environment=os.environ, flags=flags)
 
 
 def _serve(config: "Config", *, new_admin: bool) -> None:

@@ -1,7 +1,7 @@
 """What comes back, as frozen values. Times are ISO 8601 in UTC, as the server wrote them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
 from muster.domain.access import Role
@@ -14,7 +14,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.operation import ENDED, Kind, Member, Status
 from muster.domain.progress import Tone
 from muster.domain.reasons import Reason
-from muster.domain.template import ResourceClass, Reuse, Runtime, UsageClass
+from muster.domain.template import ResourceClass, Reuse, Runtime, TemplateSpec, UsageClass
 from muster.domain.workflow import RunnerSpec
 
 T = TypeVar("T")
@@ -295,6 +295,16 @@ class Template:
     ec2: Ec2Spec | None = None
     runner: RunnerSpec = field(default_factory=RunnerSpec)
     cluster: ClusterSpec | None = None
+
+    @property
+    def spec(self) -> TemplateSpec | None:
+        """As an operator writes it. None: it makes clusters, not nodes."""
+        if self.cluster is not None:
+            return None
+        own = {each.name for each in fields(self)} - {"cluster"}
+        return TemplateSpec(
+            **{each.name: getattr(self, each.name) for each in fields(TemplateSpec) if each.name in own}
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
