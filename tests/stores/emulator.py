@@ -101,4 +101,5 @@ async def wired(where: Location | None = None) -> AsyncIterator[Wire]:
 async def over(wire: Wire, *, shards: int = SHARDS, **given: Any) -> DynamoStore:
     """A store over a table of its own, by the clients of another: making clients is dear."""
     options: dict[str, Any] = {"beat_every": 0.0, "wait": 0, "ids": CountingIds(), "clock": SystemClock()}
+    options["settle"] = 0.0
     return await assembled(await made(wire.at(location()), shards=shards), **(options | given))

@@ -2,7 +2,7 @@
 shows it: the client here is scripted."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -17,13 +17,15 @@ from muster.stores.dynamodb.values import packed, raw
 from muster.stores.dynamodb.wire import Refused
 from muster.stores.dynamodb.writing import Write
 from muster.system import SystemClock, SystemIds
-from tests.stores.emulator import REGION
+from tests.stores.emulator import REGION, made, wired
 
 
-def stored(number: int, *, entity: str = "node") -> dict[str, Any]:
+def stored(number: int, *, entity: str = "node", after: int | None = None) -> dict[str, Any]:
+    """An event, after the number before its own unless told otherwise."""
     data = packed([1.0, entity, "node-1", number, "claim", {}, "", ""])
     place = {"PK": keys.feed(0), "SK": f"{number:016d}", "es": f"node-1#{number:016d}"}
-    return {**raw({"d": data}), **{name: {"S": value} for name, value in place.items()}}
+    item = raw({"d": data, "after": number - 1 if after is None else after})
+    return {**item, **{name: {"S": value} for name, value in place.items()}}
 
 
 class Log:
@@ -32,6 +34,8 @@ class Log:
     def __init__(self) -> None:
         self.head = 0
         self.events: list[dict[str, Any]] = []
+        self.on_their_way: list[dict[str, Any]] = []
+        """Of transactions that are committed: to be seen by nobody yet."""
         self.during_query: Callable[[], None] = lambda: None
 
     async def batch_get_item(self, **_given: Any) -> Mapping[str, Any]:
@@ -44,7 +48,26 @@ class Log:
         low, high = values[":low"]["S"], values[":high"]["S"]
         assert low <= high, "DynamoDB refuses such bounds"
         by = "es" if "IndexName" in given else "SK"
-        return {"Items": [each for each in self.events if low <= each[by]["S"] <= high]}
+        found = [each for each in self.events if low <= each[by]["S"] <= high]
+        return {"Items": found if given["ScanIndexForward"] else found[::-1]}
+
+    async def transact_get_items(self, **given: Any) -> Mapping[str, Any]:
+        asked = [each["Get"]["Key"]["SK"]["S"] for each in given["TransactItems"]]
+        if any(each["SK"]["S"] in asked for each in self.on_their_way):
+            raise Refused("TransactionCanceledException", (("TransactionConflict", None),))
+        held = {each["SK"]["S"]: each for each in self.events} | {"HEAD": {"n": {"N": str(self.head)}}}
+        return {"Responses": [{"Item": held[each]} if each in held else {} for each in asked]}
+
+    def arrive(self) -> None:
+        self.events = sorted([*self.events, *self.on_their_way], key=lambda each: str(each["SK"]["S"]))
+        self.on_their_way = []
+
+
+class Early(SystemClock):
+    """A clock at which the events of these tests are young."""
+
+    def now(self) -> float:
+        return 0.0
 
 
 def feed(client: object, *, shards: int = 1, clock: SystemClock | None = None) -> Feed:
@@ -52,6 +75,19 @@ def feed(client: object, *, shards: int = 1, clock: SystemClock | None = None) -
     wire = Wire(Location(table="muster", region=REGION), AsyncExitStack(), client, None)
     table = Table(wire, clock=clock, ids=SystemIds())
     return Feed(table, shards=shards, clock=clock, after_commit=lambda _written: None)
+
+
+@pytest.fixture
+async def wire() -> AsyncIterator[Wire]:
+    async with wired() as wire:
+        yield await made(wire, shards=1)
+
+
+def over_one(wire: Wire) -> Feed:
+    """A writer's feed of the one log in the table."""
+    clock = SystemClock()
+    table = Table(wire, clock=clock, ids=SystemIds())
+    return Feed(table, shards=1, clock=clock, after_commit=lambda _written: None)
 
 
 @pytest.mark.parametrize("entity_id", [None, "node-1"])
@@ -74,6 +110,72 @@ async def test_an_event_that_was_committed_behind_a_query_is_delivered_by_the_ne
     page = await reader.page(after=page.next, limit=9, entity_id=entity_id)
     assert seen + [event.version for event in page.items] == [3, 4, 5, 6]
     assert (await reader.page(after=page.next, limit=9, entity_id=entity_id)).items == ()
+
+
+@pytest.mark.parametrize("entity_id", [None, "node-1"])
+@pytest.mark.parametrize(
+    ("seen", "unseen", "shown"),
+    [
+        ([3, 4], [5, 6], [3, 4]),
+        ([3, 4, 6], [5], [3, 4]),
+        ([4, 5, 6], [3], []),
+        ([3, 4, 5], [6], [3, 4, 5]),
+        ([], [3, 4, 5, 6], []),
+    ],
+)
+async def test_a_head_that_is_seen_before_its_events_hides_none_of_them(
+    entity_id: str | None, seen: list[int], unseen: list[int], shown: list[int]
+) -> None:
+    """DynamoDB shows the items of a committed transaction one by one."""
+    log = Log()
+    log.head = 6
+    log.events = [stored(number, after=0 if number == 3 else None) for number in seen]
+    log.on_their_way = [stored(number, after=0 if number == 3 else None) for number in unseen]
+    reader = feed(log, clock=Early())
+    page = await reader.page(after=None, limit=9, entity_id=entity_id)
+    end = await feed(log, clock=Early()).tail(limit=9, entity_id=entity_id)
+    assert [event.version for event in page.items] == [event.version for event in end.items] == shown
+    log.arrive()
+    rest = [number for number in (3, 4, 5, 6) if number not in shown]
+    for place in (page.next, end.next):
+        page = await reader.page(after=place, limit=9, entity_id=entity_id)
+        assert [event.version for event in page.items] == rest
+    assert (await reader.page(after=page.next, limit=9, entity_id=entity_id)).items == ()
+
+
+@pytest.mark.parametrize("entity_id", [None, "node-1"])
+@pytest.mark.parametrize("left", [[3, 6], [4, 6], [6], [3, 4], []])
+async def test_what_was_forgotten_holds_up_no_reader(entity_id: str | None, left: list[int]) -> None:
+    """By time to live, in any order."""
+    log = Log()
+    log.head, log.events = 6, [stored(number) for number in left]
+    reader = feed(log, clock=Early())
+    page = await reader.page(after=None, limit=9, entity_id=entity_id)
+    assert [event.version for event in page.items] == left
+    assert [event.version for event in (await reader.tail(limit=9, entity_id=entity_id)).items] == left
+    log.head, log.events = 7, [stored(7)]
+    page = await reader.page(after=page.next, limit=9, entity_id=entity_id)
+    assert [event.version for event in page.items] == [7]
+
+
+async def test_what_is_older_than_any_transaction_is_not_looked_at_once_more() -> None:
+    log = Log()
+    log.head, log.events = 6, [stored(6)]
+    log.on_their_way = [stored(5)]
+    clock = Early()
+    assert (await feed(log, clock=clock).page(after=None, limit=9, entity_id=None)).items == ()
+    page = await feed(log).page(after=None, limit=9, entity_id=None)
+    assert [event.version for event in page.items] == [6]
+
+
+async def test_each_event_names_the_one_before_it_in_its_log(wire: Wire) -> None:
+    first, second = [over_one(wire) for _ in range(2)]
+    await first.commit(told("n-1", "n-2"))
+    await second.commit(told("n-3"))
+    await first.commit(told("n-4"))
+    items = [item for item in await first._table.query(keys.feed(0)) if item["SK"] != "HEAD"]
+    numbers = [int(str(item["SK"])) for item in items]
+    assert [item["after"] for item in items] == [0, *numbers[:-1]]
 
 
 async def test_a_place_that_the_log_never_reached_is_refused_also_for_one_entity() -> None:

@@ -2,7 +2,7 @@
 
 Owns the only changes of them. They move in the transaction that reserves, adopts, closes a launch or writes a
 node as terminated. The audit recounts by an index, which may lag; only what a consistent look at the whole
-table confirms is corrected.
+table confirms is corrected, and only if the counter hasn't moved since a while before that look.
 """
 
 from collections import Counter
@@ -91,6 +91,8 @@ async def audit(table: Table, feed: Feed, *, now: float) -> Sequence[Drift]:
     if _agree(before, await _by_index(table, before)):
         return []
     before = {str(item["SK"]): item for item in await table.query(keys.COUNTERS)}
+    # A counter may be seen to have moved before the machine that moved it is seen.
+    await table.settled()
     counted = await _by_table(table)
     drifts = [
         Drift(scope=scope, counted=counted[scope], stored=whole(before.get(scope, {}), "used"))

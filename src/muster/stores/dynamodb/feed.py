@@ -6,8 +6,9 @@ log has seen all before it. Numbers are times, in microseconds, made to rise: wh
 else was answered comes after it in every log, as far as the replicas' clocks agree. So logs can be merged
 into an order that respects causes; within a log, no clock can disturb it. A cursor is one number per log.
 
-A query may pass the place of one event before the transaction that writes it, and meet the next one after it.
-So the head is read first, and nothing beyond it is shown: what comes up to a head that was seen is there.
+A head that was seen says what was committed, not that it can be read already: DynamoDB shows a transaction's
+items one by one. So nothing is shown, and no cursor goes, beyond the number up to which a log is whole; each
+event names the one before it, and `chain` follows these names.
 
 Writers of one process take turns at a log; those of several processes are told by the refusal what the head
 is and try again. Whoever has to wait for others lets go of his turns meanwhile.
@@ -26,12 +27,12 @@ from muster.ports.store import Cursor, Page
 from muster.stores import cursors
 from muster.stores.announcing import AfterCommit
 from muster.stores.dynamodb import keys
+from muster.stores.dynamodb.chain import Chain
 from muster.stores.dynamodb.table import TRIES, Table, expressed
 from muster.stores.dynamodb.values import Item, cooked, moment, named, packed, raw, unpacked, whole
 from muster.stores.dynamodb.wire import Refused
 from muster.stores.dynamodb.writing import MOST, Told, Write
 
-_DIGITS = 16
 _OPERATORS = (Entity.TEMPLATE, Entity.INSTALLATION)
 """What becomes of these is somebody's doing."""
 _ENTITY = 1
@@ -67,6 +68,7 @@ class Feed:
         self._turns = tuple(asyncio.Lock() for _ in range(shards))
         self._heads = [0] * shards
         self._time = 0
+        self._chain = Chain(table, shards=shards, clock=clock)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -113,13 +115,14 @@ class Feed:
     def _numbered(self, write: Write, logs: Sequence[int]) -> tuple[dict[int, int], list[dict[str, Any]]]:
         """The last number of each log, and all items: the write's own, the heads, the events."""
         number = max([self._time, int(self._clock.now() * 1e6), *(self._heads[log] for log in logs)])
-        last: dict[int, int] = {}
+        last = {log: self._heads[log] for log in logs}
         events = []
         for each in write.told:
             number += 1
             log = self._log_of(each)
+            item = self._item(each, log, number, after=last[log])
+            events.append(self._action("Put", {"Item": item}))
             last[log] = number
-            events.append(self._action("Put", {"Item": self._item(each, log, number)}))
         heads = [self._action("Update", self._moved(log, last[log])) for log in logs]
         own = [self._action(kind, body) for kind, body, _ in write.actions]
         items = [*own, *heads, *events]
@@ -137,19 +140,20 @@ class Feed:
             **expressed({"UpdateExpression": "SET #n = :to", "ConditionExpression": _MOVED}, values),
         }
 
-    def _item(self, told: Told, log: int, number: int) -> Mapping[str, Any]:
+    def _item(self, told: Told, log: int, number: int, *, after: int) -> Mapping[str, Any]:
         draft = told.draft
         data = [told.at, draft.entity.value, draft.entity_id, draft.version, draft.name, draft.changes]
         somebodys = bool(draft.actor) or draft.entity in _OPERATORS
         item = {
             "d": packed([*data, draft.detail, draft.actor]),
+            "after": after,
             "tp": keys.CHANGES if somebodys else None,
-            "ts": moment(told.at, _digits(number)) if somebodys else None,
+            "ts": moment(told.at, keys.digits(number)) if somebodys else None,
             "at": told.at,
             "es": _place(draft.entity_id, number),
             "expires": None if self._keep is None else int(told.at + self._keep),
         }
-        return {**raw(item), **named((keys.feed(log), _digits(number)))}
+        return {**raw(item), **named(keys.event(log, number))}
 
     def _raise_refusal(self, write: Write, refused: Refused) -> None:
         for (_, _, meaning), (code, old) in zip(write.actions, refused.reasons, strict=False):
@@ -178,13 +182,18 @@ class Feed:
         if after is not None and any(place > head for place, head in zip(start, heads, strict=True)):
             raise CursorLost(after)
         logs = [log for log in range(self.shards) if heads[log] > start[log]]
-        found = await asyncio.gather(*(self._between(log, start[log], heads[log], limit) for log in logs))
+        wholes = await asyncio.gather(*(self._chain.whole(log, heads[log]) for log in logs))
+        ends = dict(zip(logs, wholes, strict=True))
+        found = await asyncio.gather(
+            *(self._between(log, start[log], end, limit) for log, end in ends.items() if end > start[log])
+        )
         merged = sorted(entry for part in found for entry in part)[:limit]
         for number, log, _ in merged:
             start[log] = number
         if len(merged) < limit:
-            # All that there was: a log whose last events were pruned goes on at its head.
-            start = heads
+            # All that there was: a log whose last events were pruned goes on where it is whole.
+            for log, end in ends.items():
+                start[log] = max(start[log], end)
         return Page(items=_events(merged), next=_cursor(start))
 
     async def _page_of_entity(self, entity_id: str, start: list[int], limit: int) -> Page[Event]:
@@ -192,9 +201,10 @@ class Feed:
         (head,) = await self._look([log])
         if start[log] > head:
             raise CursorLost(_cursor(start))
-        if start[log] == head:
+        end = head if start[log] == head else await self._chain.whole(log, head)
+        if start[log] >= end:
             return Page(items=(), next=_cursor(start))
-        low, high = _place(entity_id, start[log] + 1), _place(entity_id, head)
+        low, high = _place(entity_id, start[log] + 1), _place(entity_id, end)
         found = await self._table.query(keys.feed(log), index="told", low=low, high=high, most=limit)
         entries = [_entry(log, item) for item in found]
         if entries:
@@ -202,19 +212,20 @@ class Feed:
         return Page(items=_events(entries), next=_cursor(start))
 
     async def tail(self, *, limit: int, entity_id: str | None) -> Page[Event]:
-        heads = await self.heads()
+        heads = enumerate(await self.heads())
+        ends = await asyncio.gather(*(self._chain.whole(log, head) for log, head in heads))
         if entity_id is not None:
             log = keys.shard(entity_id, self.shards)
-            low, high = _place(entity_id, 0), _place(entity_id, heads[log])
+            low, high = _place(entity_id, 0), _place(entity_id, ends[log])
             items = await self._table.query(
                 keys.feed(log), index="told", low=low, high=high, forward=False, most=limit
             )
             found = [[_entry(log, item) for item in items]]
         else:
-            logs = [log for log in range(self.shards) if heads[log]]
-            found = list(await asyncio.gather(*(self._before(log, heads[log], limit) for log in logs)))
+            logs = [log for log in range(self.shards) if ends[log]]
+            found = list(await asyncio.gather(*(self._before(log, ends[log], limit) for log in logs)))
         merged = sorted(entry for part in found for entry in part)[-limit:]
-        return Page(items=_events(merged), next=_cursor(heads))
+        return Page(items=_events(merged), next=_cursor(ends))
 
     async def heads(self) -> list[int]:
         return await self._look(range(self.shards))
@@ -228,13 +239,13 @@ class Feed:
             self._heads[log] = max(self._heads[log], head)
         return heads
 
-    async def _between(self, log: int, number: int, head: int, limit: int) -> list["_Entry"]:
-        low, high = _digits(number + 1), _digits(head)
+    async def _between(self, log: int, number: int, end: int, limit: int) -> list["_Entry"]:
+        low, high = keys.digits(number + 1), keys.digits(end)
         found = await self._table.query(keys.feed(log), low=low, high=high, most=limit)
         return [_entry(log, item) for item in found]
 
     async def _before(self, log: int, number: int, limit: int) -> list["_Entry"]:
-        low, high = _digits(0), _digits(number)
+        low, high = keys.digits(0), keys.digits(number)
         found = await self._table.query(keys.feed(log), low=low, high=high, forward=False, most=limit)
         return [_entry(log, item) for item in found]
 
@@ -269,7 +280,8 @@ class Feed:
             left = limit - len(doomed)
             if left <= 0:
                 break
-            oldest = await self._table.query(keys.feed(log), low=_digits(0), high=_digits(None), most=left)
+            low, high = keys.digits(0), keys.LAST_EVENT
+            oldest = await self._table.query(keys.feed(log), low=low, high=high, most=left)
             for item in oldest:
                 if _at(item) >= before:
                     break
@@ -312,12 +324,8 @@ def _at(item: Item) -> float:
     return float(item["at"])  # type: ignore[arg-type]  # it was written as a number
 
 
-def _digits(number: int | None) -> str:
-    return "9" * _DIGITS if number is None else f"{number:0{_DIGITS}d}"
-
-
 def _place(entity_id: str, number: int) -> str:
-    return f"{entity_id}#{_digits(number)}"
+    return f"{entity_id}#{keys.digits(number)}"
 
 
 def _cursor(numbers: Sequence[int]) -> Cursor:

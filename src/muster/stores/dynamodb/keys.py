@@ -9,8 +9,8 @@ from zlib import crc32
 from muster.domain.ids import CommandId, LaunchId, NodeId, OperationId
 from muster.stores.dynamodb.values import Key
 
-VERSION = 1
-"""Of this layout."""
+VERSION = 2
+"""Of this layout: 2 since an event names the one before it."""
 META: Key = ("META", "META")
 WATCH: Key = ("WATCH", "WATCH")
 COUNTERS = "COUNT"
@@ -25,6 +25,8 @@ LEASED, ENDED, UNFINISHED, BOOTED = "LEASED", "ENDED", "UNFINISHED", "BOOTED"
 OFFLINE, BOOTING = "OFFLINE", "BOOTING"
 ENDING, FAILED, HANDED, CHANGES = "ENDING", "FAILED", "HANDED", "CHANGES"
 DELETED = "DELETED"
+_DIGITS = 16
+LAST_EVENT = "9" * _DIGITS
 LAST = "~"
 """Sorts after every name that follows the same prefix."""
 
@@ -161,6 +163,15 @@ def secret(secret_hash: str) -> Key:
 
 def feed(number: int) -> str:
     return f"FEED#{number:04d}"
+
+
+def event(log: int, number: int) -> Key:
+    """Sorts like its number."""
+    return feed(log), digits(number)
+
+
+def digits(number: int) -> str:
+    return f"{number:0{_DIGITS}d}"
 
 
 def head(number: int) -> Key:

@@ -37,6 +37,9 @@ class Leases:
             waiting = waiting[len(some) :]
             ends = await together([partial(self._take, each, owner, now, until) for each in some])
             taken += [end for end in ends if end is not None]
+        if any(each.epoch > 1 for each in taken):
+            # Who led before may have bound nodes in his last moment: whoever resumes has to see them.
+            await self._table.settled()
         return sorted(taken, key=age)
 
     async def _take(self, free: Operation, owner: str, now: float, until: float) -> Operation | None:

@@ -10,12 +10,20 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from muster.domain import events as drafts
-from muster.domain.errors import Conflict, IdempotencyMismatch, IllegalTransition, LeaseLost, NotFound
+from muster.domain.errors import (
+    Conflict,
+    IdempotencyMismatch,
+    IllegalTransition,
+    LeaseLost,
+    NotFound,
+    StoreUnavailable,
+)
 from muster.domain.failures import of_operation as of_failure
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.launch import Launch
 from muster.domain.node import Node
 from muster.domain.operation import ENDED, Fence, Kind, Operation, OperationChange, Status
+from muster.domain.provisioning import HELD
 from muster.domain.requests import ProvisionRequest
 from muster.domain.warmth import Handover
 from muster.ports.store import Cursor, OperationView, Page, Pool, Standing
@@ -23,7 +31,7 @@ from muster.stores import cursors
 from muster.stores.dynamodb import failures, guards, keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.operation_items import age, fields, known, known_of, new, operation
-from muster.stores.dynamodb.table import Again, Table
+from muster.stores.dynamodb.table import TRIES, Again, Table
 from muster.stores.dynamodb.values import (
     Item,
     Key,
@@ -38,6 +46,8 @@ from muster.stores.dynamodb.values import (
 from muster.stores.dynamodb.vitals import Liveness
 from muster.stores.dynamodb.writing import ABSENT, Write, given, moved, setting
 
+_TOGETHER = 99
+"""Nodes that are read in one moment, beside their operation."""
 _ENTERED = "ENTERED"
 """Sorts after the places in a queue, which are times."""
 
@@ -279,6 +289,28 @@ class Operations:
             lambda _item: Conflict(f"cannot take {change.before.id} out of the queue: somebody entered it"),
         )
 
+    async def _hold_members(self, change: OperationChange) -> None:
+        """The version that the commit asks for speaks for its nodes, whose loss moves it; but the caller may
+        have read the version that a loss made, and the node as it was before. Here both are of one moment."""
+        before, ids = change.before, [member.node_id for member in change.after.members]
+        own = keys.operation(before.id)
+        for start in range(0, len(ids), _TOGETHER):
+            some = [keys.node(node_id) for node_id in ids[start : start + _TOGETHER]]
+            found = await self._together([own, *some])
+            if own not in found or whole(found[own], "v") != before.version:
+                raise moved(before.id, before.version)(None)
+            for node in (restored(Node, found[key]) for key in some if key in found):
+                if node.state not in HELD or node.operation_id != before.id:
+                    raise Conflict(f"cannot commit {before.id}: {node.id} is {node.state}; read it again")
+
+    async def _together(self, wanted: Sequence[Key]) -> dict[Key, Item]:
+        for attempt in range(TRIES):
+            found = await self._table.get_together(wanted)
+            if found is not None:
+                return found
+            await self._table.back_off(attempt)
+        raise StoreUnavailable(f"cannot read {wanted[0][0]}: others write it all the time; it is tried again")
+
     async def _hold_freshness(
         self, change: OperationChange, item: Item, clock: Callable[[], float] | None
     ) -> float:
@@ -298,6 +330,7 @@ class Operations:
                 raise Conflict(
                     f"cannot commit {change.before.id}: {member.node_id} is silent for {silent:.1f} s"
                 )
+        await self._hold_members(change)
         return until
 
     async def pool(self, template: str) -> Pool:

@@ -50,7 +50,7 @@ from muster.stores.dynamodb.nodes import Nodes
 from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.overview import DynamoOverview
 from muster.stores.dynamodb.pruning import Pruner
-from muster.stores.dynamodb.table import Table
+from muster.stores.dynamodb.table import SETTLE_SECONDS, Table
 from muster.stores.dynamodb.vitals import Liveness
 from muster.stores.dynamodb.wire import Location, Wire
 from muster.stores.dynamodb.writing import Write
@@ -91,9 +91,10 @@ async def assembled(
     keep: float | None = None,
     beat_every: float = BEAT_EVERY,
     wait: int = WAIT_SECONDS,
+    settle: float = SETTLE_SECONDS,
 ) -> "DynamoStore":
     """A store over clients that are open."""
-    table = Table(wire, clock=clock, ids=ids)
+    table = Table(wire, clock=clock, ids=ids, settle=settle)
     shards = await schema.opened(table)
     feed = Feed(table, shards=shards, clock=clock, after_commit=after_commit, keep=keep)
     await feed.heads()

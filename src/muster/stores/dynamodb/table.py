@@ -20,6 +20,8 @@ BATCH = 100
 AT_ONCE = 25
 """Calls in flight of one verb that makes many."""
 TRIES = 12
+SETTLE_SECONDS = 2.0
+"""After this, what was committed can be read: DynamoDB applies a transaction within milliseconds."""
 LOWEST, HIGHEST = "\x00", "\U0010ffff"
 _INDEX_KEYS = {"listed": ("lp", "ls"), "scoped": ("sp", "ss"), "timed": ("tp", "ts"), "told": ("PK", "es")}
 _NAMES = re.compile(r"#(\w+)")
@@ -41,11 +43,12 @@ def expressed(given: Mapping[str, str], values: Mapping[str, Value]) -> dict[str
 
 
 class Table:
-    def __init__(self, wire: Wire, *, clock: Clock, ids: Ids) -> None:
+    def __init__(self, wire: Wire, *, clock: Clock, ids: Ids, settle: float = SETTLE_SECONDS) -> None:
         self.wire = wire
         self.name = wire.location.table
         self._clock = clock
         self._ids = ids
+        self._settle = settle
 
     async def get(self, key: Key) -> Item | None:
         answer = await self.wire.dynamodb(
@@ -76,6 +79,17 @@ class Table:
             await self.back_off(attempt)
         raise StoreUnavailable(f"cannot read {len(asked)} items of {self.name}: DynamoDB is too busy")
 
+    async def get_together(self, keys: Sequence[Key]) -> dict[Key, Item] | None:
+        """Those that there are at one moment, up to 100: of any transaction, all that it wrote or nothing.
+        None: one of them is being written."""
+        asked = [{"Get": {"TableName": self.name, "Key": named(key)}} for key in keys]
+        try:
+            answer = await self.wire.dynamodb("transact_get_items", TransactItems=asked)
+        except Refused:
+            return None
+        found = zip(keys, answer["Responses"], strict=True)
+        return {key: cooked(each["Item"]) for key, each in found if each.get("Item")}
+
     async def query(
         self,
         partition: str,
@@ -87,9 +101,13 @@ class Table:
         most: int | None = None,
         where: str | None = None,
         values: Mapping[str, Value] | None = None,
+        only: str | None = None,
     ) -> list[Item]:
-        """Items of a partition from `low` to `high`, both included; the first `most` of them."""
-        asked = self._asked(partition, index, low=low, high=high, forward=forward, where=where, values=values)
+        """Items of a partition from `low` to `high`, both included; the first `most` of them. `only`: these
+        attributes of each."""
+        asked = self._asked(
+            partition, index, low=low, high=high, forward=forward, where=where, values=values, only=only
+        )
         if most is not None and where is None:
             asked["Limit"] = most
         found: list[Item] = []
@@ -110,6 +128,7 @@ class Table:
         forward: bool = True,
         where: str | None = None,
         values: Mapping[str, Value] | None = None,
+        only: str | None = None,
     ) -> dict[str, Any]:
         one, other = _INDEX_KEYS[index] if index else ("PK", "SK")
         bounds = {"low": low or LOWEST, "high": high or HIGHEST} if low or high else {}
@@ -117,6 +136,8 @@ class Table:
         given = {"KeyConditionExpression": f"#{one} = :partition{between}"}
         if where is not None:
             given["FilterExpression"] = where
+        if only is not None:
+            given["ProjectionExpression"] = only
         asked: dict[str, Any] = {
             "TableName": self.name,
             "ScanIndexForward": forward,
@@ -208,6 +229,11 @@ class Table:
                 await self.back_off(attempt)
             else:
                 raise StoreUnavailable(f"cannot forget items of {self.name}: DynamoDB is too busy")
+
+    async def settled(self) -> None:
+        """Until all items of whatever was committed by now can be read. For who needs to see everything that
+        others wrote, and can name neither the items nor a version that speaks for them."""
+        await self._clock.sleep(self._settle)
 
     async def back_off(self, attempt: int) -> None:
         await self._clock.sleep(min(0.02 * 2**attempt, 2.0) * (0.5 + self._ids.jitter() / 2))
