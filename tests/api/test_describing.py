@@ -106,13 +106,36 @@ async def test_a_store_that_does_not_answer_is_a_503_that_says_when_to_ask_again
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*args: object, **kwargs: object) -> object:
-        raise StoreUnavailable("cannot write: the disk is full")
+        raise StoreUnavailable("cannot write: the disk is full", why="the disk is full")
 
     monkeypatch.setattr(site.ports.store, "templates", away)
     answer = await site.http().get("/api/v1/templates")
     assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
     assert answer.headers["retry-after"] == "1"
     assert "disk is full" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("token", ["wrong", None])
+async def test_where_the_store_is_stands_in_the_log_and_in_no_answer(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, token: str | None
+) -> None:
+    """Nobody can be recognised without a store, so whoever is answered may be anybody."""
+    where = "postgresql://keeper@db.internal/secrets"
+
+    async def away(*args: object, **kwargs: object) -> object:
+        raise StoreUnavailable(f"cannot connect to the store at {where}", why="no connection can be made")
+
+    monkeypatch.setattr(site.store._engine, "read", away)
+    answers = [
+        await site.http(token).get(path)
+        for path in ("/api/v1/templates", "/api/v1/nodes", "/readyz", "/metrics", "/api/v1/agent/desired")
+    ]
+    assert [answer.status_code for answer in answers] == [503] * 5
+    for answer in answers:
+        assert "no connection can be made" in answer.json()["detail"]
+        assert [word for word in ("keeper", "db.internal", "secrets") if word in answer.text] == []
+    told = [record for record in caplog.records if record.getMessage() == "the store failed"]
+    assert [where in record.error for record in told] == [True]  # type: ignore[attr-defined]
 
 
 async def test_the_process_lives_and_is_ready(site: Site) -> None:

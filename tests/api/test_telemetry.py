@@ -175,6 +175,25 @@ def test_github_is_told_apart_from_clouds() -> None:
 def test_only_a_store_that_is_away_counts_as_a_failing_store() -> None:
     telemetry = Telemetry()
     for error in (None, ValueError("no such node"), StoreUnavailable("away")):
-        telemetry.store_took(0.001, error, now=NOW)
+        telemetry.store_took("templates", 0.001, error, now=NOW)
     calls = telemetry.store_calls(now=NOW)
     assert (calls.calls, calls.errors) == (3, 1)
+
+
+def test_a_trouble_of_the_store_is_logged_whole_and_not_once_per_request(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    telemetry = Telemetry()
+    for second in range(21):
+        for why in ("its disk is full", "it takes no writes"):
+            error = StoreUnavailable(f"cannot use the store at db.internal: {why}", why=why)
+            telemetry.store_took("templates", 0.001, error, now=NOW + second)
+    words = [record.error for record in caplog.records]  # type: ignore[attr-defined]
+    assert (
+        words
+        == [
+            "cannot use the store at db.internal: its disk is full",
+            "cannot use the store at db.internal: it takes no writes",
+        ]
+        * 3
+    )

@@ -3,11 +3,12 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from muster.controllers.duties import LEASE_LEAST, LEASE_TICKS, Duties, Duty
-from muster.domain.errors import StoreUnavailable
+from muster.domain.errors import ProviderError, StoreUnavailable
 from muster.domain.lifecycle import NodeState
 from muster.domain.redaction import MARK
 from muster.ports.provider import Machine
@@ -154,9 +155,42 @@ async def test_a_listing_that_never_ends_does_not_end_the_duty_for_ever(
 
 
 @staged
+async def test_a_duty_does_not_outlive_a_lease_that_took_long_to_get(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease runs from when it was asked for, and by its end another may be at work."""
+    real = stage.store.lease_duty
+    asked: list[float] = []
+    cut: list[float] = []
+
+    async def slow(*args: Any, **kwargs: Any) -> bool:
+        asked.append(kwargs["until"])
+        await stage.ports.clock.sleep(LEASE_LEAST / 2)
+        return await real(*args, **kwargs)
+
+    class Hanging:
+        async def reconcile(self) -> None:
+            try:
+                await stage.ports.clock.sleep(1e6)
+            finally:
+                cut.append(stage.now)
+
+    monkeypatch.setattr(stage.ports.store, "lease_duty", slow)
+    stage.keep(
+        Life("one").spawn(Duties(stage.ports, "one", (Duty(name="sweep", every=5.0, work=Hanging()),)).run())
+    )
+
+    async def ended() -> bool:
+        return bool(cut)
+
+    await stage.until(ended, within=10 * LEASE_LEAST)
+    assert cut[0] == pytest.approx(asked[0], abs=0.1)
+
+
+@staged
 async def test_what_kept_a_tick_from_its_end_is_told_with_the_next_and_then_no_more(stage: Stage) -> None:
     work = Work(stage)
-    work.fail = StoreUnavailable("cannot write: password=hunter22 is wrong\nand more")
+    work.fail = ProviderError("cannot list: password=hunter22 is wrong\nand more")
     start(stage, work, "one")
 
     async def problem() -> str:
@@ -168,7 +202,11 @@ async def test_what_kept_a_tick_from_its_end_is_told_with_the_next_and_then_no_m
     await stage.until(begun)
     assert await problem() == ""
     await stage.pass_time(10.0)
-    assert await problem() == f"StoreUnavailable: cannot write: password={MARK} is wrong"
+    assert await problem() == f"ProviderError: cannot list: password={MARK} is wrong"
+    work.fail = StoreUnavailable("cannot use the store at db.internal: its disk is full", why="it is full")
+    await stage.pass_time(20.0)
+    told = "StoreUnavailable: cannot use the store: it is full; the server's log has more"
+    assert await problem() == told, "viewers see this: where the store is stays in the log"
     await stage.pass_time(10.0)
     assert await problem() == ""
     assert (await stage.ports.overview.ticks())[0].at == work.done[-1][1]

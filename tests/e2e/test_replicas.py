@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -180,8 +181,14 @@ def test_a_store_that_is_away_is_told_with_503_until_it_is_back(
             refused = http.get("/api/v1/nodes")
             assert (refused.status_code, refused.json()["code"]) == (503, "store_unavailable")
             assert refused.headers["Retry-After"]
+            stranger = http.get("/api/v1/nodes", headers={"Authorization": "Bearer wrong"})
+            assert (stranger.status_code, stranger.json()["code"]) == (503, "store_unavailable")
+            for answer in (refused, stranger):
+                for word in _secrets_of(address):
+                    assert word not in answer.text
             unready = http.get("/readyz")
             assert (unready.status_code, unready.headers["Retry-After"]) == (503, "5")
+            assert "the store" in unready.json()["detail"]
             assert http.get("/healthz").status_code == 200
             wire.mend()
             until(lambda: http.get("/readyz").status_code == 200, "it to be ready again")
@@ -190,6 +197,12 @@ def test_a_store_that_is_away_is_told_with_503_until_it_is_back(
     finally:
         replicas.close()
         wire.close()
+
+
+def _secrets_of(address: str) -> list[str]:
+    """What an address says of the store: its host or table, its user, its port."""
+    url = urlsplit(address)
+    return [word for word in (url.hostname, url.username, str(url.port), url.path.strip("/")) if word]
 
 
 def _wired(engine: str) -> tuple[Wire, str]:

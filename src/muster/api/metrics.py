@@ -115,7 +115,7 @@ class Metrics:
 
     def took(self, verb: str, seconds: float, error: Exception | None = None, *, now: float) -> None:
         self.store.observe(seconds, verb=verb)
-        self.telemetry.store_took(seconds, error, now=now)
+        self.telemetry.store_took(verb, seconds, error, now=now)
         if verb == "lease_duty":
             self.duty_at = now
             self.unwritable = isinstance(error, StoreUnavailable)

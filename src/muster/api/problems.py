@@ -106,7 +106,7 @@ def of_error(error: MusterError) -> Problem | None:
         if isinstance(error, kind):
             more, headers = _extras(error, status)
             return Problem(
-                status=status, code=code, title=title, detail=str(error), more=more, headers=headers
+                status=status, code=code, title=title, detail=error.public, more=more, headers=headers
             )
     return None
 

@@ -1,8 +1,10 @@
 """How this replica's calls to its store and its providers go: decorators on the ports, and what they saw."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from math import inf
 from typing import TypeVar
 
 from muster.api.figures import MILLISECONDS, SECONDS, Counter, Histogram
@@ -14,7 +16,11 @@ from muster.domain.signs import Calls, Dependency
 from muster.ports.clock import Clock
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, NodeProvider
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
+TOLD_AGAIN = 10.0
+"""Seconds after which a trouble of the store that goes on is logged again: every request meets it."""
 
 
 class Telemetry:
@@ -24,13 +30,23 @@ class Telemetry:
         self.calls = Histogram("muster_provider_seconds", "How long providers took, by verb.", SECONDS)
         self.errors = Counter("muster_provider_errors_total", "Provider calls that went wrong, by error.")
         self._store = Recent(MILLISECONDS)
+        self._troubles: dict[str, float] = {}
+        """When each trouble of the store was logged last."""
         self._others: dict[str, tuple[Recent, bool]] = {}
         """Whom this replica calls, and whether that is GitHub."""
 
     # --- gathered ---------------------------------------------------------------------------------
 
-    def store_took(self, seconds: float, error: Exception | None, *, now: float) -> None:
+    def store_took(self, verb: str, seconds: float, error: Exception | None, *, now: float) -> None:
         self._store.add(seconds, now=now, failed=isinstance(error, StoreUnavailable))
+        if isinstance(error, StoreUnavailable):
+            self._tell(verb, error, now)
+
+    def _tell(self, verb: str, error: StoreUnavailable, now: float) -> None:
+        """The whole of it: whoever asked hears only what anybody may."""
+        if abs(now - self._troubles.get(error.why, -inf)) >= TOLD_AGAIN:
+            self._troubles[error.why] = now
+            logger.warning("the store failed", extra={"verb": verb, "error": str(error)})
 
     def took(
         self,

@@ -66,17 +66,17 @@ class Duties:
 
     async def _perform(self, duty: Duty) -> None:
         now = self._ports.clock.now()
-        lease = max(LEASE_LEAST, duty.every * LEASE_TICKS)
+        until = now + max(LEASE_LEAST, duty.every * LEASE_TICKS)
         try:
             if await self._ports.store.lease_duty(
                 duty.name,
                 self._owner,
                 now=now,
-                until=now + lease,
+                until=until,
                 problem=self._problems.pop(duty.name, ""),
             ):
-                # Whatever hangs, a duty doesn't outlive its lease; the next tick tries again.
-                async with asyncio.timeout(lease):
+                # Whatever hangs, a duty doesn't outlive its lease, which runs since it was asked for.
+                async with asyncio.timeout(until - self._ports.clock.now()):
                     await duty.work.reconcile()
         except (StoreUnavailable, ProviderError, Implausible, TimeoutError) as error:
             self._problems[duty.name] = told(error)

@@ -13,6 +13,11 @@ _LISTED = 20
 class MusterError(Exception):
     """Anything Muster raises on purpose."""
 
+    @property
+    def public(self) -> str:
+        """What whoever asked may be told, by whatever way. The whole of it is for the log."""
+        return str(self)
+
 
 # --- tell the user -------------------------------------------------------------------------------
 
@@ -139,7 +144,19 @@ class Implausible(MusterError):
 
 
 class StoreUnavailable(MusterError):
-    """The store can't be reached or didn't answer. The write may or may not have happened."""
+    """The store can't be reached or didn't answer. The write may or may not have happened.
+
+    The message says where the store is, and that is for the log alone: whoever asks may be anybody, since
+    without a store nobody can be recognised. `why` is the part that names no address, user or table.
+    """
+
+    def __init__(self, message: str, *, why: str = "it does not answer") -> None:
+        self.why = why
+        super().__init__(message)
+
+    @property
+    def public(self) -> str:
+        return f"cannot use the store: {self.why}; the server's log has more"
 
 
 class NotYet(MusterError):

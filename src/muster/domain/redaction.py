@@ -11,6 +11,8 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
+from muster.domain.errors import MusterError
+
 MARK = "[redacted]"
 SHORTEST = 4
 """Of an exact secret. A shorter one would shred the text and guard nothing."""
@@ -32,7 +34,7 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
 
 def told(error: Exception) -> str:
     """An error in one line, for operators to see."""
-    words = redact(str(error)).partition("\n")[0]
+    words = redact(error.public if isinstance(error, MusterError) else str(error)).partition("\n")[0]
     return f"{type(error).__name__}: {words}"[:TOLD_MOST] if words else type(error).__name__
 
 

@@ -29,8 +29,9 @@ REQUESTS: dict[str, type[Request]] = {
 def request_class(kind: str) -> type[Request]:
     """Raises StoreUnavailable: another replica can."""
     if kind not in REQUESTS:
-        raise StoreUnavailable(
-            f"cannot read the operation: it is of kind {kind!r}, which this version of Muster doesn't know;"
+        why = (
+            f"the operation is of kind {kind!r}, which this version of Muster doesn't know;"
             " ask a replica that was upgraded already"
         )
+        raise StoreUnavailable(f"cannot read an operation: {why}", why=why)
     return REQUESTS[kind]

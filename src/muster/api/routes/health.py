@@ -26,7 +26,9 @@ async def readyz(ctx: Here) -> Response:
     try:
         async with asyncio.timeout(ANSWER_WITHIN):
             await ctx.ports.store.installation()
-    except (StoreUnavailable, TimeoutError):
+    except StoreUnavailable as error:
+        failing.append(f"the store can't be used ({error.why})")
+    except TimeoutError:
         failing.append("the store does not answer")
     if ctx.metrics.unwritable:
         failing.append("the store cannot be written")

@@ -152,7 +152,7 @@ class _Crew:
 
     async def submit(self, work: Work[T], *, urgent: bool = False) -> T:
         if self._closed:
-            raise StoreUnavailable("cannot use the store: it was closed; open it again")
+            raise StoreUnavailable("cannot use the store: it was closed; open it again", why="it was closed")
         loop = self._loop = asyncio.get_running_loop()
         if not urgent:
             self._check_that_it_keeps_up(loop.time())
@@ -171,7 +171,8 @@ class _Crew:
         if self._waiting >= WAITING_MOST or waited > WAITING_SECONDS:
             raise StoreUnavailable(
                 f"cannot use the store: {self._waiting} others wait for one of its {len(self._threads)}"
-                f" connections, the first for {waited:.0f} s; try again later"
+                f" connections, the first for {waited:.0f} s; try again later",
+                why="more waits for it than it does; try again later",
             )
 
     def _hand_over(self) -> None:

@@ -219,4 +219,4 @@ def translated(error: BaseException) -> BaseException:
         return caused(Conflict(f"cannot write: the record is there already ({error})"), error)
     if advice is None:
         return error
-    return caused(StoreUnavailable(f"cannot use the store: {advice} ({error})"), error)
+    return caused(StoreUnavailable(f"cannot use the store: {advice} ({error})", why=advice), error)

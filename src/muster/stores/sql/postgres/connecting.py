@@ -69,7 +69,7 @@ class Door:
         """Raises StoreUnavailable."""
         with self._lock:
             if self._why is not None and self._monotonic() < self._closed_until:
-                raise StoreUnavailable(str(self._why)) from self._why
+                raise StoreUnavailable(str(self._why), why=self._why.why) from self._why
         try:
             connection = self.connect(statement_seconds=statement_seconds)
         except psycopg.Error as error:
@@ -109,7 +109,8 @@ class Door:
         said = " ".join(str(error).split())
         why = StoreUnavailable(
             f"cannot connect to the store at {self.where}: check that it runs, and its address, user,"
-            f" password and database ({said})"
+            f" password and database ({said})",
+            why="no connection to it can be made",
         )
         with self._lock:
             self._failures += 1

@@ -1,7 +1,7 @@
 """Opening a store in PostgreSQL: what it must be, its schema, and the connections that will be used.
 
 Migrations run under an advisory lock, each in its own transaction, so that replicas may start together. Those
-that are running already go on meanwhile: a migration only ever adds (a test holds it to that).
+that are running already go on: a migration takes nothing away that they use (a test holds it to that).
 """
 
 import contextlib

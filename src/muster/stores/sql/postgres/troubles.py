@@ -94,7 +94,8 @@ def _lost(connected: bool) -> str:
 
 
 def _unavailable(where: str, advice: str, error: BaseException) -> BaseException:
-    return caused(StoreUnavailable(f"cannot use the store at {where}: {advice} ({_said(error)})"), error)
+    words = f"cannot use the store at {where}: {advice} ({_said(error)})"
+    return caused(StoreUnavailable(words, why=advice), error)
 
 
 def _said(error: BaseException) -> str:
