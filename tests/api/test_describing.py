@@ -147,14 +147,14 @@ async def test_the_process_lives_and_is_ready(site: Site) -> None:
 async def test_a_server_without_its_store_or_its_duties_is_not_ready(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def away(*args: object, **kwargs: object) -> object:
+        raise StoreUnavailable("cannot read")
+
+    monkeypatch.setattr(site.ports.store, "lease_duty", away)  # or one may tick between the next two lines
     site.api.context.metrics.duty_at = 0.0
     answer = await site.http("").get("/readyz")
     assert answer.status_code == 503
     assert "duties" in answer.json()["detail"]
-
-    def away(*args: object, **kwargs: object) -> object:
-        raise StoreUnavailable("cannot read")
-
     monkeypatch.setattr(site.ports.store, "installation", away)
     assert "the store" in (await site.http("").get("/readyz")).json()["detail"]
     assert (await site.http("").get("/healthz")).status_code == 200

@@ -420,7 +420,8 @@ def harmful(statements: Sequence[str]) -> list[str]:
                 return all((table, column) in added for column in columns)
             case ["DROP", "INDEX"]:
                 return words[2] in replaced
-        return text == UNREAD
+            case _:
+                return text == UNREAD
 
     return [text for text in texts if not harmless(text)]
 
