@@ -59,6 +59,7 @@ async def looks(stage: Stage, node: Node) -> tuple[NodeState, Reason | None]:
 
 STILL = (NodeState.CREATED, None)
 GONE = (NodeState.FAILED, Reason.MACHINE_GONE)
+NO_DISK = (NodeState.FAILED, Reason.QUOTA)
 
 
 # --- the provider's word --------------------------------------------------------------------------
@@ -71,9 +72,10 @@ async def test_a_machine_that_its_provider_calls_gone_or_stopping_fails_its_node
     first, second, spared = await booting(stage, SILENT, SILENT, SILENT)
     stage.cloud.end(first.machine_id)
     stage.cloud.boxes[first.machine_id].why = "no more volumes"
+    stage.cloud.boxes[first.machine_id].reason = Reason.QUOTA
     stage.cloud.boxes[second.machine_id].stopping_at = stage.now
     await watcher(stage).reconcile()
-    assert [await looks(stage, node) for node in (first, second, spared)] == [GONE, GONE, STILL]
+    assert [await looks(stage, node) for node in (first, second, spared)] == [NO_DISK, GONE, STILL]
     assert "is gone: no more volumes" in (await stage.node(first.id)).detail
 
 

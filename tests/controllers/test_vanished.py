@@ -39,6 +39,17 @@ async def test_a_machine_that_is_missing_twice_past_the_window_has_vanished(stag
 
 
 @staged
+async def test_a_node_whose_machine_was_taken_back_is_told_so(stage: Stage) -> None:
+    node = await a_node_without_machine(stage)
+    stage.cloud.boxes[node.machine_id].reason = Reason.INTERRUPTED
+    vanished = Vanished(stage.ports, stage.settings)
+    await stage.pass_time(stage.cloud.visibility_window)
+    await vanished.reconcile()
+    await vanished.reconcile()
+    assert (await stage.node(node.id)).reason is Reason.INTERRUPTED
+
+
+@staged
 async def test_inside_the_window_a_missing_machine_proves_nothing(stage: Stage) -> None:
     node = await a_node_without_machine(stage)
     vanished = Vanished(stage.ports, stage.settings)

@@ -17,7 +17,8 @@ from muster.domain.diagnosing import (
 )
 from muster.domain.diagnosis import Bundle, Cause, Diagnosis, Section, Source
 from muster.domain.ids import NodeId
-from muster.domain.reasons import Reason
+from muster.domain.reasons import ADVICE as REASON_ADVICE
+from muster.domain.reasons import ENDINGS, Reason
 from muster.domain.symptoms import DEPTH, PASSED, TROUBLE, lines_of
 
 CONSOLES = Path(__file__).parent / "consoles"
@@ -182,7 +183,7 @@ def test_a_healthy_boot_that_ran_out_of_time_is_not_blamed_on_its_scary_lines(fi
 @pytest.mark.parametrize(
     ("reason", "cause", "fatal"),
     [
-        (Reason.MACHINE_GONE, Cause.MACHINE_GONE, True),
+        *((reason, Cause.MACHINE_GONE, True) for reason in ENDINGS),
         (Reason.BOOT_SCRIPT_FAILED, Cause.SCRIPT_FAILED, True),
         (Reason.BOOT_STALLED, Cause.STALLED, False),
         (Reason.BOOT_TIMEOUT, Cause.AGENT_NEVER_STARTED, False),
@@ -196,6 +197,11 @@ def test_an_empty_bundle_is_told_by_its_reason_and_no_evidence(
     told = classify(bundle(reason=reason, detail="720 s in created"))
     assert (told.cause, told.fatal, told.evidence) == (cause, fatal, None)
     assert "720 s in created" in told.summary
+
+
+def test_a_machine_that_its_provider_ended_for_a_reason_comes_with_advice_for_that() -> None:
+    assert classify(bundle(reason=Reason.QUOTA)).advice == REASON_ADVICE[Reason.QUOTA]
+    assert "manual deletion" in classify(bundle(reason=Reason.MACHINE_GONE)).advice
 
 
 def test_a_machine_that_is_gone_is_proven_by_its_providers_word() -> None:

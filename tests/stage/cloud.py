@@ -74,6 +74,7 @@ class Box:
     forgotten: bool = False
     """Gone, and not even described any more."""
     why: str = ""
+    reason: Reason = Reason.MACHINE_GONE
     terminate_calls: list[float] = field(default_factory=list)
 
     def shown(self, now: float) -> Machine:
@@ -86,6 +87,7 @@ class Box:
             usage_class=self.usage_class,
             state=MachineState.GONE if self.gone_at is not None and now >= self.gone_at else state,
             why=self.why,
+            reason=self.reason,
         )
 
 

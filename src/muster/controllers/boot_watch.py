@@ -103,7 +103,7 @@ class BootWatch:
             how = self._gone(batch.provider, node, machine, alive=node.id in alive, watch=watch)
             if how:
                 detail = f"{node.provider}: machine {node.machine_id} {how}"
-                await self._fail(node, Reason.MACHINE_GONE, detail)
+                await self._fail(node, Reason.MACHINE_GONE if machine is None else machine.reason, detail)
             else:
                 there.append(node)
         return there

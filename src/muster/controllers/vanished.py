@@ -84,7 +84,7 @@ class Vanished:
         change = nodes.condemn(
             node,
             now=self._ports.clock.now(),
-            reason=Reason.MACHINE_GONE,
+            reason=Reason.MACHINE_GONE if machine is None else machine.reason,
             detail=f"{node.provider} no longer lists machine {node.machine_id}{why}",
         )
         try:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.domain.diagnosis import Bundle, Cause, Diagnosis, Evidence, Source
-from muster.domain.reasons import Reason
+from muster.domain.reasons import ADVICE as REASON_ADVICE
+from muster.domain.reasons import ENDINGS, Reason
 from muster.domain.symptoms import (
     DEPTH,
     Line,
@@ -64,8 +65,8 @@ def classify(bundle: Bundle) -> Diagnosis:
     decisive = _decisive(lines, found) or _ended(lines, found)
     if decisive is not None:
         return decisive
-    if bundle.reason is Reason.MACHINE_GONE:
-        return _gone(bundle)
+    if bundle.reason in ENDINGS:
+        return _gone(bundle, bundle.reason)
     last = _deepest([each for each in found if each.at >= len(lines) - NEAR and not _unrelated(each, lines)])
     if last is not None:
         return _because(last, lines, fatal=False)
@@ -248,12 +249,12 @@ def _because(
     )
 
 
-def _gone(bundle: Bundle) -> Diagnosis:
+def _gone(bundle: Bundle, reason: Reason) -> Diagnosis:
     return Diagnosis(
         cause=Cause.MACHINE_GONE,
         summary=f"The machine was gone before it had booted{f': {bundle.detail}' if bundle.detail else ''}.",
         evidence=_last(bundle, Source.PROVIDER) or _last(bundle, Source.CONSOLE),
-        advice=ADVICE[Cause.MACHINE_GONE],
+        advice=ADVICE[Cause.MACHINE_GONE] if reason is Reason.MACHINE_GONE else REASON_ADVICE[reason],
         fatal=True,
     )
 

@@ -36,6 +36,15 @@ class Reason(StrEnum):
     INTERNAL = "internal"
 
 
+ENDINGS = (
+    Reason.MACHINE_GONE,
+    Reason.INTERRUPTED,
+    Reason.CAPACITY,
+    Reason.QUOTA,
+    Reason.PROVIDER_REFUSED,
+    Reason.PROVIDER_ERROR,
+)
+"""Why a provider may have ended a machine that nobody gave back; the first, if nobody can say."""
 ADVICE: dict[Reason, str] = {
     Reason.CAPACITY: "allow more instance types or zones, fall back to on-demand, or try again later",
     Reason.QUOTA: "raise the account's quota or ask for fewer or smaller nodes",

@@ -46,6 +46,8 @@ class Machine:
     state: MachineState
     why: str = ""
     """Why it isn't there any more, or soon won't be, in the provider's words, if it says so."""
+    reason: Reason = Reason.MACHINE_GONE
+    """The same in our word, one of `reasons.ENDINGS`. Means nothing of a machine that is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import pytest
 
 from fakes.ec2 import FakeEc2
 from muster.domain.errors import Throttled, Uncertain
+from muster.domain.reasons import ENDINGS, Reason
 from muster.ports.provider import MachineState
 from muster.providers.ec2 import Ec2Provider
 from muster.providers.ec2.api import Aws
@@ -242,6 +243,34 @@ async def test_why_a_machine_ended_is_told_in_ec2_s_words(
     fake.cloud.end(instance)
     (machine,) = (await provider.describe(ids(answer))).values()
     assert machine.why == "Server.SpotInstanceTermination: Spot instance termination"
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("Server.SpotInstanceTermination", Reason.INTERRUPTED),
+        ("Server.SpotInstanceShutdown", Reason.INTERRUPTED),
+        ("Server.ScheduledStop", Reason.INTERRUPTED),
+        ("Server.InsufficientInstanceCapacity", Reason.CAPACITY),
+        ("Server.InternalError", Reason.PROVIDER_ERROR),
+        ("Client.VolumeLimitExceeded", Reason.QUOTA),
+        ("Client.InternalError", Reason.PROVIDER_REFUSED),
+        ("Client.InvalidSnapshot.NotFound", Reason.PROVIDER_REFUSED),
+        ("Client.UserInitiatedShutdown", Reason.MACHINE_GONE),
+        ("Client.InstanceInitiatedShutdown", Reason.MACHINE_GONE),
+        ("Client.SomethingNew", Reason.MACHINE_GONE),
+    ],
+)
+async def test_why_a_machine_ended_is_also_told_in_our_word(
+    provider: Ec2Provider, fake: FakeEc2, code: str, reason: Reason
+) -> None:
+    answer = await provider.launch(wanting())
+    (instance,) = fake.instances()
+    instance.why = (code, code)
+    fake.cloud.end(instance)
+    (machine,) = (await provider.describe(ids(answer))).values()
+    assert (machine.reason, machine.why) == (reason, code)
+    assert machine.reason in ENDINGS
 
 
 async def test_a_failing_end_is_told(provider: Ec2Provider, fake: FakeEc2) -> None:

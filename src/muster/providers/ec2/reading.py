@@ -6,6 +6,7 @@ from typing import Any
 from muster.domain.template import UsageClass
 from muster.ports.provider import LaunchRequest, Machine, MachineState
 from muster.providers.ec2 import tags
+from muster.providers.ec2.translating import ended_by
 
 STATES = {
     "pending": MachineState.PENDING,
@@ -26,6 +27,7 @@ def machines(page: Mapping[str, Any]) -> Iterator[Machine]:
         for instance in reservation.get("Instances", ()):
             carried = tags.read(instance.get("Tags", ()))
             state = STATES.get(instance.get("State", {}).get("Name", ""), MachineState.PENDING)
+            ended = (instance.get("StateReason") or {}) if state in ENDED else {}
             yield Machine(
                 id=instance["InstanceId"],
                 installation_id=carried.get(tags.INSTALLATION, ""),
@@ -33,7 +35,8 @@ def machines(page: Mapping[str, Any]) -> Iterator[Machine]:
                 instance_type=instance.get("InstanceType", ""),
                 usage_class=_usage(instance.get("InstanceLifecycle")),
                 state=state,
-                why=_why(instance.get("StateReason") or {}) if state in ENDED else "",
+                why=_why(ended),
+                reason=ended_by(str(ended.get("Code") or "")),
             )
 
 

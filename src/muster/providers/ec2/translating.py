@@ -48,6 +48,18 @@ NO_LAUNCH_TEMPLATE = (
     "InvalidLaunchTemplateId.VersionNotFound",
     "InvalidLaunchTemplateName.NotFoundException",
 )
+_ENDED = {
+    "Server.InsufficientInstanceCapacity": Reason.CAPACITY,
+    "Server.InternalError": Reason.PROVIDER_ERROR,
+    "Server.ScheduledStop": Reason.INTERRUPTED,
+    "Server.SpotInstanceShutdown": Reason.INTERRUPTED,
+    "Server.SpotInstanceTermination": Reason.INTERRUPTED,
+    "Client.InternalError": Reason.PROVIDER_REFUSED,
+    "Client.InvalidSnapshot.NotFound": Reason.PROVIDER_REFUSED,
+    "Client.VolumeLimitExceeded": Reason.QUOTA,
+}
+"""AWS's state reasons. That somebody ended it by the API, or it ended itself, is no more than being gone:
+whoever gave it back through us is known here, and anybody else is as good as a manual deletion."""
 _SHOWN = 600
 AGAIN = 1.0
 """Seconds after which to ask again if nothing better is known."""
@@ -79,6 +91,11 @@ def reason_of(code: str) -> Reason:
     if code in _CAPACITY:
         return Reason.CAPACITY
     return Reason.QUOTA if code in _QUOTA else Reason.PROVIDER_REFUSED
+
+
+def ended_by(code: str) -> Reason:
+    """Why a machine isn't there any more, by the code of its state reason."""
+    return _ENDED.get(code, Reason.MACHINE_GONE)
 
 
 def throttles(error: AwsError) -> bool:
