@@ -9,6 +9,8 @@ from itertools import count
 from typing import Any
 
 import pytest
+from botocore import exceptions as sdk
+from botocore.exceptions import ClientError
 
 from muster.domain import node as lifecycle
 from muster.domain import operation as operations
@@ -21,11 +23,11 @@ from muster.domain.operation import Member, Operation, Status
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.ports.store import Beat
-from muster.stores.dynamodb import DynamoStore, Location, Wire, assembled, check, create, keys, policy
+from muster.stores.dynamodb import DynamoStore, Location, Wire, assembled, check, create, keys, policy, schema
 from muster.stores.dynamodb.candidates import queue_name
 from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import Item, packed, unpacked
-from muster.stores.dynamodb.wire import CONNECTIONS, SPARE
+from muster.stores.dynamodb.wire import CONNECTIONS, SPARE, Malformed, Refused, translated
 from muster.system import SystemClock, SystemIds
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
 from tests.contracts.store_contract.scene import Scene
@@ -153,6 +155,58 @@ async def test_nobody_at_the_endpoint_is_said_in_one_sentence() -> None:
             await opened(wire)
     finally:
         await wire.close()
+
+
+def answered(code: str, *reasons: str) -> ClientError:
+    response: Any = {"Error": {"Code": code, "Message": "m"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+    response["CancellationReasons"] = [{"Code": reason} for reason in reasons]
+    return ClientError(response, "TransactWriteItems")
+
+
+WHERE = Location(table="muster", region=REGION)
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("TransactionInProgressException", "answered TransactionInProgressException"),
+        ("TooManyRequestsException", "answered TooManyRequestsException"),
+        ("LimitExceededException", "answered LimitExceededException"),
+        ("KMS.DisabledException", "answered KMS.DisabledException"),
+        ("SomethingNew", "answered SomethingNew"),
+        ("RequestExpired", "refused the credentials"),
+        ("IncompleteSignature", "refused the credentials"),
+        ("InvalidAccessKeyId", "refused the credentials"),
+    ],
+)
+def test_whatever_aws_answers_is_told_as_trouble_of_the_store(code: str, told: str) -> None:
+    error = translated(answered(code), WHERE)
+    assert isinstance(error, StoreUnavailable) and told in str(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [answered("ValidationException"), answered("TransactionCanceledException", "None", "ValidationError")],
+    ids=["a call", "an item of a transaction"],
+)
+def test_a_call_that_makes_no_sense_is_a_bug_and_not_tried_again(error: ClientError) -> None:
+    assert isinstance(translated(error, WHERE), Malformed)
+    assert isinstance(
+        translated(answered("TransactionCanceledException", "TransactionConflict"), WHERE), Refused
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        sdk.NoCredentialsError(),
+        sdk.PartialCredentialsError(provider="env", cred_var="aws_secret_access_key"),
+        sdk.ProfileNotFound(profile="ci"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_credentials_that_are_missing_are_named_as_the_trouble(error: Exception) -> None:
+    assert "there are no AWS credentials to use" in str(translated(error, WHERE))
 
 
 # --- transactions of which a part can't be read yet ------------------------------------------------
@@ -472,13 +526,88 @@ async def test_heartbeats_cost_one_write_per_node_in_fifteen_seconds_unless_they
 # --- the table -------------------------------------------------------------------------------------
 
 
+async def state(wire: Wire) -> tuple[Any, Any, Any]:
+    """All that making a store could change."""
+    name = wire.location.table
+    items = await wire.dynamodb("scan", TableName=name)
+    ttl = await wire.dynamodb("describe_time_to_live", TableName=name)
+    queues = await wire.sqs("list_queues", QueueNamePrefix=name)
+    return items["Items"], ttl["TimeToLiveDescription"], queues.get("QueueUrls")
+
+
+def text_keys(*names: str) -> dict[str, Any]:
+    kinds = zip(names, ("HASH", "RANGE"), strict=False)
+    return {
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in names],
+        "KeySchema": [{"AttributeName": name, "KeyType": kind} for name, kind in kinds],
+    }
+
+
+ORDER = {"PK": {"S": "ORDER#1"}, "SK": {"S": "ORDER"}, "id": {"S": "1"}, "expires": {"N": "1700000000"}}
+
+
+@pytest.mark.parametrize(
+    ("definition", "why"),
+    [
+        (text_keys("id"), "it has other keys than PK and SK"),
+        (text_keys("PK", "SK"), "index listed is missing"),
+        (schema.definition("orders"), "it holds other things"),
+    ],
+    ids=["other keys", "the commonest keys", "our own keys and indexes"],
+)
+async def test_a_table_of_somebody_else_is_refused_and_left_as_it_is(
+    definition: dict[str, Any], why: str
+) -> None:
+    async with wired() as wire:
+        name = wire.location.table
+        await wire.dynamodb("create_table", **{**definition, "TableName": name})
+        await wire.dynamodb("put_item", TableName=name, Item=ORDER)
+        before = await state(wire)
+        for refused in (
+            lambda: create(wire, ids=SystemIds(), clock=SystemClock()),
+            lambda: opened(wire),
+        ):
+            with pytest.raises(StoreUnavailable, match=f"{name}: it is none of Muster's.*{why}"):
+                await refused()
+        (wrong,) = await check(wire, ids=SystemIds(), clock=SystemClock())
+        assert "none of Muster's" in wrong and why in wrong
+        assert await state(wire) == before
+
+
+async def test_making_a_store_that_was_cut_off_is_taken_up_again() -> None:
+    async with wired() as wire:
+        await wire.dynamodb("create_table", **schema.definition(wire.location.table))
+        ids, clock = SystemIds(), SystemClock()
+        assert await check(wire, ids=ids, clock=clock) == [
+            f"table {wire.location.table} is empty: `muster store create` makes a store of it"
+        ]
+        with pytest.raises(StoreUnavailable, match=r"no installation of Muster; run: muster store create"):
+            await opened(wire)
+        assert (await create(wire, ids=ids, clock=clock))[:2] == ["time to live", "installation"]
+        assert await check(wire, ids=ids, clock=clock) == []
+
+
 async def test_a_table_of_another_version_is_refused(wire: Wire, store: DynamoStore) -> None:
     await store._table.update(
         ("META", "META"), "SET #version = :one", where="attribute_exists(#PK)", values={"one": 1}
     )
-    with pytest.raises(StoreUnavailable, match="version 1, and this program knows 2"):
-        await opened(wire)
+    before = await state(wire)
+    for refused in (lambda: opened(wire), lambda: create(wire, ids=SystemIds(), clock=SystemClock())):
+        with pytest.raises(StoreUnavailable, match="version 1, and this program knows 2"):
+            await refused()
     assert any("version 1" in wrong for wrong in await check(wire, ids=SystemIds(), clock=SystemClock()))
+    assert await state(wire) == before
+
+
+async def test_a_store_keeps_its_number_of_shards_whatever_is_asked_of_it_later() -> None:
+    async with wired() as wire:
+        ids, clock = SystemIds(), SystemClock()
+        await create(wire, ids=ids, clock=clock, shards=2)
+        for asked in (None, 2):
+            assert await create(wire, ids=ids, clock=clock, shards=asked) == []
+        with pytest.raises(Conflict, match="with 64 shards: it has 2, and they stay"):
+            await create(wire, ids=ids, clock=clock, shards=64)
 
 
 async def test_a_store_that_was_not_made_says_how_to_make_it() -> None:
@@ -521,6 +650,11 @@ async def test_events_carry_the_time_at_which_dynamodb_forgets_them(wire: Wire) 
         "dynamodb://muster",
         "dynamodb://muster?region=",
         "dynamodb://muster/x?region=eu-central-1",
+        "dynamodb://mu?region=eu-central-1",
+        "dynamodb://my.table?region=eu-central-1",
+        "dynamodb://me@muster?region=eu-central-1",
+        f"dynamodb://{'x' * 65}?region=eu-central-1",
+        "dynamodb://muster?region=eu-central-1&endpoint=localhost:8000",
         "dynamodb://muster?region=eu-central-1&zone=b",
         "postgresql://muster?region=eu-central-1",
     ],

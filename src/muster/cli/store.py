@@ -57,11 +57,13 @@ def create(
     store: Address = None,
     data_dir: DataDir = None,
     shards: Annotated[
-        int,
+        int | None,
         typer.Option(
-            min=1, max=512, help="Of a table: logs and partitions, each for 1,000 writes a second, for ever."
+            min=1,
+            max=512,
+            help="Of a new table: logs and partitions, each for 1,000 writes a second. (default: 16)",
         ),
-    ] = 16,
+    ] = None,
     _output: Output = None,
 ) -> None:
     """Make what is missing: the database (or table and queues), its schema, the installation. Repeating it is

@@ -19,7 +19,7 @@ from muster.system import SystemClock, SystemIds
 T = TypeVar("T")
 
 
-def create(address: str, *, shards: int) -> None:
+def create(address: str, *, shards: int | None) -> None:
     location = Location.of(address)
     made = _with(
         location, lambda wire: dynamodb.create(wire, ids=SystemIds(), clock=SystemClock(), shards=shards)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from muster.domain.errors import StoreUnavailable
+from muster.domain.errors import Conflict, StoreUnavailable
 from muster.domain.ids import InstallationId
 from muster.domain.template import RESOURCE_CLASSES
 from muster.ports.clock import Clock
@@ -30,8 +30,14 @@ MAX_NODES = 100
 TRIES = 120
 _INDEXES = {"listed": ("lp", "ls"), "scoped": ("sp", "ss"), "timed": ("tp", "ts")}
 _TTL = {"Enabled": True, "AttributeName": "expires"}
+_BILLING = "PAY_PER_REQUEST"
+_USABLE = ("ACTIVE", "UPDATING")
 _KEPT_SECONDS = 4 * 24 * 3600
 """How long a queue keeps a hint that nobody picked up."""
+
+
+class NotOurs(StoreUnavailable):
+    """The table is somebody else's, of another version of this program, or nobody's yet."""
 
 
 async def create(
@@ -39,77 +45,103 @@ async def create(
     *,
     ids: Ids,
     clock: Clock,
-    shards: int = SHARDS,
+    shards: int | None = None,
     classes: Sequence[str] = tuple(RESOURCE_CLASSES),
 ) -> list[str]:
-    """Make what is missing. Says what was made; running it again makes nothing."""
+    """Make what is missing. Says what was made; running it again makes nothing. Refuses, and leaves as it is,
+    a table that isn't ours, or that has another number of shards than is asked for (None: SHARDS, if new)."""
     made = []
-    if await _described(wire) is None:
-        await wire.dynamodb("create_table", **definition(wire.location.table))
-        made.append(f"table {wire.location.table}")
-    await _active(wire, clock)
-    if await _ttl(wire) != _TTL["AttributeName"]:
-        await wire.dynamodb(
-            "update_time_to_live", TableName=wire.location.table, TimeToLiveSpecification=_TTL
-        )
-        made.append("time to live")
+    name = wire.location.table
     table = Table(wire, clock=clock, ids=ids)
-    if await table.get(keys.META) is None:
-        await found(wire, ids=ids, shards=shards)
+    if await _described(wire) is None:
+        await wire.dynamodb("create_table", **definition(name))
+        made.append(f"table {name}")
+    described = await _active(wire, clock)
+    installed = await _installed(table, described)
+    if installed is not None and shards not in (None, whole(installed, "shards")):
+        raise Conflict(
+            f"cannot make the store {name} with {shards} shards: it has {whole(installed, 'shards')}, and"
+            " they stay; make a new one under another name"
+        )
+    if await _ttl(wire) != _TTL["AttributeName"]:
+        await wire.dynamodb("update_time_to_live", TableName=name, TimeToLiveSpecification=_TTL)
+        made.append("time to live")
+    if installed is None:
+        await found(wire, ids=ids, shards=shards or SHARDS)
         made.append("installation")
-    for name in (queue_name(wire.location.table, each) for each in classes):
-        if await _queue(wire, name) is None:
+    for queue in (queue_name(name, each) for each in classes):
+        if await _queue(wire, queue) is None:
             attributes = {"MessageRetentionPeriod": str(_KEPT_SECONDS)}
-            await wire.sqs("create_queue", QueueName=name, Attributes=attributes)
-            made.append(f"queue {name}")
+            await wire.sqs("create_queue", QueueName=queue, Attributes=attributes)
+            made.append(f"queue {queue}")
     return made
 
 
 async def check(wire: Wire, *, ids: Ids, clock: Clock) -> list[str]:
     """What is not as it should be. Raises StoreUnavailable if the store can't be asked."""
+    name = wire.location.table
     described = await _described(wire)
     if described is None:
-        return [f"table {wire.location.table} is missing"]
-    wrong = list(_differences(described))
+        return [f"table {name} is missing"]
+    table = Table(wire, clock=clock, ids=ids)
+    try:
+        installed = await _installed(table, described)
+    except NotOurs as strange:
+        return [str(strange)]
+    if installed is None:
+        return [f"table {name} is empty: `muster store create` makes a store of it"]
+    wrong = [*_dearer(described), *crowded(described, shards=whole(installed, "shards"))]
     if await _ttl(wire) != _TTL["AttributeName"]:
         wrong.append("time to live is not enabled on the attribute expires")
-    meta = await Table(wire, clock=clock, ids=ids).get(keys.META)
-    if meta is None:
-        wrong.append("the table holds no installation")
-    elif whole(meta, "version") != keys.VERSION:
-        wrong.append(f"the table is of version {whole(meta, 'version')}, this program knows {keys.VERSION}")
-    else:
-        wrong += crowded(described, shards=whole(meta, "shards"))
     wrong += [
-        f"queue {name} is missing" for name in _queues(wire.location) if await _queue(wire, name) is None
+        f"queue {queue} is missing" for queue in _queues(wire.location) if await _queue(wire, queue) is None
     ]
     return wrong
 
 
 async def opened(table: Table) -> int:
     """How many shards it has. Refuses a table that is not ours to use."""
-    meta: Item | None = await table.get(keys.META)
     location = table.wire.location
-    if meta is None:
-        raise StoreUnavailable(
+    answer = await table.wire.dynamodb("describe_table", TableName=location.table)
+    installed = await _installed(table, answer["Table"])
+    if installed is None:
+        raise NotOurs(
             f"cannot use the table {location.table}: it holds no installation of Muster;"
             f" run: muster store create --store 'dynamodb://{location.table}?region={location.region}'"
         )
-    version = whole(meta, "version")
+    return whole(installed, "shards")
+
+
+async def _installed(table: Table, described: Mapping[str, Any]) -> Item | None:
+    """What says which installation this is; None: the table is as ours are, and empty. Raises NotOurs."""
+    if strange := _differences(described):
+        raise _anothers(table, "; ".join(strange))
+    installed = await table.get(keys.META)
+    if installed is None and await table.holds_anything():
+        installed = await table.get(keys.META)  # somebody may have made it in this moment
+        if installed is None:
+            raise _anothers(table, "it holds other things")
+    version = keys.VERSION if installed is None else whole(installed, "version")
     if version != keys.VERSION:
-        raise StoreUnavailable(
-            f"cannot use the table {location.table}: it is of version {version}, and this program knows"
+        raise NotOurs(
+            f"cannot use the table {table.name}: it is of version {version}, and this program knows"
             f" {keys.VERSION}; start the version of Muster that wrote it, or name another table"
         )
-    return whole(meta, "shards")
+    return installed
+
+
+def _anothers(table: Table, why: str) -> NotOurs:
+    return NotOurs(
+        f"cannot use the table {table.name}: it is none of Muster's ({why}); it is left as it is; name"
+        " another table"
+    )
 
 
 def definition(name: str) -> dict[str, Any]:
-    attributes = ["PK", "SK", "es", *(each for pair in _INDEXES.values() for each in pair)]
     return {
         "TableName": name,
-        "BillingMode": "PAY_PER_REQUEST",
-        "AttributeDefinitions": [{"AttributeName": each, "AttributeType": "S"} for each in attributes],
+        "BillingMode": _BILLING,
+        "AttributeDefinitions": _attributes(),
         "KeySchema": _schema("PK", "SK"),
         "LocalSecondaryIndexes": [
             {"IndexName": "told", "KeySchema": _schema("PK", "es"), "Projection": {"ProjectionType": "ALL"}}
@@ -119,6 +151,11 @@ def definition(name: str) -> dict[str, Any]:
             for index, pair in _INDEXES.items()
         ],
     }
+
+
+def _attributes() -> list[dict[str, str]]:
+    names = ["PK", "SK", "es", *(each for pair in _INDEXES.values() for each in pair)]
+    return [{"AttributeName": each, "AttributeType": "S"} for each in names]
 
 
 def policy(location: Location, *, account: str = "*") -> str:
@@ -184,11 +221,11 @@ async def _described(wire: Wire) -> Mapping[str, Any] | None:
     return found
 
 
-async def _active(wire: Wire, clock: Clock) -> None:
+async def _active(wire: Wire, clock: Clock) -> Mapping[str, Any]:
     for _ in range(TRIES):
         described = await _described(wire)
-        if described is not None and described["TableStatus"] == "ACTIVE":
-            return
+        if described is not None and described["TableStatus"] in _USABLE:
+            return described
         await clock.sleep(1.0)
     raise StoreUnavailable(f"cannot make the table {wire.location.table}: it is not active after {TRIES} s")
 
@@ -241,10 +278,11 @@ def crowded(described: Mapping[str, Any], *, shards: int) -> Sequence[str]:
 
 
 def _differences(described: Mapping[str, Any]) -> Sequence[str]:
+    """By which a table can't be one of ours."""
     wanted = definition(described["TableName"])
     wrong = []
     if described["KeySchema"] != wanted["KeySchema"]:
-        wrong.append("the table has other keys than PK and SK")
+        wrong.append("it has other keys than PK and SK")
     for kind in ("GlobalSecondaryIndexes", "LocalSecondaryIndexes"):
         found = {index["IndexName"]: index["KeySchema"] for index in described.get(kind, ())}
         wrong += [
@@ -252,9 +290,14 @@ def _differences(described: Mapping[str, Any]) -> Sequence[str]:
             for index in wanted[kind]
             if found.get(index["IndexName"]) != index["KeySchema"]
         ]
-    billing = described.get("BillingModeSummary", {}).get("BillingMode")
-    if billing != wanted["BillingMode"]:
-        wrong.append(
-            f"the table is billed as {billing or 'PROVISIONED'}: it may throttle where demand would not"
-        )
+    types = {each["AttributeName"]: each["AttributeType"] for each in described["AttributeDefinitions"]}
+    if any(each["AttributeType"] != types.get(each["AttributeName"], "S") for each in _attributes()):
+        wrong.append("a key is no text")
     return wrong
+
+
+def _dearer(described: Mapping[str, Any]) -> Sequence[str]:
+    billing = described.get("BillingModeSummary", {}).get("BillingMode")
+    if billing == _BILLING:
+        return []
+    return [f"the table is billed as {billing or 'PROVISIONED'}: it may throttle where demand would not"]

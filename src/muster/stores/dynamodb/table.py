@@ -188,6 +188,10 @@ class Table:
                 return
             asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
+    async def holds_anything(self) -> bool:
+        answer = await self.wire.dynamodb("scan", TableName=self.name, ConsistentRead=True, Limit=1)
+        return bool(answer["Items"])
+
     async def count(self, partition: str, *, index: str | None = None, high: str | None = None) -> int:
         """How many items; those below `high`, if it is given (by the table's own key)."""
         asked = self._asked(partition, index) | {"Select": "COUNT"}

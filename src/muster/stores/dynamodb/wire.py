@@ -8,6 +8,7 @@ Leases and heartbeats are single conditional writes, and nothing else is: some c
 """
 
 import asyncio
+import re
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ WAITING_SECONDS = 30.0
 """Whoever waits longer for a connection is told that the store doesn't keep up."""
 SCHEME = "dynamodb"
 _RULE = "must look like dynamodb://TABLE?region=eu-central-1"
+_TABLE = re.compile(r"[A-Za-z0-9_-]{3,64}")
+"""What both a table and, with a class behind it, a queue may be named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,13 @@ class Location:
             raise InvalidRequest("store", url, f"{_RULE}; it knows region and endpoint, not {unknown[0]}")
         if not given.get("region", [""])[-1]:
             raise InvalidRequest("store", url, f"{_RULE}: the region is missing")
+        if not _TABLE.fullmatch(parts.netloc):
+            raise InvalidRequest(
+                "store", url, f"{_RULE}: a table's name is 3 to 64 letters, digits, hyphens and underscores"
+            )
         endpoint = given.get("endpoint", [""])[-1] or None
+        if endpoint is not None and not endpoint.startswith(("http://", "https://")):
+            raise InvalidRequest("store", url, f"{_RULE}: an endpoint begins with http:// or https://")
         return cls(table=parts.netloc, region=given["region"][-1], endpoint=endpoint)
 
 
@@ -67,6 +76,10 @@ class Refused(MusterError):
     def __init__(self, code: str, reasons: tuple[tuple[str, Mapping[str, Any] | None], ...]) -> None:
         self.reasons = reasons
         super().__init__(code)
+
+
+class Malformed(MusterError):
+    """A call that AWS finds senseless: a bug, and no repeat can help."""
 
 
 class Missing(StoreUnavailable):
@@ -142,14 +155,8 @@ class Wire:
         return answer
 
 
-_THROTTLED = (
-    "ProvisionedThroughputExceededException",
-    "RequestLimitExceeded",
-    "ThrottlingException",
-    "Throttling",
-    "RequestThrottled",
-)
-_REFUSED = ("ConditionalCheckFailedException", "TransactionCanceledException", "TransactionConflictException")
+_CANCELED = "TransactionCanceledException"
+_REFUSED = ("ConditionalCheckFailedException", _CANCELED, "TransactionConflictException")
 _MISSING = (
     "ResourceNotFoundException",
     "AWS.SimpleQueueService.NonExistentQueue",
@@ -158,24 +165,47 @@ _MISSING = (
 _FORBIDDEN = (
     "AccessDeniedException",
     "AccessDenied",
+    "AuthFailure",
     "UnrecognizedClientException",
+    "IncompleteSignature",
+    "IncompleteSignatureException",
+    "InvalidAccessKeyId",
     "InvalidClientTokenId",
+    "InvalidSecurity",
     "InvalidSignatureException",
+    "NotAuthorized",
+    "OptInRequired",
+    "RequestExpired",
     "SignatureDoesNotMatch",
     "ExpiredTokenException",
     "ExpiredToken",
+    "MissingAuthenticationToken",
     "MissingAuthenticationTokenException",
+)
+_SENSELESS = (
+    "ValidationException",
+    "ValidationError",
+    "SerializationException",
+    "IdempotentParameterMismatchException",
+    "InvalidParameterCombination",
+    "InvalidParameterValue",
+    "MissingParameter",
 )
 
 
 def translated(error: Exception, location: Location) -> Exception:
-    """What the caller can act on, made from what the SDK said. Anything else stays as it is."""
+    """What the caller can act on, made from what the SDK said. What isn't the SDK's stays as it is."""
     response = getattr(error, "response", None)
     if isinstance(response, dict) and "Error" in response:
-        return _of_answer(error, response, location)
+        return _of_answer(response, location)
     if type(error).__module__.partition(".")[0] in ("botocore", "aiobotocore", "aiohttp") or isinstance(
         error, (OSError, TimeoutError)
     ):
+        if _about_credentials(error):
+            return StoreUnavailable(
+                f"cannot use the store {location.table}: there are no AWS credentials to use ({error}); give"
+                " the machine a role, or set a profile or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            )
         where = location.endpoint or f"AWS in {location.region}"
         return StoreUnavailable(
             f"cannot reach the store {location.table}: {where} gave no answer ({error});"
@@ -184,11 +214,33 @@ def translated(error: Exception, location: Location) -> Exception:
     return error
 
 
-def _of_answer(error: Exception, response: Mapping[str, Any], location: Location) -> Exception:
+def _about_credentials(error: Exception) -> bool:
+    from botocore import exceptions as told  # noqa: PLC0415 — an extra, wanted by few
+
+    return isinstance(
+        error,
+        (
+            told.NoCredentialsError,
+            told.PartialCredentialsError,
+            told.CredentialRetrievalError,
+            told.ProfileNotFound,
+            told.TokenRetrievalError,
+            told.SSOError,
+        ),
+    )
+
+
+def _of_answer(response: Mapping[str, Any], location: Location) -> Exception:
     code = str(response["Error"].get("Code", ""))
-    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    message = str(response["Error"].get("Message", ""))
+    reasons = _reasons(code, response)
+    if code in _SENSELESS or (code == _CANCELED and any(each in _SENSELESS for each, _ in reasons)):
+        return Malformed(
+            f"cannot use the store {location.table}: AWS finds a call senseless ({code}: {message});"
+            " this is a bug of Muster: please report it"
+        )
     if code in _REFUSED:
-        return Refused(code, _reasons(code, response))
+        return Refused(code, reasons)
     if code in _MISSING:
         return Missing(
             f"cannot use the store {location.table}: there is no such table or queue in {location.region};"
@@ -197,17 +249,15 @@ def _of_answer(error: Exception, response: Mapping[str, Any], location: Location
     if code in _FORBIDDEN:
         return StoreUnavailable(
             f"cannot use the store {location.table}: AWS refused the credentials ({code});"
-            " check them, and that they carry what `muster store policy` prints"
+            " check them, the clock, and that they carry what `muster store policy` prints"
         )
-    if code in _THROTTLED or status >= 500:  # noqa: PLR2004 — the server's own fault
-        return StoreUnavailable(
-            f"cannot use the store {location.table} at present: AWS answered {code}; it is tried again"
-        )
-    return error
+    return StoreUnavailable(
+        f"cannot use the store {location.table} at present: AWS answered {code}; it is tried again"
+    )
 
 
 def _reasons(code: str, response: Mapping[str, Any]) -> tuple[tuple[str, Mapping[str, Any] | None], ...]:
-    if code != "TransactionCanceledException":
+    if code != _CANCELED:
         return (((code.removesuffix("Exception")), response.get("Item")),)
     found = response.get("CancellationReasons", ())
     return tuple((str(each.get("Code", "None")), each.get("Item")) for each in found)
