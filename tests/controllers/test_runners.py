@@ -47,6 +47,37 @@ async def test_a_node_s_own_word_is_not_enough(stage: Stage) -> None:
 
 
 @staged
+async def test_a_runner_without_the_label_is_not_the_one_that_was_asked_for(stage: Stage) -> None:
+    """No job of this run would find it."""
+    github = await GitHubStage.set(stage, attach_timeout=50)
+    github.connects = False
+    operation = await github.provision(await stage.replica(), github.begin())
+
+    async def registered() -> bool:
+        return bool(github.runners())
+
+    await stage.until(registered)
+    (runner,) = github.runners()
+    wanted, runner.labels = runner.labels, ("somebody-s",)
+    github.connect(runner)
+    await stage.pass_time(20)
+    (node,) = await stage.nodes(NodeState.CREATED)
+    assert not node.attached
+    runner.labels = wanted
+    await stage.succeeded(operation)
+
+
+@staged
+async def test_a_runner_that_serves_several_jobs_is_told_not_to_change_itself(stage: Stage) -> None:
+    """The version is the operator's, by its SHA-256."""
+    github = await GitHubStage.set(stage)
+    await stage.succeeded(await github.provision(await stage.replica(), github.begin()))
+    (node,) = await stage.nodes(NodeState.RUNNING)
+    (kit,) = stage.agents.of(node.id).kits
+    assert "--disableupdate" in given(kit)["arguments"]
+
+
+@staged
 async def test_a_runner_that_never_comes_online_fails_the_provision_and_leaves_nothing(stage: Stage) -> None:
     github = await GitHubStage.set(stage, reuse=Reuse.NEVER)
     github.connects = False

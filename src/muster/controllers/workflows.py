@@ -11,14 +11,15 @@ from dataclasses import replace
 
 from muster.domain.errors import Forbidden, InvalidRequest, NotFound, ProviderError
 from muster.domain.ids import OperationId
-from muster.domain.lifecycle import NodeState
-from muster.domain.operation import Kind, Operation, Status
+from muster.domain.lifecycle import HOLDING
+from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest, ReleaseRequest
-from muster.domain.running import RESERVED
+from muster.domain.running import RERUN, RESERVED
 from muster.domain.template import Runtime
-from muster.domain.workflow import Workflow, WorkflowRun, run_name
+from muster.domain.workflow import Workflow, WorkflowRun, run_name, whole_workflow
 from muster.operations.desk import FrontDesk
 from muster.operations.issued import Issued
+from muster.operations.listing import provisions
 from muster.ports.bundle import Ports
 from muster.ports.runners import Workflows
 
@@ -29,14 +30,14 @@ LOOKS_MOST = 200
 """Runs looked up in one round; the others have their turn in the next."""
 REPOSITORIES_MOST = 20
 """Repositories asked for re-runs in one round, those first that waited longest."""
-ATTEMPTS_BACK = 10
-PROVISIONS_OF_RUN = 20
+ATTEMPTS_BACK = 50
+"""GitHub begins a run anew at most so often."""
 TRIES = 8
 """Provisions for one label of a re-run, if they fail one after the other."""
 PAUSE = 60.0
 """Seconds after the first that failed; twice as long after each further one."""
 PAUSE_MOST = 900.0
-_HOLDING = (NodeState.CREATED, NodeState.CLAIMED, NodeState.RUNNING)
+_UNDER_WAY = (Status.QUEUED, Status.RUNNING)
 
 
 class WorkflowKeeper:
@@ -74,15 +75,19 @@ class WorkflowKeeper:
                 )
 
     async def _holders(self) -> AsyncIterator[Operation]:
-        """Provisions for workflows that hold nodes."""
+        """Provisions for workflows that hold nodes, or will: one that waits in line holds none yet."""
         met: dict[OperationId, bool] = {}
+        async for operation in provisions(self._store, run=None, statuses=_UNDER_WAY):
+            met[operation.id] = True
+            if workflow_of(operation) is not None:
+                yield operation
         for template in await self._store.templates():
             if template.spec.runtime is not Runtime.GITHUB:
                 continue
             cursor = None
             while True:
                 page = await self._store.nodes(
-                    states=_HOLDING, template=template.name, after=cursor, limit=BATCH
+                    states=HOLDING, template=template.name, after=cursor, limit=BATCH
                 )
                 for node in page.items:
                     if node.operation_id is not None and node.operation_id not in met:
@@ -143,37 +148,31 @@ class WorkflowKeeper:
             for job in await self._workflows.jobs(run.repository, run.run_id)
             for label in (job.labels if job.queued else ())
         }
-        for label, request in missing.items():
-            if label.lower() in waiting and not await self._provision_again(
-                run, label, request, tries=len(tried.get(label, ()))
-            ):
+        wanted = {label: request for label, request in missing.items() if label in waiting}
+        # Anew, if there is something to do: while GitHub answered, the attempt's own step may have asked.
+        tried = await self._given_out(run, run.attempt) if wanted else {}
+        for label, request in wanted.items():
+            tries = tried.get(label, ())
+            if is_due(tries, now=now) and not await self._provision_again(run, request, tries=len(tries)):
                 met[run.repository, run.run_id, run.attempt, label] = True
 
     async def _given_out(self, run: WorkflowRun, attempt: int) -> dict[str, list[Operation]]:
-        """Labels, and the provisions for each, the newest first."""
-        page = await self._store.operations(
-            kind=Kind.PROVISION,
-            statuses=tuple(Status),
-            run=run_name(run.repository, run.run_id, attempt),
-            after=None,
-            limit=PROVISIONS_OF_RUN,
-        )
+        """Labels in lower case, and the provisions for each, the newest first."""
         found: dict[str, list[Operation]] = {}
-        for operation in page.items:
+        async for operation in provisions(self._store, run=run_name(run.repository, run.run_id, attempt)):
             workflow = workflow_of(operation)
             if workflow is not None:
-                found.setdefault(workflow.label, []).append(operation)
+                found.setdefault(workflow.label.lower(), []).append(operation)
         return found
 
-    async def _provision_again(
-        self, run: WorkflowRun, label: str, request: ProvisionRequest, *, tries: int
-    ) -> bool:
+    async def _provision_again(self, run: WorkflowRun, request: ProvisionRequest, *, tries: int) -> bool:
         """Whether there is a provision now. False: it was refused, and would be again."""
-        workflow = Workflow(repository=run.repository, run_id=run.run_id, attempt=run.attempt, label=label)
+        workflow = replace(whole_workflow("workflow", request.workflow), attempt=run.attempt)
+        label = workflow.label
         again = replace(request, run=workflow.run, workflow=workflow)
         named = hashlib.sha256(f"{workflow.run}/{label}/{tries}".encode()).hexdigest()[:32]
         try:
-            await self._desk.provision(again, key=f"{RESERVED}rerun/{named}", ours=True)
+            await self._desk.provision(again, key=f"{RERUN}{named}", ours=True)
         except (InvalidRequest, NotFound, Forbidden) as error:
             words = "cannot provision again for a re-run"
             logger.warning(words, extra={"run": workflow.run, "label": label, "error": str(error)})

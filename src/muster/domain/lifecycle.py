@@ -57,6 +57,8 @@ LIVE = (
 )
 """States in which a machine may still be of use. `terminating` and `terminated` are not."""
 
+HOLDING = (NodeState.CREATED, NodeState.CLAIMED, NodeState.RUNNING)
+"""Bound to a provision that has the node, or is getting it."""
 MEANING: dict[NodeState, str] = {
     NodeState.CREATED: "got from a provider; booting, or booted and attaching to the run it was made for",
     NodeState.IDLE: "booted, detached from its last run, can be claimed",

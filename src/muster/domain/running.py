@@ -14,6 +14,8 @@ from muster.domain.reasons import Reason
 
 RESERVED = "muster/"
 """How our own idempotency keys begin; nobody else's may."""
+RERUN = f"{RESERVED}rerun/"
+"""How those of provisions begin that a re-run got without asking."""
 
 
 def provision_key(run_id: OperationId) -> str:

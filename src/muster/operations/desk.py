@@ -19,8 +19,9 @@ from muster.domain.errors import (
     Uncertain,
 )
 from muster.domain.ids import NodeId, OperationId
+from muster.domain.lifecycle import HOLDING
 from muster.domain.node import Node
-from muster.domain.operation import Fence, Kind, Operation
+from muster.domain.operation import Fence, Kind, Operation, Status
 from muster.domain.requests import (
     ClusterDeleteRequest,
     ProvisionRequest,
@@ -29,7 +30,7 @@ from muster.domain.requests import (
     Request,
     RunRequest,
 )
-from muster.domain.running import RESERVED
+from muster.domain.running import RERUN, RESERVED
 from muster.domain.settings import Settings
 from muster.domain.showing import Why
 from muster.domain.template import Runtime, Template
@@ -37,7 +38,7 @@ from muster.operations.accepting import accepted
 from muster.operations.cancelling import request_cancel
 from muster.operations.driver import Driver
 from muster.operations.lacking import lack
-from muster.operations.of_run import provisions_of
+from muster.operations.listing import provisions
 from muster.operations.provision import Provision
 from muster.operations.together import together
 from muster.ports.bundle import Ports
@@ -45,6 +46,7 @@ from muster.ports.store import Pool
 
 RUN_LIST = 1000
 """Provisions of one run that are told apart; who has more must name one, or take the newest."""
+_OF_USE = (Status.QUEUED, Status.RUNNING, Status.SUCCEEDED)
 NODES_MOST = 200
 """Of one operation, in one answer."""
 
@@ -77,12 +79,30 @@ class FrontDesk:
         """With `fence`: for another operation, as long as its lease holds. Else raises LeaseLost.
         `ours`: nobody outside asked for it, and the key is one of our own."""
         first = await self._answered(key, Kind.PROVISION, request, ours=ours or fence is not None)
+        if first is None and request.workflow is not None and not ours:
+            first = await self._made_for_rerun(request)
         if first is not None:
             return first
         template = await self._known_template(request)
         await self._check_runtime(request, template)
         deadline = await self._provision_deadline(request, template)
         return await self._submit(Kind.PROVISION, request, deadline, key=key, run=request.run, fence=fence)
+
+    async def _made_for_rerun(self, request: ProvisionRequest) -> Operation | None:
+        """What this attempt was given before its own step came to ask for the same; None: nothing that it
+        can still use. (One that is being submitted at this very moment is not seen.)"""
+        async for made in provisions(self._store, run=request.run, statuses=_OF_USE):
+            unasked = (made.idempotency_key or "").startswith(RERUN) and made.request == request
+            if unasked and made.cancel_requested_at is None and await self._serves(made):
+                self._driver.take(made)
+                return made
+        return None
+
+    async def _serves(self, provision: Operation) -> bool:
+        if not provision.ended:
+            return True
+        view = await self._store.view(provision.id)
+        return any(node.state in HOLDING for node in view.nodes)
 
     async def _known_template(self, request: ProvisionRequest) -> Template:
         template = await self._store.template(request.template)
@@ -163,7 +183,7 @@ class FrontDesk:
 
     async def _of_run(self, run: str, owner: str | None, *, most: int) -> list[OperationId]:
         found: list[OperationId] = []
-        async for operation in provisions_of(self._store, run):
+        async for operation in provisions(self._store, run=run):
             request = operation.request
             if owner is None or (isinstance(request, ProvisionRequest) and request.owner == owner):
                 found.append(operation.id)

@@ -39,6 +39,19 @@ async def test_a_name_that_is_taken_is_replaced_so_that_a_lost_answer_is_harmles
     assert kept.credential != lost.credential, "what the first answer held is worthless"
 
 
+async def test_a_name_that_a_busy_runner_has_is_not_registered_again(site: Site) -> None:
+    """Its job goes on; whoever asks is to ask again."""
+    registry = site.registry()
+    await registry.just_in_time(SHOP, name="r-1", labels=["7-1"], group="")
+    (runner,) = site.world.of("acme/shop")
+    site.world.connect(runner)
+    runner.busy = True
+    with pytest.raises(Uncertain, match="the one named r-1 is busy"):
+        await registry.just_in_time(SHOP, name="r-1", labels=["7-1"], group="")
+    assert site.world.of("acme/shop") == [runner]
+    assert site.world.asked("generate-jitconfig") == 2, "once by each, and not behind the busy one's back"
+
+
 async def test_organisations_have_runners_and_groups(site: Site) -> None:
     site.world.groups["acme"] = {"big": 7}
     registry = site.registry()

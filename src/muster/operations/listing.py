@@ -1,4 +1,4 @@
-"""The provisions of a run, all of them, however many there are. Reads page by page; holds nothing."""
+"""Provisions, all of them, however many there are. Reads page by page; holds nothing."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -8,10 +8,10 @@ from muster.ports.store import Cursor, Store
 BATCH = 100
 
 
-async def provisions_of(
-    store: Store, run: str, *, statuses: Sequence[Status] = tuple(Status)
+async def provisions(
+    store: Store, *, run: str | None, statuses: Sequence[Status] = tuple(Status)
 ) -> AsyncIterator[Operation]:
-    """The newest first. Those that are made meanwhile may be missed."""
+    """Of one run, or of all; the newest first. Those that are made meanwhile may be missed."""
     cursor: Cursor | None = None
     while True:
         page = await store.operations(
