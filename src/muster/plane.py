@@ -86,11 +86,12 @@ class ControlPlane:
         self.clusters = ClusterDesk(ports, settings, owner, self._driver)
         runs.desk = self.desk
         self.enrolment = Enrolment(ports, settings, watching.look)
-        probing = Probing(ports, settings)
         issued = Issued(ports, settings)
         self.duties: tuple[Duty, ...] = (
             Duty(name="status", every=10.0, work=StatusKeeper(ports, settings, watching), woken_by=HEALTH),
-            Duty(name="probing", every=probing.spread, work=probing),
+            Duty(
+                name="probing", every=settings.limits.probe_every, work=Probing(ports, settings), steady=True
+            ),
             Duty(name="lost", every=10.0, work=Lost(ports, settings, watching)),
             Duty(name="deadlines", every=10.0, work=Sweep(ports, settings, watching)),
             Duty(name="boot_watch", every=10.0, work=BootWatch(ports, settings, watching, hosts)),

@@ -1,13 +1,17 @@
 """Probes among the duties: they decide how a silent service feels, and nothing waits for the dead."""
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
+
+import pytest
 
 from muster.controllers.probing import AT_ONCE, Probing
 from muster.domain.health import PROBE_FAILURES, Health
 from muster.domain.ids import NodeId
 from muster.domain.serving import App
 from muster.enrolment.enroller import Report
+from muster.sdk.membership import RETRY_MOST
 from tests.controllers.test_apps import BEAT, Apps
 from tests.stage import Stage, staged
 
@@ -18,6 +22,8 @@ class Scripted:
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self.down: dict[str, bool] = {}
+        self.stuck: set[str] = set()
+        """They answer nothing, and their probes outstay their time."""
         self.asked: list[tuple[str, float]] = []
         self.most = 0
         self._now = 0
@@ -30,6 +36,8 @@ class Scripted:
         self._now += 1
         self.most = max(self.most, self._now)
         try:
+            if url in self.stuck:
+                await asyncio.sleep(7 * self._timeout)
             if self.down.get(url):
                 await asyncio.sleep(self._timeout)
                 return False
@@ -90,6 +98,81 @@ async def test_failed_probes_do_not_count_against_a_fresh_heartbeat(stage: Stage
     await apps.beats_for(300.0, node_id)
     assert await health(stage, node_id) is Health.READY
     assert (await stage.store.vitals([node_id]))[node_id].probe_failures >= PROBE_FAILURES
+    apps.stop()
+
+
+AWAY = 300.0
+
+
+async def returned(stage: Stage) -> tuple[Apps, list[NodeId]]:
+    """Services that nobody can reach, and that beat until the control plane went away. It is just back."""
+    apps, prober = await probed(stage)
+    apps.drive()
+    found = [await service(apps, number) for number in range(1, 6)]
+    prober.down.update({address: True for _, address in found})
+    node_ids = [node_id for node_id, _ in found]
+    await apps.beats_for(200.0, *node_ids)
+    apps.stop()
+    await stage.pass_time(AWAY)
+    apps.drive()
+    return apps, node_ids
+
+
+async def offline(stage: Stage, node_id: NodeId) -> list[str]:
+    return [event.detail for event in await stage.events(node_id) if event.name == "offline"]
+
+
+@staged
+async def test_probes_that_failed_before_the_control_plane_was_away_make_nobody_offline(stage: Stage) -> None:
+    apps, node_ids = await returned(stage)
+    await stage.pass_time(RETRY_MOST)
+    await apps.beats_for(60.0, *node_ids)
+    for node_id in node_ids:
+        assert await health(stage, node_id) is Health.READY
+        assert await offline(stage, node_id) == []
+    apps.stop()
+
+
+@staged
+async def test_probes_that_fail_after_the_control_plane_was_away_count_as_ever(stage: Stage) -> None:
+    apps, node_ids = await returned(stage)
+    await stage.pass_time((PROBE_FAILURES + 2) * stage.settings.limits.probe_every)
+    for node_id in node_ids:
+        assert await offline(stage, node_id) == [f"{PROBE_FAILURES} probes in a row failed"]
+    apps.stop()
+
+
+@pytest.mark.parametrize("services", [1, 3, 4, 5])
+@staged
+async def test_each_service_is_asked_once_in_every_round_however_many_there_are(
+    stage: Stage, services: int
+) -> None:
+    apps, prober = await probed(stage)
+    apps.drive()
+    found = [await service(apps, number) for number in range(1, services + 1)]
+    prober.down[found[-1][1]] = True
+    every = stage.settings.limits.probe_every
+    await stage.pass_time(3 * every)
+    prober.asked.clear()
+    await stage.pass_time(20 * every)
+    times = Counter(url for url, _ in prober.asked)
+    assert set(times) == {address for _, address in found}
+    assert all(abs(count - 20) <= 1 for count in times.values()), times
+    apps.stop()
+
+
+@staged
+async def test_a_probe_that_outstays_its_time_makes_no_other_service_offline(stage: Stage) -> None:
+    """One whose heartbeats are lost lives by its probes: they must not wait for the slowest of the others."""
+    apps, prober = await probed(stage)
+    apps.drive()
+    good, _ = await service(apps, 1)
+    _, stuck = await service(apps, 2)
+    await stage.pass_time(30.0)
+    prober.stuck.add(stuck)
+    await stage.pass_time(300.0)
+    assert await health(stage, good) is Health.READY
+    assert await offline(stage, good) == []
     apps.stop()
 
 

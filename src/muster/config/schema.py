@@ -28,7 +28,7 @@ Check = Callable[[str, object], object]
 PORT = 8420
 PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
 """Where services are probed unless somebody says otherwise. Not link-local: that is where clouds keep their
-instance metadata."""
+instance metadata; where they keep it in the middle of these, the prober refuses it."""
 THIS_MACHINE = ("127.0.0.0/8", "::1/128")
 """Probed too while the server listens to this machine alone: whoever enrols from elsewhere must not make it
 knock at its neighbours' doors."""

@@ -36,6 +36,8 @@ class Duty:
     work: Reconciler
     woken_by: str | None = None
     """A topic after whose notice it looks sooner. A hint: without it, it is only later."""
+    steady: bool = False
+    """Its ticks begin `every` seconds apart; without it, that is how long it rests between them."""
 
 
 class Duties:
@@ -57,16 +59,19 @@ class Duties:
         listener = self._ports.wakeups.listen(() if duty.woken_by is None else (duty.woken_by,))
         try:
             while True:
-                await self._perform(duty)
-                await listener.wait(duty.every - GATHER)
+                worked = await self._perform(duty)
+                took = worked if duty.steady else 0.0
+                await listener.wait(max(0.0, duty.every - took - GATHER))
                 # Notices come in crowds: a moment after the first, one look answers them all.
                 await self._ports.clock.sleep(GATHER)
         finally:
             listener.close()
 
-    async def _perform(self, duty: Duty) -> None:
+    async def _perform(self, duty: Duty) -> float:
+        """Gives how many seconds the work took, if it was ours."""
         now = self._ports.clock.now()
         until = now + max(LEASE_LEAST, duty.every * LEASE_TICKS)
+        began: float | None = None
         try:
             if await self._ports.store.lease_duty(
                 duty.name,
@@ -75,8 +80,9 @@ class Duties:
                 until=until,
                 problem=self._problems.pop(duty.name, ""),
             ):
+                began = self._ports.clock.now()
                 # Whatever hangs, a duty doesn't outlive its lease, which runs since it was asked for.
-                async with asyncio.timeout(until - self._ports.clock.now()):
+                async with asyncio.timeout(until - began):
                     await duty.work.reconcile()
         except (StoreUnavailable, ProviderError, Implausible, TimeoutError) as error:
             self._problems[duty.name] = told(error)
@@ -85,3 +91,4 @@ class Duties:
             # A bug in one duty must not stop the others; the next tick tries again.
             self._problems[duty.name] = told(error)
             logger.exception("duty failed", extra={"duty": duty.name})
+        return 0.0 if began is None else max(0.0, self._ports.clock.now() - began)

@@ -1,11 +1,12 @@
 """Probing: asks services from outside whether they serve, and writes down how it went. It judges nobody.
 
-Many at once, each bounded in time, so that one that doesn't answer holds up no other; and spread over half of
-a round, so that they hold up nothing else either.
+Many at once, each bounded in time here, whatever the prober does, so that one that doesn't answer holds up no
+other and not the next round; and spread over half of a round, so that they hold up nothing else either.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
@@ -24,6 +25,7 @@ class Probing:
     def __init__(self, ports: Ports, settings: Settings) -> None:
         self._ports = ports
         self._store = ports.store
+        self._timeout = settings.limits.probe_timeout
         self.spread = settings.limits.probe_every / 2
         """Seconds over which a round's probes begin."""
 
@@ -35,8 +37,11 @@ class Probing:
         places = asyncio.Semaphore(AT_ONCE)
 
         async def one(node_id: NodeId, address: str) -> None:
+            passed = False
             async with places:
-                passed = await prober.passes(address)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._timeout):
+                        passed = await prober.passes(address)
             await self._store.record_probe(node_id, passed=passed, now=self._ports.clock.now())
 
         async with asyncio.TaskGroup() as group:

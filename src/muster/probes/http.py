@@ -1,37 +1,36 @@
 """Probes over HTTP: one request, one status line, no redirects, and only to addresses in the allowed ranges.
 
 The name is resolved here and the connection made to the address that was checked, so that a name which
-resolves to something else a moment later leads nowhere. Nothing secret is sent, and nothing but the status is
-read; so a certificate that nobody vouches for is as good as another.
+resolves to something else a moment later leads nowhere. A name with several addresses is asked at one after
+the other, until one answers. Nothing secret is sent, and nothing but the status is read; so a certificate
+that nobody vouches for is as good as another.
 """
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Any
+from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from muster.domain.errors import InvalidRequest
+from muster.probes.names import Names
+from muster.probes.ranges import Address, Ranges
 
-Network = IPv4Network | IPv6Network
-Address = IPv4Address | IPv6Address
 LINE_MOST = 4096
 URL_MOST = 2048
-RESOLVERS = 32
-"""Names that may be looked up at once."""
+ADDRESSES_MOST = 4
+"""Of one name. Each has its share of the time, so that a dead one leaves some for the next."""
 _PORTS = {"http": 80, "https": 443}
 _SUCCESS = range(200, 300)
 
 
 class HttpProber:
     def __init__(self, *, allowed: Sequence[str], timeout: float) -> None:
-        self._allowed: tuple[Network, ...] = tuple(ip_network(each) for each in allowed)
+        self._ranges = Ranges(allowed)
         self._timeout = timeout
-        self._resolvers = ThreadPoolExecutor(RESOLVERS, thread_name_prefix="muster-probe-dns")
+        # Half of the time: a name that hangs leaves the other half for what it led to before.
+        self._names = Names(patience=timeout / 2)
         self._tls = ssl.create_default_context()
         self._tls.check_hostname = False
         self._tls.verify_mode = ssl.CERT_NONE
@@ -43,7 +42,7 @@ class HttpProber:
                 found = await self._resolved(parts)
         except (OSError, TimeoutError):
             return
-        outside = next((each for each in found if not self._may(each)), None)
+        outside = next((each for each in found if not self._ranges.may(each)), None)
         if outside is not None:
             rule = f"must lead to an allowed address range, not to {outside}; see allowed in [probes]"
             raise InvalidRequest("address", url, rule)
@@ -51,27 +50,28 @@ class HttpProber:
     async def passes(self, url: str) -> bool:
         try:
             parts = _parsed(url)
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._timeout) as whole:
                 found = await self._resolved(parts)
-                if not found or not all(self._may(each) for each in found):
+                if not all(self._ranges.may(each) for each in found):
                     return False
-                return await self._answers(parts, found[0])
+                return await self._one_answers(parts, found[:ADDRESSES_MOST], ends=whole.when() or 0.0)
         except (InvalidRequest, OSError, TimeoutError, ValueError):
             return False
-
-    def _may(self, address: Address) -> bool:
-        # An IPv4 address in IPv6 clothes is the IPv4 address.
-        mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-        return any((mapped or address) in network for network in self._allowed)
 
     async def _resolved(self, parts: SplitResult) -> list[Address]:
         host = parts.hostname or ""
         with suppress(ValueError):
             return [ip_address(host)]
-        # Threads of its own: names that hang must not hold up whoever else needs one.
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._resolvers, resolve, host, _port(parts))
-        return [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
+        return await self._names.addresses(host)
+
+    async def _one_answers(self, parts: SplitResult, addresses: Sequence[Address], *, ends: float) -> bool:
+        """The first that says anything decides: it is the service that speaks, not one of its addresses."""
+        for number, address in enumerate(addresses):
+            now = asyncio.get_running_loop().time()
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout((ends - now) / (len(addresses) - number)):
+                    return await self._answers(parts, address)
+        return False
 
     async def _answers(self, parts: SplitResult, address: Address) -> bool:
         tls = self._tls if parts.scheme == "https" else None
@@ -87,14 +87,11 @@ class HttpProber:
             await writer.drain()
             words = (await reader.readline()).split()
         finally:
-            writer.close()
-            with suppress(OSError):
-                await writer.wait_closed()
+            # Without goodbye: a peer that keeps silent would keep us waiting for its own.
+            writer.transport.abort()
+        if not words:
+            raise ConnectionError(f"cannot hear a word from {address}")
         return len(words) > 1 and words[0].startswith(b"HTTP/") and int(words[1]) in _SUCCESS
-
-
-def resolve(host: str, port: int) -> list[tuple[Any, ...]]:
-    return list(socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP))
 
 
 def _parsed(url: str) -> SplitResult:

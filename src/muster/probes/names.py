@@ -1,0 +1,75 @@
+"""What the names of services lead to, looked up so that names which hang hold up no other.
+
+A look-up can't be called off. So each is a thread's, there is at most one for a name, and nobody waits for it
+longer than the patience allows: what the name led to a short while ago is good enough then. Where probes may
+go is for others to say.
+"""
+
+import asyncio
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from muster.probes.ranges import Address
+
+RESOLVERS = 256
+"""Names that may be looked up at once: as many as there are probes at once."""
+REMEMBERED = 300.0
+"""Seconds for which an answer serves while no newer one is to be had."""
+KNOWN_MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    at: float
+    answer: asyncio.Future[list[Address]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    at: float
+    addresses: list[Address]
+
+
+class Names:
+    def __init__(self, *, patience: float) -> None:
+        self._patience = patience
+        self._resolvers = ThreadPoolExecutor(RESOLVERS, thread_name_prefix="muster-probe-dns")
+        self._asked: dict[str, _Asked] = {}
+        self._known: dict[str, _Known] = {}
+        """The longest unanswered first."""
+
+    async def addresses(self, host: str) -> list[Address]:
+        """Raises OSError if it has none, and TimeoutError if that can't be told in time."""
+        now = asyncio.get_running_loop().time()
+        asked = self._asked.get(host) or self._ask(host, now)
+        if (left := asked.at + self._patience - now) > 0:
+            await asyncio.wait((asked.answer,), timeout=left)
+        if asked.answer.done():
+            return asked.answer.result()
+        known = self._known.get(host)
+        if known is None or now - known.at > REMEMBERED:
+            raise TimeoutError(f"cannot look up {host} in time")
+        return known.addresses
+
+    def _ask(self, host: str, now: float) -> _Asked:
+        answer = asyncio.get_running_loop().run_in_executor(self._resolvers, resolve, host)
+        asked = self._asked[host] = _Asked(at=now, answer=answer)
+        answer.add_done_callback(lambda done: self._answered(host, done))
+        return asked
+
+    def _answered(self, host: str, answer: asyncio.Future[list[Address]]) -> None:
+        del self._asked[host]
+        self._known.pop(host, None)
+        if answer.cancelled() or answer.exception() is not None:
+            return
+        at = answer.get_loop().time()
+        self._known[host] = _Known(at=at, addresses=answer.result())
+        if len(self._known) > KNOWN_MOST:
+            del self._known[next(iter(self._known))]
+
+
+def resolve(host: str) -> list[Address]:
+    found = socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)
+    return [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
