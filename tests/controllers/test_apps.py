@@ -56,6 +56,7 @@ class Apps:
     def drive(self) -> None:
         plane = ControlPlane(self.ports, owner="plane", settings=self.stage.settings)
         self.enrolment = plane.enrolment
+        self._life = Life("plane")
         self._running = self._life.spawn(plane.run())
 
     def stop(self) -> None:

@@ -65,7 +65,7 @@ def test_who_falls_silent_is_told_to_have_and_for_how_long() -> None:
 
 
 def test_who_fails_its_probes_is_told_to_have() -> None:
-    failing = vitals(seen_at=None, health=Health.READY, probe_failures=PROBE_FAILURES)
+    failing = vitals(seen_at=None, health=Health.READY, probe_failures=PROBE_FAILURES, probed_at=NOW)
     told = f"{PROBE_FAILURES} probes in a row failed"
     assert judged(failing, observing_since=NOW) == (Health.OFFLINE, HealthSource.PROBE, told)
 

@@ -191,6 +191,16 @@ def test_failed_probes_count_only_while_no_fresh_heartbeat_vetoes_them(failures:
     assert judged(replace(unheard, seen_at=NOW - LIMITS.stale_after)) is None
 
 
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("seen_at", [None, NOW - 500])
+def test_probes_that_failed_before_the_watch_began_anew_do_not_count(
+    seen_at: float | None, side: float
+) -> None:
+    back_since = NOW - LIMITS.stale_after / 2
+    failed = vitals(seen_at=seen_at, probe_failures=PROBE_FAILURES, probed_at=back_since + side)
+    assert judged(failed, observing_since=back_since) == (Health.OFFLINE if side >= 0 else None)
+
+
 @pytest.mark.parametrize("word", BAD)
 def test_no_probe_knows_better_than_a_nodes_own_bad_news(word: Health) -> None:
     said = vitals(health=word, said=word, probed_at=NOW, probe_passing_since=NOW - 500)

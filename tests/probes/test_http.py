@@ -198,11 +198,13 @@ class Lookups:
     def __init__(self) -> None:
         self.hanging: set[str] = set()
         self.asked: list[str] = []
+        self.hung = threading.Semaphore(0)
         self.ended = threading.Event()
 
     def resolve(self, host: str) -> list[Address]:
         self.asked.append(host)
         if host.startswith("slow") or host in self.hanging:
+            self.hung.release()
             self.ended.wait(30.0)
         return [ip_address("127.0.0.1")]
 
@@ -215,17 +217,25 @@ def lookups(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lookups]:
     found.ended.set()
 
 
+async def hang(one: HttpProber, lookups: Lookups, count: int) -> list[asyncio.Task[bool]]:
+    """Probes whose names hang, as far as there are threads for them."""
+    tasks = [asyncio.create_task(one.passes(f"http://slow{n}.example:1/")) for n in range(count)]
+    for _ in range(min(count, RESOLVERS)):
+        assert await asyncio.to_thread(lookups.hung.acquire, timeout=30.0)
+    return tasks
+
+
 @pytest.mark.parametrize("slow", [RESOLVERS - 1, RESOLVERS, RESOLVERS + 1])
 async def test_names_that_hang_hold_up_no_other_and_no_other_thread(lookups: Lookups, slow: int) -> None:
     async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\n")) as url:
-        one = prober()
+        one = prober(timeout=6 * TIMEOUT)
         quick = url.replace("127.0.0.1", "quick.example")
         assert await one.passes(quick)
-        hung = [asyncio.create_task(one.passes(f"http://slow{n}.example/")) for n in range(slow)]
+        hung = await hang(one, lookups, slow)
         assert await one.passes(quick)
         assert await asyncio.to_thread(lambda: "at once") == "at once"
+        lookups.ended.set()
         assert not any(await asyncio.gather(*hung))
-        assert await one.passes(quick)
 
 
 async def test_as_many_names_as_are_probed_at_once_may_hang_and_a_new_one_is_looked_up(
@@ -233,7 +243,7 @@ async def test_as_many_names_as_are_probed_at_once_may_hang_and_a_new_one_is_loo
 ) -> None:
     async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\n")) as url:
         one = prober(timeout=20 * TIMEOUT)
-        hung = [asyncio.create_task(one.passes(f"http://slow{n}.example:1/")) for n in range(RESOLVERS - 1)]
+        hung = await hang(one, lookups, RESOLVERS - 1)
         assert await one.passes(url.replace("127.0.0.1", "new.example"))
         lookups.ended.set()
         assert not any(await asyncio.gather(*hung))
@@ -255,7 +265,7 @@ async def test_a_service_whose_name_begins_to_hang_is_asked_where_it_was_for_a_w
     lookups: Lookups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\n")) as url:
-        one, named = prober(), url.replace("127.0.0.1", "app.example")
+        one, named = prober(timeout=6 * TIMEOUT), url.replace("127.0.0.1", "app.example")
         assert await one.passes(named)
         lookups.hanging.add("app.example")
         assert await one.passes(named)
@@ -270,7 +280,7 @@ async def test_a_service_whose_name_leads_nowhere_any_more_is_not_asked_where_it
         raise OSError("no such name")
 
     async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\n")) as url:
-        one, named = prober(), url.replace("127.0.0.1", "app.example")
+        one, named = prober(timeout=6 * TIMEOUT), url.replace("127.0.0.1", "app.example")
         assert await one.passes(named)
         monkeypatch.setattr(names, "resolve", gone)
         assert not await one.passes(named)

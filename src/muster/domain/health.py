@@ -54,7 +54,7 @@ class Vitals:
     advanced_at: float | None = None
     """When its boot last moved: a phase, a step, or activity."""
     probe_failures: int = 0
-    """In a row."""
+    """In a row, in the watch of the last one: whatever failed before nobody watched is forgotten."""
     probe_passing_since: float | None = None
     """The first of the passed probes in a row; None after a failed one."""
     probed_at: float | None = None
@@ -134,7 +134,9 @@ def _without_life(vitals: Vitals, *, now: float, observing_since: float, limits:
     if silence > _stale_after(vitals, limits):
         reason = f"no heartbeat for {silence:.0f} s"
         return _Verdict(health=Health.OFFLINE, source=HealthSource.RECONCILE, reason=reason)
-    if vitals.probe_failures >= PROBE_FAILURES:
+    # Failures of an earlier watch are old news: no heartbeat has had a chance to veto them since.
+    watched = vitals.probed_at is not None and vitals.probed_at >= observing_since
+    if watched and vitals.probe_failures >= PROBE_FAILURES:
         reason = f"{vitals.probe_failures} probes in a row failed"
         return _Verdict(health=Health.OFFLINE, source=HealthSource.PROBE, reason=reason)
     return None

@@ -288,11 +288,12 @@ class Store(Protocol):
 
     async def write_health(self, change: HealthChange) -> Vitals:
         """The guarded write of a node's health, with its event. Raises Conflict if the vitals' health moved
-        or the node is gone; offline for its silence (RECONCILE): also if it was seen since."""
+        or the node is gone; offline by any word but its own (HEARTBEAT): also if it was seen since."""
         ...
 
     async def record_probe(self, node_id: NodeId, *, passed: bool, now: float) -> None:
-        """Remember how a probe went. Never touches when the node was last seen."""
+        """Remember how a probe went. Never touches when the node was last seen. Failures in a row are counted
+        anew once the watch began anew after the last probe."""
         ...
 
     async def offline(

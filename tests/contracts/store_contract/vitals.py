@@ -237,6 +237,27 @@ class VitalsContract:
             assert (vitals.probe_failures, vitals.probe_passing_since) == (failures, since)
             assert (vitals.seen_at, vitals.news) == (11.0, True)
 
+    async def test_failed_probes_are_counted_anew_after_time_in_which_nobody_watched(
+        self, store: Store
+    ) -> None:
+        node = await joined(Scene(store))
+        await store.record_beats([Beat(node_id=node.id, seen_at=11.0)])
+        await store.watch(now=12.0, gap=20.0)
+
+        async def failed(at: float) -> int:
+            await store.record_probe(node.id, passed=False, now=at)
+            return (await vitals_of(store, node)).probe_failures
+
+        assert [await failed(at) for at in (20.0, 30.0)] == [1, 2]
+        await store.watch(now=31.0, gap=20.0)
+        assert await failed(40.0) == 3
+        # Nobody looked until 100; the first probe came before whoever found that out.
+        assert await failed(99.0) == 4
+        await store.watch(now=100.0, gap=20.0)
+        assert [await failed(at) for at in (101.0, 110.0)] == [1, 2]
+        await store.watch(now=111.0, gap=20.0)
+        assert await failed(120.0) == 3
+
     async def test_the_offline_are_found_by_how_long_they_have_been(self, store: Store) -> None:
         scene = Scene(store)
         nodes = await scene.idle(3)
@@ -301,12 +322,16 @@ class VitalsContract:
 
     async def test_a_beat_after_the_look_spares_a_node_that_was_called_offline(self, store: Store) -> None:
         node = await joined(Scene(store), at=10.0)
-        for at, source in ((20.0, HealthSource.RECONCILE), (30.0, HealthSource.HEARTBEAT)):
+        for at, source in (
+            (20.0, HealthSource.RECONCILE),
+            (25.0, HealthSource.PROBE),
+            (30.0, HealthSource.HEARTBEAT),
+        ):
             seen = await vitals_of(store, node)
             verdict = change(seen, Health.OFFLINE, at=at)
             verdict = replace(verdict, after=replace(verdict.after, health_source=source))
             await store.record_beats([Beat(node_id=node.id, seen_at=at)])
-            if source is HealthSource.RECONCILE:
+            if source is not HealthSource.HEARTBEAT:
                 with pytest.raises(Conflict):
                     await store.write_health(verdict)
                 assert (await vitals_of(store, node)).health is Health.STARTING

@@ -174,7 +174,10 @@ class Liveness:
         await self._table.repeated(once)
 
     async def record_probe(self, node_id: NodeId, *, passed: bool, now: float) -> None:
-        await self._revise(node_id, partial(_probed, passed, now))
+        # Who asks whether the watch began anew pays for a look at it: only those that failed have to.
+        watch = None if passed else await self._table.get(keys.WATCH)
+        since = None if watch is None else number(watch, "since")
+        await self._revise(node_id, partial(_probed, passed, now, since or 0.0))
 
     async def heard(self, judged: Sequence[Vitals]) -> None:
         await together([partial(self._revise, each.node_id, partial(_heard, each)) for each in judged])
@@ -183,15 +186,15 @@ class Liveness:
 
     async def write_health(self, change: HealthChange) -> Vitals:
         before, after = change.before, change.after
-        silent = after.health is Health.OFFLINE and after.health_source is HealthSource.RECONCILE
+        disowned = after.health is Health.OFFLINE and after.health_source is not HealthSource.HEARTBEAT
         where = "#boot_id = :boot AND (attribute_not_exists(#health_version) AND :expected = :nothing"
         where += " OR #health_version = :expected)"
         values: dict[str, Value] = {"boot": before.boot_id, "expected": before.health_version, "nothing": 0}
         if not before.boot_id:
             where = where.replace("#boot_id = :boot", "(attribute_not_exists(#boot_id) OR #boot_id = :boot)")
-        if silent and before.seen_at is None:
+        if disowned and before.seen_at is None:
             where += " AND attribute_not_exists(#seen_at)"
-        elif silent:
+        elif disowned:
             where, values["seen"] = f"{where} AND #seen_at = :seen", before.seen_at
         sets: dict[str, Value] = {
             "health": after.health.value,
@@ -349,15 +352,16 @@ def _beaten(beat: Beat, item: Item) -> dict[str, Value] | None:
     return sets
 
 
-def _probed(passed: bool, now: float, item: Item) -> dict[str, Value] | None:
+def _probed(passed: bool, now: float, watched_since: float, item: Item) -> dict[str, Value] | None:
     before = vitals(item)
     if not item.get("known") or (before.probed_at is not None and before.probed_at >= now):
         return None
     since = before.probe_passing_since
+    forgotten = before.probed_at is not None and before.probed_at < watched_since
     return {
         "probed_at": now,
         "news": True,
-        "probe_failures": 0 if passed else before.probe_failures + 1,
+        "probe_failures": 0 if passed else (0 if forgotten else before.probe_failures) + 1,
         "probe_passing_since": (now if since is None else since) if passed else None,
     }
 

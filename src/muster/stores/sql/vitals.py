@@ -93,8 +93,8 @@ def suspects(
 
 def write_health(tx: Tx, change: HealthChange) -> Vitals:
     before, after = change.before, change.after
-    silent = after.health is Health.OFFLINE and after.health_source is HealthSource.RECONCILE
-    unseen = "AND seen_at IS NOT DISTINCT FROM :seen_at" if silent else ""
+    disowned = after.health is Health.OFFLINE and after.health_source is not HealthSource.HEARTBEAT
+    unseen = "AND seen_at IS NOT DISTINCT FROM :seen_at" if disowned else ""
     moved = tx.change(
         f"""
         UPDATE liveness SET health = :health, health_reason = :reason, health_source = :source,
@@ -144,7 +144,9 @@ def record_probe(tx: Tx, node_id: NodeId, *, passed: bool, now: float) -> None:
     if passed:
         sets = "probe_failures = 0, probe_passing_since = coalesce(probe_passing_since, :now)"
     else:
-        sets = "probe_failures = probe_failures + 1, probe_passing_since = NULL"
+        # Those before a time in which nobody watched don't count any more.
+        before = "CASE WHEN probed_at < (SELECT since FROM watch WHERE id = 1) THEN 0 ELSE probe_failures END"
+        sets = f"probe_failures = {before} + 1, probe_passing_since = NULL"
     tx.change(
         f"""
         UPDATE liveness SET {sets}, probed_at = :now, news = 1
