@@ -257,16 +257,17 @@ class Agent:
             raise Unreachable("cut off")
 
         def arrived(plane: ControlPlane) -> Coroutine[Any, Any, T]:
-            return self._worked_on(message, plane)
+            return self.worked_on(message, plane)
 
         answer = await self._network.call(arrived, timeout=timeout)
         if self._now() < self.partitioned_until:
             raise Unreachable("cut off")
         return answer
 
-    async def _worked_on(
+    async def worked_on(
         self, message: Callable[[ControlPlane], Coroutine[Any, Any, T]], plane: ControlPlane
     ) -> T:
+        """A replica works on what was sent in this machine's name, by whomever."""
         self.truth.reached_at = self._now()
         try:
             return await message(plane)

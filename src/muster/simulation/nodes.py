@@ -13,6 +13,7 @@ from typing import Any
 from muster.domain.errors import Gone, MusterError, NotFound
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId
+from muster.enrolment.enroller import Admission
 from muster.plane import ControlPlane
 from muster.ports.clock import Clock
 from muster.providers.simulated import Entry, SimulatedCloud
@@ -295,11 +296,12 @@ class Nodes:
             self._run(self._second_join(agent))
 
     async def _second_join(self, agent: Agent) -> None:
+        def joins(plane: ControlPlane) -> Coroutine[Any, Any, Admission]:
+            return plane.enrolment.join(agent.proof, key="another", boot_id="another")
+
         try:
-            await self._network.call(
-                lambda plane: plane.enrolment.join(agent.proof, key="another", boot_id="another"),
-                timeout=10.0,
-            )
+            # Of a machine that never says a word, the impostor's join is what is heard.
+            await self._network.call(lambda plane: agent.worked_on(joins, plane), timeout=10.0)
         except (MusterError, Unreachable):
             return
 

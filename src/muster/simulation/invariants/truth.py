@@ -29,7 +29,7 @@ class Truth:
     moved_at: float | None = None
     """When its boot last did something."""
     reached_at: float = 0.0
-    """When a replica last worked on anything that it sent, however late."""
+    """When a replica last worked on anything that was sent in its name, however late, and by whomever."""
     beat_at: float = 0.0
     """Its last beat that is in the store for sure."""
     advance_at: float = 0.0
