@@ -42,6 +42,17 @@ class Scene:
         self.learning = Learning(store, self.clock, Limits())
 
 
+async def test_those_who_look_at_one_moment_tick_once() -> None:
+    scene = Scene()
+    looks = [asyncio.create_task(scene.watching.look()) for _ in range(50)]
+    await asyncio.sleep(0)
+    looks[0].cancel()
+    scene.store.gate.set()
+    seen = await asyncio.gather(*looks[1:])
+    assert scene.store.asked == [100.0]
+    assert {watch.since for watch in seen} == {100.0}
+
+
 async def test_a_look_does_not_join_a_tick_that_began_before_everything_stood_still() -> None:
     scene = Scene()
     before = asyncio.create_task(scene.watching.look())
