@@ -307,6 +307,12 @@ def test_a_deadline_that_passed_unwatched_gets_a_bounded_grace(deadline_at: floa
     assert replace(AWAY, away_from=None).due(deadline_at, SLOW) == deadline_at
 
 
+def test_a_watch_is_unbroken_from_the_moment_at_which_it_began_anew() -> None:
+    assert AWAY.unbroken_from(AWAY.since)
+    assert not AWAY.unbroken_from(AWAY.since - SMALLEST)
+    assert Watch(since=NOW).unbroken_from(NOW - 500)  # it was never broken
+
+
 @pytest.mark.parametrize(("judged", "overdue"), REASONS)
 def test_the_grace_holds_for_every_state_and_ends(judged: Node, overdue: Overdue) -> None:
     timed = replace(judged, deadline_at=NOW - 100)

@@ -267,6 +267,59 @@ async def test_a_boot_whose_deadline_passed_while_nobody_watched_is_not_failed(s
     await stage.succeeded(operation)
 
 
+async def absent(stage: Stage, replica: Replica, seconds: float) -> Replica:
+    """It is away for so long. Returns who comes after it."""
+    replica.life.kill()
+    await stage.pass_time(seconds)
+    return await stage.replica()
+
+
+@pytest.mark.parametrize("learned", [False, True], ids=["during the boot", "before it"])
+@staged
+async def test_a_boot_during_which_nobody_was_there_teaches_nothing(stage: Stage, learned: bool) -> None:
+    await stage.template()
+    stage.agents.script(Manner(boot=200.0))
+    replica = await stage.replica()
+    away = 2 * stage.settings.limits.stale_after
+    if learned:
+        replica = await absent(stage, replica, away)
+    operation = await replica.provision(1)
+    (node,) = await stage.count(1, NodeState.CREATED)
+    if not learned:
+        await absent(stage, replica, away)
+    await stage.succeeded(operation)
+    assert len(await stage.store.boots(node.template, node.revision)) == int(learned)
+    assert "booted" in [mark.phase for mark in await stage.store.marks(node.id)]
+
+
+@pytest.mark.parametrize("more", [-1.0, 1.0], ids=["a moment", "noticed"])
+@staged
+async def test_a_boot_that_ends_first_thing_after_an_absence_teaches_nothing_either(
+    stage: Stage, more: float
+) -> None:
+    """Its word may come before any duty has looked."""
+    replica, _, node = await asked(stage, NEVER_BOOTS)
+    await stage.joined(1)
+    replica.life.kill()
+    last = await stage.store.watch(now=stage.now, gap=stage.settings.limits.stale_after)
+    assert last.unbroken_from(node.created_at)
+    await stage.pass_time(stage.settings.limits.stale_after + more)
+    await stage.enrolment.report(node.id, Report(booted=True))
+    assert len(await stage.store.boots(node.template, node.revision)) == int(more < 0)
+
+
+@pytest.mark.parametrize("away", [False, True])
+@staged
+async def test_a_rescued_boot_teaches_only_if_somebody_was_there(stage: Stage, away: bool) -> None:
+    replica, operation, node = await asked(stage, NEVER_BOOTS, provision_timeout=200.0)
+    if away:
+        await absent(stage, replica, 2 * stage.settings.limits.stale_after)
+    await stage.ended(operation)
+    await stage.enrolment.report(node.id, Report(booted=True))
+    assert "rescued" in await stage.history(node.id)
+    assert len(await stage.store.boots(node.template, node.revision)) == int(not away)
+
+
 @staged
 async def test_who_was_late_before_or_stays_away_after_is_failed_in_bounded_time(stage: Stage) -> None:
     replica, operation, node = await asked(stage, NEVER_BOOTS, provision_timeout=300.0)

@@ -151,6 +151,10 @@ class Watch:
             return deadline_at
         return max(deadline_at, self.since + limits.return_grace)
 
+    def unbroken_from(self, at: float) -> bool:
+        """Whether somebody has watched all the time since then."""
+        return self.away_from is None or self.since <= at
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overdue:

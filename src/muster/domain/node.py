@@ -118,6 +118,8 @@ class NodeChange:
     """Who did it, if it was a person or a program of theirs."""
     rolled_back: bool = False
     """It is let go with its operation, for no fault of its own."""
+    teaches: bool = True
+    """Of a boot that came to its end: whether how long it took says how long boots take."""
 
     def __post_init__(self) -> None:
         source = None if self.before is None else self.before.state
@@ -178,7 +180,13 @@ def fail(
 
 
 def rescue(
-    node: Node, *, now: float, assignment_id: AssignmentId, deadline_at: float, detail: str
+    node: Node,
+    *,
+    now: float,
+    assignment_id: AssignmentId,
+    deadline_at: float,
+    detail: str,
+    teaches: bool = True,
 ) -> NodeChange:
     """It booted after all. It is given back like any other node: detached under an assignment first (its own,
     or a fresh one), never into the operation that gave it up."""
@@ -190,7 +198,7 @@ def rescue(
     after = replace(
         change.after, booted_at=now, phase=Phase.BOOTED.value, step="", assignment_id=assignment_id
     )
-    return replace(change, after=after, detail=detail, told_as="rescued")
+    return replace(change, after=after, detail=detail, told_as="rescued", teaches=teaches)
 
 
 def condemn(
@@ -272,7 +280,7 @@ def joined(node: Node, *, boot_id: str, now: float) -> NodeChange:
     return NodeChange(name=Fact.JOINED, before=node, after=after, at=now)
 
 
-def booted(node: Node, *, now: float, deadline_at: float | None) -> NodeChange:
+def booted(node: Node, *, now: float, deadline_at: float | None, teaches: bool = True) -> NodeChange:
     if node.up or node.state is not NodeState.CREATED:
         raise IllegalTransition(f"cannot mark node {node.id} booted: it is {node.state}")
     after = replace(
@@ -284,7 +292,7 @@ def booted(node: Node, *, now: float, deadline_at: float | None) -> NodeChange:
         phase=Phase.BOOTED.value,
         step="",
     )
-    return NodeChange(name=Fact.BOOTED, before=node, after=after, at=now)
+    return NodeChange(name=Fact.BOOTED, before=node, after=after, at=now, teaches=teaches)
 
 
 def advanced(node: Node, *, phase: str, step: str, now: float) -> NodeChange | None:

@@ -346,7 +346,8 @@ class Enrolment:
     async def _boot_news(self, node: Node, report: Report, now: float) -> NodeChange | None:
         spec = await self._template_spec(node)
         if report.booted:
-            return nodes.booted(node, now=now, deadline_at=now + deadlines.attach_timeout(spec))
+            until = now + deadlines.attach_timeout(spec)
+            return nodes.booted(node, now=now, deadline_at=until, teaches=await self._teaches(node))
         if report.failed is not None and report.failed_assignment is None:
             reason = Reason.BOOT_SCRIPT_FAILED
             return nodes.fail(
@@ -375,7 +376,12 @@ class Enrolment:
             assignment_id=node.assignment_id or AssignmentId(self._ports.ids.new("as")),
             deadline_at=now + self._limits.releasing,
             detail=detail,
+            teaches=await self._teaches(node),
         )
+
+    async def _teaches(self, node: Node) -> bool:
+        """What a boot took while nobody was there to hear of its end says nothing of the next one."""
+        return (await self._look()).unbroken_from(node.created_at)
 
     def _awaits(self, node: Node, assignment: AssignmentId | None) -> bool:
         if assignment is None or node.assignment_id != assignment:

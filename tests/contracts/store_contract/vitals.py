@@ -9,7 +9,7 @@ from muster.domain.deadlines import Limits, Watch
 from muster.domain.diagnosis import Bundle, Cause, Section, Source
 from muster.domain.errors import Conflict
 from muster.domain.health import Health, HealthChange, HealthSource, Vitals, judge
-from muster.domain.ids import NodeId
+from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
@@ -110,6 +110,23 @@ class VitalsContract:
         node = await joined(Scene(store))
         failed = lifecycle.fail(node, now=20.0, reason=Reason.BOOT_TIMEOUT, deadline_at=99.0)
         await store.apply(failed)
+        assert list(await store.boots("web", 1)) == []
+
+    @pytest.mark.parametrize("rescued", [False, True], ids=["in time", "rescued"])
+    async def test_a_boot_that_teaches_nothing_leaves_its_marks_only(
+        self, store: Store, rescued: bool
+    ) -> None:
+        node = await joined(Scene(store))
+        if rescued:
+            failed = lifecycle.fail(node, now=20.0, reason=Reason.BOOT_TIMEOUT, deadline_at=99.0)
+            node = await store.apply(failed)
+            change = lifecycle.rescue(
+                node, now=45.0, assignment_id=AssignmentId("as-9"), deadline_at=99.0, detail="", teaches=False
+            )
+        else:
+            change = lifecycle.booted(node, now=45.0, deadline_at=99.0, teaches=False)
+        await store.apply(change)
+        assert [mark.phase for mark in await store.marks(node.id)] == ["joined", "booted"]
         assert list(await store.boots("web", 1)) == []
 
     async def test_the_boots_of_a_kind_are_bounded_and_the_oldest_make_way(self, store: Store) -> None:

@@ -37,7 +37,7 @@ async def note(table: Table, write: Write, change: NodeChange) -> bool:
         return False
     mark = Mark(at=change.at, phase=after.phase, step=after.step)
     write.put(keys.mark(after.id, after.version), {"d": record(mark)})
-    if not came_up or change.before is None:
+    if not came_up or change.before is None or not change.teaches:
         return False
     # A boot's marks begin with its join.
     passed = [] if after.joined_at is None else await marks(table, after.id)

@@ -54,7 +54,7 @@ def note(tx: Tx, change: NodeChange) -> None:
                 "step": after.step,
             },
         )
-    if came_up and change.before is not None:
+    if came_up and change.before is not None and change.teaches:
         _learn(tx, after)
 
 
