@@ -47,6 +47,10 @@ def refused(reason: Reason, usage: UsageClass = ON_DEMAND, ordinal: int = 1, mes
     return launch(LaunchState.SETTLED, ordinal, reason=reason, usage_class=usage, adopted=0, message=message)
 
 
+def made_of(count: int, ordinal: int = 1) -> Launch:
+    return launch(LaunchState.SETTLED, ordinal, count=count, adopted=count)
+
+
 THREE = [attached(1), attached(2), attached(3, NodeState.CLAIMED)]
 
 
@@ -72,7 +76,8 @@ def test_what_is_given_back_or_handed_over_is_not_held() -> None:
 @pytest.mark.parametrize("pending", [PLANNED, CALLING])
 def test_an_open_launch_is_called_whatever_is_held(pending: Launch) -> None:
     for held in ([], [claimed(1)], THREE):
-        assert decide(situation(held, [SETTLED, pending])) == Call(launch=pending)
+        made = [made_of(sum(each.state is NodeState.CREATED for each in held)), pending]
+        assert decide(situation(held, made)) == Call(launch=pending)
     assert decide(situation([], [pending, launch(ordinal=2)])) == Call(launch=pending)
 
 
@@ -129,7 +134,7 @@ def test_a_lost_node_that_was_made_for_it_fails_the_provision(state: NodeState) 
     lost = node(state, 1, reason=Reason.BOOT_STALLED)
     message = f"node node-1 was lost before hand-over: {ADVICE[Reason.BOOT_STALLED]}"
     verdict = Verdict(reason=Reason.BOOT_STALLED, message=message, node_id=lost.id)
-    assert decide(situation([lost, *THREE[:2]], [SETTLED])) == GiveUp(verdict=verdict)
+    assert decide(situation([lost, attached(2), attached(3)], [made_of(3)])) == GiveUp(verdict=verdict)
 
 
 def test_a_node_lost_without_a_reason_is_a_bug_that_says_so() -> None:
@@ -140,16 +145,46 @@ def test_a_node_lost_without_a_reason_is_a_bug_that_says_so() -> None:
 def test_lost_nodes_are_replaced_as_often_as_the_template_says() -> None:
     lost = [node(NodeState.TERMINATED, 7), node(NodeState.FAILED, 8, reason=Reason.BOOT_STALLED)]
     for replacements in (2, 3):
-        decided = decide(situation([*lost, attached(1)], [SETTLED], spec={"replacements": replacements}))
+        decided = decide(situation([*lost, attached(1)], [made_of(3)], spec={"replacements": replacements}))
         assert decided == Acquire(count=2, usage_class=ON_DEMAND)
-    beyond = decide(situation([*lost, attached(1)], [SETTLED], spec={"replacements": 1}))
+    beyond = decide(situation([*lost, attached(1)], [made_of(3)], spec={"replacements": 1}))
     assert isinstance(beyond, GiveUp) and beyond.verdict.reason is Reason.BOOT_TIMEOUT
+
+
+RESCUED: dict[str, list[Node]] = {
+    "on its way to the pool": [node(NodeState.RELEASING, 7, reason=Reason.BOOT_STALLED)],
+    "the pool's, or others'": [],
+    "its own again, by a claim": [attached(7, NodeState.CLAIMED)],
+}
+
+
+@pytest.mark.parametrize("rescued", RESCUED.values(), ids=RESCUED)
+def test_a_node_that_was_given_up_and_rescued_stays_spent(rescued: list[Node]) -> None:
+    """One of two was rescued, and what replaced it is lost as well."""
+    lost = node(NodeState.FAILED, 8, reason=Reason.BOOT_STALLED, launch_id=LaunchId("op-1.2"))
+    held, made = [*rescued, attached(1), lost], [made_of(2), made_of(1, ordinal=2)]
+    assert made[1].id == lost.launch_id
+    assert not isinstance(decide(situation(held, made, spec={"replacements": 2})), GiveUp)
+    beyond = decide(situation(held, made, spec={"replacements": 1}))
+    assert isinstance(beyond, GiveUp) and beyond.verdict.node_id == lost.id
+
+
+def test_who_lost_a_node_that_is_the_pools_by_now_is_told_so() -> None:
+    decided = decide(situation([attached(1)], [made_of(2)]))
+    assert isinstance(decided, GiveUp)
+    assert (decided.verdict.reason, decided.verdict.node_id) == (Reason.BOOT_TIMEOUT, None)
+    assert "too late" in decided.verdict.message
+
+
+def test_a_launch_that_is_not_settled_has_lost_nothing() -> None:
+    for unsettled in (PLANNED, CALLING):
+        assert decide(situation([], [unsettled])) == Call(launch=unsettled)
 
 
 @pytest.mark.parametrize("state", LOST)
 def test_a_lost_node_of_the_pool_is_always_replaced(state: NodeState) -> None:
     pooled = [node(state, n, launch_id=LaunchId("op-refill.1")) for n in range(5)]
-    assert decide(situation([*pooled, attached(9)], [SETTLED])) == Acquire(count=2, usage_class=ON_DEMAND)
+    assert decide(situation([*pooled, attached(9)], [made_of(1)])) == Acquire(count=2, usage_class=ON_DEMAND)
 
 
 def test_machines_of_a_failed_launch_are_no_lost_nodes() -> None:

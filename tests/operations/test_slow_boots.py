@@ -215,6 +215,20 @@ async def test_a_late_node_never_joins_the_operation_that_gave_it_up(stage: Stag
 
 
 @staged
+async def test_a_rescue_gives_no_replacement_back(stage: Stage) -> None:
+    """The first is back from its rescue, and the pool's, when the one that replaced it is given up, too."""
+    silent = [Manner(boot=60.0 + 2 * SWEEP)] * 2
+    _, operation, node = await asked(stage, *silent, stall_after=60.0, replacements=1)
+    (rescued,) = await stage.count(1, NodeState.IDLE)
+    assert rescued.id == node.id
+    ended = await stage.ended(operation)
+    assert ended.status is Status.FAILED
+    assert ended.verdict is not None and ended.verdict.reason is Reason.BOOT_STALLED
+    assert len(stage.cloud.launches) == 2
+    await stage.count(2, NodeState.IDLE)
+
+
+@staged
 async def test_a_late_node_of_a_refill_is_pooled_too(stage: Stage) -> None:
     await stage.template(min_idle=1, provision_timeout=200.0, max_nodes=1)
     stage.agents.script(Manner(boot=230.0))

@@ -188,15 +188,8 @@ def _undo(at: Situation, verdict: Verdict) -> Action:
 def _doomed(at: Situation) -> Verdict | None:
     """A fact that the provision can't survive: too many nodes made for it were lost, no launch is left, or
     nobody gets nodes of its template any more."""
-    good = {launch.id for launch in at.launches if launch.reason is None}
-    lost = [node for node in at.nodes if node.launch_id in good and node.state in _LOST]
-    if len(lost) > at.template.spec.replacements:
-        node = lost[0]
-        reason = node.reason or Reason.INTERNAL
-        why = node.detail or ADVICE[reason]
-        return Verdict(
-            reason=reason, message=f"node {node.id} was lost before hand-over: {why}", node_id=node.id
-        )
+    if _spent(at) > at.template.spec.replacements:
+        return _loss(at)
     refused = [launch for launch in at.launches if launch.reason is not None]
     if refused and next_usage(at) is None:
         last = refused[-1]
@@ -207,6 +200,30 @@ def _doomed(at: Situation) -> Verdict | None:
         message = f"the template {at.template.name} was retired before all nodes were there"
         return Verdict(reason=Reason.RETIRED, message=message)
     return None
+
+
+def _spent(at: Situation) -> int:
+    """How many of the nodes made for it are lost. What was made is counted, not what can be seen of the lost:
+    one that was given up and rescued belongs to the pool, or to others, or is its own again by a claim."""
+    made = {launch.id: launch.count for launch in at.launches if _made_its_nodes(launch)}
+    kept = sum(node.state is NodeState.CREATED and node.launch_id in made for node in at.nodes)
+    return sum(made.values()) - kept
+
+
+def _made_its_nodes(launch: Launch) -> bool:
+    return launch.state is LaunchState.SETTLED and launch.reason is None
+
+
+def _loss(at: Situation) -> Verdict:
+    made = {launch.id for launch in at.launches if _made_its_nodes(launch)}
+    lost = [node for node in at.nodes if node.launch_id in made and node.state in _LOST]
+    if not lost:
+        message = "a node made for it was given up before hand-over, and booted too late for it"
+        return Verdict(reason=Reason.BOOT_TIMEOUT, message=message)
+    node = lost[0]
+    reason = node.reason or Reason.INTERNAL
+    why = node.detail or ADVICE[reason]
+    return Verdict(reason=reason, message=f"node {node.id} was lost before hand-over: {why}", node_id=node.id)
 
 
 def next_usage(at: Situation) -> UsageClass | None:

@@ -65,7 +65,8 @@ class Standing:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationView:
     """An operation with all that it holds. The operation is read first: a guarded write with its version
-    therefore fails if a node was lost after the view was taken."""
+    therefore fails if a node was lost after the view was taken. The launches are read before the nodes: of
+    one that is shown as settled, every node that the operation still has is shown, too."""
 
     operation: Operation
     nodes: tuple[Node, ...]

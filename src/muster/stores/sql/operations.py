@@ -52,11 +52,12 @@ def get(tx: Tx, operation_id: OperationId) -> Operation:
 
 def view(tx: Tx, operation_id: OperationId) -> OperationView:
     operation = get(tx, operation_id)
+    made = launches.of_operation(tx, operation_id)
     held = tuple(NODE.decode(row) for row in tx.execute(NODES_OF, {"id": operation_id}))
     return OperationView(
         operation=operation,
         nodes=held,
-        launches=launches.of_operation(tx, operation_id),
+        launches=made,
         seen=liveness.last_seen(tx, [node.id for node in held]),
         ahead=_ahead(tx, operation),
     )
