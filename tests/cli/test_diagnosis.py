@@ -1,18 +1,19 @@
 """A failed boot on the command line: its cause, the line that proves it, what to do, where there is more."""
 
-import time
+import json
 
-from tests.cli.terminal import Said, Terminal
+from tests.cli.terminal import Terminal
 
 
-def diagnosed(terminal: Terminal, node: str, *more: str) -> Said:
-    for _ in range(300):
-        said = terminal.muster("nodes", "diagnosis", node, *more)
-        if said.code == 0:
-            return said
-        assert said.code == 2 and ("being collected" in said.err or "has not failed" in said.err), said.err
-        time.sleep(0.1)
-    raise AssertionError("it was never collected")
+def collected(terminal: Terminal, node: str) -> None:
+    """Until the feed tells that what is known of the node's failure was collected."""
+    with terminal.started(["events", "--of", node, "--follow", "--output", "json"]) as feed:
+        assert feed.stdout is not None
+        try:
+            told = (json.loads(line) for line in feed.stdout)
+            assert any((event["entity"], event["name"]) == ("diagnosis", "collected") for event in told)
+        finally:
+            feed.terminate()
 
 
 def test_a_failed_provision_tells_the_cause_the_line_and_the_way_to_more(terminal: Terminal) -> None:
@@ -25,7 +26,9 @@ def test_a_failed_provision_tells_the_cause_the_line_and_the_way_to_more(termina
     assert more[2].startswith("  advice: that is the last thing it wrote: fix ")
     node = more[3].removeprefix("  more: `muster nodes diagnosis ").removesuffix("`")
 
-    shown = diagnosed(terminal, node)
+    collected(terminal, node)
+    shown = terminal.muster("nodes", "diagnosis", node)
+    assert shown.code == 0, shown.err
     assert f"node       {node}" in shown.out and "cause      script_failed" in shown.out
     assert (
         "--- phases ---" in shown.out and "--- console ---" in shown.out and "this can not work" in shown.out
@@ -37,7 +40,7 @@ def test_a_failed_provision_tells_the_cause_the_line_and_the_way_to_more(termina
     assert "agent line 2: this can not work" in again and f"`muster nodes diagnosis {node}`" in again
     assert "booting" not in again.partition("nodes")[2]
 
-    record = diagnosed(terminal, node, "--output", "json").json
+    record = terminal.muster("nodes", "diagnosis", node, "--output", "json").json
     assert (record["node_id"], record["cause"]) == (node, "script_failed")
     assert [each["name"] for each in record["sections"]] == ["phases", "agent", "console", "provider"]
 
