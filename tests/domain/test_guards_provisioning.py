@@ -75,6 +75,24 @@ def test_the_latest_of_the_extended_boots_is_named(step: str, doing: str) -> Non
     )
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)], ids=["first", "last"])
+def test_of_boots_that_were_given_the_same_time_the_last_by_id_is_named(order: tuple[int, ...]) -> None:
+    held = [
+        node(n=1, deadline_at=NOW + 60, deadline_source=EXTENSION, phase="joined"),
+        node(n=2, deadline_at=NOW + 60, deadline_source=EXTENSION, phase="joined"),
+        node(n=3, deadline_at=NOW + 999, deadline_source="template", phase="boot_script"),
+    ]
+    until = datetime.fromtimestamp(NOW + 60, UTC)
+    assert waiting_for(situation([held[n] for n in order], [SETTLED])) == (
+        f"waiting for 3 nodes to boot; node-2 is still at joined, deadline extended to {until:%H:%M:%S} UTC"
+    )
+
+
+def test_a_boot_that_was_given_no_more_time_is_not_named() -> None:
+    held = [node(n=n, deadline_at=NOW + 60, deadline_source="template", phase="joined") for n in (1, 2, 3)]
+    assert waiting_for(situation(held, [SETTLED])) == "waiting for 3 nodes to boot"
+
+
 def test_what_is_paused_says_so_and_what_it_waits_for() -> None:
     held = [attached(n) for n in (1, 2, 3)]
     at = replace(situation(held, [SETTLED]), paused=True)
