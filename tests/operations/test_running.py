@@ -134,7 +134,7 @@ async def test_why_a_run_waits_is_why_its_provision_does(stage: Stage) -> None:
 @staged
 async def test_a_run_without_nodes_fails_for_the_reason_of_its_provision(stage: Stage) -> None:
     await stage.template(rescue_window=0.0)
-    stage.agents.script(Manner(), Manner(fails="exit 1"))
+    stage.agents.script(Manner(), Manner(boot=5.0, fails="exit 1"))
     replica = await stage.replica()
 
     run = await stage.ended(await replica.run(2))
