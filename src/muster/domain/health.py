@@ -20,12 +20,12 @@ class Health(StrEnum):
 
 
 class HealthSource(StrEnum):
-    """Whose evidence decided."""
+    """Whose evidence decided. People have no say: what they know of a node they act on, by ending it or
+    taking it out of use, and leave how it feels to itself and to those who look at it."""
 
     HEARTBEAT = "heartbeat"
     PROBE = "probe"
     RECONCILE = "reconcile"
-    OPERATOR = "operator"
 
 
 PROBE_FAILURES = 3
