@@ -62,7 +62,7 @@ PLANTED = (
     Planted(defect=defects.a_deadline_passes_while_nobody_watched, faults=Level.ABSENCE, within=20),
     Planted(defect=defects.the_grace_never_ends, faults=Level.ABSENCE, within=20),
     Planted(defect=defects.the_living_stay_offline, faults=Level.ABSENCE, first=14),
-    Planted(defect=defects.a_beat_after_the_look_does_not_spare, faults=Level.ABSENCE, first=4),
+    Planted(defect=defects.a_beat_after_the_look_does_not_spare, faults=Level.ABSENCE, first=37),
     Planted(defect=defects.the_dead_can_be_claimed, faults=Level.DEATHS, within=20, first=8),
 )
 
