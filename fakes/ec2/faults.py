@@ -31,6 +31,8 @@ class Faults:
     capacity: int | None = None
     """Instances that there is room for, over all types and zones."""
     spot_capacity: int | None = None
+    throttled_fleets: int = 0
+    """So many of the next fleets are answered, and all of their pools were throttled."""
     lag: float = 0.0
     """Seconds until Describe shows a new instance."""
     termination: float = 0.0

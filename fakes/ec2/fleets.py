@@ -23,6 +23,9 @@ def create(cloud: "Cloud", given: Params) -> dict[str, Any]:
     spot = target["DefaultTargetCapacityType"] == "spot"
     types = catalogue.fitting(config["Overrides"][0]["InstanceRequirements"], spot=spot)
     wrong = _wrong(cloud, data, types)
+    if cloud.faults.throttled_fleets:
+        cloud.faults.throttled_fleets -= 1
+        wrong = ("RequestLimitExceeded", "Request limit exceeded.")
     room = 0 if wrong is not None else _room(cloud, spot=spot)
     count = min(target["TotalTargetCapacity"], room)
     instances = [

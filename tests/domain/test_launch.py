@@ -45,6 +45,27 @@ def test_only_a_called_launch_can_be_settled(state: LaunchState) -> None:
     )
 
 
+def throttled(ordinal: int) -> Launch:
+    settled = launch(LaunchState.SETTLED, ordinal, reason=Reason.THROTTLED)
+    return replace(settled, closed_at=NOW + ordinal)
+
+
+@pytest.mark.parametrize(
+    ("many", "pause"), [(1, 2.0), (2, 4.0), (3, 8.0), (4, 16.0), (5, 30.0), (6, 30.0), (5000, 30.0)]
+)
+def test_after_throttled_launches_the_next_one_waits_longer_each_time(many: int, pause: float) -> None:
+    before = launch(LaunchState.SETTLED, reason=Reason.CAPACITY)
+    row = [throttled(ordinal) for ordinal in range(1, many + 1)]
+    waits = launches.again_at([before, *row]) - (NOW + many)
+    assert pause <= waits <= pause * 1.5
+    assert launches.again_at([before, *row, before]) == launches.again_at([before]) == 0.0
+
+
+def test_operations_that_are_throttled_at_once_do_not_come_again_at_once() -> None:
+    rows = [replace(throttled(1), id=LaunchId(f"op-{number}.1")) for number in range(50)]
+    assert len({launches.again_at([row]) for row in rows}) == 50
+
+
 @pytest.mark.parametrize("state", LaunchState)
 def test_only_the_repeat_of_a_call_can_be_refused_and_its_room_stays_held(state: LaunchState) -> None:
     before = launch(state)

@@ -1,9 +1,10 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from muster.domain.ids import AssignmentId, LaunchId, NodeId
-from muster.domain.launch import Launch, LaunchState
+from muster.domain.launch import Launch, LaunchState, again_at
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Member, Verdict
@@ -17,6 +18,7 @@ from muster.domain.provisioning import (
     decide,
     demand,
     next_usage,
+    waiting_for,
 )
 from muster.domain.reasons import ADVICE, Reason
 from muster.domain.template import Reuse, UsageClass
@@ -215,11 +217,34 @@ def test_the_last_refusal_is_the_verdict_when_no_usage_class_is_left() -> None:
     assert only_spot == GiveUp(verdict=Verdict(reason=Reason.CAPACITY, message="no"))
 
 
-@pytest.mark.parametrize("reason", [reason for reason in Reason if reason not in ANOTHER_MAY_HAVE])
+FINAL = [reason for reason in Reason if reason not in (*ANOTHER_MAY_HAVE, Reason.THROTTLED)]
+
+
+@pytest.mark.parametrize("reason", FINAL)
 def test_any_other_refusal_ends_the_provision_at_once(reason: Reason) -> None:
     at = situation([claimed(1)], [refused(reason, SPOT, message="")], spec=SPOT_FIRST)
     assert decide(at) == GiveUp(verdict=Verdict(reason=reason, message=ADVICE[reason]))
     assert next_usage(at) is None
+
+
+def throttled(ordinal: int = 1, closed_at: float = NOW) -> Launch:
+    spot = refused(Reason.THROTTLED, SPOT, ordinal)
+    return replace(spot, closed_at=closed_at)
+
+
+def test_after_a_throttled_launch_the_same_usage_class_is_tried_again_when_its_pause_is_over() -> None:
+    until = again_at([throttled()])
+    paused = situation([claimed(1)], [throttled()], spec=SPOT_FIRST)
+    assert decide(paused) == Wait(until=until)
+    assert "again: it slows our requests down" in waiting_for(paused)
+    over = replace(paused, now=until)
+    assert decide(over) == Acquire(count=2, usage_class=SPOT)
+    lacks = [throttled(), refused(Reason.CAPACITY, SPOT, 2)]
+    assert decide(situation([], lacks, spec=SPOT_FIRST)) == Acquire(count=3, usage_class=ON_DEMAND)
+
+
+def test_what_was_throttled_is_no_reason_to_wait_for_nodes_that_are_there() -> None:
+    assert isinstance(decide(situation(THREE, [throttled()])), Commit)
 
 
 def test_a_launch_whose_repeat_was_refused_is_not_called_again() -> None:

@@ -85,8 +85,16 @@ def test_one_that_tries_again_keeps_its_place_no_longer_than_its_patience(
         ([claimed(1)], [PLANNED]),
         ([claimed(1)], [CALLING]),
         ([], [CALLING]),
+        ([], [launch(LaunchState.SETTLED, reason=Reason.THROTTLED, closed_at=NOW - 20)]),
     ],
-    ids=["all held", "all attached", "the rest planned", "the rest called for", "all called for"],
+    ids=[
+        "all held",
+        "all attached",
+        "the rest planned",
+        "the rest called for",
+        "all called for",
+        "throttled",
+    ],
 )
 def test_one_that_holds_or_has_called_for_everything_goes_on_past_its_patience(
     nodes: list[Node], launches: list[Launch]

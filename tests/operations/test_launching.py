@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 
 from muster.domain.errors import Refused, StoreUnavailable, Throttled
@@ -117,6 +119,57 @@ async def test_a_throttled_call_is_repeated_identically_after_the_time_it_was_to
     assert 17.0 <= second - first <= 17.0 * 1.25
     assert 40.0 <= third - second <= 40.0 * 1.25
     assert len(stage.cloud.boxes) == 2
+
+
+THROTTLED = gives(0, reason=Reason.THROTTLED)
+
+
+@staged
+async def test_a_throttled_answer_is_followed_by_another_launch_of_the_same_class_later_each_time(
+    stage: Stage,
+) -> None:
+    await stage.template(usage=SPOT_FIRST)
+    stage.cloud.script(THROTTLED, gives(1, reason=Reason.THROTTLED), THROTTLED)
+    replica = await stage.replica()
+
+    await stage.succeeded(await replica.provision(2))
+
+    asked = stage.cloud.launches
+    assert [request.usage_class for _, request in asked] == [UsageClass.SPOT] * 4
+    assert len({request.token for _, request in asked}) == 4, "an answer is final for its token"
+    times = [at for at, _ in asked]
+    for number, (before, after) in enumerate(pairwise(times)):
+        assert 2.0 * 2**number <= after - before <= 3.0 * 2**number
+    await stage.count(1, NodeState.TERMINATED)
+    assert len(stage.cloud.live()) == 2 and await stage.used() == 2
+
+
+@staged
+async def test_a_provider_that_throttles_for_too_long_is_named_when_the_time_is_over(stage: Stage) -> None:
+    await stage.template(provision_timeout=60.0, max_provision_timeout=60.0)
+    stage.cloud.script(*[THROTTLED] * 20)
+    replica = await stage.replica()
+
+    operation = await stage.ended(await replica.provision(2))
+
+    assert reason_of(operation) is Reason.DEADLINE_EXCEEDED
+    assert operation.verdict is not None
+    assert "again: it slows our requests down" in operation.verdict.message
+    assert len(stage.cloud.launches) < 12
+    await stage.nothing_is_left()
+
+
+@staged
+async def test_a_refill_waits_while_its_provider_throttles(stage: Stage) -> None:
+    stage.cloud.script(THROTTLED, THROTTLED)
+    await stage.replica()
+
+    await stage.template(usage=SPOT_FIRST, min_idle=2)
+
+    await stage.count(2, NodeState.IDLE)
+    (first, _), (second, _), (third, asked) = stage.cloud.launches
+    assert 2.0 <= second - first <= 3.0 and 4.0 <= third - second <= 6.0
+    assert asked.usage_class is UsageClass.SPOT and len(stage.cloud.live()) == 2
 
 
 @pytest.mark.parametrize("lost", [loses_the_reply(), loses_the_request(), hangs()])

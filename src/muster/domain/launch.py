@@ -8,6 +8,8 @@ names the token by which a repeat is the same call.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import takewhile
+from zlib import crc32
 
 from muster.domain.errors import IllegalTransition
 from muster.domain.ids import LaunchId, OperationId
@@ -25,6 +27,8 @@ class LaunchState(StrEnum):
 OPEN = (LaunchState.PLANNED, LaunchState.CALLING)
 _ANOTHER_MAY_HAVE = (Reason.CAPACITY, Reason.PARTIAL_LAUNCH, Reason.QUOTA)
 """What one usage class lacks. Spot and on-demand have quotas of their own."""
+PAUSE_FIRST = 2.0
+PAUSE_MOST = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +117,31 @@ def abandoned(launch: Launch, *, now: float, reason: Reason, message: str = "") 
 
 def next_usage(wanted: Sequence[UsageClass], launches: Iterable[Launch]) -> UsageClass | None:
     """The usage class for the next launch: the first that didn't fail yet. Only what another class may
-    have is a reason to try it."""
-    failed = {launch.usage_class: launch.reason for launch in launches if launch.reason is not None}
+    have is a reason to try it. A launch that was throttled tells nothing of its class."""
+    failed = {
+        launch.usage_class: launch.reason
+        for launch in launches
+        if launch.reason not in (None, Reason.THROTTLED)
+    }
     if any(reason not in _ANOTHER_MAY_HAVE for reason in failed.values()):
         return None
     return next((usage for usage in wanted if usage not in failed), None)
+
+
+def again_at(launches: Sequence[Launch]) -> float:
+    """When a next launch may be made after throttled ones: later the more there are in a row, and not for all
+    operations at once. 0: at once.
+
+    A throttled answer is an answer: it is final for its token, and repeating the call would only repeat it.
+    So asking again is another launch, after this one is closed and what it gave is condemned.
+    """
+    throttled = list(takewhile(lambda each: each.reason is Reason.THROTTLED, reversed(launches)))
+    if not throttled:
+        return 0.0
+    last = throttled[0]
+    pause = min(PAUSE_FIRST * 2.0 ** min(len(throttled) - 1, 10), PAUSE_MOST)
+    spread = crc32(last.id.encode()) / 2**32  # the same for whoever decides
+    return (last.closed_at or 0.0) + pause * (1 + spread / 2)
 
 
 def may_surprise(launch: Launch, *, now: float, call_timeout: float, visibility_window: float) -> bool:

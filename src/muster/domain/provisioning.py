@@ -50,6 +50,11 @@ class Situation:
         return [node for node in self.nodes if node.state in HELD]
 
     @property
+    def throttled(self) -> bool:
+        """The provider slows us down: nothing is launched for a while."""
+        return self.now < launches.again_at(self.launches)
+
+    @property
     def due_at(self) -> float:
         """When the provision has failed."""
         return max(self.operation.deadline_at, self.grace_until)
@@ -129,7 +134,8 @@ class Finish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    pass
+    until: float | None = None
+    """There is something to do then; None: when something happens."""
 
 
 Action = Queue | Acquire | Call | Bury | Prolong | Commit | HandOver | GiveUp | RollBack | Finish | Wait
@@ -233,7 +239,9 @@ def next_usage(at: Situation) -> UsageClass | None:
 def _in_queue(at: Situation) -> Action:
     """Its place in the queue ends with its patience, also while it tries: those behind it have waited too."""
     until = at.operation.created_at + at.request.queue_timeout
-    served = len(at.held) >= at.request.count or any(launch.pending for launch in at.launches)
+    # One that was throttled has had its turn: it lacks an answer, not room.
+    under_way = any(launch.pending for launch in at.launches) or launches.again_at(at.launches) > 0
+    served = len(at.held) >= at.request.count or under_way
     if at.now >= until and (at.operation.status is Status.QUEUED or not served):
         message = f"no room within {at.request.queue_timeout:.0f} s in the queue"
         return GiveUp(verdict=Verdict(reason=Reason.CAP_REACHED, message=message))
@@ -247,7 +255,11 @@ def _gather(at: Situation) -> Action:
     held = at.held
     if len(held) < at.request.count:
         usage = next_usage(at)
-        return Acquire(count=at.request.count - len(held), usage_class=usage) if usage else Wait()
+        if usage is None:
+            return Wait()
+        if at.throttled:
+            return Wait(until=launches.again_at(at.launches))
+        return Acquire(count=at.request.count - len(held), usage_class=usage)
     dead = tuple(node for node in held if node.attached and _dead(at, node))
     if dead:
         return Bury(nodes=dead)
@@ -293,6 +305,8 @@ def _waiting_for(at: Situation) -> str:
     if pending:
         return f"waiting for {pending[0].provider} to answer for {counted(pending[0].count, 'node')}"
     held = at.held
+    if len(held) < at.request.count and at.throttled:
+        return f"waiting to ask {at.launches[-1].provider} again: it slows our requests down"
     if len(held) < at.request.count:
         return f"waiting for {at.request.count - len(held)} of {counted(at.request.count, 'node')}"
     booting = sum(1 for node in held if not node.up)

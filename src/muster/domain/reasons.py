@@ -6,6 +6,7 @@ from enum import StrEnum
 class Reason(StrEnum):
     CAPACITY = "capacity"
     QUOTA = "quota"
+    THROTTLED = "throttled"
     CAP_REACHED = "cap_reached"
     ABOVE_CAP = "above_cap"
     SKU_UNAVAILABLE = "sku_unavailable"
@@ -48,6 +49,7 @@ ENDINGS = (
 ADVICE: dict[Reason, str] = {
     Reason.CAPACITY: "allow more instance types or zones, fall back to on-demand, or try again later",
     Reason.QUOTA: "raise the account's quota or ask for fewer or smaller nodes",
+    Reason.THROTTLED: "the provider slows our requests down; ask it for a higher rate, or for less at once",
     Reason.CAP_REACHED: "raise max_nodes, release something, or set a queue timeout to wait for room",
     Reason.ABOVE_CAP: "ask for fewer nodes, or raise max_nodes; waiting would not help",
     Reason.SKU_UNAVAILABLE: "choose another size or region; `az vm list-skus` shows what a region offers",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.domain.deadlines import prolonged
-from muster.domain.launch import Launch, LaunchState, next_usage
+from muster.domain.launch import Launch, LaunchState, again_at, next_usage
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation, Status, Verdict
@@ -70,7 +70,8 @@ class Finish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    pass
+    until: float | None = None
+    """The provider slows us down until then; None: for nodes to boot."""
 
 
 Action = Launching | Call | Prolong | PoolIn | Discard | Finish | Wait
@@ -93,6 +94,9 @@ def decide(at: Situation) -> Action:
         return Wait()
     usage = next_usage(at.template.spec.usage, at.launches)
     if usage is not None and all(launch.reason and not launch.adopted for launch in at.launches):
+        until = again_at(at.launches)
+        if at.now < until:
+            return Wait(until=until)
         return Launching(count=at.request.count, usage_class=usage)
     return _finished(at)
 

@@ -82,7 +82,7 @@ def of_provision(at: Situation) -> Progress:
     if at.operation.committed:
         return at_step(PROVISION_STEPS, 4, message="handing over", parts=parts)
     message = waiting_for(at)
-    if any(launch.pending for launch in at.launches):
+    if at.throttled or any(launch.pending for launch in at.launches):
         return at_step(PROVISION_STEPS, 2, message=message, parts=parts)
     if len(held) < at.request.count:
         return at_step(PROVISION_STEPS, 1, message=message, parts=parts)

@@ -44,6 +44,7 @@ _ORDER = (Tone.DANGER, Tone.WARNING)
 _CULPRITS: dict[Reason, Culprit] = {
     Reason.CAPACITY: Culprit.CLOUD,
     Reason.QUOTA: Culprit.CLOUD,
+    Reason.THROTTLED: Culprit.CLOUD,
     Reason.PROVIDER_REFUSED: Culprit.CLOUD,
     Reason.PROVIDER_ERROR: Culprit.CLOUD,
     Reason.PARTIAL_LAUNCH: Culprit.CLOUD,

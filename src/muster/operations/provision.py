@@ -120,8 +120,8 @@ class Provision:
             case Finish() as end:
                 await self._finish(end, at, tenure)
                 return None
-            case Wait():
-                return await self._wait(at, tenure)
+            case Wait(until=until):
+                return await self._wait(at, tenure, until)
         return Next(at=at.now)
 
     async def situation(self, view: OperationView) -> Situation:
@@ -321,9 +321,10 @@ class Provision:
 
     # --- showing ----------------------------------------------------------------------------------
 
-    async def _wait(self, at: Situation, tenure: Tenure) -> Next:
+    async def _wait(self, at: Situation, tenure: Tenure, until: float | None) -> Next:
         due = await self._publish(at, tenure)
-        return Next(at=min(due, at.due_at, at.now + self._settings.poll_every))
+        poll = at.now + self._settings.poll_every
+        return Next(at=min(due, at.due_at, poll, poll if until is None else until))
 
     async def _publish(
         self, at: Situation, tenure: Tenure, *, keep_place: bool = False, at_once: bool = False

@@ -73,9 +73,14 @@ class Refill:
             case Finish() as end:
                 await self._finish(end, at, tenure)
                 return None
-            case Wait():
-                await self._publish(at, 2, "waiting for nodes to boot", tenure)
-                return Next(at=min(at.now + self._settings.poll_every, at.due_at))
+            case Wait(until=until):
+                step, message = (2, "waiting for nodes to boot")
+                if until is not None:
+                    provider = at.launches[-1].provider
+                    step, message = (1, f"waiting to ask {provider} again: it slows our requests down")
+                await self._publish(at, step, message, tenure)
+                poll = at.now + self._settings.poll_every
+                return Next(at=min(poll, at.due_at, poll if until is None else until))
         return Next(at=at.now)
 
     async def _launch(self, at: Situation, wanted: Launching, tenure: Tenure) -> Next:

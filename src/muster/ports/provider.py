@@ -52,7 +52,8 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchAnswer:
-    """The machines made, possibly fewer than asked for, and then why."""
+    """The machines made, possibly fewer than asked for, and then why. Final for its token; `throttled` means
+    that another launch may be given what this one wasn't."""
 
     machines: tuple[Machine, ...]
     reason: Reason | None = None

@@ -60,6 +60,17 @@ async def test_part_of_a_fleet_comes_with_the_reason_in_aws_own_words(
     assert answer.message.startswith("InsufficientInstanceCapacity: ")
 
 
+async def test_a_fleet_whose_pools_were_throttled_is_final_for_its_token_and_another_is_tried(
+    provider: Ec2Provider, fake: FakeEc2
+) -> None:
+    fake.faults.throttled_fleets = 1
+    answer = await provider.launch(wanting("t1"))
+    assert (answer.machines, answer.reason) == ((), Reason.THROTTLED)
+    assert answer.message == "RequestLimitExceeded: Request limit exceeded."
+    assert (await provider.launch(wanting("t1"))).reason is Reason.THROTTLED
+    assert len((await provider.launch(wanting("t2"))).machines) == 1
+
+
 async def test_spot_has_a_capacity_of_its_own(provider: Ec2Provider, fake: FakeEc2) -> None:
     fake.faults.spot_capacity = 0
     none = await provider.launch(wanting("t1", usage=UsageClass.SPOT))

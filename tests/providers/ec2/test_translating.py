@@ -73,12 +73,28 @@ def test_of_several_reasons_the_one_that_waiting_helps_least_comes_first() -> No
     assert translating.fleet_errors([other, capacity, quota])[0] is Reason.QUOTA
 
 
+def test_pools_that_were_throttled_are_worth_another_try_if_nothing_stands_against_all_of_them() -> None:
+    throttled, capacity, quota, other = (
+        fleet_error(code)
+        for code in (
+            "RequestLimitExceeded",
+            "InsufficientInstanceCapacity",
+            "VcpuLimitExceeded",
+            "UnauthorizedOperation",
+        )
+    )
+    assert translating.fleet_errors([capacity, throttled])[0] is Reason.THROTTLED
+    assert translating.fleet_errors([throttled, quota])[0] is Reason.QUOTA
+    assert translating.fleet_errors([throttled, other])[0] is Reason.PROVIDER_REFUSED
+    assert translating.fleet_errors([throttled, other, capacity])[0] is Reason.CAPACITY
+
+
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
         ("Unsupported", Reason.CAPACITY),
         ("MaxFleetCountExceeded", Reason.QUOTA),
-        ("RequestLimitExceeded", Reason.CAPACITY),
+        ("RequestLimitExceeded", Reason.THROTTLED),
         ("InternalError", Reason.CAPACITY),
     ],
 )

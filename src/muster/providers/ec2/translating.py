@@ -40,8 +40,8 @@ _THROTTLED = (
 _SPENT = ("IdempotentInstanceTerminated", "IdempotentParameterMismatch")
 _NOBODY = ("AuthFailure", "ExpiredToken", "InvalidClientTokenId", "RequestExpired", "SignatureDoesNotMatch")
 """It isn't known who asks, so it doesn't matter for what."""
-_FOR_NOW = (*_THROTTLED, "InternalError", "InternalFailure", "ServiceUnavailable", "Unavailable")
-"""From a single pool of a fleet, whose answer is final: it had nothing to give for now."""
+_FOR_NOW = ("InternalError", "InternalFailure", "ServiceUnavailable", "Unavailable")
+"""From a single pool of a fleet: it had nothing to give for now."""
 UNKNOWN_MACHINE = ("InvalidInstanceID.Malformed", "InvalidInstanceID.NotFound", "InvalidInstanceId")
 NO_LAUNCH_TEMPLATE = (
     "InvalidLaunchTemplateId.NotFound",
@@ -138,12 +138,24 @@ def of_look(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
 
 
 def fleet_errors(errors: Sequence[Mapping[str, Any]]) -> tuple[Reason | None, str]:
-    """Why a fleet came short. Each pool fails on its own; a quota outweighs capacity, and that the rest."""
+    """Why a fleet came short. Each pool fails on its own; a quota outweighs capacity, and that the rest.
+
+    A pool that was throttled wasn't tried, so asking again may help, but only where nothing stands against it
+    that all pools have in common: a quota, or what isn't known to be the matter of one pool.
+    """
     texts = dict.fromkeys(f"{each.get('ErrorCode')}: {each.get('ErrorMessage', '')}" for each in errors)
     codes = [str(each.get("ErrorCode")) for each in errors]
-    reasons = [Reason.CAPACITY if code in _FOR_NOW else reason_of(code) for code in codes]
+    reasons = [_of_pool(code) for code in codes]
     message = "; ".join(texts)[:_SHOWN]
-    for reason in (Reason.QUOTA, Reason.CAPACITY, Reason.PROVIDER_REFUSED):
+    if Reason.PROVIDER_REFUSED in reasons:
+        reasons = [reason for reason in reasons if reason is not Reason.THROTTLED]
+    for reason in (Reason.QUOTA, Reason.THROTTLED, Reason.CAPACITY, Reason.PROVIDER_REFUSED):
         if reason in reasons:
             return reason, message
     return None, message
+
+
+def _of_pool(code: str) -> Reason:
+    if code in _THROTTLED:
+        return Reason.THROTTLED
+    return Reason.CAPACITY if code in _FOR_NOW else reason_of(code)
