@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from bench.children import Child, child, say, told
 from muster.api import Api
+from muster.api.gathering import Answering
 from muster.api.listening import Listening, bind, url_of
 
 _BODY = b"{}"
@@ -47,7 +48,7 @@ async def empty() -> AsyncIterator[tuple[int, Child]]:
 async def main() -> None:
     told()
     with bind("127.0.0.1", 0) as listener:
-        server = Listening(cast("Api", Empty()))
+        server = Listening(cast("Api", Empty()), Answering)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(15, server.stop)
         serving = asyncio.create_task(server.serve(sockets=[listener]))

@@ -26,6 +26,7 @@ from muster.api.app import Api
 from muster.api.listening import CannotListen, Listening, bind, url_of
 from muster.api.logs import configure
 from muster.api.metrics import Metrics, Took, timed
+from muster.api.repeating import repeating
 from muster.config import Config, DataDirectory, default_data_directory, load
 from muster.domain import deadlines
 from muster.domain.access import Role
@@ -61,6 +62,9 @@ DEFAULT = TemplateSpec(name="default", provider="process", resource_class="small
 
 
 NO_HOME = "none"
+REMEMBER_BEATS = 30.0
+REMEMBER_BEATS_ALONE = 3600.0
+"""Nobody else writes to the store: every write of a node is seen here."""
 
 
 class HomeDiffers(MusterError):
@@ -331,7 +335,7 @@ class _Parts:
         url = url_of(listener)
         plane, api = await self._compose(self._config.server.public_url or (url,))
         await self._stock(plane.templates)
-        server = Listening(api)
+        server = Listening(api, repeating(api.context.beats))
         with ExitStack() as stack:
             if signals:
                 stack.enter_context(self._signals(server, plane.templates))
@@ -453,6 +457,7 @@ class _Parts:
             ApiSettings(
                 data=self._config.server.files_dir or self._data.path,
                 settings=settings,
+                remember_beats=REMEMBER_BEATS if self._opened.shared else REMEMBER_BEATS_ALONE,
                 look_every=self._opened.look_every,
                 trust=self._config.trust,
                 driving=self._driving,

@@ -13,6 +13,7 @@ from muster.api import Api, ApiSettings, create_app
 from muster.api.access import mint
 from muster.api.listening import Listening, bind, url_of
 from muster.api.metrics import Metrics, timed
+from muster.api.repeating import repeating
 from muster.client import AsyncClient, calls
 from muster.client.results import Operation, Progress
 from muster.domain.access import Role
@@ -236,7 +237,7 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
     api = create_app(plane, ports, ApiSettings(data=data, **settings), metrics=metrics)
     apis.append(api)
     listener = bind("127.0.0.1", 0)
-    server = Listening(api)
+    server = Listening(api, repeating(api.context.beats))
     site = Site(url_of(listener), api, store, cloud, ports)
     cloud.watch(site)
     for role in Role:

@@ -28,7 +28,6 @@ from muster.plane import ControlPlane, Ports
 __all__ = ["Api", "ApiSettings", "create_app"]
 
 HOUR = 3600.0
-REMEMBER_BEATS = 30.0
 REMEMBER_OVERVIEW = 1.0
 REMEMBER_CONSOLE = 5.0
 """A page that stays open asks often; the provider is asked seldom."""
@@ -105,7 +104,7 @@ def create_app(
         beats=Beats(
             plane.enrolment,
             ports.clock,
-            remember=REMEMBER_BEATS if told else 0.0,
+            remember=settings.remember_beats if told else 0.0,
             unwritable=lambda: gathered.unwritable,
         ),
         closing=Closing(ports.wakeups),

@@ -83,7 +83,7 @@ class Beats:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            body = b'{"version":%d}' % await self._beat(_authorization(scope), receive)
+            body = b'{"version":%d}' % await self._beat(authorization_of(scope["headers"]), receive)
         except Exception as error:
             problem = translate(error, method=scope["method"], path=PATH)
             await problem.response()(scope, receive, send)
@@ -91,21 +91,28 @@ class Beats:
         await send({"type": "http.response.start", "status": 200, "headers": _headers(body)})
         await send({"type": "http.response.body", "body": body})
 
-    async def _beat(self, authorization: bytes, receive: Receive) -> int:
-        key = sha256(authorization).digest()
-        now = self._clock.now()
-        said = await _body(receive)
+    def again(self, key: bytes, said: bytes) -> int | None:
+        """Take a beat of somebody who is known, and give the record's version. None: the store must be asked.
+        Raises InvalidRequest for words that can't be understood."""
         known = self._known.get(key)
-        self.total += 1
-        if known is None or now >= known.until or self._unwritable():
-            return await self._ask(key, authorization, said, now)
+        if known is None or self._clock.now() >= known.until or self._unwritable():
+            return None
         if known.telling:
             self._enrolment.heartbeats.beat(known.node_id, **_words(said))
         else:
             self._enrolment.heartbeats.beat(known.node_id)
+        self.total += 1
         return known.version
 
-    async def _ask(self, key: bytes, authorization: bytes, said: bytes, now: float) -> int:
+    async def _beat(self, authorization: bytes, receive: Receive) -> int:
+        key = sha256(authorization).digest()
+        said = await _body(receive)
+        version = self.again(key, said)
+        return version if version is not None else await self._ask(key, authorization, said)
+
+    async def _ask(self, key: bytes, authorization: bytes, said: bytes) -> int:
+        now = self._clock.now()
+        self.total += 1
         try:
             node_id = await self._enrolment.identify(bearer(authorization.decode("latin-1")))
         except Forbidden as error:
@@ -131,12 +138,8 @@ class Beats:
         self._tokens[node_id] = key
 
 
-def _authorization(scope: Scope) -> bytes:
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            assert isinstance(value, bytes)  # noqa: S101 — ASGI says so
-            return value
-    return b""
+def authorization_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return next((value for name, value in headers if name == b"authorization"), b"")
 
 
 class _Words(TypedDict):

@@ -35,6 +35,9 @@ class ApiSettings:
     settings: Settings = field(default_factory=Settings)
     beat_seconds: float = 5.0
     """What nodes are told at their join."""
+    remember_beats: float = 30.0
+    """Seconds for which the store isn't asked again who beats: for so long another replica may take a node
+    away unseen."""
     body_most: int = 1 << 20
     blob_most: int = ARCHIVE_BYTES_MAX
     blobs_total: int = 4 << 30

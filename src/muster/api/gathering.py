@@ -32,6 +32,11 @@ class Gathering:
         else:
             self._transport.write(data)
 
+    def send(self, answer: bytes) -> None:
+        """A whole one."""
+        self._flush()
+        self._transport.write(answer)
+
     def _flush(self) -> None:
         if self._held:
             held, self._held = self._held, b""
@@ -46,5 +51,12 @@ class Gathering:
 
 
 class Answering(HttpToolsProtocol):
+    __slots__ = ("_gathering",)  # beside the base's attributes, whose number is what instances can share
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # narrower there
-        super().connection_made(cast("asyncio.Transport", Gathering(transport, self.loop)))
+        self._gathering = Gathering(transport, self.loop)
+        super().connection_made(cast("asyncio.Transport", self._gathering))
+
+    def send(self, answer: bytes) -> None:
+        """A whole one, head and body."""
+        self._gathering.send(answer)

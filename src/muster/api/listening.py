@@ -74,12 +74,12 @@ def url_of(listener: socket.socket) -> str:
 
 
 class Listening(uvicorn.Server):
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, http: type[Answering]) -> None:
         super().__init__(
             uvicorn.Config(
                 api,
                 access_log=False,
-                http=Answering,
+                http=http,
                 lifespan="off",
                 log_config=None,
                 proxy_headers=False,  # nothing here asks who or what stands between us and the caller
