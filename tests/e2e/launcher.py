@@ -1,8 +1,9 @@
-"""The real server, as a process of its own, with two things that only tests want.
+"""The real server, as a process of its own, with some things that only tests want.
 
 An executioner kills it, with SIGKILL, in the moment after a named event was committed and before anybody
-heard of it. And the periodic duties tick faster, so that a test needn't wait for a minute; leases can be
-shorter ("lease": seconds), and every tick of a duty noted down ("ticks": path).
+heard of it; or stops it, with SIGSTOP, when a named write was decided and is not yet sent, and logs what
+becomes of that write when it wakes. And the periodic duties tick faster, so that a test needn't wait for a
+minute; leases can be shorter ("lease": seconds), and every tick of a duty noted down ("ticks": path).
 
 Usage: launcher.py CONFIG DATA_DIR PORT FATE OPTIONS, the last as JSON: {"pace": 0.1, "cgroups": true}
 
@@ -11,16 +12,17 @@ its input, {"argv": […], "log": path, "ready": path}, so that a test can start
 pid. A line {"wait": pid} is answered with the exit status.
 """
 
+import asyncio
 import json
+import logging
 import os
 import random
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 from muster import serve
@@ -30,14 +32,17 @@ from muster.controllers.duties import Duties, Duty
 from muster.domain.events import Draft, Entity
 from muster.domain.settings import Settings
 from muster.plane import ControlPlane, Ports
+from muster.ports.store import Store
 from muster.ports.wakeups import Wakeups
 from muster.providers.process import ProcessProvider
 from muster.stores import choosing
 from muster.stores.announcing import AfterCommit, Written
 
+logger = logging.getLogger("muster.launcher")
+
 
 class Executioner:
-    """Reads its orders from a file: a label, and at which occurrence of it to strike."""
+    """Reads its orders from a file: a label, at which occurrence of it to strike, and with which signal."""
 
     def __init__(self, fate: Path) -> None:
         self._fate = fate
@@ -55,17 +60,49 @@ class Executioner:
             self._kinds[draft.entity_id] = str(draft.changes["kind"])
         return f"{self._kinds.get(draft.entity_id, 'operation')}:{draft.name}"
 
-    def met(self, label: str) -> None:
+    def met(self, label: str) -> bool:
+        """Whether it was struck, and lives."""
         try:
             order = self._fate.read_text()
         except FileNotFoundError:
-            return
-        wanted, _, count = order.partition(" ")
+            return False
+        wanted, count, number = order.split()
         if label == wanted:
             self._met[order] = self._met.get(order, 0) + 1
             if self._met[order] == int(count):
                 self._fate.unlink()
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), int(number))
+                return True
+        return False
+
+
+class Halting:
+    """A store before whose verbs the executioner may strike. Looks like the store to everybody."""
+
+    def __init__(self, store: Store, executioner: Executioner) -> None:
+        self._store = store
+        self._executioner = executioner
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._store, name)
+        if not callable(verb):
+            return verb
+
+        async def halted(*args: Any, **kwargs: Any) -> Any:
+            if not self._executioner.met(f"before:{name}"):
+                return await verb(*args, **kwargs)
+            late = asyncio.ensure_future(verb(*args, **kwargs))
+            late.add_done_callback(lambda done: _log_late(name, done))
+            # Whoever waits for it may be told to stop meanwhile. The write goes its way all the same.
+            return await asyncio.shield(late)
+
+        return halted
+
+
+def _log_late(verb: str, done: "asyncio.Future[Any]") -> None:
+    error = done.exception()
+    outcome = "accepted" if error is None else type(error).__name__
+    logger.warning("late write", extra={"verb": verb, "outcome": outcome})
 
 
 def main(argv: Sequence[str]) -> int:
@@ -75,7 +112,8 @@ def main(argv: Sequence[str]) -> int:
 
     class Brisk(ControlPlane):
         def __init__(self, ports: Ports, *, owner: str, **more: Any) -> None:
-            super().__init__(ports, owner=owner, **more)
+            halting = cast("Store", Halting(ports.store, executioner))
+            super().__init__(replace(ports, store=halting), owner=owner, **more)
             brisk = [replace(duty, every=duty.every * options["pace"]) for duty in self.duties]
             if "ticks" in options:
                 brisk = [replace(duty, work=_Noted(duty, Path(options["ticks"]), owner)) for duty in brisk]

@@ -165,8 +165,23 @@ class Site:
 
     def doom(self, label: str, occurrence: int = 1) -> None:
         """Let the server die in the moment after it has committed this."""
+        self._strike(label, occurrence, signal.SIGKILL)
+
+    def halt(self, verb: str) -> None:
+        """Let the server stand still when it has decided on this write of the store, and not yet sent it."""
+        self._strike(f"before:{verb}", 1, signal.SIGSTOP)
+
+    def halted(self) -> bool:
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].startswith("T")
+
+    def late(self) -> list[tuple[str, str]]:
+        """What became of the writes that it had decided on when it was halted."""
+        lines = [json.loads(line) for line in self.words().splitlines() if '"late write"' in line]
+        return [(line["verb"], line["outcome"]) for line in lines]
+
+    def _strike(self, label: str, occurrence: int, number: int) -> None:
         beside = self._fate.with_name("fate.new")
-        beside.write_text(f"{label} {occurrence}")
+        beside.write_text(f"{label} {occurrence} {number:d}")
         beside.replace(self._fate)
 
     def reprieve(self) -> None:

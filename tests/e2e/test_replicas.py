@@ -105,24 +105,28 @@ def test_a_server_that_is_killed_in_the_middle_is_replaced_and_nothing_is_double
 
 
 @pytest.mark.parametrize("replicas", ENGINES, indirect=True)
-def test_a_server_that_stood_still_past_its_lease_changes_nothing_when_it_wakes(
-    replicas: Replicas, tmp_path: Path
+def test_a_server_that_stood_still_in_a_write_past_its_lease_is_refused_when_it_wakes(
+    replicas: Replicas,
 ) -> None:
+    """A claim: it is guarded by nothing but the lease, and would take a node for a run that has its own."""
     first, second, third = replicas.sites
-    gate = tmp_path / "gate"
-    first.template("gated", boot_script=f"while [ ! -e {gate} ]; do sleep 0.1; done")
-    operation = second.ask(calls.provision(second.request(1, "gated", template="gated")))
-    until(lambda: [node for node in third.nodes("created") if node.joined_at], "the node to join")
-    second.send(signal.SIGSTOP)
-    until(taken_over(third, operation.operation_id), "somebody to take it over")
-    gate.touch()
+    assert first.release(first.provision(2, run="warm")).status == "succeeded"
+    second.halt("claim")
+    asked = second.soon(second.ask, calls.provision(second.request(1, "halted")))
+    until(second.halted, "it to stand still")
+    (operation,) = third.unfinished()
     done = third.succeeded(operation, 100.0)
+    assert taken_over(third, operation.operation_id)()
     told = third.ask(calls.events(entity_id=operation.operation_id, limit=1000)).items
+    (spare,) = third.nodes("idle")
     second.send(signal.SIGCONT)
+    assert until(second.late, "the end of its write") == [("claim", "LeaseLost")]
+    assert asked.result(60.0).operation_id == operation.operation_id
     assert second.operation(operation.operation_id).version == done.version
+    assert [node.id for node in third.nodes("idle", "claimed")] == [spare.id]
     # It goes on as one of three, and what it led before is none of its business any more.
     again = second.succeeded(second.ask(calls.provision(second.request(1, "after"))))
-    assert len(again.members) == 1
+    assert [member.node_id for member in again.members] == [spare.id]
     assert third.ask(calls.events(entity_id=operation.operation_id, limit=1000)).items == told
 
 
