@@ -18,6 +18,7 @@ from muster.stores.sql.postgres.dialect import numbered
 from muster.stores.sql.postgres.dialect import schema as spelt
 from muster.stores.sql.postgres.opening import create_database, look, open_postgres, prepare
 from muster.stores.sql.postgres.session import Reader
+from muster.stores.sql.postgres.sharing import Share
 from muster.stores.sql.tx import Tx
 from tests.contracts.store_contract.bookkeeping import assert_books_balance
 from tests.contracts.store_contract.scene import Scene
@@ -352,7 +353,7 @@ async def test_a_migration_that_waits_for_a_table_lets_others_pass(monkeypatch: 
 
 
 async def test_one_bad_read_fails_alone(address: str) -> None:
-    reader = Reader(Door(address))
+    reader = Reader(Door(address), Share(1))
 
     def good(tx: Tx) -> int:
         return int(tx.execute("SELECT 1")[0][0])

@@ -38,6 +38,9 @@ class Job:
 
 NOT_READY = 0.2
 """How long one that can't work waits before it tries again to be able to."""
+IDLE = 1.0
+"""How long one that has nothing to do waits before it is asked again whether it is ready: it may hold what
+others need."""
 
 
 class Runner(Protocol):
@@ -191,11 +194,12 @@ class _Crew:
         while True:
             while not self._closed and not runner.ready():
                 time.sleep(NOT_READY)
-            batch = self._lanes.take(self._most)
-            if not batch:
+            batch = self._lanes.take(self._most, IDLE)
+            if batch == []:
                 runner.close()
                 return
-            self._run(runner, batch)
+            if batch is not None:
+                self._run(runner, batch)
 
     def _run(self, runner: Runner, batch: list[Job]) -> None:
         ends, written = runner.run([job.work for job in batch])

@@ -26,11 +26,12 @@ class Lanes(Generic[J]):
             self._usual.extend(usual)
             self._changed.notify(len(self._urgent) + len(self._usual) - before)
 
-    def take(self, most: int) -> list[J]:
-        """Waits for work; up to so many. Empty: closed, and all was taken."""
+    def take(self, most: int, within: float) -> list[J] | None:
+        """Waits for work; up to so many. None: there was none in that time; empty: closed, and all was
+        taken."""
         with self._changed:
-            while not self._urgent and not self._usual and not self._closed:
-                self._changed.wait()
+            if not self._changed.wait_for(lambda: self._urgent or self._usual or self._closed, within):
+                return None
             taken: list[J] = []
             for lane in (self._urgent, self._usual):
                 while lane and len(taken) < most:

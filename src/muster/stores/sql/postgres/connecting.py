@@ -35,6 +35,13 @@ _DEFAULTS: dict[str, str] = {
 }
 PREPARED_MOST = 200
 BACKOFF_FIRST, BACKOFF_MOST = 0.1, 5.0
+NO_ROOM = (
+    "the database has no connection left for this server; raise its max_connections, or lower"
+    " store_connections of all servers"
+)
+_NO_ROOM = ("too many clients already", "too many connections for", "remaining connection slots are reserved")
+"""How a server says it, in English. libpq has no code for a connection that was refused; nothing depends on
+this but what people are told."""
 
 
 class Door:
@@ -54,22 +61,18 @@ class Door:
         self._failures = 0
         self._closed_until = 0.0
         self._why: StoreUnavailable | None = None
-        self.in_use = 0
-        """Connections that do work at present."""
 
-    def entered(self) -> None:
+    @property
+    def closed(self) -> StoreUnavailable | None:
+        """Why nobody should try at present."""
         with self._lock:
-            self.in_use += 1
-
-    def left(self) -> None:
-        with self._lock:
-            self.in_use -= 1
+            return self._why if self._monotonic() < self._closed_until else None
 
     def open(self, *, statement_seconds: float = STATEMENT_SECONDS) -> Connection:
         """Raises StoreUnavailable."""
-        with self._lock:
-            if self._why is not None and self._monotonic() < self._closed_until:
-                raise StoreUnavailable(str(self._why), why=self._why.why) from self._why
+        closed = self.closed
+        if closed is not None:
+            raise StoreUnavailable(str(closed), why=closed.why) from closed
         try:
             connection = self.connect(statement_seconds=statement_seconds)
         except psycopg.Error as error:
@@ -110,7 +113,7 @@ class Door:
         why = StoreUnavailable(
             f"cannot connect to the store at {self.where}: check that it runs, and its address, user,"
             f" password and database ({said})",
-            why="no connection to it can be made",
+            why=NO_ROOM if any(words in said for words in _NO_ROOM) else "no connection to it can be made",
         )
         with self._lock:
             self._failures += 1

@@ -22,6 +22,7 @@ from muster.stores.sql.postgres import feed
 from muster.stores.sql.postgres.connecting import Connection, Door
 from muster.stores.sql.postgres.dialect import schema as spelt
 from muster.stores.sql.postgres.session import PgTx, Reader, Writer
+from muster.stores.sql.postgres.sharing import Share
 from muster.stores.sql.postgres.troubles import translated
 from muster.stores.sql.reporting import Report
 from muster.stores.sql.running import T, Work
@@ -47,11 +48,13 @@ def open_postgres(
 ) -> SqlStore:
     """Raises StoreUnavailable, saying what is wrong with it. `connections` is how many are used at most."""
     prepare(Door(url), ids)
-    # A door each: whether somebody else can do the work is asked among those who do the same.
-    writing, reading = Door(url), Door(url)
     few = max(1, connections // READERS_OF)
-    readers = [Reader(reading) for _ in range(few)]
-    writers = [Writer(writing) for _ in range(max(1, connections - few))]
+    many = max(1, connections - few)
+    # A door and a share each: whether somebody else can do the work is asked among those who do the same.
+    reading, its_share = Door(url), Share(few)
+    readers = [Reader(reading, its_share) for _ in range(few)]
+    writing, its_share = Door(url), Share(many)
+    writers = [Writer(writing, its_share) for _ in range(many)]
     # One of each first: where there are fewer than wanted, neither takes them all.
     readers[0].ready()
     writers[0].ready()

@@ -21,6 +21,7 @@ from muster.stores.announcing import Written
 from muster.stores.sql.postgres import feed
 from muster.stores.sql.postgres.connecting import Connection, Door
 from muster.stores.sql.postgres.dialect import numbered, storable, values
+from muster.stores.sql.postgres.sharing import Share
 from muster.stores.sql.postgres.troubles import Remedy, parting, remedy, translated, uncertain
 from muster.stores.sql.running import Done, Work
 from muster.stores.sql.tx import NOTHING, Again, Locks, Params, Row, Value
@@ -79,8 +80,9 @@ class PgTx:
 class Session:
     """A connection that is made when it is needed, and again when it was lost."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, share: Share) -> None:
         self._door = door
+        self._share = share
         self._connection: Connection | None = None
         self.key = 0
 
@@ -93,14 +95,30 @@ class Session:
         return self._connection is not None and not self._connection.broken and not self._connection.closed
 
     def ready(self) -> bool:
-        """Connects, if it isn't. If that can't be, those who are connected do the work; if nobody is, it is
-        for us to say so."""
+        """Connects, if it isn't and may. If that can't be, those who are connected do the work; if nobody is,
+        it is for us to say so."""
         if self.connected:
-            return True
+            return self._stay()
+        if self._door.closed is not None or not self._share.ask():
+            return self._share.held == 0
         try:
             self.cursor().close()
         except StoreUnavailable:
-            return self._door.in_use == 0
+            self._share.refused()
+            return self._share.held == 0
+        finally:
+            self._share.asked()
+        return True
+
+    def _stay(self) -> bool:
+        if self._share.give_back():
+            self._end()
+            return False
+        if self._share.look():
+            try:
+                self._door.connect().close()
+            except psycopg.Error:
+                self._share.refused()
         return True
 
     def cursor(self) -> psycopg.Cursor[Row]:
@@ -108,7 +126,7 @@ class Session:
         if self._connection is None or not self.connected:
             self.close()
             self._connection = self._door.open()
-            self._door.entered()
+            self._share.entered()
             self.key = 0
         return self._connection.cursor()
 
@@ -130,17 +148,21 @@ class Session:
 
     def close(self) -> None:
         if self._connection is not None:
+            self._end()
+            self._share.left()
+
+    def _end(self) -> None:
+        if self._connection is not None:
             with contextlib.suppress(psycopg.Error):
                 self._connection.close()
             self._connection = None
-            self._door.left()
 
 
 class Writer:
     """Runs each write as a transaction of its own."""
 
-    def __init__(self, door: Door) -> None:
-        self._session = Session(door)
+    def __init__(self, door: Door, share: Share) -> None:
+        self._session = Session(door, share)
         self._committing = False
 
     def ready(self) -> bool:
@@ -199,8 +221,8 @@ class Writer:
 class Reader:
     """Runs batches of reads, all on one snapshot that is as new as the newest of them."""
 
-    def __init__(self, door: Door) -> None:
-        self._session = Session(door)
+    def __init__(self, door: Door, share: Share) -> None:
+        self._session = Session(door, share)
 
     def ready(self) -> bool:
         return self._session.ready()
