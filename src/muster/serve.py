@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import muster.agent
 from muster.api import ApiSettings, create_app
-from muster.api.access import mint
+from muster.api.access import admins, mint, mint_first_admin
 from muster.api.app import Api
 from muster.api.listening import CannotListen, Listening, bind, url_of
 from muster.api.logs import configure
@@ -260,8 +260,18 @@ class _Parts:
         now = self._clock.now()
         if self._config.max_nodes is not None:
             await self.store.limit_installation(self._config.max_nodes, now=now, actor=BY_CONFIG)
-        if new_admin or not await self._has_admin():
-            await self._mint_admin()
+        if new_admin:
+            _, secret = await mint(
+                self.store.access,
+                ids=self._ids,
+                name="another admin",
+                role=Role.ADMIN,
+                now=now,
+                actor=BY_START,
+            )
+            self._keep(secret)
+        elif not await self._is_admin(now):
+            await self._become_admin(now)
 
     async def _stock(self, desk: TemplateDesk) -> None:
         known = {template.name for template in await self.store.templates()}
@@ -276,35 +286,27 @@ class _Parts:
             words = "this server gives nodes another outfit than before: older ones are retired"
             logger.info(words, extra={"template": template.name, "revision": template.revision})
 
-    async def _has_admin(self) -> bool:
-        """Whether anybody can be: a token in this data directory, or one that was made elsewhere."""
-        now = self._clock.now()
+    async def _is_admin(self, now: float) -> bool:
+        """Whether the token in this data directory is one of the store's."""
         secret = self._data.admin_token()
         token = await self.store.access.token_for(hashed(secret)) if secret else None
-        if token is not None and token.valid(now=now):
-            return True
-        found = await self.store.access.tokens()
-        admins = [each for each in found if each.role is Role.ADMIN and each.valid(now=now)]
-        if admins:
-            words = (
-                "no valid admin token in %s, and the store has others: use one, copy it there, or make"
-                " another with `muster serve --new-admin`"
-            )
-            logger.warning(
-                words, self._data.path, extra={"admins": ", ".join(each.id for each in admins[:3])}
-            )
-        return bool(admins)
+        return token is not None and token.valid(now=now)
 
-    async def _mint_admin(self) -> None:
-        now = self._clock.now()
-        _, secret = await mint(
-            self.store.access,
-            ids=self._ids,
-            name="first admin",
-            role=Role.ADMIN,
-            now=now,
-            actor=BY_SERVER,
+    async def _become_admin(self, now: float) -> None:
+        """If nobody is. Of replicas that start together, one is; the others say where to find the token."""
+        secret = await mint_first_admin(self.store.access, ids=self._ids, now=now, actor=BY_SERVER)
+        if secret is not None:
+            self._keep(secret)
+            return
+        others = admins(await self.store.access.tokens(), now=now)
+        words = (
+            "no valid admin token in %s, and the store has others: copy admin.token from the data directory"
+            " of the server that was started first, use one of your own, or make another with"
+            " `muster serve --new-admin`"
         )
+        logger.warning(words, self._data.path, extra={"admins": ", ".join(each.id for each in others[:3])})
+
+    def _keep(self, secret: str) -> None:
         path = self._data.keep_admin_token(secret)
         logger.info("made an admin token", extra={"path": str(path)})
 

@@ -4,14 +4,20 @@ An adapter's test module subclasses `AccessContract` and gives it two fixtures: 
 `access` (the access port over it).
 """
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
+from muster.api.access import mint_first_admin
 from muster.domain.access import ApiToken, Role
 from muster.domain.errors import Conflict, NotFound
+from muster.enrolment.hashing import hashed
 from muster.ports.access import AccessStore
 from muster.ports.store import Store
+from muster.system import SystemIds
 from tests.contracts.store_contract.bookkeeping import whole_feed
 
 
@@ -19,6 +25,25 @@ def token(n: int = 1, *, expires_at: float | None = 900.0) -> ApiToken:
     return ApiToken(
         id=f"tok-{n}", name="laptop", role=Role.OPERATOR, created_at=10.0 * n, expires_at=expires_at
     )
+
+
+class Together:
+    """Lets nobody go on from the first look at the tokens until all have looked."""
+
+    def __init__(self, access: AccessStore, *, count: int) -> None:
+        self._access = access
+        self._met = asyncio.Barrier(count)
+        self._looks = count
+
+    async def tokens(self) -> Sequence[ApiToken]:
+        found = await self._access.tokens()
+        if self._looks:
+            self._looks -= 1
+            await self._met.wait()
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._access, name)
 
 
 class AccessContract:
@@ -61,6 +86,21 @@ class AccessContract:
         with pytest.raises(Conflict):
             await access.add_token(token(2), secret_hash="hash-1")
         assert list(await access.tokens()) == [token()]
+
+    async def test_of_servers_that_start_together_one_makes_the_admin_token(
+        self, store: Store, access: AccessStore
+    ) -> None:
+        for number in (1, 2):  # the second time, there is one that was revoked
+            together = cast("AccessStore", Together(access, count=3))
+            made = await asyncio.gather(
+                *(mint_first_admin(together, ids=SystemIds(), now=20.0) for _ in range(3))
+            )
+            (secret,) = [each for each in made if each is not None]
+            found = await access.token_for(hashed(secret))
+            assert found is not None and found.role is Role.ADMIN
+            assert len(await access.tokens()) == number
+            assert await mint_first_admin(access, ids=SystemIds(), now=30.0) is None
+            await access.revoke_token(found.id, now=40.0)
 
     async def test_events_tell_of_tokens_once_and_never_of_their_hash(
         self, store: Store, access: AccessStore

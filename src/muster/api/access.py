@@ -7,10 +7,11 @@ that nobody knows and none at all get the same answer; the holder of one that ha
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count
 
 from muster.api.problems import Unauthenticated
 from muster.domain.access import ApiToken, Confinement, Role, Trust, confined, may
-from muster.domain.errors import Forbidden
+from muster.domain.errors import Conflict, Forbidden
 from muster.domain.ids import NodeId
 from muster.enrolment.enroller import Enrolment
 from muster.enrolment.hashing import hashed
@@ -163,11 +164,41 @@ async def mint(
     expires_at: float | None = None,
     template: str | None = None,
     actor: str = "",
+    token_id: str | None = None,
 ) -> tuple[ApiToken, str]:
-    """A new token and its secret, which nobody can ask for again."""
+    """A new token and its secret, which nobody can ask for again. Raises Conflict if `token_id` is taken."""
     secret = SECRET_PREFIX + ids.secret()
     token = ApiToken(
-        id=ids.new("tok"), name=name, role=role, created_at=now, expires_at=expires_at, template=template
+        id=token_id or ids.new("tok"),
+        name=name,
+        role=role,
+        created_at=now,
+        expires_at=expires_at,
+        template=template,
     )
     await tokens.add_token(token, secret_hash=hashed(secret), actor=actor)
     return token, secret
+
+
+async def mint_first_admin(tokens: AccessStore, *, ids: Ids, now: float, actor: str = "") -> str | None:
+    """The secret of an admin token, if nobody can be admin yet. None: somebody can, by a token of theirs.
+
+    Replicas that start together look at the same store, so they choose the same id: one of them gets it.
+    """
+    while True:
+        found = await tokens.tokens()
+        if admins(found, now=now):
+            return None
+        taken = {token.id for token in found}
+        free = next(name for number in count(1) if (name := f"tok-admin-{number}") not in taken)
+        try:
+            _, secret = await mint(
+                tokens, ids=ids, name="first admin", role=Role.ADMIN, now=now, actor=actor, token_id=free
+            )
+        except Conflict:
+            continue
+        return secret
+
+
+def admins(found: Sequence[ApiToken], *, now: float) -> list[ApiToken]:
+    return [token for token in found if token.role is Role.ADMIN and token.valid(now=now)]
