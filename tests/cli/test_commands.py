@@ -377,3 +377,28 @@ def test_status_says_what_is_wrong_first_in_every_form(terminal: Terminal) -> No
     assert "by first admin (tok-" in plain.out or "the server" in plain.out or "configuration" in plain.out
     report = terminal.muster("status", "--report")
     assert report.out.startswith("# Muster at ") and "## Nodes" in report.out
+
+
+STUBBORN = ("sh", "-c", "trap '' TERM; echo begun; sleep 100; true")
+
+
+def test_a_run_ends_at_its_timeout_with_124_and_the_reason(terminal: Terminal) -> None:
+    late = terminal.muster("run", "-t", "small", "--run", "late", "--timeout", "6s", "--", *STUBBORN)
+    assert (late.code, late.out) == (124, "[0] begun\n")
+    assert "failed (deadline_exceeded): the run did not end within its timeout of 6 s" in late.err
+    assert terminal.muster("operations", "watch", "late").code == 124
+    said = terminal.muster("run", "-t", "small", "--timeout", "6s", "-o", "json", "--", *STUBBORN)
+    assert (said.code, said.json["exit_code"], said.json["operation"]["status"]) == (124, 124, "failed")
+
+
+def test_what_outlives_max_runtime_ends_with_124_and_the_reason(terminal: Terminal) -> None:
+    late = terminal.muster("run", "-t", "small", "--run", "long", "--max-runtime", "2s", "--", *STUBBORN)
+    assert (late.code, late.out) == (124, "[0] begun\n")
+    assert "failed (max_runtime): 1 of 1 command did not end in time: the run passed its" in late.err
+    assert late.err.count("`muster extend`") == 1
+    assert terminal.muster("operations", "watch", "long").code == 124
+
+    assert terminal.muster("provision", "-t", "small", "--run", "mr", "--max-runtime", "3s").code == 0
+    late = terminal.muster("exec", "mr", "--", "sleep", "60")
+    assert late.code == 124
+    assert late.err.startswith("[0] lost: the run passed its max_runtime")

@@ -97,6 +97,10 @@ def test_the_environment_goes_over_the_file_and_flags_over_that(tmp_path: Path) 
     [
         ("[server]\nprot = 1", 2, "there is no prot; did you mean port?"),
         ("\n\n[sevrer]\nport = 1", 3, "there is no sevrer; did you mean server?"),
+        ("\n[templtes.ci]\nmax_nodes = 3", 2, "there is no templtes; did you mean templates?"),
+        ("\n[templtes.ci]", 2, "there is no templtes; did you mean templates?"),
+        ("\n[[templtes]]\nmax_nodes = 3", 2, "there is no templtes; did you mean templates?"),
+        ("\ntempltes.ci.max_nodes = 3", 2, "there is no templtes; did you mean templates?"),
         ("[templates.ci]\nmax_node = 3", 2, "did you mean max_nodes?"),
         ("[templates.ci]\n\n# x\nhue = 3", 4, "there is no hue; known are"),
         ("[limits]\nboots = 3", 2, "did you mean boot?"),

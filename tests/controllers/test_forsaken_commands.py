@@ -1,8 +1,9 @@
 from dataclasses import replace
 
 from muster.controllers.commands import ForsakenCommands
-from muster.domain.command import Command, CommandState, Execution
+from muster.domain.command import Command, CommandState, Execution, exit_status
 from muster.domain.lifecycle import NodeState
+from muster.domain.reasons import ADVICE, Reason
 from muster.operations.operating import OperatorDesk
 from tests.stage import Manner, Replica, Stage, staged
 
@@ -29,7 +30,8 @@ async def test_the_command_of_a_condemned_node_is_lost_and_others_are_not(stage:
     await stage.pass_time(PATIENCE)
     after = await stage.store.commands.command(doomed.id)
     assert after.state is CommandState.LOST
-    assert after.detail == "its node was lost or given back before it ended"
+    assert after.detail == "its node was taken away before it ended (operator); somebody asked for it"
+    assert after.reason is Reason.OPERATOR
     assert (await stage.store.commands.command(spared.id)).state is CommandState.RUNNING
 
 
@@ -54,7 +56,25 @@ async def test_a_command_that_its_node_never_mentioned_again_is_lost_once_the_no
     await stage.succeeded(await replica.release(command.operation_id))
     assert (await stage.node(command.node_id)).state is NodeState.IDLE
     await stage.pass_time(PATIENCE)
-    assert (await stage.store.commands.command(command.id)).state is CommandState.LOST
+    lost = await stage.store.commands.command(command.id)
+    assert (lost.state, lost.reason) == (CommandState.LOST, None)
+    assert lost.detail == "its node was given back before it ended"
+
+
+@staged
+async def test_the_command_of_a_node_that_passed_its_max_runtime_says_so(stage: Stage) -> None:
+    await stage.template(max_runtime=40.0)
+    stage.agents.usual = ENDLESS
+    replica = await stage.replica()
+    operation = await stage.succeeded(await replica.provision(1))
+    execution = Execution(argv=("sleep",))
+    (command,) = await replica.ask(replica.plane.commander.execute(operation.id, execution))
+    await stage.pass_time(40.0 + PATIENCE)
+    lost = await stage.store.commands.command(command.id)
+    assert (lost.state, lost.reason) == (CommandState.LOST, Reason.MAX_RUNTIME)
+    assert lost.detail.startswith("the run passed its max_runtime: 43 s in running")
+    assert lost.detail.endswith(ADVICE[Reason.MAX_RUNTIME])
+    assert exit_status(lost) == 124
 
 
 @staged

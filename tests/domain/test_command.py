@@ -15,6 +15,7 @@ from muster.domain.command import (
     ARGUMENTS_MAX,
     COLLECT_MAX,
     LOST_EXIT,
+    OVERRUN_EXIT,
     VARIABLES_MAX,
     Command,
     CommandState,
@@ -24,6 +25,7 @@ from muster.domain.command import (
 )
 from muster.domain.errors import IllegalTransition, InvalidRequest
 from muster.domain.operation import Operation
+from muster.domain.reasons import Reason
 from muster.domain.requests import RunRequest
 from tests.domain import strategies
 from tests.domain.builders import NOW, command, modest, operation, provision
@@ -109,6 +111,8 @@ def test_a_lost_command_says_why_and_has_no_exit() -> None:
         (command(EXITED, exit_code=None, signal=15), 143),
         (command(EXITED, exit_code=None), LOST_EXIT),
         (command(LOST), LOST_EXIT),
+        (command(LOST, reason=Reason.HEARTBEAT_LOST), LOST_EXIT),
+        (command(LOST, reason=Reason.MAX_RUNTIME), OVERRUN_EXIT),
         (command(RUNNING), LOST_EXIT),
         (command(PENDING), LOST_EXIT),
     ],

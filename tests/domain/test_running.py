@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.domain.command import Command, CommandState
+from muster.domain.deadlines import HARD
 from muster.domain.ids import AssignmentId, NodeId, OperationId
 from muster.domain.operation import Kind, Member, Operation, Status, Verdict
 from muster.domain.reasons import Reason
@@ -25,6 +26,7 @@ from muster.domain.running import (
     decide,
     provision_key,
     release_key,
+    run_of,
 )
 from tests.domain.builders import NOW, RUN, SMALLEST, command, modest, operation, provision
 
@@ -151,6 +153,10 @@ TABLE: dict[str, tuple[Situation, Any]] = {
         situation(OVERDUE, made(), BUSY, extended_until=NOW),
         SubmitRelease,
     ),
+    "overdue at a deadline that the caller named, which no extension passes": (
+        situation(replace(OVERDUE, deadline_source=HARD), made(), BUSY, extended_until=NOW + 60),
+        SubmitRelease,
+    ),
     # giving back
     "giving back": (situation(PLAIN, made(), DONE, release()), Wait),
     "giving back what was cancelled": (situation(CANCELLED, made(), BUSY, release()), Wait),
@@ -174,6 +180,14 @@ TABLE: dict[str, tuple[Situation, Any]] = {
     ),
     "a lost command counts": (
         situation(PLAIN, made(), three(EXITED, LOST, EXITED), ENDED),
+        finish(Status.SUCCEEDED, result="exit 125"),
+    ),
+    "one was cut off by the run's own limit": (
+        situation(PLAIN, made(), [*DONE[:2], command(LOST, 2, reason=Reason.MAX_RUNTIME)], ENDED),
+        finish(Status.FAILED, Reason.MAX_RUNTIME),
+    ),
+    "one was lost with its node": (
+        situation(PLAIN, made(), [*DONE[:2], command(LOST, 2, reason=Reason.HEARTBEAT_LOST)], ENDED),
         finish(Status.SUCCEEDED, result="exit 125"),
     ),
     "cancelled": (
@@ -232,6 +246,12 @@ def test_a_run_is_overdue_at_its_deadline_and_not_before() -> None:
 def test_the_keys_of_two_runs_and_of_their_parts_differ() -> None:
     keys = [key(OperationId(run)) for run in ("op-1", "op-2") for key in (provision_key, release_key)]
     assert len(set(keys)) == 4
+
+
+def test_the_run_of_a_provision_is_known_by_its_key() -> None:
+    assert run_of(provision_key(OperationId("op-1"))) == "op-1"
+    others = (None, "", "mine", "op-1/provision", release_key(OperationId("op-1")), "muster/op-1/x/provision")
+    assert {run_of(key) for key in others} == {None}
 
 
 runs = st.sampled_from([PLAIN, CANCELLED, OVERDUE, FAILING])

@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from muster.domain.command import CommandState, Execution
+from muster.domain.command import CommandState, Execution, exit_status
 from muster.domain.errors import InvalidRequest, StoreUnavailable
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import condemn, release
 from muster.domain.operation import Kind, Operation, Status
-from muster.domain.reasons import Reason
+from muster.domain.reasons import ADVICE, Reason
 from muster.domain.template import TemplateSpec
 from tests.operations.test_crashes import Blow, everybody_is_awake, kill, moments, stop_beyond_the_lease
 from tests.stage import NEVER_BOOTS, Manner, Replica, Stage, staged
@@ -243,16 +243,17 @@ async def test_a_run_cancelled_while_its_commands_run_kills_them_and_gives_back(
 
 @staged
 async def test_a_run_that_outlives_its_deadline_ends_and_gives_back(stage: Stage) -> None:
-    await stage.template(max_runtime=100.0)
+    await stage.template(max_runtime=100.0, provision_timeout=50.0, attach_timeout=20.0)
     stage.agents.usual = ENDLESS
     replica = await stage.replica()
-    run = await replica.run(1, timeout=50.0)
+    run = await replica.run(1)
     await under_way(stage, 1)
     (node,) = await stage.nodes(NodeState.RUNNING)
 
     # Nobody judges the node, so that only the run's own deadline is left.
     replica.ambush.deny["nodes_due"] = StoreUnavailable("not now")
-    assert run.deadline_at == run.created_at + 50.0 + 100.0 + stage.settings.limits.launching
+    launching = stage.settings.limits.launching
+    assert run.deadline_at == run.created_at + (launching + 50.0 + 20.0) + 100.0 + launching
     ended = await stage.ended(run)
 
     replica.ambush.deny.clear()
@@ -269,7 +270,7 @@ async def test_more_time_for_the_nodes_is_more_time_for_their_run(stage: Stage) 
     await stage.template(max_runtime=100.0)
     stage.agents.usual = Manner(works=2000.0)
     replica = await stage.replica()
-    run = await replica.run(1, timeout=50.0)
+    run = await replica.run(1)
     await under_way(stage, 1)
 
     await replica.ask(replica.plane.operator.extend(run.id, 3000.0))
@@ -278,6 +279,48 @@ async def test_more_time_for_the_nodes_is_more_time_for_their_run(stage: Stage) 
     assert (ended.status, ended.result) == (Status.SUCCEEDED, "exit 0")
     assert stage.now > run.deadline_at
     assert ended.deadline_source == "operator"
+
+
+@staged
+async def test_a_run_with_a_timeout_is_stopped_then_and_no_extension_passes_it(stage: Stage) -> None:
+    await stage.template(max_runtime=1000.0)
+    stage.agents.usual = ENDLESS
+    replica = await stage.replica()
+    run = await replica.run(1, timeout=50.0)
+    await under_way(stage, 1)
+    (provision,) = await of_run(stage, Kind.PROVISION)
+    for name in (run.id, provision.id):
+        with pytest.raises(InvalidRequest, match="its timeout is hard, and no extension passes it"):
+            await replica.ask(replica.plane.operator.extend(name, 3000.0))
+
+    ended = await stage.ended(run)
+
+    assert (run.deadline_at, run.deadline_source) == (run.created_at + 50.0, "request")
+    assert ended.status is Status.FAILED and ended.verdict is not None
+    assert ended.verdict.reason is Reason.DEADLINE_EXCEEDED
+    assert ended.verdict.message == "the run did not end within its timeout of 50 s"
+    assert ended.ended_at is not None and 0 <= ended.ended_at - run.deadline_at < 10.0
+    (command,) = await stage.commands()
+    assert command.signal == 9
+    await stage.nothing_is_left(idle=1)
+
+
+@staged
+async def test_a_run_whose_commands_pass_its_max_runtime_fails_and_says_so(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.script(Manner(works=1.0), ENDLESS)
+    replica = await stage.replica()
+
+    ended = await stage.ended(await replica.run(2, max_runtime=30.0))
+
+    assert ended.status is Status.FAILED and ended.verdict is not None
+    assert ended.verdict.reason is Reason.MAX_RUNTIME
+    said = "1 of 2 commands did not end in time: the run passed its max_runtime: 33 s in running"
+    assert ended.verdict.message.startswith(said)
+    assert ADVICE[Reason.MAX_RUNTIME] in ended.verdict.message
+    commands = await stage.commands()
+    assert sorted(exit_status(command) for command in commands) == [0, 124]
+    await stage.nothing_is_left()
 
 
 @staged

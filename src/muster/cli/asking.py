@@ -64,6 +64,15 @@ Timeout = Annotated[
         help="The deadline: ready by then, or it fails.",
     ),
 ]
+WholeTimeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        parser=seconds,
+        metavar="DURATION",
+        help="The deadline of it all: over by then, or it is stopped. (default: boot + max runtime + 2m)",
+    ),
+]
 QueueTimeout = Annotated[
     float | None,
     typer.Option(

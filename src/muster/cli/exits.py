@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 OK, FAILED, USAGE, NO_CAPACITY, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 124, 130
 _NO_ROOM = (Reason.CAPACITY, Reason.QUOTA, Reason.CAP_REACHED, Reason.ABOVE_CAP)
+_TOO_LATE = (Reason.DEADLINE_EXCEEDED, Reason.MAX_RUNTIME)
 _CALLERS = (InvalidRequest, NotFound, NoDiagnosis, Forbidden, Ambiguous, ClusterExists, NotCancellable)
 _CALLER_STATUS = range(400, 500)
 
@@ -89,7 +90,7 @@ def of_operation(progress: "Progress") -> int:
     reason = progress.error.code if progress.error is not None else None
     if reason in _NO_ROOM:
         return NO_CAPACITY
-    return TIMEOUT if reason is Reason.DEADLINE_EXCEEDED else FAILED
+    return TIMEOUT if reason in _TOO_LATE else FAILED
 
 
 def name_of(error: MusterError) -> str:

@@ -55,7 +55,7 @@ def run(
     types: asking.Types = None,
     usage: asking.Usage = None,
     max_runtime: asking.MaxRuntime = None,
-    timeout: asking.Timeout = None,
+    timeout: asking.WholeTimeout = None,
     queue_timeout: asking.QueueTimeout = None,
     owner: asking.Owner = "default",
     wait: asking.Wait = None,
@@ -117,7 +117,7 @@ def _watched(
     client: "SyncClient", operation: "Operation", *, wait: float | None, results: Path | None
 ) -> None:
     from muster.cli import printing, streaming, views
-    from muster.cli.exits import OperationFailed
+    from muster.cli.exits import OperationFailed, of_operation
     from muster.cli.fetching import Fetched
     from muster.cli.results import of_run, told, worst
     from muster.cli.watching import Patience, detachable, progress_of
@@ -141,23 +141,25 @@ def _watched(
         commands = of_run(client, ended)
         fetched = Fetched(client, commands, results) if results is not None else None
     short = fetched is not None and bool(fetched.missing)
+    good = ended.status is Status.SUCCEEDED
+    code = worst(commands) or int(short) if good else of_operation(ended)
     if outputs is not None:
         shown = [{**printing.plain(each), "output": outputs.get(each.ordinal, "")} for each in commands]
         printing.document(
             {
-                "exit_code": worst(commands) or int(short),
+                "exit_code": code,
                 "operation": ended,
                 "commands": shown,
                 "results": fetched.places if fetched else [],
                 "missing": fetched.missing if fetched else [],
             }
         )
-    if ended.status is not Status.SUCCEEDED:
+    if not good:
         raise OperationFailed(ended)
     if outputs is None:
         told(commands)
         _summed_up(ended, commands, short=short)
-    raise typer.Exit(worst(commands) or int(short))
+    raise typer.Exit(code)
 
 
 def _until_started(feed: "Iterator[Progress]", operation: "Operation") -> None:

@@ -408,6 +408,7 @@ class Command:
     detail: str = ""
     truncated: bool = False
     kept: int | None = None
+    reason: Reason | None = None
 
     @property
     def ended(self) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from muster.domain.errors import InvalidRequest
 
-_HEADER = re.compile(r"^\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?$")
+_HEADER = re.compile(r"^\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(
     r"""^\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*="""
 )
@@ -95,11 +95,17 @@ def _lines(text: str) -> dict[Key, int]:
         key = _KEY.match(line)
         if header:
             table = _parts(header[1])
-            found.setdefault(table, number)
+            _note(found, table, number)
         elif key:
-            found.setdefault((*table, *_parts(key[1])), number)
+            _note(found, (*table, *_parts(key[1])), number)
             inside = next((quote for quote in _MULTILINE if line.count(quote) == 1), None)
     return found
+
+
+def _note(found: dict[Key, int], key: Key, number: int) -> None:
+    """A table begins where it, or the first thing inside it, is named: `[templates.ci]` begins both."""
+    for length in range(1, len(key) + 1):
+        found.setdefault(key[:length], number)
 
 
 def _parts(dotted: str) -> Key:

@@ -1,7 +1,9 @@
 """Commands whose node no longer serves their run: nobody will tell how they ended, so they are lost."""
 
 from muster.domain import command as commands
-from muster.domain.errors import Conflict
+from muster.domain.errors import Conflict, NotFound
+from muster.domain.ids import NodeId
+from muster.domain.node import Node
 from muster.ports.bundle import Ports
 
 BATCH = 500
@@ -13,9 +15,15 @@ class ForsakenCommands:
 
     async def reconcile(self) -> None:
         for command in await self._ports.commands.forsaken(limit=BATCH):
-            now = self._ports.clock.now()
-            lost = commands.lost(command, detail="its node was lost or given back before it ended", now=now)
+            node = await self._node(command.node_id)
+            lost = commands.forsaken(command, node, now=self._ports.clock.now())
             try:
                 await self._ports.commands.write(command, lost)
             except Conflict:
                 continue
+
+    async def _node(self, node_id: NodeId) -> Node | None:
+        try:
+            return await self._ports.store.node(node_id)
+        except NotFound:
+            return None

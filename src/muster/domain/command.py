@@ -12,6 +12,9 @@ from enum import StrEnum
 from muster.domain import checks
 from muster.domain.errors import IllegalTransition, InvalidRequest
 from muster.domain.ids import AssignmentId, CommandId, NodeId, OperationId
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.reasons import ADVICE, Reason
 
 OUTPUT_CAP = 16 * 1024 * 1024
 """Bytes of output kept per command; what comes after is dropped and marked as such."""
@@ -126,6 +129,8 @@ class Command:
     detail: str = ""
     truncated_at: int | None = None
     """How many bytes of output are kept, if more came: the rest was dropped."""
+    reason: Reason | None = None
+    """Why it was lost, if its node was taken away for one."""
 
     @property
     def ended(self) -> bool:
@@ -167,10 +172,38 @@ def exited(command: Command, *, exit_code: int | None, signal: int | None, now: 
     )
 
 
-def lost(command: Command, *, detail: str, now: float) -> Command:
+def lost(command: Command, *, detail: str, now: float, reason: Reason | None = None) -> Command:
     if command.ended:
         raise IllegalTransition(f"cannot lose command {command.id}: it is {command.state}")
-    return replace(command, state=CommandState.LOST, version=command.version + 1, ended_at=now, detail=detail)
+    return replace(
+        command,
+        state=CommandState.LOST,
+        version=command.version + 1,
+        ended_at=now,
+        detail=detail,
+        reason=reason,
+    )
+
+
+def forsaken(command: Command, node: Node | None, *, now: float) -> Command:
+    """Lost, because its node no longer serves it: in the words of what ended the node's service."""
+    reason = _taken_for(command, node)
+    if node is None or reason is None:
+        return lost(command, detail="its node was given back before it ended", now=now)
+    told = f": {node.detail}" if node.detail else ""
+    what = (
+        f"the run passed its max_runtime{told}"
+        if reason is Reason.MAX_RUNTIME
+        else f"its node was taken away before it ended ({reason}{told})"
+    )
+    return lost(command, detail=f"{what}; {ADVICE[reason]}", now=now, reason=reason)
+
+
+def _taken_for(command: Command, node: Node | None) -> Reason | None:
+    """None: the node left this command's assignment in good order, or nothing is known of it any more."""
+    if node is None or node.assignment_id != command.assignment_id:
+        return None
+    return node.reason if node.state in (NodeState.TERMINATING, NodeState.TERMINATED) else None
 
 
 def cancel_requested(command: Command, *, now: float) -> Command | None:
@@ -189,11 +222,15 @@ def truncated(command: Command, *, kept: int) -> Command | None:
 
 LOST_EXIT = 125
 """What a lost command counts as where an exit code is needed."""
+OVERRUN_EXIT = 124
+"""The same of one that was ended because its run took too long."""
 SIGNAL_BASE = 128
 
 
 def exit_status(command: Command) -> int:
     """As a shell would say it."""
+    if command.reason is Reason.MAX_RUNTIME:
+        return OVERRUN_EXIT
     if command.state is not CommandState.EXITED:
         return LOST_EXIT
     if command.signal is not None:

@@ -136,6 +136,13 @@ def for_provision(
     return Deadline(seconds=total, source=boot.source)
 
 
+def for_run(provision: Deadline, *, max_runtime: float, limits: Limits) -> Deadline:
+    """A whole run: its provision, the longest run, and giving back. An explicit timeout covers it all."""
+    if provision.source == HARD:
+        return provision
+    return Deadline(seconds=provision.seconds + max_runtime + limits.launching, source=provision.source)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
     """Since when the world has been watched without a gap, and when the watch before that broke off."""

@@ -65,7 +65,7 @@ ADVICE: dict[Reason, str] = {
     Reason.PROVIDER_REFUSED: "check the provider's credentials, permissions and the template's parameters",
     Reason.PROVIDER_ERROR: "the provider failed; try again, and check its status page",
     Reason.DEADLINE_EXCEEDED: "raise the timeout, or look at what it waited for",
-    Reason.MAX_RUNTIME: "raise max_runtime for longer runs",
+    Reason.MAX_RUNTIME: "raise max_runtime, or give a run that needs longer more time with `muster extend`",
     Reason.IDLE_TIMEOUT: "nobody needed the node; raise idle_timeout or min_idle to keep more nodes warm",
     Reason.RELEASE_TIMEOUT: "the node did not prove that it was clean in time, so it was thrown away",
     Reason.PARTIAL_LAUNCH: "the provider gave fewer machines than asked for; all were given back",

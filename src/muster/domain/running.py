@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.domain.command import Command, exit_status
+from muster.domain.counting import counted
+from muster.domain.deadlines import HARD
 from muster.domain.ids import OperationId
 from muster.domain.operation import Member, Operation, Status, Verdict
 from muster.domain.reasons import Reason
+from muster.domain.requests import RunRequest
 
 RESERVED = "muster/"
 """How our own idempotency keys begin; nobody else's may."""
@@ -21,6 +24,13 @@ RERUN = f"{RESERVED}rerun/"
 def provision_key(run_id: OperationId) -> str:
     """The idempotency key of a run's provision."""
     return f"{RESERVED}{run_id}/provision"
+
+
+def run_of(key: str | None) -> OperationId | None:
+    """Whose provision it is, by its key; None: nobody's but its caller's."""
+    inside = (key or "").removeprefix(RESERVED)
+    run_id = OperationId(inside.partition("/")[0])
+    return run_id if key == provision_key(run_id) else None
 
 
 def release_key(run_id: OperationId) -> str:
@@ -83,7 +93,7 @@ Action = SubmitProvision | CancelProvision | Extend | Execute | SubmitRelease | 
 
 
 def decide(at: Situation) -> Action:
-    if at.extended_until is not None and at.extended_until > at.operation.deadline_at:
+    if _extended(at) and at.extended_until is not None:
         return Extend(deadline_at=at.extended_until)
     stopped = _stopped(at)
     provision = at.provision
@@ -97,6 +107,12 @@ def decide(at: Situation) -> Action:
     if provision.status is Status.CANCELLED:
         return _ended_by(stopped or provision.verdict or CANCELLED)
     return _with_nodes(at, provision, stopped)
+
+
+def _extended(at: Situation) -> bool:
+    """A deadline that the caller named is hard: nothing passes it."""
+    later = at.extended_until is not None and at.extended_until > at.operation.deadline_at
+    return later and at.operation.deadline_source != HARD
 
 
 def _with_nodes(at: Situation, provision: Operation, stopped: Verdict | None) -> Action:
@@ -136,8 +152,14 @@ def _stopped(at: Situation) -> Verdict | None:
     if operation.cancel_requested_at is not None:
         return CANCELLED
     if at.now >= max(operation.deadline_at, at.grace_until):
-        return Verdict(reason=Reason.DEADLINE_EXCEEDED, message="the run did not end in time")
+        return Verdict(reason=Reason.DEADLINE_EXCEEDED, message=f"the run did not end {_in_time(operation)}")
     return None
+
+
+def _in_time(operation: Operation) -> str:
+    request = operation.request
+    timeout = request.provision.timeout if isinstance(request, RunRequest) else None
+    return "in time" if timeout is None else f"within its timeout of {timeout:g} s"
 
 
 def _ended_by(verdict: Verdict) -> Finish:
@@ -146,6 +168,11 @@ def _ended_by(verdict: Verdict) -> Finish:
 
 
 def _finished(at: Situation) -> Finish:
-    """A command that fails is a result, not a failure of the run: everything was done that was asked for."""
+    """A command that fails is a result, not a failure of the run: everything was done that was asked for.
+    One that was cut off by the run's own limit is: it was not let to its end."""
+    cut = [command for command in at.commands if command.reason is Reason.MAX_RUNTIME]
+    if cut:
+        which = f"{len(cut)} of {counted(len(at.commands), 'command')} did not end in time"
+        return _ended_by(Verdict(reason=Reason.MAX_RUNTIME, message=f"{which}: {cut[0].detail}"))
     worst = max((exit_status(command) for command in at.commands), default=0)
     return Finish(status=Status.SUCCEEDED, result=f"exit {worst}")

@@ -192,15 +192,18 @@ class FrontDesk:
         return found
 
     async def run(self, request: RunRequest, *, key: str | None = None) -> Operation:
-        """Provision, execute, give back. Its time covers the provision, the longest run and the release."""
+        """Provision, execute, give back. Its time covers the provision, the longest run and the release; a
+        timeout that the caller named is all it has."""
         first = await self._answered(key, Kind.RUN, request)
         if first is not None:
             return first
         template = await self._known_template(request.provision)
         provision = await self._provision_deadline(request.provision, template)
-        longest = request.provision.max_runtime or template.spec.max_runtime
-        seconds = provision.seconds + longest + self._settings.limits.launching
-        deadline = Deadline(seconds=seconds, source=provision.source)
+        deadline = deadlines.for_run(
+            provision,
+            max_runtime=request.provision.max_runtime or template.spec.max_runtime,
+            limits=self._settings.limits,
+        )
         return await self._submit(Kind.RUN, request, deadline, key=key, run=request.provision.run)
 
     async def refill(self, request: RefillRequest, pool: Pool) -> Operation:

@@ -8,11 +8,14 @@ from dataclasses import replace
 
 from muster.domain import checks
 from muster.domain import node as nodes
-from muster.domain.errors import Conflict, InvalidRequest
+from muster.domain.deadlines import HARD
+from muster.domain.errors import Conflict, InvalidRequest, NotFound
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
+from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
+from muster.domain.running import run_of
 from muster.operations.resolving import provision_of
 from muster.operations.together import together
 from muster.ports.bundle import Ports
@@ -50,6 +53,7 @@ class OperatorDesk:
         """Give the running nodes of a provision more time."""
         checks.seconds("by", seconds)
         provision = await provision_of(self._store, operation_id)
+        await self._check_not_hard(provision)
         view = await self._store.view(provision.id)
         running = [node for node in view.nodes if _in_time(node, self._ports.clock.now())]
         if not running:
@@ -61,6 +65,19 @@ class OperatorDesk:
             return nodes.extend(node, now=now, deadline_at=node.deadline_at + seconds, source=BY_OPERATOR)
 
         return await together(self._guarded(node.id, change, actor) for node in running)
+
+    async def _check_not_hard(self, provision: Operation) -> None:
+        """More time for its nodes would be none for a run that ends at its timeout all the same."""
+        run_id = run_of(provision.idempotency_key)
+        if run_id is None:
+            return
+        try:
+            run = await self._store.operation(run_id)
+        except NotFound:
+            return  # long over, and forgotten
+        if run.deadline_source == HARD and not run.ended:
+            rule = "its timeout is hard, and no extension passes it; run it again with a longer one"
+            raise InvalidRequest("operation_id", run_id, rule)
 
     async def pause(self, template: str | None, *, actor: str = "") -> None:
         """No new claims and launches of a template, or of all. What runs goes on."""

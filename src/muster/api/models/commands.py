@@ -8,6 +8,7 @@ from pydantic import Field
 from muster.api.models.base import EXAMPLE_TIME, Asked, Out, at, example, maybe_at
 from muster.api.models.operations import PAGE_MOST
 from muster.domain.command import Command, CommandState, exit_status
+from muster.domain.reasons import Reason
 
 COMMAND_EXAMPLE = {
     "id": "cmd-1hx2k9q0c7m3t8v5e4",
@@ -33,6 +34,7 @@ COMMAND_EXAMPLE = {
     "detail": "",
     "truncated": False,
     "kept": None,
+    "reason": None,
 }
 
 
@@ -67,6 +69,8 @@ class CommandOut(Out):
     """Whether output beyond the cap was dropped."""
     kept: int | None
     """How many bytes of it were kept then."""
+    reason: Reason | None
+    """Why it was lost, if its node was taken away for one."""
 
     @classmethod
     def of(cls, command: Command) -> Self:
@@ -95,6 +99,7 @@ class CommandOut(Out):
             detail=command.detail,
             truncated=command.truncated_at is not None,
             kept=command.truncated_at,
+            reason=command.reason,
         )
 
 

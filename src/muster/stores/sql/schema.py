@@ -388,6 +388,11 @@ _OLDEST_FIRST = (
     "CREATE INDEX nodes_terminated ON nodes (state, entered_at, id) WHERE state = 'terminated'",
 )
 
+_LOSSES = (
+    # Why a command was lost.
+    "ALTER TABLE commands ADD COLUMN reason TEXT",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -399,6 +404,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=8, name="the home of process nodes", statements=_HOME),
     Migration(version=9, name="roles that are left", statements=_ROLES_LEFT),
     Migration(version=10, name="terminated nodes, oldest first", statements=_OLDEST_FIRST),
+    Migration(version=11, name="why commands were lost", statements=_LOSSES),
 )
 LATEST = MIGRATIONS[-1].version
 
