@@ -1,15 +1,19 @@
 """Real commands on a real agent: output, ends, whole trees killed, workspaces wiped, nothing twice."""
 
+import ctypes
 import io
 import os
 import tarfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
+from muster.agent.agent import pack
 from tests.agent.plane import PATIENCE, Handler, Plane, Running, Server, alive
 from tests.agent.test_shell import booted, numbers
 
@@ -279,6 +283,52 @@ def test_what_cant_be_collected_is_left_out_without_a_word_in_the_output(plane: 
     assert plane.output.get("c1", b"") == b""
     with tarfile.open(fileobj=io.BytesIO(plane.artifacts["c1"])) as archive:
         assert archive.getnames() == ["out/b", "a"]
+
+
+@contextmanager
+def somebody(folder: Path) -> Iterator[None]:
+    """As a user whom permissions bind. Root only seems to be one: for files it becomes nobody meanwhile."""
+    libc, nobody = ctypes.CDLL(None), 65534
+    if os.geteuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, nobody, nobody)
+        libc.setfsuid(nobody)
+    try:
+        yield
+    finally:
+        libc.setfsuid(os.geteuid())
+
+
+def test_one_that_cant_be_read_is_left_out_of_the_results_and_named() -> None:
+    with TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        (folder / "locked").mkdir()
+        for path in ("a", "b", "locked/c", "d/e/f"):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).touch()
+        for path in ("a", "locked"):
+            (folder / path).chmod(0)
+        with somebody(folder):
+            left = pack(f"{name}/results.tgz", name, ["b", "a", "locked", "d", "nothing"])
+        with tarfile.open(folder / "results.tgz") as archive:
+            assert archive.getnames() == ["b", "locked", "d", "d/e", "d/e/f"]
+        assert left == ["a", "locked"]
+        (folder / "locked").chmod(0o700)
+
+
+def test_a_job_that_removes_the_agents_directories_harms_neither_the_agent_nor_the_next_run(
+    plane: Plane, node: Running
+) -> None:
+    plane.order("c1", "sh", "-c", f"cd {node.folder}; rm -rf work spool home")
+    assert plane.ended("c1")["exit_code"] == 0
+    plane.order("c2", "true")
+    assert plane.ended("c2")["exit_code"] == 127
+    assert plane.output["c2"].startswith(b"[muster-agent: cannot run it: ")
+    detached(plane)
+    plane.attach("as-2")
+    plane.order("c3", "sh", "-c", "pwd; ls -d $MUSTER_HOME")
+    assert plane.ended("c3")["exit_code"] == 0
+    assert plane.output["c3"].decode().splitlines() == [f"{node.folder}/work/as-2", f"{node.folder}/home"]
 
 
 def test_what_a_run_leaves_outside_its_workspace_is_wiped_but_not_what_boot_made(

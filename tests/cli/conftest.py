@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.cli import printing
 from muster.cli.demo_site import Site
 from tests.cli.terminal import Terminal
 
@@ -18,6 +19,14 @@ boot_script = "exec sleep 600"
 resource_class = "small"
 boot_script = "echo this can not work; exit 3"
 """
+
+
+@pytest.fixture(autouse=True)
+def plain_text() -> Iterator[None]:
+    """What one test asks for (`--output json`) is chosen for its process, and no other test's choice."""
+    printing.Chosen.form = printing.Form.TEXT
+    yield
+    printing.Chosen.form = printing.Form.TEXT
 
 
 @pytest.fixture(scope="module")

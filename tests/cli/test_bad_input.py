@@ -92,7 +92,10 @@ def test_a_wrong_token_is_named_by_where_it_was_found(terminal: Terminal, site: 
     split = terminal.muster("nodes", MUSTER_TOKEN="muster_se\ncret")
     refused(split, "only printable ASCII characters")
     assert "cret" not in split.err.replace("secret", "")
-    refused(terminal.muster("nodes", MUSTER_SERVER=site.url), "without a token: set MUSTER_TOKEN")
+    withheld = "the local token is not sent to a server that MUSTER_SERVER names; set MUSTER_TOKEN, or unset"
+    refused(terminal.muster("nodes", MUSTER_SERVER=site.url), withheld)
+    none = {"MUSTER_SERVER": site.url, "MUSTER_DATA_DIR": str(terminal.directory / "none")}
+    refused(terminal.muster("nodes", **none), "without a token: set MUSTER_TOKEN (there is none in")
 
 
 def test_an_empty_idempotency_key_is_refused_instead_of_ignored(terminal: Terminal) -> None:

@@ -306,6 +306,17 @@ def test_a_token_works_until_it_is_revoked(terminal: Terminal, site: Site) -> No
     assert refused.code == 2 and "was revoked" in refused.err
 
 
+def test_the_only_admin_does_not_lock_everybody_out(terminal: Terminal) -> None:
+    tokens = terminal.muster("tokens", "-o", "json").json["items"]
+    (admin,) = [each for each in tokens if each["role"] == "admin"]
+    refused = terminal.muster("tokens", "revoke", admin["id"])
+    assert refused.code == 2 and "it is the only valid admin token; make another one first" in refused.err
+    assert "muster serve --new-admin" in refused.err
+    words = ("tokens", "create", "second", "--role", "admin", "--expires-in", "1h", "-o", "json")
+    second = terminal.muster(*words).json
+    assert terminal.muster("tokens", "revoke", second["id"]).code == 0
+
+
 def test_an_enrolment_token_is_for_the_apps_of_one_template(terminal: Terminal, site: Site) -> None:
     (terminal.directory / "web.toml").write_text(
         '[templates.web]\nprovider = "external"\nruntime = "service"\n'

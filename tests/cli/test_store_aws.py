@@ -5,16 +5,12 @@ import json
 import pytest
 import typer
 
-from muster.cli import printing, store_aws
+from muster.cli import store_aws
 from muster.cli.store import on_aws
 from tests.stores.emulator import REGION, location
 
 
-def test_a_store_is_made_checked_and_described(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Others ask for JSON in this process.
-    monkeypatch.setattr(printing.Chosen, "form", printing.Form.TEXT)
+def test_a_store_is_made_checked_and_described(capsys: pytest.CaptureFixture[str]) -> None:
     where = location()
     address = f"dynamodb://{where.table}?region={REGION}&endpoint={where.endpoint}"
     assert on_aws(address)

@@ -9,6 +9,7 @@ from muster.domain.diagnosing import (
     ADVICE,
     AFTER_IT,
     NEAR,
+    NOT_STARTED,
     UNREACHABLE_AFTER,
     UNREACHABLE_TRIES,
     classify,
@@ -111,6 +112,15 @@ FAILED = [
         says="killed by signal 15",
         early=False,
         advice=AFTER_IT,
+    ),
+    Row(
+        "agent_unstarted",
+        Cause.SCRIPT_FAILED,
+        "no interpreter: #!/opt/acme/bin/bash",
+        Reason.BOOT_SCRIPT_FAILED,
+        says="exit status 127",
+        early=False,
+        advice=NOT_STARTED,
     ),
     Row(
         "agent_enospc",

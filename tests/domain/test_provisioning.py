@@ -21,7 +21,7 @@ from muster.domain.provisioning import (
     waiting_for,
 )
 from muster.domain.reasons import ADVICE, Reason
-from muster.domain.template import Reuse, UsageClass
+from muster.domain.template import LOCAL, Reuse, UsageClass
 from tests.domain.builders import (
     LIMITS,
     NOW,
@@ -215,6 +215,13 @@ def test_the_last_refusal_is_the_verdict_when_no_usage_class_is_left() -> None:
     assert decide(situation([], [spot, last], spec=SPOT_FIRST)) == GiveUp(verdict=verdict)
     only_spot = decide(situation([], [spot], spec={"usage": (SPOT,)}))
     assert only_spot == GiveUp(verdict=Verdict(reason=Reason.CAPACITY, message="no"))
+
+
+def test_on_this_machine_the_advice_is_not_a_clouds() -> None:
+    local = replace(refused(Reason.CAPACITY, ON_DEMAND), provider=LOCAL)
+    end = decide(situation([], [local]))
+    assert isinstance(end, GiveUp)
+    assert "raise capacity under [process]" in end.verdict.advice
 
 
 FINAL = [reason for reason in Reason if reason not in (*ANOTHER_MAY_HAVE, Reason.THROTTLED)]

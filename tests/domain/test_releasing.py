@@ -7,7 +7,7 @@ from muster.domain.errors import IllegalTransition
 from muster.domain.ids import AssignmentId
 from muster.domain.lifecycle import NodeState, Verb
 from muster.domain.node import Node
-from muster.domain.operation import ENDED, Operation, Status, Verdict
+from muster.domain.operation import ENDED, Member, Operation, Status, Verdict
 from muster.domain.reasons import Reason
 from muster.domain.releasing import (
     CancelTarget,
@@ -21,8 +21,12 @@ from muster.domain.releasing import (
 from muster.domain.template import Reuse
 from tests.domain.builders import NOW, RELEASE, REVISION, SMALLEST, node, operation, template
 
-DONE = operation(status=Status.SUCCEEDED, committed_at=NOW - 50)
 RUNNING = [node(NodeState.RUNNING, n) for n in (1, 2)]
+HANDED = tuple(
+    Member(node_id=each.id, assignment_id=each.assignment_id) for each in RUNNING if each.assignment_id
+)
+DONE = operation(status=Status.SUCCEEDED, committed_at=NOW - 50, members=HANDED)
+ALL_BACK = Finish(status=Status.SUCCEEDED, result="all nodes are back")
 TIMED_OUT = Verdict(
     reason=Reason.RELEASE_TIMEOUT, message="some nodes did not come back in time; they are thrown away"
 )
@@ -77,7 +81,7 @@ def test_a_release_of_named_assignments_touches_no_other_node() -> None:
     first = (AssignmentId("as-1"),)
     assert decide(situation(assignment_ids=first)) == Release(nodes=(RUNNING[0],))
     only_others = [RUNNING[1], node(NodeState.RELEASING, 3)]
-    assert decide(situation(nodes=only_others, assignment_ids=first)) == Finish(status=Status.SUCCEEDED)
+    assert decide(situation(nodes=only_others, assignment_ids=first)) == ALL_BACK
 
 
 @pytest.mark.parametrize(("left", "over"), [(SMALLEST, False), (0.0, True), (-SMALLEST, True)])
@@ -103,7 +107,38 @@ def test_a_provision_that_ended_long_ago_shortens_no_deadline(left: float, over:
 @pytest.mark.parametrize("state", [NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED])
 def test_a_release_is_done_when_nothing_runs_or_is_being_cleaned(state: NodeState) -> None:
     for nodes in ([], [node(state)]):
-        assert decide(situation(nodes=nodes, left=0.0)) == Finish(status=Status.SUCCEEDED)
+        action = decide(situation(nodes=nodes, left=0.0))
+        assert isinstance(action, Finish) and (action.status, action.verdict) == (Status.SUCCEEDED, None)
+
+
+def gone(n: int, reason: Reason, state: NodeState = NodeState.TERMINATED) -> Node:
+    return node(state, n, assignment_id=AssignmentId(f"as-{n}"), reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        ([], "all nodes are back"),
+        ([gone(1, Reason.REUSE)], "1 of 2 nodes back: 1 is gone (reuse)"),
+        (
+            [gone(1, Reason.HEARTBEAT_LOST), gone(2, Reason.HEARTBEAT_LOST, NodeState.TERMINATING)],
+            "0 of 2 nodes back: 2 are gone (heartbeat_lost)",
+        ),
+        (
+            [gone(1, Reason.MAX_RUNTIME), gone(2, Reason.MACHINE_GONE)],
+            "0 of 2 nodes back: 2 are gone (max_runtime, machine_gone)",
+        ),
+        ([gone(7, Reason.BOOT_TIMEOUT)], "all nodes are back"),  # it was replaced before the hand-over
+    ],
+)
+def test_a_release_says_how_many_nodes_are_back(nodes: list[Node], told: str) -> None:
+    assert decide(situation(nodes=nodes)) == Finish(status=Status.SUCCEEDED, result=told)
+
+
+def test_what_was_stopped_before_its_hand_over_has_no_nodes_to_give_back() -> None:
+    stopped = operation(status=Status.CANCELLED)
+    end = Finish(status=Status.SUCCEEDED, result="no nodes are held any more")
+    assert decide(situation(stopped, [gone(1, Reason.CANCELLED)])) == end
 
 
 # --- what becomes of a clean node -----------------------------------------------------------------

@@ -664,12 +664,20 @@ def unpack(archive: str, root: str) -> None:
             tar.extract(member, root, numeric_owner=True)
 
 
-def pack(archive: str, root: str, paths: Iterable[str]) -> None:
-    root, count = os.path.realpath(root), bounded()
+def pack(archive: str, root: str, paths: list[str]) -> list[str]:
+    """What can't be read is left out, and returned."""
+    root, count, left = os.path.realpath(root), bounded(), []
     with tarfile.open(archive, "w:gz") as tar:
-        for path in paths:
-            if inside(root, path) and os.path.lexists(os.path.join(root, path)):
-                tar.add(os.path.join(root, path), path, filter=count)
+        paths = [path for path in paths if inside(root, path) and os.path.lexists(os.path.join(root, path))]
+        for path in paths:  # grows
+            full = os.path.join(root, path)
+            try:
+                tar.add(full, path, False, filter=count)
+                if os.path.isdir(full) and not os.path.islink(full):
+                    paths += [os.path.join(path, name) for name in os.listdir(full)]
+            except PermissionError:
+                left.append(path)
+    return left
 
 
 def bounded() -> Callable[[tarfile.TarInfo], tarfile.TarInfo]:
@@ -690,6 +698,7 @@ class Job:
         self.path, self.assignment, self.pid, self.tail = path, assignment, 0, b""
         self.stop, self.over = threading.Event(), threading.Event()
         self.full = self.noted = False
+        os.makedirs(os.path.dirname(path), 0o700, True)  # a job may have removed it
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         self.size = os.fstat(self.fd).st_size
 
@@ -1119,7 +1128,8 @@ class Agent:
             argv = [script] if e.script.startswith("#!") else ["/bin/sh", script]
             code, output = self.execute("", argv, env, home, job)
         except Exception as error:
-            self.events.put(ScriptEnded(127, f"cannot start it: {error}"))
+            lacks = isinstance(error, FileNotFoundError) and "no interpreter: " + e.script.split("\n")[0]
+            self.events.put(ScriptEnded(127, f"cannot start it: {lacks or error}"))
             return
         tail, procs, self.made = job.tail.decode(errors="replace"), processes(), self.tops()
         for pid in below(procs, [os.getpid()]) - {os.getpid()}:
@@ -1164,6 +1174,9 @@ class Agent:
 
     def tops(self) -> set[str]:
         tops = self.path("work"), *os.environ.get("MUSTER_WIPE", self.path("home")).split("\n")
+        for top in tops:
+            if not os.path.lexists(top):
+                os.makedirs(top, 0o700)
         return {os.path.join(t, name) for t in tops if not os.path.islink(t) for name in os.listdir(t)}
 
     def do_detach(self, e: Detach) -> None:
@@ -1213,8 +1226,10 @@ class Agent:
             if job.stop.is_set():
                 self.slay(lambda: self.hunt(job.pid, "MUSTER_COMMAND=" + key))
             if order.get("collect"):
-                pack(job.path + ".tgz", work, order["collect"])
+                left = pack(job.path + ".tgz", work, order["collect"])
                 artifact = True
+                if left:
+                    raise OSError(f"can't read {left[:9]}")
         except InterruptedError:
             code = -15
         except Exception as error:

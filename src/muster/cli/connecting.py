@@ -62,6 +62,9 @@ def _nearly(client: "SyncClient", error: NotFound) -> NotFound | None:
 
 
 def _who(said: str, found: "Connection") -> str:
+    if found.withheld:
+        why = "the local token is not sent to a server that MUSTER_SERVER names"
+        return f"cannot ask {found.url} without a token: {why}; set MUSTER_TOKEN, or unset MUSTER_SERVER"
     if found.token is None:
         return f"cannot ask {found.url} without a token: set MUSTER_TOKEN (there is none in {found.data_dir})"
     if "Authorization" not in said:

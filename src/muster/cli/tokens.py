@@ -1,5 +1,6 @@
 """`muster tokens`: who may use the API."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -114,6 +115,7 @@ def _state(token: "Token") -> str:
 def revoke(
     token: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as listed.")],
     *,
+    last_admin: Annotated[bool, typer.Option("--last-admin", help="Also if no admin is left then.")] = False,
     _output: Output = None,
 ) -> None:
     """Revoke a token, at once and for ever."""
@@ -122,8 +124,23 @@ def revoke(
     from muster.client import calls
 
     with connected() as client:
+        if not last_admin:
+            _check_others(token, client.send(calls.tokens()))
         found = client.send(calls.revoke_token(token))
     if printing.wants_json():
         printing.document(found)
     else:
         printing.say(f"✔ {found.id} ({found.name}) is revoked")
+
+
+def _check_others(token: str, tokens: "Sequence[Token]") -> None:
+    """Who revokes the only admin's token locks everybody out, themselves included."""
+    from muster.cli.exits import UsageProblem
+    from muster.domain.access import Role
+
+    admins = [each.id for each in tokens if each.role is Role.ADMIN and _state(each).startswith("valid")]
+    if admins == [token]:
+        raise UsageProblem(
+            f"cannot revoke {token}: it is the only valid admin token; make another one first (`muster tokens"
+            " create NAME --role admin`), or add --last-admin: `muster serve --new-admin` makes one then"
+        )

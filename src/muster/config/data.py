@@ -35,6 +35,8 @@ class Connection:
     url: str
     token: str | None
     data_dir: Path
+    withheld: bool = False
+    """There is a local token, but it is not for the server that was named."""
 
 
 def default_data_directory(environment: Mapping[str, str], *, platform: str = sys.platform) -> Path:
@@ -52,10 +54,12 @@ def find_server(environment: Mapping[str, str], data_dir: Path | None = None) ->
     url = environment.get("MUSTER_SERVER") or directory.url() or f"http://127.0.0.1:{PORT}"
     # A line end that came along with a secret is nobody's intention.
     token: str | None = environment.get("MUSTER_TOKEN", "").strip()
-    if not token and "MUSTER_SERVER" not in environment:
-        # The local token is for the local server: it is never sent to one that was named by hand.
-        token = directory.admin_token()
-    return Connection(url=url.rstrip("/"), token=token or None, data_dir=directory.path)
+    local = None if token else directory.admin_token()
+    # The local token is for the local server: it is never sent to one that was named by hand.
+    withheld = local is not None and "MUSTER_SERVER" in environment
+    if not withheld:
+        token = token or local
+    return Connection(url=url.rstrip("/"), token=token or None, data_dir=directory.path, withheld=withheld)
 
 
 class DataDirectory:

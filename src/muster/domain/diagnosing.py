@@ -49,6 +49,9 @@ ADVICE: dict[Cause, str] = {
     Cause.UNKNOWN: "read the sections of the bundle",
 }
 
+NOT_STARTED = "the boot script did not even start: fix its first line, and apply the template"
+_UNSTARTED = "cannot start it: "
+"""How the agent begins to tell so, where otherwise the script's own last words are."""
 AFTER_IT = (
     "that is the last thing it wrote: fix what comes after it in the boot script, and apply the template"
 )
@@ -196,9 +199,15 @@ def _script_failed(lines: Sequence[Line], blame: _Blame) -> Diagnosis:
         cause=Cause.SCRIPT_FAILED,
         summary=f"The boot script failed{_at(where)}: {end.how}{_told(where)}.",
         evidence=proof.evidence,
-        advice=ADVICE[Cause.SCRIPT_FAILED] if where is not None or not said else AFTER_IT,
+        advice=_advice(said, where),
         fatal=True,
     )
+
+
+def _advice(said: Sequence[Line], where: Place | None) -> str:
+    if len(said) == 1 and said[0].text.startswith(_UNSTARTED):
+        return NOT_STARTED
+    return ADVICE[Cause.SCRIPT_FAILED] if where is not None or not said else AFTER_IT
 
 
 def _at(where: Place | None) -> str:

@@ -60,6 +60,8 @@ class Verdict:
     message: str
     node_id: NodeId | None = None
     """The node whose failure it was: its diagnosis tells more."""
+    advice: str = ""
+    """What to do, if that is something else than the reason alone says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,9 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.matching import Demand
 from muster.domain.node import Node, time_of_day
 from muster.domain.operation import Member, Operation, Status, Verdict
-from muster.domain.reasons import ADVICE, Reason
+from muster.domain.reasons import ADVICE, LOCAL_ADVICE, Reason
 from muster.domain.requests import ProvisionRequest
-from muster.domain.template import Template, UsageClass
+from muster.domain.template import LOCAL, Template, UsageClass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +200,8 @@ def _doomed(at: Situation) -> Verdict | None:
     if refused and next_usage(at) is None:
         last = refused[-1]
         reason = last.reason or Reason.INTERNAL
-        return Verdict(reason=reason, message=last.message or ADVICE[reason])
+        advice = LOCAL_ADVICE.get(reason, "") if last.provider == LOCAL else ""
+        return Verdict(reason=reason, message=last.message or advice or ADVICE[reason], advice=advice)
     lacks = len(at.held) < at.request.count and not any(launch.pending for launch in at.launches)
     if lacks and at.template.spec.retired:
         message = f"the template {at.template.name} was retired before all nodes were there"

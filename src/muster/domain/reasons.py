@@ -79,3 +79,10 @@ ADVICE: dict[Reason, str] = {
     Reason.INTERRUPTED: "the provider took the machine back",
     Reason.INTERNAL: "this is a bug in Muster; please report it with the operation's events",
 }
+
+
+LOCAL_ADVICE: dict[Reason, str] = {
+    Reason.CAPACITY: "ask for fewer nodes, release some, or raise capacity under [process]"
+    " (MUSTER_PROCESS_CAPACITY)",
+}
+"""Where machines are processes of this one: what helps in a cloud doesn't help here."""

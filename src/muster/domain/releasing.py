@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.domain import node as nodes
+from muster.domain.counting import counted
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Operation, Status, Verdict
@@ -46,6 +47,8 @@ class Release:
 class Finish:
     status: Status
     verdict: Verdict | None = None
+    result: str = ""
+    """What came of the nodes, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +66,7 @@ def decide(at: Situation) -> Action:
         if running:
             return Release(nodes=running)
         if not any(node.state is NodeState.RELEASING for node in at.meant):
-            return Finish(status=Status.SUCCEEDED)
+            return Finish(status=Status.SUCCEEDED, result=_returned(at))
     elif not target.committed and target.cancel_requested_at is None and target.verdict is None:
         return CancelTarget()
     # Only nodes that were asked to come back can be late: a provision that hasn't ended has its own deadline.
@@ -72,6 +75,24 @@ def decide(at: Situation) -> Action:
         message = "some nodes did not come back in time; they are thrown away"
         return Finish(status=Status.FAILED, verdict=Verdict(reason=Reason.RELEASE_TIMEOUT, message=message))
     return Wait()
+
+
+_OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
+
+
+def _returned(at: Situation) -> str:
+    """How many of its nodes are back for the next run. Those that aren't still bear the assignment."""
+    wanted = at.request.assignment_ids
+    meant = [each for each in at.target.members if wanted is None or each.assignment_id in wanted]
+    handed = {each.assignment_id for each in meant}
+    gone = [node for node in at.meant if node.state in _OVER and node.assignment_id in handed]
+    if not meant:
+        return "no nodes are held any more"
+    if not gone:
+        return "all nodes are back"
+    reasons = ", ".join(dict.fromkeys(str(node.reason) for node in gone if node.reason is not None))
+    told = f"{len(gone)} {'is' if len(gone) == 1 else 'are'} gone ({reasons})"
+    return f"{len(meant) - len(gone)} of {counted(len(meant), 'node')} back: {told}"
 
 
 def after_detach(node: Node, template: Template, *, now: float, due_at: float | None) -> NodeChange:

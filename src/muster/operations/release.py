@@ -76,7 +76,7 @@ class Releasing:
     async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:
         progress: Progress | None = None
         if end.status is Status.SUCCEEDED:
-            progress = showing.completed(showing.RELEASE_STEPS, "all nodes are back", ())
+            progress = showing.completed(showing.RELEASE_STEPS, end.result, ())
         change = operations.ended(
             at.operation, end.status, now=at.now, progress=progress, verdict=end.verdict
         )

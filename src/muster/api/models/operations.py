@@ -302,7 +302,7 @@ def _error(operation: Operation, diagnosis: Diagnosis | None) -> ErrorOut | None
     return ErrorOut(
         code=verdict.reason,
         message=verdict.message,
-        advice=ADVICE[verdict.reason],
+        advice=verdict.advice or ADVICE[verdict.reason],
         node_id=verdict.node_id,
         diagnosis=DiagnosisOut.of(diagnosis) if diagnosis is not None else None,
     )

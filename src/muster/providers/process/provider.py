@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from muster.domain.errors import Refused, Uncertain
 from muster.domain.reasons import Reason
+from muster.domain.template import LOCAL
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
 from muster.providers.process import killing
 from muster.providers.process.hearing import said
@@ -38,7 +39,7 @@ CONSOLE_LIMIT = 1 << 20
 
 
 class ProcessProvider:
-    name = "process"
+    name = LOCAL
     visibility_window = 0.0
     call_timeout = 30.0
 

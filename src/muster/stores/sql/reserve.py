@@ -1,0 +1,53 @@
+"""Room in a SQLite store's own files, which nobody else can take: when jobs have filled the disk, what gives
+their machines back must still be written.
+
+Owns how much is kept, and the judgement that the disk is short. The reserve is free pages inside the database
+file and a write-ahead log of some length: both are on the disk already, so that using them asks it for
+nothing. Writes use the free pages up; they are filled up again as long as the disk has room. What begins
+something new is refused meanwhile: that would use up what the end of the old needs.
+"""
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+SIZE = 8 * 1024 * 1024
+"""Thousands of writes: enough to give back whatever a machine holds."""
+SHORT = 1024 * 1024
+"""Less than this free, and the disk counts as full."""
+_AMPLE = 3 * SIZE
+"""Less than this free, and the reserve isn't filled up: others need the room now."""
+
+
+class Reserve:
+    """Of one connection, which is the only one that writes."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str | Path) -> None:
+        self._connection = connection
+        self._path = Path(path)
+        self._log = Path(f"{path}-wal")
+        (self._page,) = connection.execute("PRAGMA page_size").fetchone()
+
+    def keep(self) -> None:
+        """Fill it up, if it is half empty and the disk has room. Outside of a transaction. Never raises."""
+        with contextlib.suppress(OSError, sqlite3.Error):
+            (pages,) = self._connection.execute("PRAGMA freelist_count").fetchone()
+            full = pages * self._page >= SIZE // 2 and self._log.stat().st_size >= SIZE // 2
+            if full or self._free() < _AMPLE:
+                return
+            # Each by itself: pages that are freed by the transaction that took them are never written.
+            self._connection.execute("DROP TABLE IF EXISTS ballast")
+            self._connection.execute("CREATE TABLE ballast (room BLOB)")
+            self._connection.execute("INSERT INTO ballast VALUES (zeroblob(:size))", {"size": SIZE})
+            self._connection.execute("DROP TABLE ballast")
+
+    def short(self) -> bool:
+        try:
+            return self._free() < SHORT
+        except OSError:
+            return False  # whoever writes will hear what is wrong
+
+    def _free(self) -> int:
+        disk = os.statvfs(self._path.parent)
+        return disk.f_bavail * disk.f_frsize
