@@ -255,6 +255,37 @@ def test_a_runner_whose_registration_is_gone_says_why(github: FakeGitHub, booted
     assert "before it listened for jobs" in said.stdout and "has been deleted" in said.stdout
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a runner another user")
+@pytest.mark.parametrize(
+    ("code", "serves"),
+    [(0, True), (8, True), (1, False), (6, False)],
+    ids=["moved", "busy", "denied", "unknown"],
+)
+def test_a_user_whose_home_can_not_be_moved_runs_nothing_unless_it_is_only_busy(
+    github: FakeGitHub, booted: Node, tmp_path: Path, code: int, serves: bool
+) -> None:
+    asked = tmp_path / "asked"
+    tool = tmp_path / "bin" / "usermod"
+    tool.write_text(f'#!/bin/sh\necho "$@" >{asked}\necho "usermod: no" >&2\nexit {code}\n')
+    tool.chmod(0o755)
+    booted.env["TMPDIR"] = str(tmp_path / "temporary")
+    Path(booted.env["TMPDIR"]).mkdir()
+    world = github.world
+    runner = world.register("acme/shop", f"r-{code}", [f"home-{code}"], ephemeral=True)
+    job = world.queue(world.begin("acme/shop"), "test", [f"home-{code}"], "id -un")
+    given = {"path": "", "user": "nobody", "jit": world.just_in_time(runner)}
+    said = booted.serves(program("serve.py", given))
+    assert asked.read_text() == f"-d {booted.work} nobody\n"
+    if serves:
+        assert (said.returncode, said.stdout) == (0, "listening\n")
+        assert job.output.strip() == "nobody"
+        return
+    assert said.returncode == 1
+    what = "the home of user nobody could not be moved to its workspace"
+    assert said.stdout.splitlines() == [what, "usermod: no"]
+    assert job.conclusion is None, "no job runs with a home that outlives it"
+
+
 @pytest.mark.parametrize("name", ["serve.py", "install.py"])
 def test_the_programs_are_for_python_3_8(name: str) -> None:
     import ast
