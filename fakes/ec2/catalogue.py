@@ -19,6 +19,8 @@ class InstanceType:
     """Per hour, in tenths of a cent: what matters is how they compare."""
     burstable: bool = False
     metal: bool = False
+    previous: bool = False
+    """Of a generation that AWS no longer recommends."""
 
 
 _SIZES = {"medium": 1, "large": 2, "xlarge": 4, "2xlarge": 8, "4xlarge": 16, "8xlarge": 32, "12xlarge": 48}
@@ -50,10 +52,21 @@ def _catalogue() -> tuple[InstanceType, ...]:
     found.append(
         InstanceType(name="c7i.metal-24xl", cpu=96, memory_mib=196_608, maker="intel", cents=4300, metal=True)
     )
+    # As large as a resource class, so that leaving them out is seen.
+    graviton = "amazon-web-services"
+    found.append(
+        InstanceType(name="c6g.metal", cpu=64, memory_mib=131_072, maker=graviton, cents=2176, metal=True)
+    )
+    found += [
+        InstanceType(name="m3.large", cpu=2, memory_mib=7680, maker="intel", cents=60, previous=True),
+        InstanceType(name="a1.large", cpu=2, memory_mib=4096, maker=graviton, cents=51, previous=True),
+    ]
     return tuple(found)
 
 
 CATALOGUE = _catalogue()
+_GENERATIONS = ("current", "previous")
+"""AWS's own, if a request doesn't say."""
 
 
 def fitting(wanted: Mapping[str, Any], *, spot: bool) -> list[InstanceType]:
@@ -77,6 +90,7 @@ def _fits(each: InstanceType, wanted: Mapping[str, Any]) -> bool:
         and memory["Min"] <= each.memory_mib <= memory.get("Max", 1 << 40)
         and each.maker in wanted.get("CpuManufacturers", [each.maker])
         and (not each.burstable or wanted.get("BurstablePerformance", "excluded") != "excluded")
+        and ("previous" if each.previous else "current") in wanted.get("InstanceGenerations", _GENERATIONS)
         and (not each.metal or wanted.get("BareMetal", "excluded") != "excluded")
         and any(fnmatchcase(each.name, pattern.lower()) for pattern in patterns)
     )

@@ -89,6 +89,22 @@ async def test_types_are_those_that_the_patterns_allow(provider: Ec2Provider) ->
     assert answer.machines[0].instance_type == "m7i.large"
 
 
+@pytest.mark.parametrize("usage", UsageClass)
+async def test_types_of_a_previous_generation_are_not_taken_however_cheap(
+    provider: Ec2Provider, usage: UsageClass
+) -> None:
+    arm = template(image="ami-00000000000000002", architecture=Architecture.ARM64)
+    for number, wanted in enumerate((template(), arm)):
+        answer = await provider.launch(wanting(f"t{number}", template=wanted, patterns=("*",), usage=usage))
+        assert answer.machines[0].instance_type in ("c7i.large", "c7g.large")
+
+
+async def test_bare_metal_is_not_taken_even_where_nothing_else_fits(provider: Ec2Provider) -> None:
+    arm = template(image="ami-00000000000000002", architecture=Architecture.ARM64)
+    with pytest.raises(Refused, match="No instance types match"):
+        await provider.launch(wanting(size="16xlarge", template=arm))
+
+
 async def test_there_is_no_machine_with_one_processor_but_on_arm(provider: Ec2Provider) -> None:
     with pytest.raises(Refused, match="No instance types match"):
         await provider.launch(wanting(size="small"))

@@ -40,6 +40,7 @@ def test_a_fleet_is_instant_and_asks_for_attributes_in_each_subnet() -> None:
         assert (wanted["VCpuCount"], wanted["MemoryMiB"]) == ({"Min": 2, "Max": 2}, {"Min": 4096})
         assert wanted["AllowedInstanceTypes"] == ["c*", "m7i.*"]
         assert (wanted["BurstablePerformance"], wanted["CpuManufacturers"]) == ("excluded", ["intel", "amd"])
+        assert (wanted["BareMetal"], wanted["InstanceGenerations"]) == ("excluded", ["current"])
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,8 @@ def requirements(asked: LaunchRequest, spec: Ec2Spec) -> dict[str, Any]:
         "CpuManufacturers": MAKERS[spec.architecture],
         "BurstablePerformance": "excluded",
         "BareMetal": "excluded",
+        # AWS's default is any: m* would reach back to the oldest, and spot takes those gladly (ADR 27).
+        "InstanceGenerations": ["current"],
         "OnDemandMaxPricePercentageOverLowestPrice": spec.price_protection,
         "SpotMaxPricePercentageOverLowestPrice": spec.price_protection,
     }
