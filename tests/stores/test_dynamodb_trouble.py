@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from itertools import count
@@ -16,7 +16,7 @@ from muster.domain import node as lifecycle
 from muster.domain import operation as operations
 from muster.domain.errors import Conflict, CursorLost, InvalidRequest, LeaseLost, StoreUnavailable
 from muster.domain.health import Health
-from muster.domain.ids import AssignmentId
+from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Member, Operation, Status
@@ -24,7 +24,7 @@ from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.ports.store import Beat
 from muster.stores.dynamodb import DynamoStore, Location, Wire, assembled, check, create, keys, policy, schema
-from muster.stores.dynamodb.candidates import queue_name
+from muster.stores.dynamodb.candidates import REST_FIRST, queue_name
 from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import Item, packed, unpacked
 from muster.stores.dynamodb.wire import CONNECTIONS, SPARE, Malformed, Refused, translated
@@ -380,7 +380,10 @@ async def sent(wire: Wire, *bodies: str) -> str:
     return url
 
 
-async def left(wire: Wire, url: str) -> int:
+async def left(wire: Wire, url: str, *stores: DynamoStore) -> int:
+    """Messages in the queue, with those that these stores have yet to send."""
+    for store in stores:
+        await store._claims.candidates.sent()
     names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
     answer = await wire.sqs("get_queue_attributes", QueueUrl=url, AttributeNames=names)
     return sum(int(answer["Attributes"][name]) for name in names)
@@ -399,7 +402,7 @@ async def test_foreign_doubled_and_stale_messages_are_dropped_and_claim_nothing(
     assert list(await scene.claim(operation, 9)) == []
     await scene.idle(1)
     assert len(await scene.claim(operation, 9)) == 1
-    assert await left(wire, url) == 0
+    assert await left(wire, url, store) == 0
 
 
 async def test_what_the_queue_lost_is_found_in_the_table(wire: Wire, store: DynamoStore) -> None:
@@ -417,16 +420,16 @@ async def test_what_the_queue_lost_is_offered_again_once_and_claims_are_led_to_i
     idle = await scene.idle(3)
     url = await sent(wire)
     await store.offer(idle)
-    assert await left(wire, url) == 3, "nothing was lost"
+    assert await left(wire, url, store) == 3, "nothing was lost"
     await wire.sqs("purge_queue", QueueUrl=url)
     for _ in range(2):
         await store.offer(idle)
-        assert await left(wire, url) == 3
+        assert await left(wire, url, store) == 3
     hints = await store._claims.candidates.pick_up("large", 9)
     assert sorted(str(hint.node_id) for hint in hints) == sorted(node.id for node in idle)
     await store._claims.candidates.put_back("large", hints, hints)
     assert len(await scene.claim(await scene.leased(), 3)) == 3
-    assert await left(wire, url) == 0
+    assert await left(wire, url, store) == 0
 
 
 async def test_a_node_that_suits_somebody_else_is_left_in_the_queue_for_him(
@@ -437,7 +440,7 @@ async def test_a_node_that_suits_somebody_else_is_left_in_the_queue_for_him(
     await scene.idle(1)
     url = await sent(wire)
     assert len(await scene.claim(await scene.leased(), 2)) == 1
-    assert await left(wire, url) == 1
+    assert await left(wire, url, store) == 1
     assert (await store.node(served.id)).state is NodeState.IDLE
 
 
@@ -469,6 +472,119 @@ async def test_claims_go_on_without_any_queue(wire: Wire, store: DynamoStore) ->
     await wire.sqs("delete_queue", QueueUrl=url)
     await store.offer(await scene.idle(1))
     assert len(await scene.claim(await scene.leased(), 2)) == 2
+
+
+class Hanging:
+    """An SQS that takes calls and answers none of them until it is let go."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.sent: list[list[str]] = []
+        self.go = asyncio.Event()
+
+    def __getattr__(self, verb: str) -> Callable[..., Awaitable[Mapping[str, Any]]]:
+        async def call(**given: Any) -> Mapping[str, Any]:
+            self.calls.append(verb)
+            if verb == "get_queue_url":
+                return {"QueueUrl": given["QueueName"]}
+            if verb == "send_message_batch":
+                self.sent.append([json.loads(each["MessageBody"])["node"] for each in given["Entries"]])
+            await self.go.wait()
+            return {}
+
+        return call
+
+
+class Answering(Hanging):
+    """An SQS that refuses whatever it is asked."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__()
+        self._code = code
+
+    def __getattr__(self, verb: str) -> Callable[..., Awaitable[Mapping[str, Any]]]:
+        async def call(**_given: Any) -> Mapping[str, Any]:
+            self.calls.append(verb)
+            raise answered(self._code)
+
+        return call
+
+
+class Moved(SystemClock):
+    """A clock that stands, and is put forward by hand."""
+
+    def __init__(self) -> None:
+        self.at = super().now()
+
+    def now(self) -> float:
+        return self.at
+
+
+def with_sqs(wire: Wire, sqs: Hanging) -> Wire:
+    return Wire(wire.location, AsyncExitStack(), wire._dynamodb, sqs)
+
+
+@pytest.mark.parametrize(
+    "code", [None, "OverLimit", "KmsAccessDenied", "InvalidParameterValue", "InternalError"]
+)
+async def test_trouble_with_sqs_fails_no_claim_and_holds_up_the_first_alone(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch, code: str | None
+) -> None:
+    monkeypatch.setattr("muster.stores.dynamodb.candidates.MARGIN_SECONDS", 0.05)
+    sqs, clock = Hanging() if code is None else Answering(code), Moved()
+    store = await opened(with_sqs(wire, sqs), clock=clock)
+    scene = Scene(store)
+    operation = await scene.leased()
+    async with asyncio.timeout(60):
+        await scene.idle(9)
+        await store._claims.candidates.sent()
+        tried = len(sqs.calls)
+        assert tried <= 2, "a look for the queue, and one call"
+        for _ in range(2):
+            assert len(await scene.claim(operation, 1)) == 1
+        await store.offer(await scene.idle(1))
+        assert len(sqs.calls) == tried, "it is left alone for a while"
+        for pause in (REST_FIRST, 2 * REST_FIRST, 4 * REST_FIRST):
+            clock.at += pause + 1
+            assert len(await scene.claim(operation, 1)) == 1
+            assert len(sqs.calls) > tried, "it is tried again"
+            tried = len(sqs.calls)
+            clock.at += pause
+            assert len(await scene.claim(operation, 1)) == 1
+            assert len(sqs.calls) == tried, "and left alone for longer"
+
+
+async def test_a_queue_that_answers_again_is_used_again_at_once(wire: Wire) -> None:
+    broken, clock = Answering("OverLimit"), Moved()
+    store = await opened(with_sqs(wire, broken), clock=clock)
+    scene = Scene(store)
+    await scene.idle(1)
+    await store._claims.candidates.sent()
+    store._claims.candidates._wire = wire
+    clock.at += REST_FIRST + 1
+    await scene.idle(1)
+    assert await left(wire, await sent(wire), store) == 1
+
+
+async def test_one_queue_that_is_missing_leaves_the_others_in_use(wire: Wire, store: DynamoStore) -> None:
+    candidates = store._claims.candidates
+    await candidates.offer("xlarge", [NodeId("node-1")])
+    await candidates.offer("large", [NodeId("node-1")])
+    assert await left(wire, await sent(wire)) == 1
+
+
+async def test_nobody_waits_for_what_he_announced_and_it_is_sent_together(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("muster.stores.dynamodb.candidates.MARGIN_SECONDS", 600.0)
+    sqs = Hanging()
+    store = await opened(with_sqs(wire, sqs))
+    async with asyncio.timeout(120):
+        idle = await Scene(store).idle(5)
+    assert sqs.sent == [[idle[0].id]]
+    sqs.go.set()
+    await store._claims.candidates.sent()
+    assert sqs.sent == [[idle[0].id], [node.id for node in idle[1:]]]
 
 
 # --- floods ----------------------------------------------------------------------------------------

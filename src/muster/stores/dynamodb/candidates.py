@@ -2,8 +2,9 @@
 
 Owns the queues. A message is a hint and nothing else: it may be lost, doubled, stale or somebody else's,
 and the table decides. It spreads claimers over a pool, because a message that one of them holds is
-invisible to the others. Trouble with SQS therefore never fails anything: claims then find their nodes by
-the table's index.
+invisible to the others. Trouble with SQS therefore never fails anything and holds up little: a call has a few
+seconds, after one that failed the queues are left alone for a while, and nobody waits for what he announced.
+Claims find their nodes by the table's index meanwhile.
 """
 
 import asyncio
@@ -13,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from muster.domain.errors import StoreUnavailable
+from muster.domain.errors import MusterError
 from muster.domain.ids import NodeId
 from muster.domain.node import Node
-from muster.stores.dynamodb.wire import Wire
+from muster.ports.clock import Clock
+from muster.stores.dynamodb.wire import Missing, Wire
 
 logger = logging.getLogger(__name__)
 BATCH = 10
@@ -26,6 +28,12 @@ HELD_SECONDS = 30
 """A message whose claimer died is visible again after this."""
 WAIT_SECONDS = 1
 """A long poll asks all of SQS's servers and answers at once if there is anything."""
+MARGIN_SECONDS = 2.0
+"""Beyond the wait that was asked for, until a call has failed."""
+REST_FIRST, REST_MOST = 5.0, 60.0
+"""Seconds without a call after one that failed: twice as long each time, until one succeeds."""
+_ALL = ""
+"""Stands for all queues where a class is named."""
 _HELD = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
 
 
@@ -40,11 +48,47 @@ def queue_name(table: str, resource_class: str) -> str:
     return f"{table}-{resource_class}"
 
 
+@dataclass(slots=True)
+class _Rest:
+    """Of a queue, or of all of them, after a failure."""
+
+    until: float = 0.0
+    seconds: float = 0.0
+
+    def lasts(self, now: float) -> bool:
+        # A clock that was put back doesn't make it longer.
+        return now < self.until <= now + REST_MOST
+
+    def begin(self, now: float) -> None:
+        self.seconds = min(max(REST_FIRST, 2 * self.seconds), REST_MOST)
+        self.until = now + self.seconds
+
+
 class Candidates:
-    def __init__(self, wire: Wire, *, wait: int = WAIT_SECONDS) -> None:
+    def __init__(self, wire: Wire, *, clock: Clock, wait: int = WAIT_SECONDS) -> None:
         self._wire = wire
+        self._clock = clock
         self._wait = wait
         self._urls: dict[str, str] = {}
+        self._rests: dict[str, _Rest] = {}
+        self._announced: dict[str, list[NodeId]] = {}
+        self._sending: asyncio.Task[None] | None = None
+
+    def announce(self, resource_class: str, node_id: NodeId) -> None:
+        """Offer the node some time soon, together with whatever else is announced meanwhile."""
+        self._announced.setdefault(resource_class, []).append(node_id)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send())
+
+    async def _send(self) -> None:
+        while self._announced:
+            announced, self._announced = self._announced, {}
+            await asyncio.gather(*(self.offer(name, nodes) for name, nodes in announced.items()))
+
+    async def sent(self) -> None:
+        """Until what was announced is sent, or lost."""
+        if self._sending is not None:
+            await self._sending
 
     async def offer(self, resource_class: str, nodes: Sequence[NodeId]) -> None:
         entries = [{"MessageBody": json.dumps({"node": node_id})} for node_id in nodes]
@@ -90,11 +134,31 @@ class Candidates:
         await asyncio.gather(*(self._try(verb, resource_class, {"Entries": part}) for part in parts))
 
     async def _try(self, verb: str, resource_class: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        try:
-            return await self._wire.sqs(verb, QueueUrl=await self._url(resource_class), **given)
-        except StoreUnavailable as error:
-            logger.warning("cannot use the queue of candidates", extra={"error": str(error)})
+        """The answer; empty if there is none, or if the queue is left alone at present."""
+        now = self._clock.now()
+        rests = [self._rests.setdefault(name, _Rest()) for name in (_ALL, resource_class)]
+        if any(rest.lasts(now) for rest in rests):
             return {}
+        try:
+            async with asyncio.timeout(self._wait + MARGIN_SECONDS):
+                answer = await self._wire.sqs(verb, QueueUrl=await self._url(resource_class), **given)
+        except (MusterError, TimeoutError) as error:
+            self._failed(resource_class if isinstance(error, Missing) else _ALL, error)
+            return {}
+        for rest in rests:
+            rest.seconds = 0.0
+        return answer
+
+    def _failed(self, name: str, error: Exception) -> None:
+        now, rest = self._clock.now(), self._rests[name]
+        if rest.lasts(now):
+            return  # another call that was on its way failed first
+        rest.begin(now)
+        said = str(error) or "it gives no answer"
+        logger.warning(
+            "cannot use the queue of candidates; it is left alone for a while",
+            extra={"queue": name or "all", "seconds": rest.seconds, "error": said},
+        )
 
     async def _url(self, resource_class: str) -> str:
         if resource_class not in self._urls:

@@ -158,7 +158,7 @@ class Nodes:
         if trim:
             await boots.bound(self._table, change.after)
         if change.after.state is NodeState.IDLE and change.name is not Verb.EXTEND:
-            await self._candidates.offer(change.after.resource_class, [change.after.id])
+            self._candidates.announce(change.after.resource_class, change.after.id)
 
     async def change(self, write: Write, change: NodeChange, *, fence: Fence | None) -> bool:
         """All that a node's write writes. True: let old boots go afterwards."""

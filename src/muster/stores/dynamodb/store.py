@@ -98,7 +98,9 @@ async def assembled(
     shards = await schema.opened(table)
     feed = Feed(table, shards=shards, clock=clock, after_commit=after_commit, keep=keep)
     await feed.heads()
-    return DynamoStore(table, feed, Candidates(wire, wait=wait), shards=shards, beat_every=beat_every)
+    return DynamoStore(
+        table, feed, Candidates(wire, clock=clock, wait=wait), shards=shards, beat_every=beat_every
+    )
 
 
 class DynamoStore:
@@ -124,6 +126,7 @@ class DynamoStore:
         self._pruner = Pruner(table, feed, self._operations, self.commands, self.clusters)
 
     async def close(self) -> None:
+        await self._claims.candidates.sent()
         await self._table.wire.close()
 
     async def process_home(self, home: str) -> str:

@@ -20,6 +20,8 @@ from muster import __version__
 from muster.domain.errors import InvalidRequest, MusterError, StoreUnavailable
 
 ATTEMPTS = 5
+SQS_ATTEMPTS = 2
+"""A queue brings hints: one repeat, for a connection that went stale."""
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 10.0
 CONNECTIONS = 64
@@ -102,20 +104,24 @@ class Wire:
             raise StoreUnavailable(
                 "cannot use DynamoDB: the AWS SDK is not installed; run: pip install 'muster-compute[aws]'"
             ) from error
-        config = AioConfig(
-            retries={"mode": "standard", "total_max_attempts": attempts},
-            connect_timeout=CONNECT_SECONDS,
-            read_timeout=READ_SECONDS,
-            max_pool_connections=CONNECTIONS,
-            # What we send is made in one place and typed; checking each call again is a third of its cost.
-            parameter_validation=False,
-            user_agent=f"muster/{__version__}",
-        )
+
+        def client(service: str, attempts: int) -> Any:
+            config = AioConfig(
+                retries={"mode": "standard", "total_max_attempts": attempts},
+                connect_timeout=CONNECT_SECONDS,
+                read_timeout=READ_SECONDS,
+                max_pool_connections=CONNECTIONS,
+                # What we send is made in one place and typed; checking it again is a third of a call's cost.
+                parameter_validation=False,
+                user_agent=f"muster/{__version__}",
+            )
+            named = {"region_name": location.region, "endpoint_url": location.endpoint, "config": config}
+            return _session().create_client(service, **named)
+
         clients = AsyncExitStack()
-        named = {"region_name": location.region, "endpoint_url": location.endpoint, "config": config}
         try:
-            dynamodb = await clients.enter_async_context(_session().create_client("dynamodb", **named))
-            sqs = await clients.enter_async_context(_session().create_client("sqs", **named))
+            dynamodb = await clients.enter_async_context(client("dynamodb", attempts))
+            sqs = await clients.enter_async_context(client("sqs", min(attempts, SQS_ATTEMPTS)))
         except Exception as error:
             await clients.aclose()
             raise translated(error, location) from error
@@ -204,7 +210,8 @@ def translated(error: Exception, location: Location) -> Exception:
         if _about_credentials(error):
             return StoreUnavailable(
                 f"cannot use the store {location.table}: there are no AWS credentials to use ({error}); give"
-                " the machine a role, or set a profile or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+                " the machine a role, or set a profile or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+                why="there are no AWS credentials to use",
             )
         where = location.endpoint or f"AWS in {location.region}"
         return StoreUnavailable(
@@ -244,15 +251,18 @@ def _of_answer(response: Mapping[str, Any], location: Location) -> Exception:
     if code in _MISSING:
         return Missing(
             f"cannot use the store {location.table}: there is no such table or queue in {location.region};"
-            f" run: muster store create --store 'dynamodb://{location.table}?region={location.region}'"
+            f" run: muster store create --store 'dynamodb://{location.table}?region={location.region}'",
+            why="its table or a queue of it is missing",
         )
     if code in _FORBIDDEN:
         return StoreUnavailable(
             f"cannot use the store {location.table}: AWS refused the credentials ({code});"
-            " check them, the clock, and that they carry what `muster store policy` prints"
+            " check them, the clock, and that they carry what `muster store policy` prints",
+            why=f"AWS refused its credentials ({code})",
         )
     return StoreUnavailable(
-        f"cannot use the store {location.table} at present: AWS answered {code}; it is tried again"
+        f"cannot use the store {location.table} at present: AWS answered {code}; it is tried again",
+        why=f"AWS answered {code}",
     )
 
 
