@@ -58,6 +58,32 @@ WITHHELD = [
     ("curl -u bob:hunter2 https://x", "curl -u bob:[redacted] https://x"),
     ("machine github.com login bob password hunter2", "machine github.com login bob password [redacted]"),
     ("CREATE USER a IDENTIFIED BY 'abc';", "CREATE USER a IDENTIFIED BY '[redacted]';"),
+    (
+        "az login --service-principal -u id -p hunter2 --tenant t",
+        "az login --service-principal -u id -p [redacted] --tenant t",
+    ),
+    ("redis-cli -h db -a hunter2 ping", "redis-cli -h db -a [redacted] ping"),
+    (
+        "openssl pkcs12 -in x -passin pass:hunter2 -nodes",
+        "openssl pkcs12 -in x -passin pass:[redacted] -nodes",
+    ),
+    ("openssl enc -aes-256-cbc -k hunter2 -in x", "openssl enc -aes-256-cbc -k [redacted] -in x"),
+    ("+ echo 'root:hunter2' | chpasswd", "+ echo 'root:[redacted]' | chpasswd"),
+    ("echo bob:hunter2 | sudo chpasswd -e", "echo bob:[redacted] | sudo chpasswd -e"),
+    ("chpasswd <<< 'bob:hunter2'", "chpasswd <<< 'bob:[redacted]'"),
+    ("+ PASS=hunter2 ./deploy", "+ PASS=[redacted] ./deploy"),
+    ("+ SECRET=a\\ b ./deploy", "+ SECRET=[redacted] ./deploy"),
+    # what people are told
+    ("Your password is: hunter2", "Your password is: [redacted]"),
+    (
+        "A temporary password is generated for root@localhost: h/unter2",
+        "A temporary password is generated for root@localhost: [redacted]",
+    ),
+    ("_auth=dXNlcg==", "_auth=[redacted]"),
+    # colours are gone before anything is looked for
+    ("PASSWORD\x1b[0m=hunter2", "PASSWORD=[redacted]"),
+    ("\x1b[1mpass\x1b[0mword: \x1b[31mhunter2\x1b[0m", "password: [redacted]"),
+    ("\x1b]0;title\x07TOKEN\x1b(B=hunter2", "TOKEN=[redacted]"),
     # URLs
     ("clone https://x-access-token:abcd@github.com/a/b.git", "clone https://[redacted]@github.com/a/b.git"),
     ("https://ghabcdefghijklmnop@github.com/a", "https://[redacted]@github.com/a"),
@@ -121,6 +147,10 @@ HARMLESS = [
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJl3dIeudNqd0DPMRD6OIh65tjkxFNOtGcWGB2gCgPhk root@ip-10-0-0-1",
     "[   12.345678] EXT4-fs (nvme0n1p1): mounted filesystem with ordered data mode",
     "passed=12 bypass: on compass keyboard=us monkey: 3",
+    "# TOTAL: 12 PASS=12 FAIL=0 and pass: test_login",
+    "the password is required; the password is: not set",
+    "openssl rsa -passin file:/run/key -in x | tar -x",
+    "redis-cli -h db ping && az login --identity",
 ]
 
 

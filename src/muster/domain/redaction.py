@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from muster.domain.errors import MusterError
+from muster.domain.terminal import without_escapes
 
 MARK = "[redacted]"
 SHORTEST = 4
@@ -22,7 +23,9 @@ Span = tuple[int, int]
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text with every secret replaced by MARK and every line where it was."""
+    """The text with every secret replaced by MARK and every line where it was. A terminal's escapes are gone:
+    a colour between a name and its value would hide both."""
+    text = without_escapes(text)
     spans = [*_known(text, secrets), *_in_blocks(text)]
     for start, end in _suspect_lines(text):
         for rule in _NAMED:
@@ -198,12 +201,13 @@ def _block_end(text: str, lines: list[Span], number: int, indent: int) -> int:
 _NAME = r"""(?:
     passwords?|passwd|passphrase|passcode
   | (?:(?<=[_.\-])|db|root|admin|user|key|store|ssh|proxy|smtp|ldap|redis|mail|sudo)pass
+  | \bpass(?==(?![0-9]{1,9}\b))
   | (?<=[_.;\-])pwd | (?-i:(?<=[a-z])Pwd|\b[Pp]wd(?=[ \t]{0,2}=))
   | secrets?|credentials?|token|cookie
   | (?:api|access|secret|private|encryption|signing|auth|account|shared|master|license|deploy|session|storage
       |client|ssh|subscription|instrumentation)[_.\- ]?key
   | client[_\-]key[_\-]data
-  | (?<=["'])auth(?=["']) | (?<=[\s:]_)auth
+  | (?<=["'])auth(?=["']) | (?<=[\s:]_)auth | (?<=^_)auth
 )"""
 _AFTER = r"""(?:_?[0-9]{1,3})?(?:\\{0,3}["'])?\]?[ \t]{0,8}"""
 _HARMLESS = r"""(?!(?:
@@ -215,7 +219,7 @@ _HARMLESS = r"""(?!(?:
 _QUOTED = r"""(?:[bBuUrRfF$]?"(?:[^"\\\n]|\\.)*+"?|[bBuUrRfF$]?'(?:[^'\\\n]|\\.)*+'?)"""
 # A bare value ends at a blank, or where the next pair of a list, a query or a connection string begins.
 _BARE = r"""(?:[^\s&;,"'\\]|&(?![\w.%\-]{1,40}=)|;(?![ \t]{0,3}[\w .\-]{1,40}=|\s|$)
-    |,(?![\s"'}\]]|$|[\w .\-]{1,40}[=:])|\\(?!["'])|(?:\\{1,3})?["'](?![\s,;:}\])]|$))++"""
+    |,(?![\s"'}\]]|$|[\w .\-]{1,40}[=:])|\\[ ](?=\S)|\\(?!["'])|(?:\\{1,3})?["'](?![\s,;:}\])]|$))++"""
 _ESCAPED = r"""\\{1,3}["'](?P<e>(?:[^"'\\\n]|\\(?!\\{0,2}["']))*+)"""
 _VALUE = rf"""(?:{_ESCAPED}|(?P<s>
     {_QUOTED}(?:(?:{_QUOTED}|[\w$+/=.~!@\#%^*?\-]|\\.)++)?
@@ -247,6 +251,14 @@ _ASSIGNED = (
         {_HARMLESS}{_VALUE}""",
     # --name value
     rf"""(?<![\w.\-])-{{1,2}}[\w.\-]{{0,40}}?{_NAME}[ \t]{{1,8}}(?!--?[A-Za-z]){_VALUE}""",
+    # What people and set-up programs are told.
+    rf"""password[ ](?:is|was[ ]set[ ]to):[ \t]{{1,8}}{_HARMLESS}{_VALUE}""",
+    r"""password[ ]is[ ]generated[ ]for[ ]\S{1,100}:[ \t]{1,8}(?P<s>\S++)""",
+    # user:password for chpasswd, and what openssl takes for one.
+    r"""(?<![\w.\-])[\w.\-]{1,40}+:(?P<s>[^\s|"']{1,200}+)["']?[ \t]{0,4}\|[ \t]{0,4}(?:sudo[ \t]{1,4})?
+        (?:/usr/sbin/)?chpasswd\b""",
+    r"""\bchpasswd\b[^\n<]{0,40}<<<[ \t]{0,4}["']?[\w.\-]{1,40}+:(?P<s>[^\s"']++)""",
+    r"""[ \t]-pass(?:in|out)?[ \t]{1,4}["']?pass:(?P<s>[^\s"']++)""",
     # <name>value</name>
     rf"""<[\w:.\-]{{0,60}}?{_NAME}>(?P<s>[^<\n]++)""",
     # Headers: everything up to the end of the line or of the string they are in.
@@ -309,9 +321,11 @@ _OTHERS = (
     ),
     r"\blogin[ \t]+[^\s]{1,200}+[ \t]+password[ \t]+(?P<s>\S++)",
     (
-        r"\b(?:docker|podman|nerdctl|helm|buildah|skopeo|oras|crane)[ \t]+(?:registry[ \t]+)?login\b"
+        r"\b(?:docker|podman|nerdctl|helm|buildah|skopeo|oras|crane|az)[ \t]+(?:registry[ \t]+)?login\b"
         r"[^\n]{0,200}?[ \t]-p[ \t]{0,4}(?P<s>\S++)"
     ),
+    r"\bredis-cli\b[^\n|;]{0,200}?[ \t]-a[ \t]{1,4}(?P<s>\S++)",
+    r"\bopenssl[ \t]+enc\b[^\n|;]{0,200}?[ \t]-[kK][ \t]{1,4}(?P<s>\S++)",
     r"\bsshpass[ \t]+-p[ \t]{0,4}(?P<s>\"[^\"\n]*+\"?|'[^'\n]*+'?|\S++)",
     r"\bmysql(?:dump|admin)?\b[^\n|;]{0,200}?[ \t]-p(?P<s>[^\s]++)",
     r"(?i:\bidentified[ \t]+by[ \t]+)(?P<s>\"[^\"\n]*+\"?|'[^'\n]*+'?|\S++)",

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.domain.diagnosis import AGENT_STAMP, Cause, Evidence, Source
+from muster.domain.terminal import without_escapes
 
 LINE_MOST = 1000
 """Characters of a line that are looked at; what matters stands at its beginning."""
-_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[ -/]{0,4}[@-~]|[@-Z\\-_])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ def lines_of(section: Source, text: str) -> list[Line]:
 
 def _seen(raw: str) -> str:
     shown = raw[: 20 * LINE_MOST].rstrip("\r").rpartition("\r")[2]
-    return _ESCAPES.sub("", shown)[:LINE_MOST]
+    return without_escapes(shown)[:LINE_MOST]
 
 
 # --- trouble, and how it passes ---------------------------------------------------------------------------

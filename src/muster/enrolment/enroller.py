@@ -22,7 +22,6 @@ from muster.domain.launch import Launch
 from muster.domain.lifecycle import Fact, NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.reasons import Reason
-from muster.domain.redaction import redact
 from muster.domain.releasing import after_detach
 from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
@@ -31,6 +30,7 @@ from muster.enrolment.apps import Apps
 from muster.enrolment.commands import CommandPost
 from muster.enrolment.hashing import hashed
 from muster.enrolment.heartbeats import Heartbeats
+from muster.enrolment.words import how_it_failed, in_short
 from muster.ports.bundle import Ports
 from muster.ports.identity import Identity
 from muster.ports.runtime import Kit, NodeRuntime
@@ -42,10 +42,6 @@ logger = logging.getLogger(__name__)
 JOIN_RETRY = 2.0
 """Seconds after which a machine whose record doesn't exist yet asks again."""
 TRIES = 10
-SAID_MOST = 65_536
-"""Of a node's words: what is longer isn't even read."""
-DETAIL_MAX = 4096
-"""Of what a node says about its failure: its exit code, then the end of its output."""
 STEP_MAX = 200
 SPECS_MOST = 256
 UNKNOWN_TOKEN = "unknown node token: join again"  # noqa: S105 — what is said, not a token
@@ -327,7 +323,7 @@ class Enrolment:
         if report.attached is not None and self._awaits(node, report.attached):
             return await self._attach_news(at)
         if report.failed is not None and _unfit(node, report.failed_assignment):
-            detail = _bounded(report.failed)
+            detail = how_it_failed(report.failed)
             return nodes.condemn(node, now=now, reason=Reason.ATTACH_FAILED, detail=detail)
         if report.detached is not None and report.detached == node.assignment_id and not node.enrolled:
             return await self._detach_news(at)
@@ -355,10 +351,11 @@ class Enrolment:
                 now=now,
                 reason=reason,
                 deadline_at=deadlines.failed_until(reason, spec, now=now),
-                detail=_bounded(report.failed),
+                detail=how_it_failed(report.failed),
             )
         if report.phase is not None and len(await self._store.marks(node.id)) < MARKS_MOST:
-            return nodes.advanced(node, phase=report.phase, step=report.step or "", now=now)
+            step = in_short(report.step or "", longest=STEP_MAX)
+            return nodes.advanced(node, phase=report.phase, step=step, now=now)
         return None
 
     async def _rescue(self, node: Node, now: float) -> NodeChange | None:
@@ -475,28 +472,6 @@ def _interruption(node: Node, seconds: float, now: float) -> NodeChange | None:
     return nodes.condemn(
         node, now=now, reason=Reason.INTERRUPTED, detail=f"{node.provider} takes the machine back"
     )
-
-
-def _bounded(said: str) -> str:
-    """How it ended comes first, and the last of its output tells most: what is too long loses its middle.
-    It goes into an event, so it is redacted: before it is cut, because half a secret isn't recognised."""
-    said = _redacted(said)
-    if len(said) <= DETAIL_MAX:
-        return said
-    head, _, tail = said.partition("\n")
-    return f"{head[: DETAIL_MAX // 4]}\n{tail[-DETAIL_MAX // 2 :]}"
-
-
-def _redacted(said: str) -> str:
-    head, line_end, tail = said.partition("\n")
-    if len(tail) > SAID_MOST:
-        tail = tail[-SAID_MOST:].partition("\n")[2]
-    try:
-        return redact(f"{head[:SAID_MOST]}{line_end}{tail}")
-    except Exception:
-        # Nobody must see the text, so not the exception either: it may quote it.
-        logger.error("a node's words were withheld: they could not be redacted")  # noqa: TRY400
-        return "it failed; what it said is withheld, because it could not be redacted"
 
 
 def _without_record(identity: Identity, launch: Launch | None) -> NotYet | Gone:

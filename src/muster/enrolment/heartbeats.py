@@ -10,9 +10,11 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
+from muster.domain.checks import RUN_MAX
 from muster.domain.errors import StoreUnavailable
 from muster.domain.health import Health
 from muster.domain.ids import NodeId
+from muster.enrolment.words import in_short
 from muster.ports.clock import Clock
 from muster.ports.store import Beat, Store
 from muster.ports.wakeups import HEALTH, Wakeups
@@ -48,6 +50,7 @@ class Heartbeats:
         came_at: float | None = None,
     ) -> None:
         """`came_at`: what was vouched for when it came in, if that was a while ago."""
+        reason = in_short(reason, longest=RUN_MAX)
         at = self.vouched if came_at is None else came_at
         before = self._pending.get(node_id)
         if before is not None and before.seen_at > at:
