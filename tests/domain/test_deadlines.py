@@ -14,7 +14,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation
 from muster.domain.reasons import Reason
-from muster.domain.template import Runtime
+from muster.domain.template import Runtime, TemplateSpec
 from tests.domain.builders import LIMITS, NOW, SMALLEST, modest, node, operation, spec
 
 ODD = Limits(boot=711.0, launching=113.0, release_operation=171.0, after_operation=67.0)
@@ -334,19 +334,45 @@ def test_a_failed_node_is_kept_for_its_rescue_and_for_what_it_can_tell(reason: R
     assert until == NOW + max(rescue, deadlines.COLLECTING)
 
 
+def rescued_late(
+    failed: Node, template: TemplateSpec, *, now: float = NOW, watch: Watch = WATCHED
+) -> float | None:
+    closes = watch.due(deadlines.rescue_closes(failed, template), SLOW)
+    return deadlines.rescued_late(failed, template, now=now, closes=closes)
+
+
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("reason", [Reason.BOOT_TIMEOUT, Reason.BOOT_STALLED, Reason.BOOT_SCRIPT_FAILED])
 def test_the_overdue_and_the_stalled_are_rescued_inside_the_window(reason: Reason, side: float) -> None:
     failed = node(NodeState.FAILED, reason=reason, entered_at=NOW - 77.0 - side)
-    late = deadlines.rescued_late(failed, spec(rescue_window=77.0), now=NOW)
+    late = rescued_late(failed, spec(rescue_window=77.0))
     rescued = reason in deadlines.RESCUABLE and side <= 0
     assert late == (77.0 + side if rescued else None)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_window_that_closed_while_nobody_watched_stays_open_for_the_grace(side: float) -> None:
+    failed = node(NodeState.FAILED, reason=Reason.BOOT_TIMEOUT, entered_at=NOW)
+    closes = NOW + spec().rescue_window
+    away = Watch(since=closes + 1000.0, away_from=closes - 1.0)
+    now = away.since + SLOW.return_grace + side
+    late = rescued_late(failed, spec(), now=now, watch=away)
+    assert late == (now - NOW if side <= 0 else None)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_window_that_was_closed_before_nobody_watched_stays_closed(side: float) -> None:
+    failed = node(NodeState.FAILED, reason=Reason.BOOT_TIMEOUT, entered_at=NOW)
+    closes = NOW + spec().rescue_window
+    away = Watch(since=closes + 1000.0, away_from=closes + side)
+    late = rescued_late(failed, spec(), now=away.since, watch=away)
+    assert (late is not None) == (side < 0)
 
 
 def test_only_a_failed_node_is_rescued() -> None:
     for state in NodeState:
         given = node(state, reason=Reason.BOOT_TIMEOUT, entered_at=NOW)
-        late = deadlines.rescued_late(given, spec(), now=NOW)
+        late = rescued_late(given, spec())
         assert (late is not None) == (state is NodeState.FAILED)
 
 

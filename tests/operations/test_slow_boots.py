@@ -194,6 +194,32 @@ async def test_a_rescue_window_of_nothing_rescues_nobody(stage: Stage) -> None:
     assert "rescued" not in await stage.history(node.id)
 
 
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+@staged
+async def test_a_boot_that_ended_while_the_control_plane_was_away_is_rescued_within_the_grace(
+    stage: Stage, side: float
+) -> None:
+    window = 60.0
+    replica, operation, node = await asked(stage, NEVER_BOOTS, provision_timeout=200.0, rescue_window=window)
+    await stage.ended(operation)
+    (failed,) = await stage.nodes(NodeState.FAILED)
+    replica.life.kill()
+    stage.agents.of(node.id).silence()
+    await stage.pass_time(10 * window)
+    await stage.replica()
+    back = stage.now
+    await stage.pass_time(SWEEP)
+    watch = await stage.store.watch(now=stage.now, gap=stage.settings.limits.stale_after)
+    assert watch.since >= back
+    await stage.pass_time(watch.since + stage.settings.limits.return_grace + side - stage.now)
+    await stage.enrolment.beat(node.id)
+    await stage.enrolment.report(node.id, Report(booted=True))
+    told = [event for event in await stage.events(node.id) if event.name == "rescued"]
+    assert len(told) == (1 if side < 0 else 0)
+    if told:
+        assert f"{stage.now - failed.entered_at:.0f} s after" in told[0].detail
+
+
 @staged
 async def test_a_late_node_of_a_template_that_does_not_pool_is_thrown_away(stage: Stage) -> None:
     _, operation, node = await asked(stage, Manner(boot=230.0), provision_timeout=200.0, reuse=Reuse.NEVER)

@@ -145,6 +145,15 @@ def test_a_rescue(court: Court, reason: str, late: float, broken: str | None) ->
     assert court.broken == broken
 
 
+@pytest.mark.parametrize(("since", "broken"), [(0.0, None), (LITTLE, "only_the_late_are_rescued")])
+def test_a_rescue_in_the_grace_after_a_disturbance(court: Court, since: float, broken: str | None) -> None:
+    fails(court, "boot_stalled")
+    later(court, 300.0)
+    court.presence.disturbed_at = court.now - SETTLING - SIMULATED.return_grace - since
+    court.node("rescued", state="releasing", booted_at=court.now)
+    assert court.broken == broken
+
+
 def test_a_node_that_was_given_up_runs_under_its_old_assignment(court: Court) -> None:
     fails(court)
     court.node("rescued", state="releasing", booted_at=court.now)

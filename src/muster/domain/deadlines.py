@@ -287,11 +287,18 @@ def rescuable(node: Node, template: TemplateSpec) -> bool:
     return node.reason in RESCUABLE and template.rescue_window > 0
 
 
-def rescued_late(node: Node, template: TemplateSpec, *, now: float) -> float | None:
-    """By how many seconds a failed node that has booted now was late; None: it can't be rescued."""
-    late = now - node.entered_at
+def rescue_closes(node: Node, template: TemplateSpec) -> float:
+    """A deadline like any other: whoever booted while nobody watched could not say so."""
+    return node.entered_at + template.rescue_window
+
+
+def rescued_late(node: Node, template: TemplateSpec, *, now: float, closes: float) -> float | None:
+    """By how many seconds a failed node that has booted now was late; None: it can't be rescued.
+
+    `closes`: when its window counts as closed.
+    """
     hopeless = node.state is not NodeState.FAILED or not rescuable(node, template)
-    return None if hopeless or late > template.rescue_window else late
+    return None if hopeless or now > closes else now - node.entered_at
 
 
 def prolonged(operation: Operation, nodes: Sequence[Node], template: TemplateSpec) -> float | None:

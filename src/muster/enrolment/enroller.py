@@ -361,7 +361,8 @@ class Enrolment:
     async def _rescue(self, node: Node, now: float) -> NodeChange | None:
         """It booted after it was given up. It is of use, but never to the operation that gave it up."""
         spec = await self._template_spec(node)
-        late = deadlines.rescued_late(node, spec, now=now)
+        closes = await self._due(deadlines.rescue_closes(node, spec), now)
+        late = deadlines.rescued_late(node, spec, now=now, closes=closes)
         if late is None:
             return None
         detail = f"booted {late:.0f} s after it was given up ({node.reason}: {node.detail})"
@@ -396,14 +397,15 @@ class Enrolment:
                 await bound[0].withdraw(node, *bound[1:])
                 now = self._ports.clock.now()
             template = await self._store.template(node.template)
-            return after_detach(node, template, now=now, due_at=await self._due(node, now))
+            due_at = None if node.deadline_at is None else await self._due(node.deadline_at, now)
+            return after_detach(node, template, now=now, due_at=due_at)
         return None
 
-    async def _due(self, node: Node, now: float) -> float | None:
-        """When its deadline counts as passed: nobody could prove anything while the server was away."""
-        if node.deadline_at is None or now < node.deadline_at:
-            return node.deadline_at
-        return (await self._look()).due(node.deadline_at, self._limits)
+    async def _due(self, deadline_at: float, now: float) -> float:
+        """When a deadline counts as passed: nobody could prove anything while the server was away."""
+        if now < deadline_at:
+            return deadline_at
+        return (await self._look()).due(deadline_at, self._limits)
 
     async def _condemn(self, node_id: NodeId, reason: Reason, detail: str) -> None:
         for _ in range(TRIES):
