@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from zlib import crc32
 
 KEY = "key-1"
 LASTS = 300
@@ -32,13 +33,19 @@ class Issuer:
         import jwt  # noqa: PLC0415
 
         now = int(self._now())
+        repository, ref = claims.get("repository"), claims.get("ref")
+        file = f"{repository}/.github/workflows/test.yml@{ref}"
         whole = {
             "iss": self.url,
             "aud": "muster",
             "iat": now,
             "nbf": now,
             "exp": now + LASTS,
-            "sub": f"repo:{claims.get('repository')}:ref:{claims.get('ref')}",
+            "sub": f"repo:{repository}:ref:{ref}",
+            "repository_id": str(crc32(str(repository).encode())),
+            "event_name": "push",
+            "workflow_ref": file,
+            "job_workflow_ref": file,
             **claims,
         }
         return jwt.encode(

@@ -9,8 +9,8 @@ import pytest
 from fakes.github import World, WorldTransport
 from fakes.github.issuer import Issuer
 from muster.api.access import Gate
-from muster.domain.access import Trust
 from muster.domain.template import Runtime
+from muster.domain.trust import Trust
 from muster.domain.workflow import RunnerSpec
 from muster.runtimes.github.api import new_http
 from muster.runtimes.github.federation import GitHubFederation
@@ -26,11 +26,16 @@ class Signing:
         self.issuer = Issuer(clock.now)
         self._http = new_http(WorldTransport(World(clock.now), self.issuer))
         federation = GitHubFederation(self._http, clock, issuer=self.issuer.url, audiences=["muster"])
-        context = site.api.context
-        rules = (Trust(name="all", repository="acme/*", templates=("ci",)),)
-        gate = Gate(site.ports.access, context.plane.enrolment, clock, federation=federation, trust=rules)
-        site.api.framework.state.context = replace(context, gate=gate)
+        self._federation = federation
         self._site = site
+        self.trust(Trust(name="all", repository="acme/*", templates=("ci",)))
+
+    def trust(self, *rules: Trust) -> None:
+        context, ports = self._site.api.context, self._site.ports
+        gate = Gate(
+            ports.access, context.plane.enrolment, ports.clock, federation=self._federation, trust=rules
+        )
+        self._site.api.framework.state.context = replace(context, gate=gate)
 
     def http(self, **claims: Any) -> httpx.AsyncClient:
         client = self._site.http()
@@ -129,6 +134,38 @@ async def test_a_workflow_gets_no_longer_than_its_template_s_time(signing: Signi
     assert answer.status_code == 403
     assert "at most the 600 s of the template" in answer.json()["detail"]
     assert (await http.post("/api/v1/provisions", json={**ASKED, "max_runtime": 600})).status_code == 202
+
+
+async def test_a_workflow_gets_no_larger_nodes_than_its_rule_allows(signing: Signing) -> None:
+    rule = Trust(name="shop", repository="acme/shop", templates=("ci",), resource_classes=("xlarge",))
+    signing.trust(rule)
+    http = signing.http()
+    answer = await http.post("/api/v1/provisions", json={**ASKED, "resource_class": "16xlarge"})
+    assert answer.status_code == 403
+    assert "an operator may allow more in [trust.shop]" in answer.json()["detail"]
+    answer = await http.post("/api/v1/provisions", json={**ASKED, "resource_class": "xlarge"})
+    assert answer.status_code == 202, answer.text
+
+
+async def test_a_repository_that_took_over_the_name_of_a_trusted_one_is_not_let_in(
+    signing: Signing,
+) -> None:
+    signing.trust(Trust(name="shop", repository="acme/shop", repository_id=74, templates=("ci",)))
+    assert (await signing.http(repository_id="74").get("/api/v1/whoami")).status_code == 200
+    answer = await signing.http(repository_id="75").get("/api/v1/whoami")
+    assert answer.status_code == 403
+    assert "of acme/shop (id 75) at" in answer.json()["detail"]
+
+
+async def test_a_job_of_another_file_or_event_is_not_let_in(signing: Signing) -> None:
+    file = ".github/workflows/test.yml"
+    signing.trust(
+        Trust(name="shop", repository="acme/shop", workflows=(file,), events=("push",), templates=("ci",))
+    )
+    assert (await signing.http().get("/api/v1/whoami")).status_code == 200
+    other = "acme/shop/.github/workflows/other.yml@refs/heads/main"
+    for claims in ({"job_workflow_ref": other}, {"event_name": "pull_request_target"}):
+        assert (await signing.http(**claims).get("/api/v1/whoami")).status_code == 403
 
 
 async def test_a_key_that_another_repository_used_is_still_a_workflow_s_own(signing: Signing) -> None:

@@ -202,8 +202,13 @@ runner_sha256 = "%s"
 
 [trust.shop]
 repository = "acme/*"
+repository_id = 74
 refs = ["refs/heads/main"]
+workflows = [".github/workflows/ci.yml"]
+events = ["push"]
 templates = ["ci"]
+resource_classes = ["xlarge"]
+instance_types = ["c*"]
 
 [templates.ci]
 runtime = "github"
@@ -223,6 +228,9 @@ def test_github_is_read_whole(tmp_path: Path) -> None:
     assert config.github.runner_sha256 == ("ab" * 32,)
     (rule,) = config.trust
     assert (rule.name, rule.repository, rule.refs) == ("shop", "acme/*", ("refs/heads/main",))
+    assert (rule.repository_id, rule.events) == (74, ("push",))
+    assert rule.workflows == (".github/workflows/ci.yml",)
+    assert (rule.resource_classes, rule.instance_types) == (("xlarge",), ("c*",))
     (ci,) = config.templates
     assert (ci.runner.scope, ci.runner.group, ci.runner.labels) == ("acme", "big", ("gpu",))
     assert ci.ephemeral
@@ -250,6 +258,9 @@ def test_a_token_of_github_comes_from_a_file_of_its_own_or_the_environment(tmp_p
         ("[trust.shop]\nrepository = 'acme/shop'\n", "templates must name at least one template"),
         ("[trust.shop]\nrepository = 'acme/shop'\nrole = 'admin'\n", "role must be operator or viewer"),
         ("[trust.shop]\nrepo = 'acme/shop'\n", "there is no repo"),
+        ("[trust.shop]\nrepository = 'acme/shop'\nrepository_id = 'x'\n", "repository_id must be"),
+        ("[trust.shop]\nrepository = 'acme/shop'\nworkflows = ['ci.yml']\n", "workflows must be files like"),
+        ("[trust.shop]\nrepository = 'acme/shop'\nevent = ['push']\n", "did you mean events?"),
         ("[trust]\nshop = 'acme/shop'\n", "write [trust.NAME]"),
         ("[templates.ci.runner]\nscope = 'acme'\n", "only nodes of the runtime github are runners"),
         ("[templates.ci]\nruntime = 'github'\nrunner = 'acme'\n", "write [templates.ci.runner]"),

@@ -1,11 +1,10 @@
-"""Names of runners, places, labels; which workflows are trusted, and for what."""
+"""Names of runners, places and labels; when a run is over."""
 
 from typing import Any
 
 import pytest
 
-from muster.domain.access import Role, Trust, confined
-from muster.domain.errors import Forbidden, InvalidRequest
+from muster.domain.errors import InvalidRequest
 from muster.domain.ids import AssignmentId
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, Runtime, TemplateSpec
@@ -114,66 +113,3 @@ def test_an_attempt_is_over_when_it_completed_or_a_later_one_began(
 ) -> None:
     run = WorkflowRun(repository="acme/shop", run_id=7, attempt=latest, status=status)
     assert run.is_over(asked) is over
-
-
-# --- trust ------------------------------------------------------------------------------------------------
-
-
-def _confined(*rules: Trust, repository: str = "acme/shop", ref: str = "refs/heads/main", **more: Any) -> Any:
-    given = {"environment": "", "run_id": 7, "attempt": 1, **more}
-    return confined(rules, repository=repository, ref=ref, **given)
-
-
-SHOP = Trust(name="shop", repository="acme/shop", refs=("refs/heads/*",), templates=("ci",))
-
-
-def test_a_trusted_workflow_is_held_to_its_repository_run_and_templates() -> None:
-    held = _confined(SHOP, Trust(name="all", repository="Acme/*", templates=("big", "ci")))
-    assert (held.repository, held.run_id, held.attempt) == ("acme/shop", 7, 1)
-    assert (held.role, held.templates) == (Role.OPERATOR, ("ci", "big"))
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"repository": "acme/shopping"},
-        {"repository": "evil/acme/shop"},
-        {"repository": "xacme/shop"},
-        {"ref": "refs/tags/v1"},
-        {"ref": "refs/pull/1/merge"},
-    ],
-)
-def test_a_workflow_that_no_rule_covers_is_refused(other: dict[str, str]) -> None:
-    with pytest.raises(Forbidden, match=r"no \[trust\] rule of this server covers them"):
-        _confined(SHOP, **other)
-
-
-def test_a_rule_may_ask_for_a_deployment_environment() -> None:
-    rule = Trust(name="deploy", repository="acme/shop", environment="production", templates=("ci",))
-    assert _confined(rule, environment="production").templates == ("ci",)
-    with pytest.raises(Forbidden, match="in the environment staging"):
-        _confined(rule, environment="staging")
-
-
-def test_patterns_know_no_other_signs_than_the_star() -> None:
-    with pytest.raises(Forbidden):
-        _confined(Trust(name="odd", repository="acme/sho?", templates=("ci",)))
-    with pytest.raises(Forbidden):
-        _confined(Trust(name="odd", repository="acme/[s]hop", templates=("ci",)))
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"repository": "*"},
-        {"repository": "*/shop"},
-        {"repository": "acme"},
-        {"repository": "acme/shop", "role": Role.ADMIN},
-        {"repository": "acme/shop", "role": Role.ENROL},
-        {"repository": "acme/shop", "templates": ()},
-        {"repository": "acme/shop", "templates": ("No Name",)},
-    ],
-)
-def test_a_rule_that_trusts_too_much_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest):
-        Trust(**{"name": "shop", "templates": ("ci",), **fields})

@@ -10,9 +10,10 @@ from enum import StrEnum
 from itertools import count
 
 from muster.api.problems import Unauthenticated
-from muster.domain.access import ApiToken, Confinement, Role, Trust, confined, may
+from muster.domain.access import ApiToken, Role, may
 from muster.domain.errors import Conflict, Forbidden
 from muster.domain.ids import NodeId
+from muster.domain.trust import Confinement, Trust, confined
 from muster.enrolment.enroller import Enrolment
 from muster.enrolment.hashing import hashed
 from muster.ports.access import AccessStore
@@ -92,14 +93,7 @@ class Gate:
             job = await federation.verify(signed)
         except Forbidden as error:
             raise Unauthenticated(str(error)) from error
-        held = confined(
-            self._trust,
-            repository=job.repository,
-            ref=job.ref,
-            environment=job.environment,
-            run_id=job.run_id,
-            attempt=job.attempt,
-        )
+        held = confined(self._trust, job)
         name = f"run {job.run_id}-{job.attempt}"
         token = ApiToken(
             id=f"workflow:{job.repository}", name=name, role=held.role, created_at=self._clock.now()

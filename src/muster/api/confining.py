@@ -5,12 +5,12 @@ from dataclasses import replace
 from hashlib import sha256
 
 from muster.domain import checks
-from muster.domain.access import Confinement
 from muster.domain.errors import Forbidden, NotFound
 from muster.domain.ids import OperationId
 from muster.domain.operation import Operation
 from muster.domain.requests import ProvisionRequest, ReleaseRequest, RunRequest
 from muster.domain.template import TemplateSpec
+from muster.domain.trust import Confinement
 from muster.domain.workflow import Workflow
 from muster.ports.store import Page, Store
 
@@ -19,12 +19,10 @@ async def held(store: Store, request: ProvisionRequest, to: Confinement | None) 
     """The request as its caller may make it: for its own repository, run and templates. Raises Forbidden."""
     if to is None:
         return request
-    if request.template not in to.templates:
-        allowed = ", ".join(to.templates) or "none"
-        raise Forbidden(
-            f"cannot provision template {request.template} for {to.repository}: its templates are {allowed}"
-        )
-    _check_bounds(request, (await store.template(request.template)).spec)
+    to.granting(request.template)
+    spec = (await store.template(request.template)).spec
+    to.check(request, spec)
+    _check_bounds(request, spec)
     if request.run.lower() != to.run.lower():
         # Under another's name it would stand in the way of what that one does with its own.
         raise Forbidden(f"cannot provision for run {request.run}: this is run {to.run}")

@@ -13,12 +13,13 @@ from muster.api.beats import Beats
 from muster.api.closing import Closing
 from muster.api.files import Shelf
 from muster.api.metrics import Metrics
-from muster.domain.access import ApiToken, Confinement, Trust
+from muster.domain.access import ApiToken
 from muster.domain.command import ARCHIVE_BYTES_MAX
 from muster.domain.diagnosis import Section
 from muster.domain.ids import NodeId
 from muster.domain.overview import Overview
 from muster.domain.settings import Settings
+from muster.domain.trust import Confinement, Trust
 from muster.operations.overviewing import Overviewing
 from muster.operations.sharing import Shared
 from muster.plane import ControlPlane, Ports

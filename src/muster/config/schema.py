@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from muster.domain import checks
-from muster.domain.access import Role, Trust
+from muster.domain.access import Role
 from muster.domain.deadlines import Limits
 from muster.domain.ec2 import DISK_MOST, HOPS_MOST, PERCENT_MOST, Architecture
 from muster.domain.errors import InvalidRequest
@@ -22,6 +22,7 @@ from muster.domain.template import (
     TemplateSpec,
     UsageClass,
 )
+from muster.domain.trust import REPOSITORY_ID_MOST, Trust
 
 Check = Callable[[str, object], object]
 """Gives the value to use, or raises InvalidRequest naming the field."""
@@ -369,10 +370,15 @@ TEMPLATE_EC2: Mapping[str, Check] = {
 TRUST = "trust"
 TRUST_RULE: Mapping[str, Check] = {
     "repository": _text,
+    "repository_id": _whole(1, REPOSITORY_ID_MOST),
     "refs": _texts,
+    "workflows": _texts,
+    "events": _texts,
     "environment": _text,
     "role": _one_of(Role),
     "templates": _texts,
+    "resource_classes": _texts,
+    "instance_types": _texts,
 }
 RUNNER = "runner"
 TEMPLATE_RUNNER: Mapping[str, Check] = {

@@ -31,7 +31,6 @@ from muster.config.schema import (
     ProcessConfig,
     ServerConfig,
 )
-from muster.domain.access import Trust
 from muster.domain.deadlines import Limits
 from muster.domain.ec2 import EC2, Ec2Spec
 from muster.domain.errors import InvalidRequest
@@ -44,6 +43,7 @@ from muster.domain.template import (
     ResourceClass,
     TemplateSpec,
 )
+from muster.domain.trust import Trust
 from muster.domain.workflow import RunnerSpec
 
 ENVIRONMENT: Mapping[str, Key] = {

@@ -1,20 +1,8 @@
 """Workloads that prove who they are by somebody else's signature, instead of holding a token of ours."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """A job of a workflow run, as its issuer vouches for it."""
-
-    repository: str
-    ref: str
-    run_id: int
-    attempt: int
-    environment: str = ""
-    workflow_ref: str = ""
-    """The workflow file that defines the job, and at which ref."""
+from muster.domain.trust import Workload
 
 
 class Federation(Protocol):

@@ -41,6 +41,21 @@ async def test_a_job_is_who_github_says_it_is(signing: Signing) -> None:
     assert job.environment == "production"
 
 
+async def test_a_job_is_of_the_file_that_defines_it_and_of_a_repository_that_keeps_its_id(
+    signing: Signing,
+) -> None:
+    shared = "acme/shared/.github/workflows/runners.yml@refs/tags/v1"
+    token = signing.issuer.sign(**JOB, job_workflow_ref=shared, event_name="schedule", repository_id="74")
+    job = await signing.federation.verify(token)
+    assert (job.workflow_ref, job.event, job.repository_id) == (shared, "schedule", 74)
+    token = signing.issuer.sign(**JOB, job_workflow_ref=None, event_name=None, repository_id=None)
+    job = await signing.federation.verify(token)
+    assert job.workflow_ref == "acme/shop/.github/workflows/test.yml@refs/heads/main", "of the run itself"
+    assert (job.event, job.repository_id) == ("", 0)
+    with pytest.raises(Forbidden, match="its claims can't be read"):
+        await signing.federation.verify(signing.issuer.sign(**JOB, repository_id="a"))
+
+
 async def test_keys_are_fetched_once_and_again_when_they_are_old(signing: Signing) -> None:
     for _ in range(3):
         await signing.federation.verify(signing.issuer.sign(**JOB))

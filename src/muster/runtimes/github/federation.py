@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 
 from muster.domain.errors import Forbidden, InvalidRequest, NotYet
+from muster.domain.trust import Workload
 from muster.domain.workflow import repository
 from muster.ports.clock import Clock
-from muster.ports.federation import Workload
 from muster.runtimes.github.credentials import signing
 
 KEYS_FOR = 3600.0
@@ -138,6 +138,8 @@ def _workload(claims: Mapping[str, Any]) -> Workload:
             attempt=int(claims["run_attempt"]),
             environment=str(claims.get("environment") or ""),
             workflow_ref=str(claims.get("job_workflow_ref") or claims.get("workflow_ref") or ""),
+            event=str(claims.get("event_name") or ""),
+            repository_id=int(claims.get("repository_id") or 0),
         )
     except (ValueError, TypeError, InvalidRequest) as error:
         raise Forbidden("cannot accept the OIDC token: its claims can't be read") from error
