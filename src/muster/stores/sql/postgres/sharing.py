@@ -3,7 +3,8 @@
 A replica that gets none can't tell anybody: it would have to connect for that. So each finds out for itself,
 every few seconds, whether there is room for one more, by asking for one. While there is, it takes up to what
 it was told to. When there is none, it gives back a part of what it holds, for whoever has less: who holds
-many gives more than who holds few, so that all come to about the same, and nobody is left with nothing.
+many gives more than who holds few, so that all come to about the same, and nobody is left with nothing. See
+docs/adr/0029.
 """
 
 import random
