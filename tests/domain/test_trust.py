@@ -130,6 +130,9 @@ def test_a_rule_may_name_a_reusable_workflow_at_its_refs() -> None:
         _refused(rule, workflow_ref=f"acme/shared/.github/workflows/runners.yml@{other}")
     _refused(rule, workflow_ref="acme/shop/.github/workflows/runners.yml@refs/tags/v1")
     _refused(rule)
+    anywhere = _rule(workflows=("acme/shared/.github/workflows/runners.yml@*",))
+    _confined(anywhere, workflow_ref="acme/shared/.github/workflows/runners.yml@refs/heads/x")
+    _refused(anywhere, workflow_ref="acme/shared/.github/workflows/runners.yml@mine.yml@refs/heads/x")
     pinned = _rule(workflows=(f"acme/shared/.github/workflows/runners.yml@{'a1' * 20}",))
     _confined(pinned, workflow_ref=f"acme/shared/.github/workflows/runners.yml@{'a1' * 20}")
 

@@ -1,20 +1,32 @@
 """For whom runners were provisioned lately: where they may be registered, and which labels were given out.
 
-Read from the newest provisions on, and remembered; a restart reads it again. Owns nothing.
+Read from the newest provisions on, and remembered; a restart reads it again. One look reads so many and no
+more: what it doesn't come to is read by the next ones, back to the oldest that the store keeps. Owns nothing.
 """
+
+import asyncio
+from dataclasses import dataclass
 
 from muster.domain.errors import NotFound
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
-from muster.domain.template import Runtime
+from muster.domain.template import Runtime, Template
 from muster.domain.workflow import Scope, scope_of
 from muster.ports.bundle import Ports
 from muster.ports.store import Cursor
 
 BATCH = 100
 BATCHES_MOST = 20
-"""At a start; after that, only what is new is read."""
+"""In one look."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gap:
+    """Provisions that nobody has looked at: those after the cursor that aren't older than this."""
+
+    after: Cursor | None
+    until: float
 
 
 class Issued:
@@ -22,7 +34,10 @@ class Issued:
         self._store = ports.store
         self._clock = ports.clock
         self._keep = settings.retention
-        self._read_until = 0.0
+        self._turn = asyncio.Lock()
+        self._newest = 0.0
+        self._gaps: tuple[_Gap, ...] = ()
+        """The newest first."""
         self._scopes: dict[Scope, float] = {}
         self._repositories: dict[str, float] = {}
 
@@ -37,35 +52,51 @@ class Issued:
         return sorted(self._repositories)
 
     async def _read(self) -> None:
-        cursor: Cursor | None = None
-        newest = self._read_until
-        for _ in range(BATCHES_MOST):
-            page = await self._store.operations(
-                kind=Kind.PROVISION, statuses=tuple(Status), run=None, after=cursor, limit=BATCH
-            )
-            for operation in page.items:
-                newest = max(newest, operation.created_at)
-                await self._remember(operation)
-            cursor = page.next
-            if cursor is None or page.items[-1].created_at < self._read_until:
-                break
-        self._read_until = newest
-        since = self._clock.now() - self._keep
-        self._scopes = {scope: at for scope, at in self._scopes.items() if at >= since}
-        self._repositories = {name: at for name, at in self._repositories.items() if at >= since}
+        async with self._turn:
+            since = self._clock.now() - self._keep
+            gaps = [_Gap(after=None, until=self._newest), *self._gaps]
+            templates: dict[str, Template | None] = {}
+            for _ in range(BATCHES_MOST):
+                if not gaps:
+                    break
+                rest = await self._read_page(gaps.pop(0), since, templates)
+                if rest is not None:
+                    gaps.insert(0, rest)
+            self._gaps = tuple(gaps)
+            self._scopes = {scope: at for scope, at in self._scopes.items() if at >= since}
+            self._repositories = {name: at for name, at in self._repositories.items() if at >= since}
 
-    async def _remember(self, operation: Operation) -> None:
+    async def _read_page(self, gap: _Gap, since: float, templates: dict[str, Template | None]) -> _Gap | None:
+        """What is left of the gap."""
+        page = await self._store.operations(
+            kind=Kind.PROVISION, statuses=tuple(Status), run=None, after=gap.after, limit=BATCH
+        )
+        for operation in page.items:
+            self._newest = max(self._newest, operation.created_at)
+            await self._remember(operation, templates)
+        if page.next is None or page.items[-1].created_at < max(gap.until, since):
+            return None
+        return _Gap(after=page.next, until=gap.until)
+
+    async def _remember(self, operation: Operation, templates: dict[str, Template | None]) -> None:
         request = operation.request
-        if operation.created_at < self._read_until or not isinstance(request, ProvisionRequest):
+        if not isinstance(request, ProvisionRequest):
             return
-        try:
-            template = await self._store.template(request.template)
-        except NotFound:
+        if request.template not in templates:
+            templates[request.template] = await self._template(request.template)
+        template = templates[request.template]
+        if template is None or template.spec.runtime is not Runtime.GITHUB:
             return
         scope = scope_of(template.spec.runner, request.workflow)
-        if template.spec.runtime is not Runtime.GITHUB or scope is None:
+        if scope is None:
             return
         self._scopes[scope] = max(self._scopes.get(scope, 0.0), operation.created_at)
         if request.workflow is not None:
             name = request.workflow.repository
             self._repositories[name] = max(self._repositories.get(name, 0.0), operation.created_at)
+
+    async def _template(self, name: str) -> Template | None:
+        try:
+            return await self._store.template(name)
+        except NotFound:
+            return None
