@@ -349,7 +349,7 @@ def release(server: Server, attempt: Attempt) -> None:
 
 
 def provisions(server: Server, attempt: Attempt) -> list[str]:
-    """What this attempt got, or is getting."""
+    """What this attempt got, or is getting; the newest last, so that the step's output is its release."""
     found, cursor = [], ""
     while True:
         asked = {"kind": "provision", "run": attempt.run, **({"cursor": cursor} if cursor else {})}
@@ -357,7 +357,7 @@ def provisions(server: Server, attempt: Attempt) -> list[str]:
         found += [each["operation_id"] for each in page["items"] if each["status"] not in WITHOUT]
         cursor = page.get("next") or ""
         if not cursor:
-            return found
+            return found[::-1]
 
 
 def returned(operation: Any) -> None:

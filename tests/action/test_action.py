@@ -208,14 +208,14 @@ def test_a_release_gives_back_all_that_the_attempt_has_each_once(
     looks = [path for path in partner.paths() if path.startswith("/api/v1/operations")]
     first = "/api/v1/operations?kind=provision&run=acme%2Fshop%2F7-1"
     assert looks == [first, f"{first}&cursor=more"]
-    assert partner.released() == ["op-3", "op-2", "op-1"]
+    assert partner.released() == ["op-1", "op-2", "op-3"]
     keys = partner.keys()
     assert len(set(keys)) == 3
 
     partner.says("/api/v1/operations", (200, page("op-4", "op-1")))
     assert action.main() == 0
-    assert partner.released()[3:] == ["op-4", "op-1"]
-    assert partner.keys()[4] == keys[2] and partner.keys()[3] not in keys
+    assert partner.released()[3:] == ["op-1", "op-4"]
+    assert partner.keys()[3] == keys[0] and partner.keys()[4] not in keys
 
 
 def test_a_release_that_is_refused_does_not_keep_the_others_from_theirs(
@@ -227,7 +227,7 @@ def test_a_release_that_is_refused_does_not_keep_the_others_from_theirs(
     partner.says("/api/v1/releases", (403, refused), (201, operation("succeeded")))
     assert action.main() == 1
     said = capsys.readouterr().out
-    assert partner.released() == ["op-2", "op-1"] and "giving back op-1" in said
+    assert partner.released() == ["op-1", "op-2"] and "giving back op-2" in said
     assert "::error title=Muster%3A forbidden::cannot do this as viewer" in said
 
 
