@@ -23,8 +23,9 @@ from muster.domain.ec2 import Ec2Spec
 from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
-from muster.enrolment.enroller import Enrolment, Report
+from muster.enrolment.enroller import Enrolment
 from muster.enrolment.proofs import Verifiers
+from muster.enrolment.reports import Report
 from muster.plane import ControlPlane, Ports
 from muster.ports.wakeups import operation_topic
 from muster.providers.ec2 import Ec2Provider, Ec2Settings, Ec2Verifier

@@ -21,7 +21,8 @@ from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
-from muster.enrolment.enroller import Enrolment, Report
+from muster.enrolment.enroller import Enrolment
+from muster.enrolment.reports import Report
 from muster.plane import ControlPlane, Ports
 from muster.ports.identity import Identity
 from muster.ports.wakeups import operation_topic

@@ -17,7 +17,7 @@ from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.domain.serving import App
 from muster.domain.template import EXTERNAL, RESOURCE_CLASSES, Runtime, TemplateSpec, UsageClass
-from muster.enrolment.enroller import Report
+from muster.enrolment.reports import Report
 from muster.operations.operating import OperatorDesk
 from muster.plane import ControlPlane, Ports
 from muster.ports.provider import LaunchRequest

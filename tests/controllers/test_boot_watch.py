@@ -11,7 +11,7 @@ from muster.domain.errors import Uncertain
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
-from muster.enrolment.enroller import Report
+from muster.enrolment.reports import Report
 from muster.operations.watching import Watching
 from tests.stage import NEVER_BOOTS, Manner, Stage, staged
 from tests.stage.ambush import Ambush, watched_provider

@@ -5,7 +5,7 @@ from muster.domain import node as nodes
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
-from muster.enrolment.enroller import Report
+from muster.enrolment.reports import Report
 from tests.stage import Replica, Stage, staged
 from tests.stage.github import GitHubStage
 

@@ -10,7 +10,7 @@ from muster.controllers.probing import AT_ONCE, Probing
 from muster.domain.health import PROBE_FAILURES, Health
 from muster.domain.ids import NodeId
 from muster.domain.serving import App
-from muster.enrolment.enroller import Report
+from muster.enrolment.reports import Report
 from muster.sdk.membership import RETRY_MOST
 from tests.controllers.test_apps import BEAT, Apps
 from tests.stage import Stage, staged

@@ -11,7 +11,7 @@ from muster.domain.operation import Status
 from muster.domain.reasons import Reason
 from muster.domain.template import Reuse, Runtime
 from muster.domain.workflow import RunnerSpec, runner_prefix
-from muster.enrolment.enroller import Report
+from muster.enrolment.reports import Report
 from tests.stage import Stage, staged
 from tests.stage.github import REPOSITORY, GitHubStage, asked, given
 

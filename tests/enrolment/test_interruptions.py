@@ -5,7 +5,8 @@ import pytest
 from muster.domain.errors import InvalidRequest
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
-from muster.enrolment.enroller import NOTICE_MOST, Report
+from muster.enrolment.enroller import NOTICE_MOST
+from muster.enrolment.reports import Report
 from tests.stage import NEVER_BOOTS, Stage, staged
 
 NOTICE = Report(interrupted=120.0)

@@ -12,8 +12,8 @@ from muster.domain.health import Health
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
-from muster.enrolment.enroller import Report
 from muster.enrolment.heartbeats import Heartbeats
+from muster.enrolment.reports import Report
 from muster.ports.wakeups import HEALTH
 from muster.simulation.life import Life, outside
 from tests.stage import NEVER_ATTACHES, NEVER_BOOTS, Manner, Stage, staged

@@ -10,7 +10,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
-from muster.enrolment.enroller import Report
+from muster.enrolment.reports import Report
 from tests.stage import NEVER_ATTACHES, NEVER_BOOTS, NEVER_DETACHES, Manner, Replica, Stage, staged
 from tests.stage.agents import enrolling
 from tests.stage.ambush import Ambush, watched_store

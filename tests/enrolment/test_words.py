@@ -9,7 +9,7 @@ from muster.domain.lifecycle import NodeState, Verb
 from muster.domain.node import Node
 from muster.domain.redaction import MARK
 from muster.enrolment import words
-from muster.enrolment.enroller import STEP_MAX, Report
+from muster.enrolment.reports import STEP_MAX, Report
 from muster.enrolment.words import WITHHELD
 from tests.stage import NEVER_BOOTS, Stage, staged
 

@@ -5,7 +5,7 @@ from muster.domain.ids import AssignmentId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.reasons import Reason
-from muster.enrolment.enroller import Report
+from muster.enrolment.reports import Report
 from tests.stage import NEVER_BOOTS, NEVER_DETACHES, Manner, Stage, staged
 
 

@@ -16,7 +16,7 @@ from muster.domain.operation import Kind, Operation, Status
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.domain.template import Reuse, Runtime
-from muster.enrolment.enroller import Report
+from muster.enrolment.reports import Report
 from muster.operations.failures import diagnosed
 from muster.operations.learning import REMEMBER_FEW
 from muster.operations.watching import Watching

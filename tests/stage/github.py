@@ -14,7 +14,7 @@ from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.template import Runtime
 from muster.domain.workflow import Workflow, default_label
-from muster.enrolment.enroller import Report
+from muster.enrolment.reports import Report
 from muster.ports.runtime import Kit
 from muster.runtimes.github import Account, GitHub, RunnerPackage
 from tests.stage.agents import enrolling

@@ -1,16 +1,15 @@
-"""Machines become nodes here: a join proves who they are, signals say how far they are.
+"""What nodes say, and what they are told: their side of the server, apart from HTTP.
 
 Every signal about a run carries its assignment, so a stale one of an earlier attempt changes nothing.
 Signals are facts, repeated until acknowledged: each is idempotent, and the answer is always the desired
 state, so that a node which is out of step learns what it should do instead.
 """
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from muster.domain import checks, deadlines, serving
+from muster.domain import deadlines, serving
 from muster.domain import node as nodes
 from muster.domain.boot import MARKS_MOST
 from muster.domain.deadlines import Watch
@@ -18,7 +17,6 @@ from muster.domain.desired import Desired, desired
 from muster.domain.errors import Conflict, Forbidden, Gone, NotYet, ProviderError, Refused
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
-from muster.domain.launch import Launch
 from muster.domain.lifecycle import Fact, NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.reasons import Reason
@@ -30,24 +28,20 @@ from muster.enrolment.apps import Apps
 from muster.enrolment.commands import CommandPost
 from muster.enrolment.hashing import hashed
 from muster.enrolment.heartbeats import Heartbeats
+from muster.enrolment.joining import JOIN_RETRY, OVER, TRIES, Joining
+from muster.enrolment.reports import STEP_MAX, Report
 from muster.enrolment.words import how_it_failed, in_short
 from muster.ports.bundle import Ports
-from muster.ports.identity import Identity
 from muster.ports.runtime import Kit, NodeRuntime
 from muster.ports.store import Standing
 from muster.ports.wakeups import node_topic
 
 logger = logging.getLogger(__name__)
 
-JOIN_RETRY = 2.0
-"""Seconds after which a machine whose record doesn't exist yet asks again."""
-TRIES = 10
-STEP_MAX = 200
 SPECS_MOST = 256
 UNKNOWN_TOKEN = "unknown node token: join again"  # noqa: S105 — what is said, not a token
 NOTICE_MOST = 600.0
 """Seconds of notice that a provider gives at the most; what a node says beyond that is no reason to wait."""
-_OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,36 +50,6 @@ class Admission:
     token: str
     """Speaks for this node only. A repeated join gives a fresh one and the old one dies."""
     desired: Desired
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What a node says about itself. Everything it says is still true when it says it again."""
-
-    booted: bool = False
-    attached: AssignmentId | None = None
-    detached: AssignmentId | None = None
-    """It holds nothing of this assignment any more: proven, or it never did."""
-    failed: str | None = None
-    """The boot, or the attempt to attach, failed for good, and how it ended."""
-    failed_assignment: AssignmentId | None = None
-    """What it could not attach to; None: it is the boot that failed."""
-    phase: str | None = None
-    """How far its boot is."""
-    step: str | None = None
-    """What the boot script says it is at, inside the phase."""
-    left: bool = False
-    """An app's goodbye: it is no node any more."""
-    interrupted: float | None = None
-    """Its provider takes the machine back in so many seconds."""
-
-    def __post_init__(self) -> None:
-        if self.interrupted is not None:
-            checks.seconds("interrupted", self.interrupted, zero=True)
-        if self.phase is not None:
-            checks.text("phase", self.phase, longest=checks.NAME_MAX)
-        if self.step is not None:
-            checks.text("step", self.step, longest=STEP_MAX)
 
 
 class Enrolment:
@@ -102,81 +66,14 @@ class Enrolment:
             ports.store, ports.clock, ports.wakeups, flush_every=settings.flush_every
         )
         self.apps = Apps(ports, settings, self.heartbeats)
+        self._joining = Joining(ports, self.heartbeats)
 
     # --- joining ----------------------------------------------------------------------------------
 
     async def join(self, proof: str, *, key: str, boot_id: str) -> Admission:
-        """Admit a machine. `key` was made when its agent started: the same key is the same join.
-
-        Raises NotYet (its record isn't written yet), Gone (it isn't wanted: power off), Forbidden.
-        """
-        checks.text("key", key)
-        checks.text("boot_id", boot_id)
-        identity = await self._ports.verifier.verify(proof)
-        await self._check_installation(identity.machine_id, identity.installation_id)
-        node = await self._record(identity)
-        if node.state in _OVER:
-            raise Gone(f"node {node.id} is {node.state}: {node.reason or 'its time is over'}")
-        return await self._admit(node, key, boot_id)
-
-    async def _check_installation(self, machine_id: str, named: str | None) -> None:
-        installation = await self._store.installation()
-        if named is not None and named != installation.id:
-            raise Forbidden(f"machine {machine_id} belongs to another installation")
-
-    async def _record(self, identity: Identity) -> Node:
-        token = identity.token
-        if token is None:
-            # Most have a record, and then nobody need be asked.
-            node = await self._store.node_by_machine(identity.provider, identity.machine_id)
-            if node is not None:
-                return node
-            token = await self._token_told(identity)
-        # The launch first: one that is closed has its records, so a machine that has none isn't wanted.
-        launch = await self._store.launch_by_token(token)
-        node = await self._store.node_by_machine(identity.provider, identity.machine_id)
-        if node is None:
-            raise _without_record(identity, launch)
-        return node
-
-    async def _token_told(self, identity: Identity) -> str:
-        """By the machine's provider, which may not show a new machine yet."""
-        provider = self._ports.providers[identity.provider]
-        try:
-            async with asyncio.timeout(provider.call_timeout):
-                machine = (await provider.describe([identity.machine_id])).get(identity.machine_id)
-        except (ProviderError, TimeoutError) as error:
-            raise NotYet(
-                f"cannot tell whose machine {identity.machine_id} is: {error}", JOIN_RETRY
-            ) from error
-        if machine is None or not machine.installation_id:
-            # A new machine may be shown late, and its tags later still.
-            until = (identity.since or 0.0) + provider.visibility_window
-            if self._ports.clock.now() < until:
-                words = f"{identity.provider} doesn't show machine {identity.machine_id} yet, or whose it is"
-                raise NotYet(words, JOIN_RETRY)
-        if machine is None:
-            raise Gone(f"{identity.provider} knows no machine {identity.machine_id}")
-        await self._check_installation(identity.machine_id, machine.installation_id)
-        return machine.token
-
-    async def _admit(self, node: Node, key: str, boot_id: str) -> Admission:
-        now = self._ports.clock.now()
-        known = await self._store.admitted_key(node.id)
-        key_hash = hashed(key)
-        if known is not None and known != key_hash:
-            await self._condemn(node.id, Reason.DUPLICATE_JOIN, "a second machine joined as this node")
-            raise Forbidden(f"node {node.id} has joined already, with another key")
-        token = self._ports.ids.secret()
-        change = nodes.joined(node, boot_id=boot_id, now=now) if known is None else None
-        try:
-            await self._store.admit(change, node.id, key_hash=key_hash, token_hash=hashed(token))
-        except Conflict as error:
-            raise NotYet(f"node {node.id} is changing; join again", JOIN_RETRY) from error
-        # At once, not with the next flush: a node that boots in no time can then be claimed in no time.
-        self.heartbeats.beat(node.id)
-        await self.heartbeats.flush()
-        return Admission(node_id=node.id, token=token, desired=await self.desired(node.id))
+        """As `Joining.join`, with what to do first."""
+        node_id, token = await self._joining.join(proof, key=key, boot_id=boot_id)
+        return Admission(node_id=node_id, token=token, desired=await self.desired(node_id))
 
     async def identify(self, token: str) -> NodeId:
         node_id = await self._store.node_for_token(hashed(token))
@@ -256,7 +153,7 @@ class Enrolment:
         try:
             return await runtime.kit(node, request, spec)
         except Refused as error:
-            await self._condemn(node_id, Reason.ATTACH_FAILED, str(error))
+            await self._joining.condemn(node_id, Reason.ATTACH_FAILED, str(error))
             raise
 
     async def _bound(self, at: Standing) -> tuple[NodeRuntime, ProvisionRequest, TemplateSpec] | None:
@@ -407,18 +304,6 @@ class Enrolment:
             return deadline_at
         return (await self._look()).due(deadline_at, self._limits)
 
-    async def _condemn(self, node_id: NodeId, reason: Reason, detail: str) -> None:
-        for _ in range(TRIES):
-            node = await self._store.node(node_id)
-            if node.state in _OVER:
-                return
-            try:
-                now = self._ports.clock.now()
-                await self._store.apply(nodes.condemn(node, now=now, reason=reason, detail=detail))
-            except Conflict:
-                continue
-            return
-
     async def _template_spec(self, node: Node) -> TemplateSpec:
         """A revision never changes, and nearly every answer needs one: each is read once."""
         known = self._specs.get((node.template, node.revision))
@@ -437,7 +322,7 @@ def _moved(before: Standing, node: Node) -> Standing:
 
 def _refuse_the_gone(node: Node) -> None:
     """An app hears that it is condemned from this; a machine is told what to do instead, until it is gone."""
-    if node.enrolled and node.state in _OVER:
+    if node.enrolled and node.state in OVER:
         raise serving.turned_away(node)
     if node.state is NodeState.TERMINATED:
         raise Gone(f"node {node.id} is terminated")
@@ -458,7 +343,7 @@ def _serves(node: Node, report: Report) -> bool:
 def _app_news(node: Node, report: Report, now: float) -> NodeChange | None:
     if not report.left:
         return nodes.hand_over(node, now=now, deadline_at=None)
-    if node.state not in _OVER:
+    if node.state not in OVER:
         return nodes.leave(node, now=now)
     if node.state is NodeState.TERMINATING and node.left_at is None:
         return nodes.left(node, now=now)
@@ -469,14 +354,8 @@ def _interruption(node: Node, seconds: float, now: float) -> NodeChange | None:
     """A run may use what is left of the time; for anything else the machine is of no use any more."""
     if node.state in (NodeState.RUNNING, NodeState.RELEASING):
         return nodes.interrupted(node, now=now, ends_at=now + min(seconds, NOTICE_MOST))
-    if node.state in _OVER:
+    if node.state in OVER:
         return None
     return nodes.condemn(
         node, now=now, reason=Reason.INTERRUPTED, detail=f"{node.provider} takes the machine back"
     )
-
-
-def _without_record(identity: Identity, launch: Launch | None) -> NotYet | Gone:
-    if launch is not None and launch.open:
-        return NotYet(f"launch {launch.id} is not settled yet", JOIN_RETRY)
-    return Gone(f"machine {identity.machine_id} belongs to no open launch")

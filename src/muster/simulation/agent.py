@@ -16,7 +16,7 @@ from muster.domain.desired import Desired, Directive
 from muster.domain.errors import Conflict, Forbidden, Gone, MusterError, NotFound, NotYet, StoreUnavailable
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
-from muster.enrolment.enroller import Report
+from muster.enrolment.reports import Report
 from muster.plane import ControlPlane
 from muster.providers.simulated import Entry
 from muster.providers.simulated.identity import proof_of

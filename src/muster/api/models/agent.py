@@ -11,7 +11,7 @@ from muster.domain.desired import Desired, Directive
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId
 from muster.domain.serving import App
-from muster.enrolment.enroller import Report
+from muster.enrolment.reports import Report
 
 POLL_MOST = 60.0
 DESIRED_EXAMPLE: dict[str, Any] = {
