@@ -21,19 +21,16 @@ from urllib.parse import urlsplit
 
 import muster.agent
 from muster.api import ApiSettings, create_app
-from muster.api.access import admins, mint, mint_first_admin
 from muster.api.app import Api
 from muster.api.listening import CannotListen, Listening, bind, url_of
 from muster.api.logs import configure
 from muster.api.metrics import Metrics, Took, timed
 from muster.api.repeating import repeating
-from muster.config import Config, DataDirectory, default_data_directory, load
+from muster.config import Config, DataDirectory, default_data_directory
 from muster.domain import deadlines
-from muster.domain.access import Role
 from muster.domain.errors import MusterError, StoreUnavailable
 from muster.domain.settings import Settings
 from muster.domain.template import Runtime, TemplateSpec
-from muster.enrolment.hashing import hashed
 from muster.enrolment.proofs import Verifiers
 from muster.operations.applying import TemplateDesk
 from muster.plane import ControlPlane, Ports
@@ -47,6 +44,7 @@ from muster.providers.aks import AksSettings, deferred
 from muster.providers.external import ExternalProvider
 from muster.providers.process import Isolation, ProcessProvider, ProcessVerifier
 from muster.runtimes.github import DOWNLOAD, Account, GitHub, RunnerPackage, federation
+from muster.settling import Settling
 from muster.stores.announcing import Written
 from muster.stores.choosing import Opened, open_store
 from muster.system import SystemClock, SystemIds, new_loop
@@ -54,11 +52,6 @@ from muster.system import SystemClock, SystemIds, new_loop
 logger = logging.getLogger(__name__)
 
 OK, FAILED, USAGE = 0, 1, 2
-BY_CONFIG, BY_SERVER = "the configuration file", "the server, at its first start"
-BY_START = "the server, at its start"
-"""Who did it, where no token did."""
-DEFAULT = TemplateSpec(name="default", provider="process", resource_class="small")
-"""What there is to provision before anybody applied a template."""
 
 
 NO_HOME = "none"
@@ -200,7 +193,7 @@ class _Parts:
                 await parts._agree()
             else:
                 await parts.store.expire_leases()
-            await parts._settle(new_admin=new_admin)
+            await parts.settling.settle(new_admin=new_admin)
         except BaseException:
             await parts.close()
             raise
@@ -220,6 +213,14 @@ class _Parts:
             saw=self._committed,
         )
         self.store = self._opened.store
+        self.settling = Settling(
+            self._config,
+            self._data,
+            store=self.store,
+            access=self.store.access,
+            clock=self._clock,
+            ids=self._ids,
+        )
 
     async def _agree(self) -> None:
         """A replica that looks for process nodes elsewhere would take them for gone, and they would leak."""
@@ -254,89 +255,12 @@ class _Parts:
         if self._api is not None:
             self._api.saw(each.draft for each in written)
 
-    # --- what must be there before anybody asks ---------------------------------------------------
-
-    async def _settle(self, *, new_admin: bool) -> None:
-        now = self._clock.now()
-        if self._config.max_nodes is not None:
-            await self.store.limit_installation(self._config.max_nodes, now=now, actor=BY_CONFIG)
-        if new_admin:
-            _, secret = await mint(
-                self.store.access,
-                ids=self._ids,
-                name="another admin",
-                role=Role.ADMIN,
-                now=now,
-                actor=BY_START,
-            )
-            self._keep(secret)
-        elif not await self._is_admin(now):
-            await self._become_admin(now)
-
-    async def _stock(self, desk: TemplateDesk) -> None:
-        known = {template.name for template in await self.store.templates()}
-        needed = not known and self._config.process.capacity
-        first = self._config.templates or ((DEFAULT,) if needed else ())
-        actor = BY_CONFIG if self._config.templates else BY_SERVER
-        for spec in first:
-            # What the store has was applied by somebody: only `muster apply` and a reload change it.
-            if spec.name not in known:
-                await desk.apply(spec, actor=actor)
-        for template in await desk.renew(actor=BY_START):
-            words = "this server gives nodes another outfit than before: older ones are retired"
-            logger.info(words, extra={"template": template.name, "revision": template.revision})
-
-    async def _is_admin(self, now: float) -> bool:
-        """Whether the token in this data directory is one of the store's."""
-        secret = self._data.admin_token()
-        token = await self.store.access.token_for(hashed(secret)) if secret else None
-        return token is not None and token.valid(now=now)
-
-    async def _become_admin(self, now: float) -> None:
-        """If nobody is. Of replicas that start together, one is; the others say where to find the token."""
-        secret = await mint_first_admin(self.store.access, ids=self._ids, now=now, actor=BY_SERVER)
-        if secret is not None:
-            self._keep(secret)
-            return
-        others = admins(await self.store.access.tokens(), now=now)
-        words = (
-            "no valid admin token in %s, and the store has others: copy admin.token from the data directory"
-            " of the server that was started first, use one of your own, or make another with"
-            " `muster serve --new-admin`"
-        )
-        logger.warning(words, self._data.path, extra={"admins": ", ".join(each.id for each in others[:3])})
-
-    def _keep(self, secret: str) -> None:
-        path = self._data.keep_admin_token(secret)
-        logger.info("made an admin token", extra={"path": str(path)})
-
-    async def reload(self, desk: TemplateDesk) -> None:
-        """Read the file again and apply its templates and limits. The rest holds from the next start on."""
-        try:
-            fresh = load(self._config.path, environment=os.environ)
-            for spec in fresh.templates:
-                desk.check(spec)
-        except MusterError as error:
-            logger.error("cannot reload; everything stays as it was: %s", error)  # noqa: TRY400 — no bug, no trace
-            return
-        try:
-            await self._apply(fresh, desk)
-        except MusterError as error:
-            logger.error("cannot reload all of the file, send the signal again: %s", error)  # noqa: TRY400 — as above
-
-    async def _apply(self, fresh: Config, desk: TemplateDesk) -> None:
-        if fresh.max_nodes is not None:
-            await self.store.limit_installation(fresh.max_nodes, now=self._clock.now(), actor=BY_CONFIG)
-        for spec in fresh.templates:
-            template = await desk.apply(spec, actor=BY_CONFIG)
-            logger.info("applied", extra={"template": template.name, "revision": template.revision})
-
     # --- serving ----------------------------------------------------------------------------------
 
     async def serve(self, listener: socket.socket, ready: Ready, *, signals: bool) -> None:
         url = url_of(listener)
         plane, api = await self._compose(self._config.server.public_url or (url,))
-        await self._stock(plane.templates)
+        await self.settling.stock(plane.templates)
         server = Listening(api, repeating(api.context.beats))
         with ExitStack() as stack:
             if signals:
@@ -523,7 +447,7 @@ class _Parts:
         reloads: set[asyncio.Task[None]] = set()
 
         def again() -> None:
-            task = loop.create_task(self.reload(desk))
+            task = loop.create_task(self.settling.reload(desk))
             reloads.add(task)
             task.add_done_callback(reloads.discard)
 
