@@ -1,8 +1,10 @@
 """A disk that is full, a database that can't be written: clear errors, no damage, and on it goes."""
 
+import fcntl
 import os
 import resource
 import shutil
+import struct
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,6 +14,7 @@ import httpx
 import pytest
 
 from muster.client import calls
+from tests.cli.terminal import Terminal
 from tests.e2e.site import Site, until
 
 
@@ -96,6 +99,36 @@ def test_a_full_disk_is_said_and_survived(small_disk: Path, make_site: Callable[
     site.release(held)
 
 
+GREEDY = "cat /dev/zero > big; while :; do head -c 65536 /dev/zero >> big2; done 2>&-"
+"""Takes all, and then whatever anybody else gives up."""
+
+
+@pytest.mark.parametrize("way", ["release", "terminate", "max_runtime"])
+def test_a_job_that_fills_the_disk_is_ended_and_its_room_is_back(
+    small_disk: Path, make_site: Callable[..., Site], way: str, tmp_path: Path
+) -> None:
+    site = make_site()
+    site.data = small_disk / "data"
+    site._machines = site.data / "nodes"
+    site.start()
+    site.template()
+    runtime = {"max_runtime": 20.0} if way == "max_runtime" else {}
+    held = site.succeeded(site.provision(1, run="greedy", **runtime))
+    execution = {"argv": ["sh", "-c", GREEDY]}
+    (command,) = site.ask(calls.execute(execution, operation_id=held.operation_id, key="greedy"))
+    until(lambda: shutil.disk_usage(small_disk).free < 65536, "the disk to be full")
+    _check_refusal(site, "the disk is full; free some space")
+    said = Terminal(tmp_path, {"MUSTER_DATA_DIR": str(site.data)}).muster("doctor")
+    assert f"most is taken by {held.members[0].node_id} (run greedy) (" in said.out
+    if way == "release":
+        assert site.release(held).status == "succeeded"
+    elif way == "terminate":
+        site.ask(calls.terminate(held.members[0].node_id))
+    until(lambda: site.ask(calls.command(command.id)).ended, "the command to end")
+    until(lambda: shutil.disk_usage(small_disk).free > 4 * 2**20, "the room to be back")
+    _recovers(site)
+
+
 def test_a_disk_that_takes_no_more_bytes_is_survived_also_across_a_kill(site: Site) -> None:
     """Files of the server can't grow: its limit is lowered from outside, as a quota would be."""
     held = site.succeeded(site.provision(1, run="before"))
@@ -138,4 +171,64 @@ def test_a_read_only_database_is_one_sentence_at_start_and_nothing_is_lost(
     assert said.startswith("error: cannot use the ") and "ead-only" in said
     site.start()
     assert site.ask(calls.operation(held.operation_id)).status == "succeeded"
+    assert site.release(held).status == "succeeded"
+
+
+_GET_FLAGS, _SET_FLAGS, _IMMUTABLE = 0x80086601, 0x40086602, 0x10
+
+
+def _freeze(path: Path, *, frozen: bool) -> None:
+    """Let nobody write it, not even who has it open: as a file system does that went read-only."""
+    with path.open("rb") as file:
+        (flags,) = struct.unpack("l", fcntl.ioctl(file, _GET_FLAGS, struct.pack("l", 0)))
+        flags = flags | _IMMUTABLE if frozen else flags & ~_IMMUTABLE
+        fcntl.ioctl(file, _SET_FLAGS, struct.pack("l", flags))
+
+
+def _freezable(folder: Path) -> bool:
+    probe = folder / "probe"
+    with probe.open("wb", buffering=0) as file:
+        try:
+            _freeze(probe, frozen=True)
+        except OSError:
+            return False
+        try:
+            file.write(b"x")
+        except PermissionError:
+            return True
+        finally:
+            _freeze(probe, frozen=False)
+    return False
+
+
+@pytest.fixture
+def frozen(site: Site, tmp_path: Path) -> Iterator[Callable[[bool], None]]:
+    if not _freezable(tmp_path):
+        pytest.skip("open files can only be made read-only by root, on ext4")
+
+    def turn(on: bool) -> None:
+        for name in ("muster.db", "muster.db-wal"):  # not the map of the log: whoever maps it would be killed
+            if (site.data / name).exists():
+                _freeze(site.data / name, frozen=on)
+
+    yield turn
+    turn(False)
+
+
+def test_a_database_that_becomes_read_only_is_said_and_goes_on_when_it_is_writable_again(
+    site: Site, frozen: Callable[[bool], None]
+) -> None:
+    held = site.succeeded(site.provision(1, run="before"))
+    frozen(True)
+    _check_refusal(site, "its file system is read-only")
+    frozen(False)
+    _recovers(site)
+    assert {node.state for node in site.members(held)} == {"running"}
+    frozen(True)
+    with site.http() as http:
+        until(lambda: _refused(http), "a refusal")
+    site.kill()
+    frozen(False)
+    site.start()
+    _recovers(site)
     assert site.release(held).status == "succeeded"

@@ -5,16 +5,20 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from muster.domain.errors import InvalidRequest, StoreUnavailable
+from muster.domain.operation import Kind, Status
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.stores.sql.engines import Threaded
+from muster.stores.sql.reserve import SIZE, Reserve
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
+from tests.domain.builders import RELEASE, operation
 from tests.stores.ids import CountingIds
 
 _WRITER = """
@@ -38,12 +42,46 @@ async def test_a_full_disk_is_told_and_survived(tmp_path: Path, inline: bool) ->
     await store.note("m-1", "before", reason=None, detail="", now=1.0)
     await _pragma(store, "max_page_count = 1")
     with pytest.raises(StoreUnavailable, match="disk is full") as told:
-        await store.note("m-1", "lost", reason=None, detail="x" * 500_000, now=2.0)
+        await store.note("m-1", "lost", reason=None, detail="x" * (SIZE + 500_000), now=2.0)
     assert isinstance(told.value.__cause__, sqlite3.Error)
     await _pragma(store, "max_page_count = 100000")
     await store.note("m-1", "after", reason=None, detail="", now=3.0)
     assert [event.name for event in await whole_feed(store)] == ["before", "after"]
     await assert_books_balance(store)
+    await store.close()
+
+
+def _room(path: Path) -> tuple[int, int]:
+    """Bytes that are free inside the database, and of its log."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        (pages,), (page,) = (
+            connection.execute(f"PRAGMA {name}").fetchone() for name in ("freelist_count", "page_size")
+        )
+        return pages * page, path.with_name(f"{path.name}-wal").stat().st_size
+
+
+async def test_a_store_keeps_room_for_itself_and_fills_it_up_again(tmp_path: Path) -> None:
+    path = tmp_path / "muster.db"
+    store = open_sqlite(path, ids=CountingIds())
+    assert min(_room(path)) > 7 * 2**20
+    for number in range(20):
+        await store.note("m-1", "grown", reason=None, detail="x" * 2**20, now=float(number))
+    assert min(_room(path)) >= 4 * 2**20
+    await store.close()
+    again = open_sqlite(path, ids=CountingIds())
+    assert min(_room(path)) >= 4 * 2**20
+    await again.close()
+
+
+async def test_on_a_disk_that_is_short_nothing_new_begins_and_what_ends_something_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_sqlite(tmp_path / "muster.db", ids=CountingIds())
+    monkeypatch.setattr(Reserve, "short", lambda _: True)
+    with pytest.raises(StoreUnavailable, match="the disk is full; free some space"):
+        await store.submit(operation(status=Status.QUEUED), pool=None, fence=None)
+    back = operation(kind=Kind.RELEASE, request=RELEASE, status=Status.QUEUED)
+    assert (await store.submit(back, pool=None, fence=None))[1]
     await store.close()
 
 

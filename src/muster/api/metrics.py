@@ -42,6 +42,8 @@ class Metrics:
         self.duty_at = started_at
         """When a periodic duty last asked for its lease."""
         self.unwritable = False
+        self.refused_at: float | None = None
+        """When the store last refused to begin something, and took nothing since."""
         """Whether it asked in vain: reads may still succeed on a full disk, this small write does not."""
         self._since: dict[str, float] = {}
         """When a node or launch began what is being timed."""
@@ -119,6 +121,8 @@ class Metrics:
         if verb == "lease_duty":
             self.duty_at = now
             self.unwritable = isinstance(error, StoreUnavailable)
+        if verb == "submit":
+            self.refused_at = now if isinstance(error, StoreUnavailable) else None
 
     # --- read -------------------------------------------------------------------------------------
 

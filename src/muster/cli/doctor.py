@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from muster.domain.template import TemplateSpec
     from muster.providers.process import Report
 
-DISK_LEAST = 1 << 30
-"""Bytes that a few nodes with their workspaces need at the least."""
-
 
 class Level(StrEnum):
     OK = "ok"
@@ -65,6 +62,7 @@ def doctor(*, file: SettingsFile = None, _output: Output = None) -> None:
 
 
 def _checks(named: Path | None) -> Iterator[Check]:
+    from muster.cli.doctor_disk import disk
     from muster.config import find_server, load
     from muster.domain.errors import MusterError
 
@@ -81,7 +79,7 @@ def _checks(named: Path | None) -> Iterator[Check]:
     stored = yield from _server(found)
     yield settings
     if not elsewhere:
-        yield _disk(found.data_dir)
+        yield disk(found, config)
         yield from _isolation(found.data_dir, config)
     if config is not None and (path or not elsewhere):
         yield from _named(config, stored)
@@ -137,19 +135,6 @@ def _server(found: "Connection") -> Generator[Check, None, Stored]:
     )
     templates = tuple(spec for spec in specs if spec is not None)
     return Stored(installation_id=installation.id, templates=templates)
-
-
-def _disk(data: Path) -> Check:
-    place = next(path for path in (data, *data.parents) if path.exists())
-    free = shutil.disk_usage(place).free
-    words = f"{free / (1 << 30):.1f} GiB free for {data}"
-    if not os.access(place, os.W_OK):
-        advice = "give this user the right to write there, or choose another place with MUSTER_DATA_DIR"
-        return Check(subject="data", level=Level.FAILED, words=f"cannot write to {place}", advice=advice)
-    if free < DISK_LEAST:
-        advice = "free some space, or choose another place with MUSTER_DATA_DIR"
-        return Check(subject="data", level=Level.WARNING, words=words, advice=advice)
-    return Check(subject="data", level=Level.OK, words=words)
 
 
 def _isolation(data: Path, config: "Config | None") -> Iterator[Check]:

@@ -14,6 +14,9 @@ ANSWER_WITHIN = 2.0
 DUTY_WITHIN = 30.0
 """The most frequent duty ticks every five seconds: six missed ticks are not chance."""
 
+REFUSED_FOR = 10.0
+"""Whoever asks again then finds out whether that is still so."""
+
 
 async def healthz() -> Response:
     """Say that the process lives."""
@@ -32,6 +35,8 @@ async def readyz(ctx: Here) -> Response:
         failing.append("the store does not answer")
     if ctx.metrics.unwritable:
         failing.append("the store cannot be written")
+    elif ctx.metrics.refused_at is not None and ctx.now() - ctx.metrics.refused_at < REFUSED_FOR:
+        failing.append("the store takes nothing new")
     if not ctx.settings.driving():
         failing.append("the control plane has stopped")
     elif ctx.now() - ctx.metrics.duty_at > DUTY_WITHIN:

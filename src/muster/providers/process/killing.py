@@ -21,9 +21,14 @@ SLACK = 5.0
 
 
 def ask(slot: Slot, *, now: float) -> None:
-    """Write down that the end was asked for and tell the keeper; one that is just starting looks itself."""
-    slot.ask_for_end(now)
-    _signal_keeper(slot, signal.SIGTERM)
+    """Write down that the end was asked for and tell the keeper; one that is just starting looks itself.
+
+    Told also if that can't be written: it may be this very node that has filled the disk.
+    """
+    try:
+        slot.ask_for_end(now)
+    finally:
+        _signal_keeper(slot, signal.SIGTERM)
 
 
 def press_on(slot: Slot, *, grace: float, now: float) -> None:

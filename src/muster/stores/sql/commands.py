@@ -130,6 +130,8 @@ def _append(tx: Tx, command_id: CommandId, offset: int, data: bytes) -> Kept:
     if offset > size:
         raise Conflict(f"cannot keep output of {command_id} from {offset} on: only {size} bytes came before")
     fresh = data[size - offset : max(0, OUTPUT_CAP - offset)]
+    if fresh and tx.short():
+        return Kept(size=size, full=True)
     if fresh:
         tx.change(_KEEP, {"id": command_id, "start": size, "data": fresh})
         size += len(fresh)

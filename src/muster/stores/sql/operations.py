@@ -9,10 +9,17 @@ from dataclasses import replace
 from functools import cache
 
 from muster.domain import events as drafts
-from muster.domain.errors import Conflict, IdempotencyMismatch, IllegalTransition, LeaseLost, NotFound
+from muster.domain.errors import (
+    Conflict,
+    IdempotencyMismatch,
+    IllegalTransition,
+    LeaseLost,
+    NotFound,
+    StoreUnavailable,
+)
 from muster.domain.failures import of_operation as of_failure
 from muster.domain.ids import NodeId, OperationId
-from muster.domain.operation import Fence, Kind, Operation, OperationChange, Status
+from muster.domain.operation import TO_THE_END, Fence, Kind, Operation, OperationChange, Status
 from muster.ports.store import Cursor, OperationView, Page, Pool, Standing
 from muster.stores import cursors
 from muster.stores.sql import (
@@ -27,7 +34,7 @@ from muster.stores.sql import (
     pools,
 )
 from muster.stores.sql.rows import NODE, OPERATION, age_of_operation, known_operations
-from muster.stores.sql.tx import Tx, Value
+from muster.stores.sql.tx import FULL, Tx, Value
 
 _BY_ID = f"SELECT {OPERATION.select} FROM operations WHERE id = :id"
 _BY_KEY = f"SELECT {OPERATION.select} FROM operations WHERE idempotency_key = :key"
@@ -133,6 +140,8 @@ def submit(tx: Tx, operation: Operation, *, pool: Pool | None, fence: Fence | No
         if first.kind is not operation.kind or first.request != operation.request:
             raise IdempotencyMismatch(first.idempotency_key or "", first.id)
         return first, False
+    if operation.kind not in TO_THE_END and tx.short():
+        raise StoreUnavailable(f"cannot use the store: {FULL}", why=FULL)
     if not tx.change(_INSERT, OPERATION.params(operation)):
         raise Conflict(f"cannot submit operation {operation.id}: there is one of that id")
     if pool is not None:

@@ -16,9 +16,10 @@ from muster.domain.ids import OperationId
 from muster.stores.announcing import Written
 from muster.stores.sql.appending import APPEND
 from muster.stores.sql.reporting import Report
+from muster.stores.sql.reserve import Reserve
 from muster.stores.sql.running import Done, T, Work, caused
 from muster.stores.sql.schema import LATEST
-from muster.stores.sql.tx import ALONE, NOTHING, Params, Row
+from muster.stores.sql.tx import ALONE, FULL, NOTHING, Params, Row
 
 BUSY_SECONDS = 5.0
 """How long a commit waits for another process, such as a backup, before it gives up."""
@@ -27,11 +28,12 @@ BUSY_SECONDS = 5.0
 class SqliteTx:
     """Implements Tx over one cursor: every statement is fetched whole before the next one starts."""
 
-    __slots__ = ("_cursor", "by", "written")
+    __slots__ = ("_cursor", "_reserve", "by", "written")
     locks = ALONE
 
-    def __init__(self, cursor: sqlite3.Cursor) -> None:
+    def __init__(self, cursor: sqlite3.Cursor, reserve: Reserve | None = None) -> None:
         self._cursor = cursor
+        self._reserve = reserve
         self.written: list[Written] = []
         self.by: OperationId | None = None
 
@@ -43,6 +45,9 @@ class SqliteTx:
 
     def append(self, event: Params) -> None:
         self._cursor.execute(APPEND, event)
+
+    def short(self) -> bool:
+        return self._reserve is not None and self._reserve.short()
 
 
 def connect(path: str | Path, *, readonly: bool = False) -> sqlite3.Connection:
@@ -107,6 +112,12 @@ class Writer:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._cursor = connection.cursor()
+        self._reserve: Reserve | None = None
+
+    def reserve(self, path: str | Path) -> None:
+        """Keep room from now on, for what must be written though the disk is full."""
+        self._reserve = Reserve(self._connection, path)
+        self._reserve.keep()
 
     def ready(self) -> bool:
         return True
@@ -120,10 +131,12 @@ class Writer:
         except BaseException as error:  # whatever it was, every waiter must hear of it
             _roll_back(self._connection)
             return [Done(error=translated(error)) for _ in batch], []
+        if self._reserve is not None:
+            self._reserve.keep()
         return [end for end, _ in ends], [each for _, written in ends for each in written]
 
     def _alone(self, work: Work[T]) -> tuple[Done, list[Written]]:
-        tx = SqliteTx(self._cursor)
+        tx = SqliteTx(self._cursor, self._reserve)
         return Done(value=work(tx)), tx.written
 
     def _apart(self, batch: Sequence[Work[Any]]) -> list[tuple[Done, list[Written]]]:
@@ -195,11 +208,11 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 _ADVICE = {
     sqlite3.SQLITE_BUSY: "another process holds its lock; stop that process or wait for it",
     sqlite3.SQLITE_LOCKED: "another process holds its lock; stop that process or wait for it",
-    sqlite3.SQLITE_FULL: "the disk is full; free some space, nothing else is needed",
+    sqlite3.SQLITE_FULL: FULL,
     sqlite3.SQLITE_READONLY: "the file is read-only; check its permissions and its file system",
     sqlite3.SQLITE_CANTOPEN: "the file can't be opened; check that its directory exists and is writable",
     sqlite3.SQLITE_PERM: "the file can't be opened; check its permissions",
-    sqlite3.SQLITE_IOERR: "the disk reported an error; check the disk, then start again",
+    sqlite3.SQLITE_IOERR: "the disk reported an error, or its file system is read-only; check both",
     sqlite3.SQLITE_CORRUPT: "the file is damaged; stop Muster and restore the latest backup",
     sqlite3.SQLITE_NOTADB: "the file is no SQLite database; name another path",
     sqlite3.SQLITE_NOMEM: "there is no memory left; stop something",

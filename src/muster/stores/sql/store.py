@@ -75,6 +75,7 @@ def open_sqlite(
     writer = _opened(path, ids)
     if inline:
         return SqlStore(Inline(writer, writer.reader(), after_commit))
+    writer.reserve(path)
     try:
         reader = sqlite.Reader(sqlite.connect(path, readonly=True))
     except BaseException as error:

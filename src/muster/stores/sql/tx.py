@@ -16,6 +16,7 @@ Params = Mapping[str, Value]
 Row = tuple[Any, ...]
 
 NOTHING: Params = {}
+FULL = "the disk is full; free some space, nothing else is needed: `muster doctor` says what takes it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,4 +67,8 @@ class Tx(Protocol):
 
     def append(self, event: Params) -> None:
         """Append to the event log, now or after everything else. Nothing in the transaction reads it."""
+        ...
+
+    def short(self) -> bool:
+        """Whether there is only room left for what ends something: nothing new should begin."""
         ...

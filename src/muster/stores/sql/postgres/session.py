@@ -57,6 +57,10 @@ class PgTx:
     def append(self, event: Params) -> None:
         self._appended.append(event)
 
+    def short(self) -> bool:
+        """Never: its disk is its own, and no job of ours fills it."""
+        return False
+
     def finish(self, key: int) -> None:
         for start in range(0, len(self._appended), APPENDED_AT_ONCE):
             some = self._appended[start : start + APPENDED_AT_ONCE]
