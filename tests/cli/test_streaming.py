@@ -1,6 +1,12 @@
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from muster.cli.streaming import Prefixed
+from muster.cli.streaming import Prefixed, stream
+from muster.cli.watching import Patience
+from muster.domain.command import OUTPUT_CAP
 
 Bytes = pytest.CaptureFixture[bytes]
 
@@ -24,3 +30,27 @@ def test_a_line_without_end_does_not_fill_the_memory(capsysbinary: Bytes) -> Non
     printer = Prefixed(colour=False)
     printer.take(0, b"x" * 100_000)
     assert len(capsysbinary.readouterr().out) > 100_000
+
+
+class Cut:
+    """A client of a server that kept so much of a command's output and no more."""
+
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+
+    def follow(self, _command_id: str) -> Iterator[bytes]:
+        yield b"first"
+
+    def send(self, _call: object) -> object:
+        return SimpleNamespace(kept=self._kept)
+
+
+@pytest.mark.parametrize(
+    ("kept", "why"),
+    [(OUTPUT_CAP, b"16 MiB of output are kept per command"), (5, b"the server's disk was full")],
+)
+def test_where_output_was_cut_the_reason_is_said(capsysbinary: Bytes, kept: int, why: bytes) -> None:
+    client: Any = Cut(kept)
+    command: Any = SimpleNamespace(id="cmd-1", ordinal=0)
+    stream(client, [command], Patience(None), how="")
+    assert capsysbinary.readouterr().out.decode().splitlines()[-1] == f"[0] … cut here: {why.decode()}"

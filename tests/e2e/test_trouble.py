@@ -129,6 +129,23 @@ def test_a_job_that_fills_the_disk_is_ended_and_its_room_is_back(
     _recovers(site)
 
 
+def test_a_command_that_filled_the_disk_and_ended_tells_its_end(
+    small_disk: Path, make_site: Callable[..., Site], tmp_path: Path
+) -> None:
+    site = make_site()
+    site.data = small_disk / "data"
+    site._machines = site.data / "nodes"
+    site.start()
+    site.template()
+    held = site.succeeded(site.provision(1, run="filling"))
+    terminal = Terminal(tmp_path, {"MUSTER_DATA_DIR": str(site.data)})
+    done = terminal.muster("exec", "filling", "--", "sh", "-c", "cat /dev/zero > big; exit 3")
+    assert done.code == 3
+    assert terminal.muster("release", "filling").code == 0
+    assert site.operation(held.operation_id).status == "succeeded"
+    _recovers(site)
+
+
 def test_a_disk_that_takes_no_more_bytes_is_survived_also_across_a_kill(site: Site) -> None:
     """Files of the server can't grow: its limit is lowered from outside, as a quota would be."""
     held = site.succeeded(site.provision(1, run="before"))

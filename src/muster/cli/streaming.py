@@ -73,12 +73,17 @@ def pieces(
 
 def _output(client: "SyncClient", command: "Command", *, follow: bool, marked: bool) -> Iterator[bytes]:
     from muster.client import calls
+    from muster.domain.command import OUTPUT_CAP
 
     yield from client.follow(command.id) if follow else _kept(client, command)
     if marked:
         kept = client.send(calls.command(command.id)).kept
         if kept is not None:
-            yield f"\n… cut here: {kept / 2**20:.3g} MiB of output are kept per command\n".encode()
+            full, capped = (
+                "the server's disk was full",
+                f"{kept / 2**20:.3g} MiB of output are kept per command",
+            )
+            yield f"\n… cut here: {capped if kept >= OUTPUT_CAP else full}\n".encode()
 
 
 def _kept(client: "SyncClient", command: "Command") -> Iterator[bytes]:
