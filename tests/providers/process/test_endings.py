@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from muster.domain.errors import Uncertain
 from muster.ports.provider import MachineState
+from muster.providers.process import slots
 from muster.providers.process.killing import SLACK
 from muster.providers.process.processes import running, start_time
 from tests.providers.process.yard import Yard, ended, recorded, unlocked
@@ -64,6 +67,26 @@ async def test_an_agent_that_ignores_sigterm_is_stopping_until_its_grace_is_over
     assert time.monotonic() - before >= 0.3
     await agent.died()
     await stray.died()
+
+
+async def test_a_node_whose_end_cannot_be_written_down_is_told_all_the_same(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be the one that filled the disk."""
+    provider = yard.provider()
+    answer = await provider.launch(asking("t1"))
+    (agent,) = await yard.desk.met(1)
+    await recorded(yard.slot(answer.machines[0].id))
+
+    def full(_path: Path, _data: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as disk:
+        disk.setattr(slots, "write", full)
+        with pytest.raises(Uncertain, match="No space left"):
+            await provider.terminate(ids(answer))
+        await agent.died()
+    await until_gone(provider, ids(answer))
 
 
 async def test_an_end_asked_for_before_the_keeper_is_up_still_comes(yard: Yard) -> None:
