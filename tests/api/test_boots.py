@@ -2,12 +2,17 @@
 
 import pytest
 
+from muster.api.models.boots import TimelineOut
 from muster.client import calls
 from muster.domain.access import Role
+from muster.domain.boot import Mark
 from muster.domain.deadlines import Limits
 from muster.domain.errors import NotFound
 from muster.domain.health import Health
+from muster.domain.lifecycle import NodeState
+from muster.domain.reasons import Reason
 from tests.api.site import Site
+from tests.domain.builders import node
 
 
 async def test_a_node_is_shown_with_how_it_feels_and_how_far_its_boot_is(site: Site) -> None:
@@ -34,9 +39,36 @@ async def test_a_boots_timeline_adds_up(site: Site) -> None:
     assert found.booted_at is not None
     assert found.spans[0].name == "launch"
     assert sum(span.seconds for span in found.spans) == pytest.approx(found.seconds, abs=0.01)
-    assert found.usual is not None and found.usual.count == 2
+    assert found.usual is not None and found.usual.count == 1, "beside the others of its kind"
     with pytest.raises(NotFound):
         await client.send(calls.boot("no-such-node"))
+
+
+MARKS = [Mark(at=110.0, phase="joined"), Mark(at=120.0, phase="boot_script")]
+GIVEN_UP = Mark(at=150.0, phase="given_up")
+
+
+@pytest.mark.parametrize("state", [NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED])
+def test_a_boot_that_failed_lasted_until_it_was_given_up_whatever_became_of_the_node(
+    state: NodeState,
+) -> None:
+    failed = node(state, created_at=100.0, entered_at=400.0, booted_at=None, reason=Reason.BOOT_STALLED)
+    found = TimelineOut.of(failed, [*MARKS, GIVEN_UP], (), now=900.0)
+    assert (found.seconds, [(span.name, span.seconds) for span in found.spans]) == (
+        50.0,
+        [("launch", 10.0), ("joined", 10.0), ("boot_script", 30.0)],
+    )
+
+
+def test_a_boot_that_was_rescued_shows_how_long_nobody_waited_for_it() -> None:
+    rescued = node(NodeState.IDLE, created_at=100.0, entered_at=400.0, booted_at=175.0)
+    marks = [*MARKS, GIVEN_UP, Mark(at=175.0, phase="booted")]
+    found = TimelineOut.of(rescued, marks, (), now=900.0)
+    assert [(span.name, span.seconds) for span in found.spans][-2:] == [
+        ("boot_script", 30.0),
+        ("given_up", 25.0),
+    ]
+    assert found.seconds == 75.0
 
 
 async def test_a_templates_boots_are_shown_with_what_they_are_given(site: Site) -> None:

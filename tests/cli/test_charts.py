@@ -1,4 +1,7 @@
+import pytest
+
 from muster.cli import charts
+from muster.cli.durations import took
 from muster.client.results import BootDeadline, Booted, BootKind, Distribution, Learned, Span, Timeline
 
 USUAL = Distribution(count=57, p50=44.0, p95=61.0, p99=70.25, longest=70.25)
@@ -29,6 +32,21 @@ def test_nothing_is_drawn_of_nothing() -> None:
     assert charts.timeline(timeline()) == []
     assert charts.spark([]) == ""
     assert charts.timeline(timeline(("launch", 0.0)))[0].rstrip() == "launch    0.00 s"
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 100])
+def test_the_middle_of_a_long_timeline_is_folded_and_nothing_of_its_time_is_lost(more: int) -> None:
+    count = charts.LINES_MOST + more
+    lines = charts.timeline(timeline(*((f"step {number}", 1.0) for number in range(count))))
+    assert len(lines) == min(count, charts.LINES_MOST) + 1
+    assert (lines[0].split()[:2], lines[-2].split()[:2]) == (["step", "0"], ["step", f"{count - 1}"])
+    folded = [line.split() for line in lines if line.startswith("…")]
+    if more <= 0:
+        assert folded == []
+    else:
+        hidden = more + 1
+        assert [line[1:3] for line in folded] == [[f"{hidden}", "more"]]
+        assert took(float(hidden)) in " ".join(folded[0])
 
 
 def test_a_name_that_is_too_long_is_cut() -> None:

@@ -290,6 +290,9 @@ def test_brakes_and_hands_on_nodes(terminal: Terminal) -> None:
     first, second = (member["node_id"] for member in ready["members"])
     assert "drained: it ends once by-hand gives it back" in terminal.muster("drain", first).out
     assert "is terminating" in terminal.muster("nodes", "terminate", second).out
+    looks = (terminal.muster("nodes", "show", second).out for _ in range(500))
+    gone = next(shown for shown in looks if "terminated" in shown)
+    assert "not kept any more" in gone and "never" not in gone, "it was seen, only nobody knows when"
     assert terminal.muster("release", "by-hand").code == 0
 
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 WIDTH = 30
 """Of the longest bar."""
 NAME_MOST = 40
+LINES_MOST = 24
+"""Of one timeline: a script that names a step for every package would fill the screen."""
 BLOCKS = " ▏▎▍▌▋▊▉█"
 MARKS = "▁▂▃▄▅▆▇█"
 
@@ -21,13 +23,14 @@ def timeline(found: "Timeline") -> list[str]:
     if not found.spans:
         return []
     total = max(sum(span.seconds for span in found.spans), 0.001)
-    width = max(len(_short(span.name)) for span in found.spans)
+    shown = _folded([(_short(span.name), span.seconds) for span in found.spans])
+    width = max(len(name) for name, _ in shown)
     lines, passed = [], 0.0
-    for span in found.spans:
+    for name, seconds in shown:
         indent = round(WIDTH * passed / total)
-        bar = " " * indent + _bar(span.seconds / total)
-        lines.append(f"{_short(span.name).ljust(width)}  {took(span.seconds):>8}  {bar}".rstrip())
-        passed += span.seconds
+        bar = " " * indent + _bar(seconds / total)
+        lines.append(f"{name.ljust(width)}  {took(seconds):>8}  {bar}".rstrip())
+        passed += seconds
     usual = found.usual
     if usual is not None:
         lines.append(
@@ -37,6 +40,15 @@ def timeline(found: "Timeline") -> list[str]:
     else:
         lines.append(f"{'in all'.ljust(width)}  {took(found.seconds):>8}")
     return lines
+
+
+def _folded(spans: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """How it began and how it ended; what lies between, as one."""
+    if len(spans) <= LINES_MOST:
+        return spans
+    first, last = LINES_MOST // 2, LINES_MOST - LINES_MOST // 2 - 1
+    between = spans[first : len(spans) - last]
+    return [*spans[:first], (f"… {len(between)} more", sum(s for _, s in between)), *spans[-last:]]
 
 
 def boots(kind: "BootKind") -> list[str]:

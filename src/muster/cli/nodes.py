@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.printing import Output
+from muster.domain.lifecycle import NodeState
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
@@ -131,10 +132,18 @@ def show(node: NodeId, *, _output: Output = None) -> None:
             ("joined", found.joined_at or ""),
             ("booted", found.booted_at or ""),
             ("attached", found.attached_at or ""),
-            ("last seen", f"{printing.since(found.last_seen_at)} ago" if found.last_seen_at else "never"),
+            ("last seen", _last_seen(found)),
             ("timeline", "\n".join(charts.timeline(boot))),
         )
     )
+
+
+def _last_seen(node: "Node") -> str:
+    from muster.cli import printing
+
+    if node.last_seen_at:
+        return f"{printing.since(node.last_seen_at)} ago"
+    return "not kept any more" if node.state is NodeState.TERMINATED else "never"
 
 
 def _health(node: "Node") -> str:

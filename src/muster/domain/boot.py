@@ -1,7 +1,7 @@
 """A boot as it went: its marks, and what the last boots of a template teach.
 
 Owns the arithmetic of durations. Learning only ever lengthens a deadline; a few far outliers don't move it,
-and boots that failed, or that nobody watched all the time, never enter.
+and boots that failed, or that nobody watched all the time, never enter. One that was rescued came to its end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,6 +29,8 @@ class Phase(StrEnum):
     BOOT_SCRIPT = "boot_script"
     FETCH_RUNTIME = "fetch_runtime"
     BOOTED = "booted"
+    GIVEN_UP = "given_up"
+    """It was failed or condemned before it came up. What follows is the time until it did all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,10 @@ class Distribution:
     longest: float
 
 
+def given_up_at(marks: Sequence[Mark]) -> float | None:
+    return next((mark.at for mark in marks if mark.phase == Phase.GIVEN_UP), None)
+
+
 def spans(created_at: float, marks: Sequence[Mark], until: float) -> tuple[Span, ...]:
     """Where the time went: from the machine's record to `until`, one span per mark."""
     names = ["launch", *(_name(mark) for mark in marks)]
@@ -85,7 +91,12 @@ def spans(created_at: float, marks: Sequence[Mark], until: float) -> tuple[Span,
         Span(name=name, seconds=max(0.0, end - start))
         for name, start, end in zip(names, times, times[1:], strict=False)
     ]
-    return tuple(span for span in found if span.name != Phase.BOOTED)
+    return tuple(span for span in found if span.name != Phase.BOOTED and not _ended(span))
+
+
+def _ended(span: Span) -> bool:
+    """Nothing came after it was given up."""
+    return span.name == Phase.GIVEN_UP and span.seconds == 0
 
 
 def _name(mark: Mark) -> str:
@@ -128,6 +139,7 @@ def typical(boots: Sequence[Boot]) -> tuple[Span, ...]:
     found = {
         span.name: [each.seconds for boot in boots for each in boot.phases if each.name == span.name]
         for span in boots[0].phases
+        if span.name != Phase.GIVEN_UP
     }
     return tuple(Span(name=name, seconds=median(seconds)) for name, seconds in found.items())
 

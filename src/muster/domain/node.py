@@ -9,7 +9,7 @@ except `claim`, which belongs to the store.
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from muster.domain.boot import Phase
+from muster.domain.boot import Mark, Phase
 from muster.domain.errors import IllegalTransition
 from muster.domain.ids import AssignmentId, LaunchId, NodeId, OperationId
 from muster.domain.lifecycle import Fact, NodeState, Verb, allowed
@@ -120,6 +120,25 @@ class NodeChange:
     """It is let go with its operation, for no fault of its own."""
     teaches: bool = True
     """Of a boot that came to its end: whether how long it took says how long boots take."""
+
+    @property
+    def came_up(self) -> bool:
+        return self.after.up and not (self.before is not None and self.before.up)
+
+    @property
+    def gave_up(self) -> bool:
+        """A boot is over that didn't come to its end, at least not in time."""
+        begun = self.before is not None and self.before.state is NodeState.CREATED
+        return begun and not self.after.up and self.after.state in (NodeState.FAILED, NodeState.TERMINATING)
+
+    @property
+    def mark(self) -> Mark | None:
+        """What it leaves behind of the boot; None: it says nothing about that."""
+        if self.gave_up:
+            return Mark(at=self.at, phase=Phase.GIVEN_UP.value)
+        if self.name in (Fact.JOINED, Fact.ADVANCED) or self.came_up:
+            return Mark(at=self.at, phase=self.after.phase, step=self.after.step)
+        return None
 
     def __post_init__(self) -> None:
         source = None if self.before is None else self.before.state

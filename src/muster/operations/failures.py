@@ -3,7 +3,7 @@
 Before a node's bundle is filed, its marks and what its agent reported are enough for a first word.
 """
 
-from muster.domain.boot import spans
+from muster.domain.boot import given_up_at, spans
 from muster.domain.diagnosing import classify
 from muster.domain.diagnosis import Bundle, Diagnosis, Section, Source
 from muster.domain.errors import NotFound
@@ -42,7 +42,8 @@ async def diagnosed(store: Store, operation: Operation, *, now: float) -> Diagno
 
 async def phases(store: Store, node: Node) -> str:
     """How far its boot came, and how long each part took. Steps are named by its script, and redacted."""
-    found = spans(node.created_at, await store.marks(node.id), node.entered_at)
+    marks = await store.marks(node.id)
+    found = spans(node.created_at, marks, given_up_at(marks) or node.entered_at)
     return "\n".join(f"{redact(span.name)}  {span.seconds:.1f} s" for span in found)
 
 

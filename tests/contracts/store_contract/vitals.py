@@ -112,6 +112,19 @@ class VitalsContract:
         await store.apply(failed)
         assert list(await store.boots("web", 1)) == []
 
+    async def test_when_a_boot_was_given_up_is_known_for_ever(self, store: Store) -> None:
+        """Whatever becomes of the node after that, and whether it is failed or condemned."""
+        scene = Scene(store)
+        failed, condemned = await joined(scene, at=10.0), await joined(scene, at=10.0)
+        failed = await store.apply(
+            lifecycle.fail(failed, now=20.0, reason=Reason.BOOT_TIMEOUT, deadline_at=99.0)
+        )
+        for node, at in ((failed, 50.0), (condemned, 20.0)):
+            gone = await store.apply(lifecycle.condemn(node, now=at, reason=Reason.BOOT_TIMEOUT))
+            await store.apply(lifecycle.confirm_gone(gone, now=90.0))
+            begun, given_up = Mark(at=10.0, phase="joined"), Mark(at=20.0, phase="given_up")
+            assert list(await store.marks(node.id)) == [begun, given_up]
+
     @pytest.mark.parametrize("rescued", [False, True], ids=["in time", "rescued"])
     async def test_a_boot_that_teaches_nothing_leaves_its_marks_only(
         self, store: Store, rescued: bool
@@ -126,7 +139,8 @@ class VitalsContract:
         else:
             change = lifecycle.booted(node, now=45.0, deadline_at=99.0, teaches=False)
         await store.apply(change)
-        assert [mark.phase for mark in await store.marks(node.id)] == ["joined", "booted"]
+        given_up = ["given_up"] if change.told_as else []
+        assert [mark.phase for mark in await store.marks(node.id)] == ["joined", *given_up, "booted"]
         assert list(await store.boots("web", 1)) == []
 
     async def test_the_boots_of_a_kind_are_bounded_and_the_oldest_make_way(self, store: Store) -> None:

@@ -62,15 +62,18 @@ class TimelineOut(Out):
 
     @classmethod
     def of(cls, node: Node, marks: Sequence[Mark], kin: Sequence[Boot], *, now: float) -> Self:
-        """A boot that failed lasted until it was given up."""
-        until = node.booted_at or (node.entered_at if node.reason is not None else now)
+        """A boot that failed lasted until it was given up, whatever became of the node after that."""
+        given_up = boots.given_up_at(marks) or (node.entered_at if node.reason is not None else now)
+        until = node.booted_at or given_up
         return cls(
             node_id=node.id,
             created_at=at(node.created_at),
             booted_at=maybe_at(node.booted_at),
             seconds=round(max(0.0, until - node.created_at), 3),
             spans=[SpanOut.of(span) for span in boots.spans(node.created_at, marks, until)],
-            usual=DistributionOut.of(boots.distribution([boot.seconds for boot in kin])),
+            usual=DistributionOut.of(
+                boots.distribution([boot.seconds for boot in kin if boot.node_id != node.id])
+            ),
         )
 
 

@@ -13,7 +13,6 @@ from muster.domain.boot import KEPT_BOOTS, Boot, Mark, spans
 from muster.domain.diagnosis import Bundle, Cause
 from muster.domain.events import Draft, Entity
 from muster.domain.ids import NodeId
-from muster.domain.lifecycle import Fact
 from muster.domain.node import Node, NodeChange
 from muster.stores.dynamodb import failures, keys
 from muster.stores.dynamodb.feed import Feed
@@ -32,12 +31,11 @@ class AlreadyFiled(Exception):
 async def note(table: Table, write: Write, change: NodeChange) -> bool:
     """What a node's write tells of its boot. True: it is time to let the oldest boots of its kind go."""
     after = change.after
-    came_up = after.up and not (change.before is not None and change.before.up)
-    if change.name not in (Fact.JOINED, Fact.ADVANCED) and not came_up:
+    mark = change.mark
+    if mark is None:
         return False
-    mark = Mark(at=change.at, phase=after.phase, step=after.step)
     write.put(keys.mark(after.id, after.version), {"d": record(mark)})
-    if not came_up or change.before is None or not change.teaches:
+    if not change.came_up or change.before is None or not change.teaches:
         return False
     # A boot's marks begin with its join.
     passed = [] if after.joined_at is None else await marks(table, after.id)

@@ -11,7 +11,6 @@ from muster.domain.boot import KEPT_BOOTS, Boot, Mark, spans
 from muster.domain.diagnosis import Bundle, Cause
 from muster.domain.events import Draft, Entity
 from muster.domain.ids import NodeId
-from muster.domain.lifecycle import Fact
 from muster.domain.node import Node, NodeChange
 from muster.stores.sql import events, failures
 from muster.stores.sql.rows import BOOT, NODE, from_json, to_json
@@ -39,8 +38,8 @@ UNDIAGNOSED = f"""
 def note(tx: Tx, change: NodeChange) -> None:
     """What a node's write tells of its boot."""
     after = change.after
-    came_up = after.up and not (change.before is not None and change.before.up)
-    if change.name in (Fact.JOINED, Fact.ADVANCED) or came_up:
+    mark = change.mark
+    if mark is not None:
         tx.change(
             """
             INSERT INTO boot_marks (node_id, version, at, phase, step)
@@ -49,12 +48,12 @@ def note(tx: Tx, change: NodeChange) -> None:
             {
                 "id": after.id,
                 "version": after.version,
-                "at": change.at,
-                "phase": after.phase,
-                "step": after.step,
+                "at": mark.at,
+                "phase": mark.phase,
+                "step": mark.step,
             },
         )
-    if came_up and change.before is not None and change.teaches:
+    if change.came_up and change.before is not None and change.teaches:
         _learn(tx, after)
 
 
