@@ -281,6 +281,52 @@ def test_trouble_counts_only_near_the_end() -> None:
     assert classify(bundle("\n".join([FULL, *far, ENDED]))).cause is Cause.SCRIPT_FAILED
 
 
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("wget: unable to resolve host address 'mirror.example'", Cause.DNS),
+        ("wget: bad address 'mirror.example'", Cause.DNS),
+        ("java.net.UnknownHostException: mirror.example", Cause.DNS),
+        ("  left-pad (no such package):", Cause.PACKAGE_INSTALL),
+        ("No package left-pad available.", Cause.PACKAGE_INSTALL),
+        (
+            "Error: initializing source docker://x: reading manifest v1 in registry.example/x: unauthorized",
+            Cause.IMAGE_PULL,
+        ),
+    ],
+)
+def test_each_tool_has_its_own_words_for_the_same_trouble(line: str, cause: Cause) -> None:
+    assert classify(bundle(f"{line}\n{ENDED}")).cause is cause
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "PASSED test_disk::No space left on device handled",
+        "--- PASS: TestNoSpace (0.00s) No space left on device",
+        "ok 12 - reports No space left on device",
+        "+ grep 'No space left on device' /var/log/messages",
+        "cloud-init[1]: ++ echo 'No space left on device'",
+    ],
+)
+def test_trouble_that_is_only_spoken_of_is_not_blamed(line: str) -> None:
+    assert classify(bundle(f"{line}\nassertion failed\n{ENDED}")).cause is Cause.SCRIPT_FAILED
+
+
+@pytest.mark.parametrize(
+    ("line", "dead"),
+    [
+        ("systemd[1]: Entering emergency mode. Exit the shell to continue.", True),
+        ("You are in emergency mode. After logging in, type journalctl -xb", True),
+        ("+ grep 'Entering emergency mode. Exit' /var/log/messages", False),
+        ("boot.sh: looking for Entering emergency mode in the log", False),
+        ("boot.sh: drill: You are in emergency mode now", False),
+    ],
+)
+def test_an_emergency_counts_in_the_system_s_own_words(line: str, dead: bool) -> None:
+    assert (watched_sign(line, joined=True) is not None) == dead
+
+
 def test_a_deeper_cause_is_blamed_before_what_it_led_to() -> None:
     lines = [SAMPLES[cause][0] for cause in (Cause.DNS, Cause.PACKAGE_INSTALL)]
     for order in (lines, lines[::-1]):
@@ -320,7 +366,10 @@ def test_a_control_plane_out_of_reach_needs_many_tries_and_a_server_that_was_the
     assert sign is not None and reason_of(sign) is Reason.BOOT_STALLED
     assert watched_sign("\n".join([one] * (UNREACHABLE_TRIES - 1))) is None
     assert watched_sign(many, watched=UNREACHABLE_AFTER - 1) is None
-    assert watched_sign(many.replace(SERVER, "elsewhere.example")) is None
+    for other in ("elsewhere.example", f"{SERVER}.mirror", f"not-{SERVER}", f"x.{SERVER}"):
+        assert watched_sign(many.replace(SERVER, other)) is None
+    for spelled in (f"https://{SERVER}/api", f"{SERVER}:443", f"'{SERVER}'", f"{SERVER}."):
+        assert watched_sign(many.replace(SERVER, spelled)) is not None
     assert watched_sign(many + "\nHTTP/1.1 200 OK") is None
 
 

@@ -118,6 +118,11 @@ def _started(lines: Sequence[Line]) -> bool:
     return any("Started Muster agent" in line.text or "Started muster-agent" in line.text for line in lines)
 
 
+def _names(text: str, hosts: Sequence[str]) -> bool:
+    """One of these, and not another that begins or ends like it."""
+    return any(re.search(rf"(?<![\w.\-]){re.escape(host)}(?![\w\-]|\.\w)", text) for host in hosts)
+
+
 def _unreachable(
     lines: Sequence[Line], found: Sequence[Symptom], control_plane: Sequence[str]
 ) -> Diagnosis | None:
@@ -127,7 +132,7 @@ def _unreachable(
         for each in found
         if each.cause in (Cause.DNS, Cause.NO_ROUTE)
         and "refused" not in lines[each.at].text
-        and any(host in lines[each.at].text for host in control_plane)
+        and _names(lines[each.at].text, control_plane)
     ]
     if len({each.at for each in tries}) < UNREACHABLE_TRIES:
         return None

@@ -57,7 +57,7 @@ DEPTH = (
 
 TROUBLE: dict[Cause, re.Pattern[str]] = {
     Cause.KERNEL_PANIC: re.compile(
-        r"Kernel panic - not syncing|Entering emergency mode|You are in emergency mode"
+        r"Kernel panic - not syncing|Entering emergency mode\. |You are in emergency mode\. "
         r"|Unable to mount root fs"
     ),
     Cause.REGISTRATION_REFUSED: re.compile(
@@ -78,7 +78,8 @@ TROUBLE: dict[Cause, re.Pattern[str]] = {
     Cause.DNS: re.compile(
         r"Temporary failure in name resolution|Could not resolve (?:host|proxy|')|Name or service not known"
         r"|Temporary failure resolving|\bno such host\b|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|NXDOMAIN"
-        r"|nodename nor servname provided",
+        r"|nodename nor servname provided|unable to resolve host address|\bwget: bad address '"
+        r"|\bUnknownHostException\b",
         re.IGNORECASE,
     ),
     Cause.TLS: re.compile(
@@ -98,6 +99,7 @@ TROUBLE: dict[Cause, re.Pattern[str]] = {
         r"|[Ff]ailed to pull (?:image|and unpack)|no basic auth credentials"
         r"|failed to resolve reference|failed to register layer"
         r"|Error response from daemon: (?:Get|Head) \"https?://|unauthorized: authentication required"
+        r"|reading manifest \S{1,200} in \S{1,200}: "
     ),
     Cause.PACKAGE_INSTALL: re.compile(
         r"(?:^|[\s:])E: (?:Unable to|Failed to|Could not|Package|Version|Sub-process|Some|The repo|dpkg)"
@@ -107,7 +109,7 @@ TROUBLE: dict[Cause, re.Pattern[str]] = {
         r"|All mirrors were tried"
         r"|ERROR: (?:Could not find a version|No matching distribution|Failed building wheel)"
         r"|ERROR: Could not install|error: subprocess-exited-with-error|\bnpm (?:ERR!|error) code"
-        r"|held broken packages|unmet dependencies"
+        r"|held broken packages|unmet dependencies|\(no such package\)|\bNo package \S{1,100} available\b"
     ),
     Cause.AGENT_NEVER_STARTED: re.compile(
         r"muster: cannot start the agent|Unhandled non-multipart \(\S+\) userdata"
@@ -141,9 +143,11 @@ PASSED: dict[Cause, re.Pattern[str]] = {
 MOVED_ON = re.compile(r"\dZ step: ")
 """The script named its next step: whatever went wrong before it, it went on."""
 _IGNORED = re.compile(
-    r"(?:^|\s)(?:Ign|W):|\bwarning:|\bWARNING:|\bnpm (?:WARN|warn)\b|\bretrying in \d", re.IGNORECASE
+    r"(?:^|\s)(?:Ign|W):|\bwarning:|\bWARNING:|\bnpm (?:WARN|warn)\b|\bretrying in \d"
+    r"|(?:^|[\]:] )(?:\++ |PASSED |--- PASS: |ok \d+ )",
+    re.IGNORECASE,
 )
-"""A tool that says that it goes on."""
+"""A tool that says that it goes on, a command that is only quoted, a test that passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
