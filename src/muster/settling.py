@@ -5,6 +5,7 @@ The settings file says it at the first start and whenever it is read again; in b
 
 import logging
 import os
+from dataclasses import replace
 
 from muster.api.access import admins, mint, mint_first_admin
 from muster.config import Config, DataDirectory, load
@@ -116,6 +117,15 @@ class Settling:
     async def _apply(self, fresh: Config, desk: TemplateDesk) -> None:
         if fresh.max_nodes is not None:
             await self._store.limit_installation(fresh.max_nodes, now=self._clock.now(), actor=BY_CONFIG)
+        known = {template.name: template.spec for template in await self._store.templates()}
         for spec in fresh.templates:
+            if spec.name in known and _retired_as_it_is(known[spec.name], spec):
+                continue
             template = await desk.apply(spec, actor=BY_CONFIG)
             logger.info("applied", extra={"template": template.name, "revision": template.revision})
+
+
+def _retired_as_it_is(stored: TemplateSpec, written: TemplateSpec) -> bool:
+    """Somebody retired what the file still has: only `muster apply`, or another content, brings it back."""
+    as_written = replace(stored, retired=False, min_idle=written.min_idle, outfit=written.outfit)
+    return stored.retired and as_written == written

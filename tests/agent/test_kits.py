@@ -14,11 +14,11 @@ child = subprocess.Popen(["sleep", "600"])
 open("left-behind", "w").close()
 with open(place, "w") as file:
     file.write(f"{{os.getpid()}} {{child.pid}}")
-print("ready", flush=True)
 def end(*_):
     open(place + ".told", "w").close()
     sys.exit(0)
 signal.signal(signal.SIGTERM, end)
+print("ready", flush=True)
 time.sleep(600)
 """
 
@@ -50,6 +50,17 @@ def test_a_kit_runs_while_the_node_is_attached_and_is_told_before_it_is_ended(
     kept = [path for path in node.folder.rglob("*") if path.is_file()]
     assert not any(SECRET.encode() in path.read_bytes() for path in kept)
     assert SECRET not in node.log
+
+
+def test_a_kit_that_dies_of_being_told_to_end_has_not_failed(
+    plane: Plane, start: Callable[..., Running]
+) -> None:
+    start()
+    _attach(plane, "print('ready', flush=True)\nimport time\ntime.sleep(600)")
+    plane.wait(lambda: {"attached": "as-1"} in plane.reports, "attached")
+    plane.detach()
+    plane.wait(lambda: {"detached": "as-1"} in plane.reports, "detached")
+    assert not any("failed" in report for report in plane.reports)
 
 
 def test_a_kit_that_ends_gives_the_node_back_and_a_new_one_can_follow(

@@ -9,6 +9,7 @@ from muster.client import calls
 from muster.controllers.reaper import Reaper
 from muster.domain.errors import StoreUnavailable
 from muster.domain.ids import NodeId
+from muster.domain.node import Node
 from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
 from muster.providers.simulated.identity import proof_of
@@ -124,6 +125,24 @@ async def test_a_node_whose_time_is_over_hears_it_with_its_next_beat(site: Site)
     answer = await node.post("/api/v1/agent/beat")
     assert (answer.status_code, answer.json()["code"]) == (410, "gone")
     assert (await node.post("/api/v1/agent/report", json={})).status_code == 410
+
+
+async def test_what_was_read_before_a_write_is_not_remembered_after_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, _ = await _joined(site)
+    enrolment, client = site.api.context.plane.enrolment, site.client()
+    real = enrolment.beat
+
+    async def overtaken(node_id: NodeId, **said: Any) -> Node:
+        found = await real(node_id, **said)
+        await client.send(calls.terminate(node_id))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(enrolment, "beat", overtaken)
+        older = (await node.post("/api/v1/agent/beat")).json()["version"]
+    assert (await node.post("/api/v1/agent/beat")).json()["version"] > older
 
 
 async def test_a_long_poll_is_held_until_something_changes(site: Site) -> None:

@@ -9,7 +9,7 @@ import pytest
 from muster.api.problems import TABLE
 from muster.client import calls
 from muster.client.problems import ServerProblem, rebuilt
-from muster.domain.errors import StoreUnavailable
+from muster.domain.errors import StoreFull, StoreUnavailable
 from tests.api.site import Site
 
 
@@ -142,6 +142,16 @@ async def test_the_process_lives_and_is_ready(site: Site) -> None:
     http = site.http("")
     assert (await http.get("/healthz")).json() == {"status": "ok"}
     assert (await http.get("/readyz")).json() == {"status": "ready"}
+
+
+async def test_only_a_store_without_room_makes_a_server_unready_by_what_it_refused(site: Site) -> None:
+    http, metrics, now = site.http(""), site.api.context.metrics, site.ports.clock.now()
+    metrics.took("submit", 0.1, StoreUnavailable("a hiccup"), now=now)
+    assert (await http.get("/readyz")).status_code == 200
+    metrics.took("submit", 0.1, StoreFull("no room"), now=now)
+    assert "takes nothing new" in (await http.get("/readyz")).json()["detail"]
+    metrics.took("submit", 0.1, now=now)
+    assert (await http.get("/readyz")).status_code == 200
 
 
 async def test_a_server_without_its_store_or_its_duties_is_not_ready(

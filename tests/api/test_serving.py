@@ -305,6 +305,15 @@ def test_a_hangup_applies_the_files_templates_and_a_file_that_is_broken_or_refus
         with SyncClient(found.url, found.token) as client:
             assert client.send(calls.template("ci")).max_nodes == 4
             assert client.send(calls.installation()).max_nodes == 9
+            client.send(calls.retire("ci"))
+            path.write_text("[templates.ci]\nmax_nodes = 4\n[templates.another]\n")
+            process.send_signal(signal.SIGHUP)
+            assert _until(process.stderr, "applied")["template"] == "another"
+            assert client.send(calls.template("ci")).retired, "the file says nothing new of it"
+            path.write_text("[templates.ci]\nmax_nodes = 5\n")
+            process.send_signal(signal.SIGHUP)
+            _until(process.stderr, "applied")
+            assert not client.send(calls.template("ci")).retired
     finally:
         process.kill()
         process.wait()

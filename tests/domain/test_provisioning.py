@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from muster.domain.ids import AssignmentId, LaunchId, NodeId
-from muster.domain.launch import Launch, LaunchState, again_at
+from muster.domain.launch import THROTTLED_MOST, Launch, LaunchState, again_at
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Member, Verdict
@@ -248,6 +248,12 @@ def test_after_a_throttled_launch_the_same_usage_class_is_tried_again_when_its_p
     assert decide(over) == Acquire(count=2, usage_class=SPOT)
     lacks = [throttled(), refused(Reason.CAPACITY, SPOT, 2)]
     assert decide(situation([], lacks, spec=SPOT_FIRST)) == Acquire(count=3, usage_class=ON_DEMAND)
+
+
+@pytest.mark.parametrize(("times", "ends"), [(THROTTLED_MOST - 1, False), (THROTTLED_MOST, True)])
+def test_asking_a_provider_that_throttles_has_an_end(times: int, ends: bool) -> None:
+    launches = [throttled(number, NOW - 1000) for number in range(1, times + 1)]
+    assert isinstance(decide(situation([], launches, spec=SPOT_FIRST)), GiveUp) is ends
 
 
 def test_what_was_throttled_is_no_reason_to_wait_for_nodes_that_are_there() -> None:

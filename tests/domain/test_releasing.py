@@ -119,7 +119,12 @@ def gone(n: int, reason: Reason, state: NodeState = NodeState.TERMINATED) -> Nod
     ("nodes", "told"),
     [
         ([], "all nodes are back"),
-        ([gone(1, Reason.REUSE)], "1 of 2 nodes back: 1 is gone (reuse)"),
+        ([gone(1, Reason.REUSE)], "all nodes are back; 1 won't be used again"),
+        ([gone(1, Reason.REUSE), gone(2, Reason.RETIRED)], "all nodes are back; 2 won't be used again"),
+        (
+            [gone(1, Reason.REUSE), gone(2, Reason.HEARTBEAT_LOST)],
+            "1 of 2 nodes back: 1 is gone (heartbeat_lost)",
+        ),
         (
             [gone(1, Reason.HEARTBEAT_LOST), gone(2, Reason.HEARTBEAT_LOST, NodeState.TERMINATING)],
             "0 of 2 nodes back: 2 are gone (heartbeat_lost)",

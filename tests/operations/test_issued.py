@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 
 import pytest
 
+from muster.domain.errors import StoreUnavailable
 from muster.domain.lifecycle import NodeState
 from muster.domain.workflow import Scope
 from muster.operations import issued
@@ -57,6 +59,27 @@ async def test_more_than_one_look_of_new_ones_leaves_no_hole(stage: Stage) -> No
         assert await known.repositories() == names[:2]
         await provisioned(github, replica, *names[2:])
         for _ in range(3):
+            await known.repositories()
+        assert await known.repositories() == names
+
+
+@pytest.mark.parametrize("broken", [1, 2, 3])
+@staged
+async def test_a_look_that_breaks_off_leaves_no_hole(stage: Stage, broken: int) -> None:
+    github = await GitHubStage.set(stage, max_nodes=50)
+    names = [f"acme/r-{number}" for number in range(6)]
+    await provisioned(github, await stage.replica(), *names)
+    listed, pages = stage.ports.store.operations, count(1)
+
+    async def breaking(**asked: object) -> object:
+        if next(pages) == broken:
+            raise StoreUnavailable("cannot read: it is away")
+        return await listed(**asked)  # type: ignore[arg-type]  # as they were
+
+    with looks_of(pages=20, of=2), pytest.MonkeyPatch.context() as patch:
+        known = Issued(stage.ports, stage.settings)
+        patch.setattr(stage.ports.store, "operations", breaking)
+        with pytest.raises(StoreUnavailable):
             await known.repositories()
         assert await known.repositories() == names
 

@@ -3,7 +3,7 @@ from itertools import pairwise
 import pytest
 
 from muster.domain.errors import Refused, StoreUnavailable, Throttled
-from muster.domain.launch import LaunchState
+from muster.domain.launch import THROTTLED_MOST, LaunchState
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Operation, Status
 from muster.domain.reasons import Reason
@@ -146,16 +146,29 @@ async def test_a_throttled_answer_is_followed_by_another_launch_of_the_same_clas
 
 @staged
 async def test_a_provider_that_throttles_for_too_long_is_named_when_the_time_is_over(stage: Stage) -> None:
-    await stage.template(provision_timeout=60.0, max_provision_timeout=60.0)
+    await stage.template()
     stage.cloud.script(*[THROTTLED] * 20)
     replica = await stage.replica()
 
-    operation = await stage.ended(await replica.provision(2))
+    operation = await stage.ended(await replica.provision(2, timeout=60.0))
 
     assert reason_of(operation) is Reason.DEADLINE_EXCEEDED
     assert operation.verdict is not None
     assert "again: it slows our requests down" in operation.verdict.message
     assert len(stage.cloud.launches) < 12
+    await stage.nothing_is_left()
+
+
+@staged
+async def test_who_is_throttled_again_and_again_gives_up_long_before_a_patient_deadline(stage: Stage) -> None:
+    await stage.template(usage=SPOT_FIRST)
+    stage.cloud.script(*[THROTTLED] * 50)
+    replica = await stage.replica()
+
+    operation = await stage.ended(await replica.provision(2, queue_timeout=80_000.0))
+
+    assert reason_of(operation) is Reason.THROTTLED
+    assert len(stage.cloud.launches) == THROTTLED_MOST
     await stage.nothing_is_left()
 
 

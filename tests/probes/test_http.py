@@ -273,11 +273,26 @@ async def test_a_service_whose_name_begins_to_hang_is_asked_where_it_was_for_a_w
         assert not await one.passes(named)
 
 
+async def test_a_service_whose_name_server_fails_is_asked_where_it_was_for_a_while(
+    lookups: Lookups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_host: str) -> list[Address]:
+        raise socket.gaierror(socket.EAI_AGAIN, "try again later")
+
+    async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\n")) as url:
+        one, named = prober(timeout=6 * TIMEOUT), url.replace("127.0.0.1", "app.example")
+        assert await one.passes(named)
+        monkeypatch.setattr(names, "resolve", failing)
+        assert [await one.passes(named) for _ in range(3)] == [True] * 3
+        monkeypatch.setattr(names, "REMEMBERED", 0.0)
+        assert not await one.passes(named)
+
+
 async def test_a_service_whose_name_leads_nowhere_any_more_is_not_asked_where_it_was(
     lookups: Lookups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(_host: str) -> list[Address]:
-        raise OSError("no such name")
+        raise socket.gaierror(socket.EAI_NONAME, "no such name")
 
     async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\n")) as url:
         one, named = prober(timeout=6 * TIMEOUT), url.replace("127.0.0.1", "app.example")

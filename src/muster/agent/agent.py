@@ -397,7 +397,8 @@ class Turn:
         self.put(moving=False, attached=e.assignment, attached_told="")
 
     def on_ended(self, e: Ended) -> None:
-        self.put(ended=e.assignment, failure=f"attaching ended with {e.code}\n{e.tail}" if e.code else "")
+        failed = e.code and wanted(self.s) == e.assignment  # else it ended because we said so
+        self.put(ended=e.assignment, failure=f"attaching ended with {e.code}\n{e.tail}" if failed else "")
 
     def on_commandis(self, e: CommandIs) -> None:
         c = self.s.commands.get(e.id)
@@ -1175,7 +1176,9 @@ class Agent:
     def tops(self) -> set[str]:
         tops = self.path("work"), *os.environ.get("MUSTER_WIPE", self.path("home")).split("\n")
         for top in tops:
-            if not os.path.lexists(top):
+            if not os.path.isdir(top):
+                if os.path.lexists(top):
+                    os.remove(top)
                 os.makedirs(top, 0o700)
         return {os.path.join(t, name) for t in tops if not os.path.islink(t) for name in os.listdir(t)}
 

@@ -55,6 +55,8 @@ class Beats:
         self._unwritable = unwritable
         self._known: dict[bytes, _Known] = {}
         self._tokens: dict[NodeId, bytes] = {}
+        self._asking: dict[NodeId, int] = {}
+        """Of whom the store is being asked, and how often they changed meanwhile."""
         self.total = 0
 
     # --- what changes elsewhere -------------------------------------------------------------------
@@ -64,6 +66,7 @@ class Beats:
             if draft.entity is not Entity.NODE:
                 continue
             node_id = NodeId(draft.entity_id)
+            self._changed(node_id)
             key = self._tokens.get(node_id)
             if key is None:
                 continue
@@ -74,7 +77,12 @@ class Beats:
                 if "booted_at" in draft.changes:
                     self.forget(node_id)  # ask once more what matters of it
 
+    def _changed(self, node_id: NodeId) -> None:
+        if node_id in self._asking:
+            self._asking[node_id] += 1
+
     def forget(self, node_id: NodeId) -> None:
+        self._changed(node_id)
         key = self._tokens.pop(node_id, None)
         if key is not None:
             self._known.pop(key, None)
@@ -118,13 +126,19 @@ class Beats:
         except Forbidden as error:
             raise Unauthenticated(str(error)) from error
         words = _words(said)
+        changes = self._asking.setdefault(node_id, 0)
         try:
             node = await self._enrolment.beat(node_id, **words)
+            unchanged = self._asking.get(node_id) == changes
         except MusterError:
             self.forget(node_id)
             raise
-        telling = not node.up or node.provider == EXTERNAL
-        self._learn(key, node_id, node.version, now, telling=telling)
+        finally:
+            self._asking.pop(node_id, None)
+        if unchanged:
+            # Else what was read may be older than what was written, and would be believed for long.
+            telling = not node.up or node.provider == EXTERNAL
+            self._learn(key, node_id, node.version, now, telling=telling)
         return node.version
 
     def _learn(self, key: bytes, node_id: NodeId, version: int, now: float, *, telling: bool) -> None:

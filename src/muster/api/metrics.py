@@ -11,7 +11,7 @@ import muster
 from muster.api.figures import MILLISECONDS, SECONDS, Counter, Histogram, Labels, gauge
 from muster.api.telemetry import Telemetry
 from muster.domain.deadlines import Limits
-from muster.domain.errors import StoreUnavailable
+from muster.domain.errors import StoreFull, StoreUnavailable
 from muster.domain.events import Draft, Entity
 from muster.domain.lifecycle import Fact, NodeState, Verb
 from muster.domain.operation import ENDED, Kind, Operation, Status, Step
@@ -42,9 +42,9 @@ class Metrics:
         self.duty_at = started_at
         """When a periodic duty last asked for its lease."""
         self.unwritable = False
-        self.refused_at: float | None = None
-        """When the store last refused to begin something, and took nothing since."""
         """Whether it asked in vain: reads may still succeed on a full disk, this small write does not."""
+        self.refused_at: float | None = None
+        """When the store last had no room to begin something, and took nothing since."""
         self._since: dict[str, float] = {}
         """When a node or launch began what is being timed."""
         self._kinds: dict[str, str] = {}
@@ -122,7 +122,7 @@ class Metrics:
             self.duty_at = now
             self.unwritable = isinstance(error, StoreUnavailable)
         if verb == "submit":
-            self.refused_at = now if isinstance(error, StoreUnavailable) else None
+            self.refused_at = now if isinstance(error, StoreFull) else None
 
     # --- read -------------------------------------------------------------------------------------
 

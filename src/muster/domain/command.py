@@ -14,7 +14,7 @@ from muster.domain.errors import IllegalTransition, InvalidRequest
 from muster.domain.ids import AssignmentId, CommandId, NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
-from muster.domain.reasons import ADVICE, Reason
+from muster.domain.reasons import ADVICE, BY_RULE, Reason
 
 OUTPUT_CAP = 16 * 1024 * 1024
 """Bytes of output kept per command; what comes after is dropped and marked as such."""
@@ -203,7 +203,8 @@ def _taken_for(command: Command, node: Node | None) -> Reason | None:
     """None: the node left this command's assignment in good order, or nothing is known of it any more."""
     if node is None or node.assignment_id != command.assignment_id:
         return None
-    return node.reason if node.state in (NodeState.TERMINATING, NodeState.TERMINATED) else None
+    over = node.state in (NodeState.TERMINATING, NodeState.TERMINATED) and node.reason not in BY_RULE
+    return node.reason if over else None
 
 
 def cancel_requested(command: Command, *, now: float) -> Command | None:

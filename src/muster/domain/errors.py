@@ -159,6 +159,10 @@ class StoreUnavailable(MusterError):
         return f"cannot use the store: {self.why}; the server's log has more"
 
 
+class StoreFull(StoreUnavailable):
+    """There is room for the end of what was begun, and for nothing new."""
+
+
 class NotYet(MusterError):
     """Right question, too early: ask again after `retry_after` seconds."""
 

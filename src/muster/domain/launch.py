@@ -5,7 +5,7 @@ it is written before the call, holds its room until the call is answered or can 
 names the token by which a repeat is the same call.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import takewhile
@@ -29,6 +29,9 @@ _ANOTHER_MAY_HAVE = (Reason.CAPACITY, Reason.PARTIAL_LAUNCH, Reason.QUOTA)
 """What one usage class lacks. Spot and on-demand have quotas of their own."""
 PAUSE_FIRST = 2.0
 PAUSE_MOST = 30.0
+THROTTLED_MOST = 8
+"""Launches of one operation, over some two minutes. Who is throttled for longer asks for too much at once,
+and asking on would keep everybody else throttled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,9 +118,12 @@ def abandoned(launch: Launch, *, now: float, reason: Reason, message: str = "") 
     )
 
 
-def next_usage(wanted: Sequence[UsageClass], launches: Iterable[Launch]) -> UsageClass | None:
+def next_usage(wanted: Sequence[UsageClass], launches: Sequence[Launch]) -> UsageClass | None:
     """The usage class for the next launch: the first that didn't fail yet. Only what another class may
-    have is a reason to try it. A launch that was throttled tells nothing of its class."""
+    have is a reason to try it. A launch that was throttled tells nothing of its class; many of them, that it
+    is of no use to ask."""
+    if sum(launch.reason is Reason.THROTTLED for launch in launches) >= THROTTLED_MOST:
+        return None
     failed = {
         launch.usage_class: launch.reason
         for launch in launches

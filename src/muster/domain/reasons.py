@@ -46,6 +46,8 @@ ENDINGS = (
     Reason.PROVIDER_ERROR,
 )
 """Why a provider may have ended a machine that nobody gave back; the first, if nobody can say."""
+BY_RULE = (Reason.REUSE, Reason.RETIRED)
+"""Of nodes that came back in good order, and aren't used again."""
 ADVICE: dict[Reason, str] = {
     Reason.CAPACITY: "allow more instance types or zones, fall back to on-demand, or try again later",
     Reason.QUOTA: "raise the account's quota or ask for fewer or smaller nodes",

@@ -8,7 +8,7 @@ from muster.domain.counting import counted
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Operation, Status, Verdict
-from muster.domain.reasons import Reason
+from muster.domain.reasons import BY_RULE, Reason
 from muster.domain.requests import ReleaseRequest
 from muster.domain.template import Reuse, Template
 
@@ -85,11 +85,12 @@ def _returned(at: Situation) -> str:
     wanted = at.request.assignment_ids
     meant = [each for each in at.target.members if wanted is None or each.assignment_id in wanted]
     handed = {each.assignment_id for each in meant}
-    gone = [node for node in at.meant if node.state in _OVER and node.assignment_id in handed]
+    over = [node for node in at.meant if node.state in _OVER and node.assignment_id in handed]
+    gone = [node for node in over if node.reason not in BY_RULE]
     if not meant:
         return "no nodes are held any more"
     if not gone:
-        return "all nodes are back"
+        return "all nodes are back" + (f"; {len(over)} won't be used again" if over else "")
     reasons = ", ".join(dict.fromkeys(str(node.reason) for node in gone if node.reason is not None))
     told = f"{len(gone)} {'is' if len(gone) == 1 else 'are'} gone ({reasons})"
     return f"{len(meant) - len(gone)} of {counted(len(meant), 'node')} back: {told}"

@@ -54,15 +54,14 @@ class Issued:
     async def _read(self) -> None:
         async with self._turn:
             since = self._clock.now() - self._keep
-            gaps = [_Gap(after=None, until=self._newest), *self._gaps]
+            gaps = (_Gap(after=None, until=self._newest), *self._gaps)
             templates: dict[str, Template | None] = {}
             for _ in range(BATCHES_MOST):
                 if not gaps:
                     break
-                rest = await self._read_page(gaps.pop(0), since, templates)
-                if rest is not None:
-                    gaps.insert(0, rest)
-            self._gaps = tuple(gaps)
+                rest = await self._read_page(gaps[0], since, templates)
+                # After every page: the next one may fail, and what isn't read then must not be forgotten.
+                gaps = self._gaps = (*(() if rest is None else (rest,)), *gaps[1:])
             self._scopes = {scope: at for scope, at in self._scopes.items() if at >= since}
             self._repositories = {name: at for name, at in self._repositories.items() if at >= since}
 
@@ -72,8 +71,8 @@ class Issued:
             kind=Kind.PROVISION, statuses=tuple(Status), run=None, after=gap.after, limit=BATCH
         )
         for operation in page.items:
-            self._newest = max(self._newest, operation.created_at)
             await self._remember(operation, templates)
+        self._newest = max([self._newest, *(operation.created_at for operation in page.items)])
         if page.next is None or page.items[-1].created_at < max(gap.until, since):
             return None
         return _Gap(after=page.next, until=gap.until)

@@ -18,6 +18,7 @@ RESOLVERS = 256
 REMEMBERED = 300.0
 """Seconds for which an answer serves while no newer one is to be had."""
 KNOWN_MOST = 10_000
+_NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +47,14 @@ class Names:
         asked = self._asked.get(host) or self._ask(host, now)
         if (left := asked.at + self._patience - now) > 0:
             await asyncio.wait((asked.answer,), timeout=left)
-        if asked.answer.done():
+        if asked.answer.done() and not _unsettled(asked.answer):
             return asked.answer.result()
         known = self._known.get(host)
-        if known is None or now - known.at > REMEMBERED:
-            raise TimeoutError(f"cannot look up {host} in time")
-        return known.addresses
+        if known is not None and now - known.at <= REMEMBERED:
+            return known.addresses
+        if asked.answer.done():
+            return asked.answer.result()
+        raise TimeoutError(f"cannot look up {host} in time")
 
     def _ask(self, host: str, now: float) -> _Asked:
         answer = asyncio.get_running_loop().run_in_executor(self._resolvers, resolve, host)
@@ -61,13 +64,21 @@ class Names:
 
     def _answered(self, host: str, answer: asyncio.Future[list[Address]]) -> None:
         del self._asked[host]
+        if answer.cancelled() or _unsettled(answer):
+            return
         self._known.pop(host, None)
-        if answer.cancelled() or answer.exception() is not None:
+        if answer.exception() is not None:
             return
         at = answer.get_loop().time()
         self._known[host] = _Known(at=at, addresses=answer.result())
         if len(self._known) > KNOWN_MOST:
             del self._known[next(iter(self._known))]
+
+
+def _unsettled(answer: asyncio.Future[list[Address]]) -> bool:
+    """It failed, and not because there is no such name: whoever should know didn't say."""
+    error = answer.exception()
+    return error is not None and not (isinstance(error, socket.gaierror) and error.errno in _NO_SUCH_NAME)
 
 
 def resolve(host: str) -> list[Address]:

@@ -15,7 +15,7 @@ from muster.domain.errors import (
     IllegalTransition,
     LeaseLost,
     NotFound,
-    StoreUnavailable,
+    StoreFull,
 )
 from muster.domain.failures import of_operation as of_failure
 from muster.domain.ids import NodeId, OperationId
@@ -141,7 +141,7 @@ def submit(tx: Tx, operation: Operation, *, pool: Pool | None, fence: Fence | No
             raise IdempotencyMismatch(first.idempotency_key or "", first.id)
         return first, False
     if operation.kind not in TO_THE_END and tx.short():
-        raise StoreUnavailable(f"cannot use the store: {FULL}", why=FULL)
+        raise StoreFull(f"cannot use the store: {FULL}", why=FULL)
     if not tx.change(_INSERT, OPERATION.params(operation)):
         raise Conflict(f"cannot submit operation {operation.id}: there is one of that id")
     if pool is not None:

@@ -40,12 +40,13 @@ class Reserve:
         if self._calls % _SELDOM != 1:
             return
         with contextlib.suppress(OSError, sqlite3.Error):
+            if self._calls == 1:  # somebody may have been killed while it was filled up
+                self._connection.execute("DROP TABLE IF EXISTS ballast")
             (pages,) = self._connection.execute("PRAGMA freelist_count").fetchone()
             full = pages * self._page >= SIZE // 2 and self._log.stat().st_size >= SIZE // 2
             if full or self._free() < _AMPLE:
                 return
             # Each by itself: pages that are freed by the transaction that took them are never written.
-            self._connection.execute("DROP TABLE IF EXISTS ballast")
             self._connection.execute("CREATE TABLE ballast (room BLOB)")
             self._connection.execute("INSERT INTO ballast VALUES (zeroblob(:size))", {"size": SIZE})
             self._connection.execute("DROP TABLE ballast")
@@ -58,4 +59,4 @@ class Reserve:
 
     def _free(self) -> int:
         disk = os.statvfs(self._path.parent)
-        return disk.f_bavail * disk.f_frsize
+        return disk.f_bavail * disk.f_frsize if disk.f_blocks else _AMPLE  # some file systems don't say
