@@ -64,6 +64,13 @@ class Repeating(Answering):
         super().on_message_complete()
         self._midway = False
 
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._known is not None and self._at_rest():
+            # What is left of a request: that of ten thousand nodes weighs something.
+            self.cycle = self.scope = None  # type: ignore[assignment]  # as before the first request
+            self.headers = []
+
     def timeout_keep_alive_handler(self) -> None:
         """A repeated beat doesn't touch the timer: it looks when it rings."""
         left = self._beat_at + self.timeout_keep_alive - self.loop.time()
@@ -94,9 +101,6 @@ class Repeating(Answering):
         head = [_STATUS, *(b"%s: %s\r\n" % each for each in self.server_state.default_headers)]
         head.append(b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body))
         self._beat_at = self.loop.time()
-        # What is left of the last request that went the usual way: ten thousand of them weigh something.
-        self.cycle = self.scope = None  # type: ignore[assignment]  # as before the first request
-        self.headers = []
         self.send(b"".join(head) + body)
         return True
 
