@@ -9,7 +9,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count, cycle
 from typing import Any
 
@@ -50,12 +50,17 @@ class _Line:
 
 
 def flat_out(*, port: int, path: str, tokens: Sequence[str], connections: int, seconds: float) -> None:
-    payloads = cycle([request("POST", path, token=token, said={"activity": 1}) for token in tokens])
+    """With as many tokens as connections, each has its own, as agents do; with more, all are sent in turn
+    over all of them, as a proxy might."""
+    requests = [request("POST", path, token=token, said={"activity": 1}) for token in tokens]
+    payloads = cycle(requests)
     lines = {line.socket.fileno(): line for line in (_Line(port) for _ in range(connections))}
     poll = select.epoll()
+    own: dict[int, Iterator[bytes]] = {}
     for number, line in lines.items():
         poll.register(number, select.EPOLLIN)
-        line.ask(next(payloads))
+        own[number] = cycle([next(payloads)]) if len(tokens) == connections else payloads
+        line.ask(next(own[number]))
     done, cpu = 0, sum(os.times()[:2])
     began = time.perf_counter()
     until = began + seconds
@@ -64,7 +69,7 @@ def flat_out(*, port: int, path: str, tokens: Sequence[str], connections: int, s
             line = lines[number]
             if line.answered():
                 done += 1
-                line.ask(next(payloads))
+                line.ask(next(own[number]))
     took = time.perf_counter() - began
     say({"rate": done / took, "count": done, "busy": (sum(os.times()[:2]) - cpu) / took})
 

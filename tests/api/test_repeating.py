@@ -106,7 +106,7 @@ async def test_a_beat_like_the_last_one_is_answered_alike_without_the_usual_way(
 ) -> None:
     async with line(site) as node:
         answers = [await node.ask(beat(token)) for _ in range(5)]
-    assert len(usual) == 1
+    assert len(usual) == 2, "what comes twice is known"
     assert {status for status, _, _ in answers} == {200}
     assert {body for _, body, _ in answers} == {answers[0][1]}
     assert {tuple(fields) for _, _, fields in answers} == {tuple(answers[0][2])}
@@ -115,16 +115,18 @@ async def test_a_beat_like_the_last_one_is_answered_alike_without_the_usual_way(
 
 async def test_what_it_says_is_heard(site: Site, token: str, usual: list[str]) -> None:
     async with line(site) as node:
-        await node.ask(beat(token, b'{"activity": 1}'))
+        for _ in range(2):
+            await node.ask(beat(token, b'{"activity": 1}'))
         await node.ask(beat(token, b'{"activity": 7}'))
-    assert len(usual) == 1
+    assert len(usual) == 2
     (pending,) = site.api.context.plane.enrolment.heartbeats._pending.values()
     assert pending.activity == 7
 
 
 async def test_what_it_must_not_say_is_refused(site: Site, token: str) -> None:
     async with line(site) as node:
-        assert (await node.ask(beat(token, b'{"activity": 1}')))[0] == 200
+        for _ in range(2):
+            assert (await node.ask(beat(token, b'{"activity": 1}')))[0] == 200
         assert (await node.ask(beat(token, b'{"activity":-1}')))[0] == 422
         assert (await node.ask(beat(token, b'{"activity": 2}')))[0] == 200
 
@@ -133,7 +135,7 @@ async def test_a_token_that_died_is_refused_on_a_connection_that_knows_it(site: 
     machine = await _machine(site)
     token = (await _join(site, machine)).json()["token"]
     async with line(site) as node:
-        for _ in range(2):
+        for _ in range(3):
             assert (await node.ask(beat(token)))[0] == 200
         await _join(site, machine)
         assert (await node.ask(beat(token)))[0] == 401
@@ -143,7 +145,7 @@ async def test_a_node_whose_time_is_over_hears_it_on_a_connection_that_knows_it(
     admitted = (await _join(site, await _machine(site))).json()
     client = site.client()
     async with line(site) as node:
-        before = [(await node.ask(beat(admitted["token"])))[1] for _ in range(2)][-1]
+        before = [(await node.ask(beat(admitted["token"])))[1] for _ in range(3)][-1]
         await client.send(calls.terminate(admitted["node_id"]))
         assert (await node.ask(beat(admitted["token"])))[1] != before
 
@@ -151,7 +153,8 @@ async def test_a_node_whose_time_is_over_hears_it_on_a_connection_that_knows_it(
 async def test_any_cut_of_the_bytes_means_the_same(site: Site, token: str) -> None:
     whole = beat(token)
     async with line(site) as node:
-        assert (await node.ask(whole))[0] == 200
+        for _ in range(3):
+            assert (await node.ask(whole))[0] == 200
         for cut in (1, 4, len(whole) // 2, whole.index(b"\r\n\r\n") + 4, len(whole) - 1):
             assert (await node.ask(whole[:cut], whole[cut:]))[0] == 200
         await node.send(whole + whole + whole[:9], whole[9:])
@@ -165,7 +168,7 @@ async def test_the_bytes_of_a_beat_inside_another_request_are_no_beat(site: Site
     )
     other += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(whole)
     async with line(site) as node:
-        for _ in range(2):
+        for _ in range(3):
             assert (await node.ask(whole))[0] == 200
         beats = site.api.context.beats.total
         await node.send(other)
@@ -179,7 +182,8 @@ async def test_the_bytes_of_a_beat_inside_another_request_are_no_beat(site: Site
 
 async def test_a_beat_that_closes_its_connection_still_does(site: Site, token: str) -> None:
     async with line(site) as node:
-        assert (await node.ask(beat(token)))[0] == 200
+        for _ in range(3):
+            assert (await node.ask(beat(token)))[0] == 200
         assert (await node.ask(beat(token, more=b"Connection: close\r\n")))[0] == 200
         assert await node.reader.read() == b""
 
@@ -191,7 +195,7 @@ async def test_a_body_is_bounded_also_when_it_comes_again(
     body = b"{" + b" " * (size - 2) + b"}"
     async with line(site) as node:
         assert (await node.ask(beat(token)))[0] == 200
-        for _ in range(3):
+        for _ in range(4):
             assert (await node.ask(beat(token, body)))[0] == status
 
 

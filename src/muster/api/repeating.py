@@ -1,8 +1,8 @@
 """Beats that come again and again on a connection, answered where they arrive.
 
 A node says the same thing every five seconds, in the same bytes but for the body. Once such a request has
-gone the usual way, its head is known to the connection, and one that begins with the very same bytes means
-the very same thing: no parser and no task is needed to say so. Who may beat is asked all the same, of
+gone the usual way twice, its head is known to the connection, and one that begins with the very same bytes
+means the very same thing: no parser and no task is needed to say so. Who may beat is asked all the same, of
 `Beats`, which knows what it has verified; whatever it doesn't know goes the usual way.
 """
 
@@ -32,13 +32,16 @@ class _Request:
 
 
 class Repeating(Answering):
-    __slots__ = ("_beat_at", "_known", "_midway")
+    __slots__ = ("_beat_at", "_head", "_known", "_midway")
 
     beats: ClassVar[Beats]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._known: _Request | None = None
+        self._head = b""
+        """Of the last beat that went the usual way. A proxy may send those of many nodes in turn: only what
+        comes twice is worth knowing."""
         self._midway = False
         self._beat_at = 0.0
 
@@ -54,7 +57,10 @@ class Repeating(Answering):
             return
         super().data_received(data)
         if data.startswith(_BEGIN):
-            self._learn(data)
+            head = data[: data.find(_END) + len(_END)]
+            if head == self._head:
+                self._learn(head, len(data))
+            self._head = head
 
     def on_message_begin(self) -> None:
         self._midway = True
@@ -104,13 +110,9 @@ class Repeating(Answering):
         self.send(b"".join(head) + body)
         return True
 
-    def _learn(self, data: bytes) -> None:
+    def _learn(self, head: bytes, size: int) -> None:
         """Only a request that came alone and whole, and leaves the connection open."""
-        end = data.find(_END)
-        if end < 0 or self._midway or not self.cycle.keep_alive:
-            return
-        head, size = data[: end + len(_END)], len(data)
-        if size - len(head) > BODY_MOST:
+        if self._midway or not self.cycle.keep_alive or size - len(head) > BODY_MOST:
             return
         lengths = [value for name, value in self.headers if name == b"content-length"]
         if self.expect_100_continue or lengths != [b"%d" % (size - len(head))]:
