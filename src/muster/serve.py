@@ -13,40 +13,37 @@ import os
 import signal
 import socket
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlsplit
 
-import muster.agent
 from muster.api import ApiSettings, create_app
 from muster.api.app import Api
+from muster.api.connections import raise_descriptors
 from muster.api.listening import CannotListen, Listening, bind, url_of
 from muster.api.logs import configure
-from muster.api.metrics import Metrics, Took, timed
+from muster.api.metrics import Metrics, timed
 from muster.api.repeating import repeating
+from muster.bootstrap import Bootstrap
 from muster.config import Config, DataDirectory, default_data_directory
-from muster.domain import deadlines
+from muster.discovery import installed
 from muster.domain.errors import MusterError, StoreUnavailable
-from muster.domain.settings import Settings
-from muster.domain.template import Runtime, TemplateSpec
+from muster.domain.settings import PRICED_LEASE, PRICED_RENEW_EVERY, Settings
+from muster.domain.template import TemplateSpec
 from muster.enrolment.proofs import Verifiers
+from muster.installation_guard import guard
+from muster.integration import NO_HOME, Parts, Site
 from muster.operations.applying import TemplateDesk
 from muster.plane import ControlPlane, Ports
-from muster.ports.clock import Clock
-from muster.ports.federation import Federation
-from muster.ports.identity import IdentityVerifier
-from muster.ports.provider import NodeProvider
 from muster.ports.runtime import NodeRuntime
+from muster.ports.store import Store
 from muster.probes.http import HttpProber
-from muster.providers.aks import AksSettings, deferred
-from muster.providers.external import ExternalProvider
-from muster.providers.process import Isolation, ProcessProvider, ProcessVerifier
-from muster.runtimes.github import DOWNLOAD, Account, GitHub, RunnerPackage, federation
-from muster.settling import Settling
-from muster.stores.announcing import Written
-from muster.stores.choosing import Opened, open_store
+from muster.stores.announcements import Written
+from muster.stores.cache import CachedAccess, CachedStore
+from muster.stores.factory import Opened, installation_of, open_store
 from muster.system import SystemClock, SystemIds, new_loop
 
 logger = logging.getLogger(__name__)
@@ -54,7 +51,6 @@ logger = logging.getLogger(__name__)
 OK, FAILED, USAGE = 0, 1, 2
 
 
-NO_HOME = "none"
 REMEMBER_BEATS = 30.0
 REMEMBER_BEATS_ALONE = 3600.0
 """Nobody else writes to the store: every write of a node is seen here."""
@@ -83,6 +79,7 @@ Ready = Callable[[Serving], None]
 def run(config: Config, *, ready: Ready = lambda _serving: None) -> int:
     """Serve until SIGTERM or SIGINT. Says in one sentence what went wrong, and gives the exit code."""
     configure(form=config.server.log_format, level=config.server.log_level)
+    raise_descriptors()
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(serve(config, ready=ready, signals=True))
@@ -98,10 +95,17 @@ async def serve(
     ready: Ready = lambda _serving: None,
     signals: bool = False,
     new_admin: bool = False,
+    new_installation: bool = False,
 ) -> None:
-    """`new_admin`: make another admin token, for whoever holds none of those that the store knows."""
+    """`new_admin`: make another admin token, for whoever holds none of those that the store knows.
+    `new_installation`: go on although the database isn't the one of this data directory."""
     data = DataDirectory(config.server.data_dir or default_data_directory(os.environ))
     with _bound(config, data) as listener, data.held():
+        if config.server.store is None:
+            nodes = Counter[str]()
+            for each in installed().integrations.values():
+                nodes.update(each.running(data.nodes, config.tables))
+            guard(data, installation_of(data.database), nodes, anew=new_installation)
         parts = await _Parts.put_together(config, data, new_admin=new_admin)
         try:
             await parts.serve(listener, ready, signals=signals)
@@ -122,41 +126,6 @@ def _bound(config: Config, data: DataDirectory) -> socket.socket:
         raise
 
 
-def account_of(config: Config) -> Account:
-    given = config.github
-    return Account(
-        url=given.url,
-        api_url=given.api_url,
-        issuer=given.issuer,
-        token=given.token,
-        token_file=given.token_file,
-        app_id=given.app_id,
-        private_key_file=given.private_key_file,
-    )
-
-
-def github_of(
-    config: Config, clock: Clock, *, installation_id: str, took: Took = lambda _verb, _seconds, _error: None
-) -> GitHub | None:
-    """None: nothing is said about GitHub. Raises InvalidRequest for what can't be used."""
-    given = config.github
-    if not given.configured:
-        return None
-    package = RunnerPackage(
-        path=given.runner_path,
-        version=given.runner_version,
-        sha256=given.runner_sha256,
-        url=given.runner_url or DOWNLOAD,
-    )
-    return GitHub(
-        account_of(config),
-        package,
-        clock,
-        installation_id=installation_id,
-        watched=lambda registry: timed(registry, took),
-    )
-
-
 Starting = Callable[[TemplateSpec], str]
 """The program that a node of a template starts with."""
 
@@ -167,6 +136,12 @@ def outfit(spec: TemplateSpec, starting: Starting | None, runtime: NodeRuntime |
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16] if any(parts) else ""
 
 
+def _setups() -> dict[str, str]:
+    """By provider and runtime: what an operator does to have it."""
+    every = installed().integrations.values()
+    return {name: each.setup for each in every for name in (*each.providers, *each.runtimes)}
+
+
 class _Parts:
     def __init__(self, config: Config, data: DataDirectory) -> None:
         self._config = config
@@ -175,12 +150,10 @@ class _Parts:
         self._ids = SystemIds()
         self._owner = self._ids.new("replica")
         self._metrics = Metrics(started_at=self._clock.now())
-        aks = AksSettings(
-            endpoint=config.aks.endpoint, credential=config.aks.credential, poll_every=config.aks.poll_every
-        )
-        self._azure = deferred(aks, os.environ)
         self._driven: asyncio.Task[None] | None = None
         self._api: Api | None = None
+        self._saw: list[Callable[[Sequence[Written]], None]] = []
+        """What is kept in memory, and hears of each commit."""
         self._opened: Opened
         self._closing = AsyncExitStack()
 
@@ -192,6 +165,7 @@ class _Parts:
             if parts._opened.shared:
                 await parts._agree()
             else:
+                data.keep_installation((await parts.store.installation()).id)
                 await parts.store.expire_leases()
             await parts.settling.settle(new_admin=new_admin)
         except BaseException:
@@ -209,11 +183,12 @@ class _Parts:
             ids=self._ids,
             clock=self._clock,
             connections=server.store_connections,
+            cache_mib=server.store_cache_mib,
             keep=Settings().retention,
             saw=self._committed,
         )
         self.store = self._opened.store
-        self.settling = Settling(
+        self.settling = Bootstrap(
             self._config,
             self._data,
             store=self.store,
@@ -223,8 +198,12 @@ class _Parts:
         )
 
     async def _agree(self) -> None:
-        """A replica that looks for process nodes elsewhere would take them for gone, and they would leak."""
-        home = NO_HOME if not self._config.process.capacity else self._home()
+        """A replica that looks for local nodes elsewhere would take them for gone, and they would leak."""
+        found = (
+            each.home(self._data.nodes, self._config.tables, self._ids)
+            for each in installed().integrations.values()
+        )
+        home = "; ".join(each for each in found if each is not None)
         agreed = await self.store.process_home(home)
         if agreed != home:
             where = "there are none (capacity = 0)" if agreed == NO_HOME else f"they are in {agreed}"
@@ -233,25 +212,13 @@ class _Parts:
                 f" ({where}); give all of them the same [process] directory on one machine, or capacity = 0"
             )
 
-    def _home(self) -> str:
-        """A name of the directory that no other machine's has."""
-        path = self._nodes / "home"
-        try:
-            self._nodes.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with path.open("x", encoding="utf-8") as file:
-                file.write(f"{socket.gethostname()}:{self._nodes.absolute()} ({self._ids.new('home')})")
-        except FileExistsError:
-            pass
-        except OSError as error:
-            raise HomeDiffers(f"cannot use [process] directory {self._nodes}: {error.strerror}") from error
-        return path.read_text(encoding="utf-8")
-
     async def close(self) -> None:
         await self._closing.aclose()
-        await self._azure.close()
         await self._opened.close()
 
     def _committed(self, written: Sequence[Written]) -> None:
+        for saw in self._saw:
+            saw(written)
         if self._api is not None:
             self._api.saw(each.draft for each in written)
 
@@ -261,7 +228,8 @@ class _Parts:
         url = url_of(listener)
         plane, api = await self._compose(self._config.server.public_url or (url,))
         await self.settling.stock(plane.templates)
-        server = Listening(api, repeating(api.context.beats))
+        http = repeating(api.context.beats)
+        server = Listening(api, http, backlog=http.lines.backlog)
         with ExitStack() as stack:
             if signals:
                 stack.enter_context(self._signals(server, plane.templates))
@@ -270,7 +238,7 @@ class _Parts:
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             try:
                 await server.listening()
-                self._data.announce(url)
+                self._data.announce(url, self._config.path)
                 self._say_where(url)
                 ready(Serving(url=url, data=self._data, stop=server.stop))
                 await serving
@@ -301,76 +269,50 @@ class _Parts:
         logger.info("stopped")
 
     async def _compose(self, urls: Sequence[str]) -> tuple[ControlPlane, Api]:
-        installation = await self.store.installation()
-        process = self._config.process
-        provider = ProcessProvider(
-            self._nodes,
-            installation_id=installation.id,
-            servers=urls,
-            capacity=process.capacity,
-            isolation=Isolation(process.isolation),
-            hidden=(self._data.path,),
-        )
-        notice = (await provider.report()).notice
-        if notice:
-            logger.warning(notice, extra={"provider": provider.name})
-
         def took(verb: str, seconds: float, error: Exception | None) -> None:
             self._metrics.took(verb, seconds, error, now=self._clock.now())
 
-        def called(name: str, *, github: bool = False) -> Took:
-            def noted(verb: str, seconds: float, error: Exception | None) -> None:
-                now = self._clock.now()
-                self._metrics.telemetry.took(name, verb, seconds, error, now=now, github=github)
-
-            return noted
-
-        store = timed(self.store, took)
-        apps = ExternalProvider(
-            store,
-            self._clock,
-            installation_id=installation.id,
-            lost_after=self._config.limits.lost_after,
-        )
-        providers: dict[str, NodeProvider] = {apps.name: apps}
-        verifiers: dict[str, IdentityVerifier] = {}
-        if process.capacity:
-            providers[provider.name] = provider
-            verifiers[provider.name] = ProcessVerifier(self._nodes, installation_id=installation.id)
-        starting: dict[str, Starting] = {provider.name: lambda _spec: muster.agent.source()}
-        await self._connect_ec2(urls, installation.id, providers, verifiers, starting)
-        github = github_of(
-            self._config,
-            self._clock,
-            installation_id=installation.id,
-            took=called("github", github=True),
-        )
-        runtimes: dict[Runtime, NodeRuntime] = {}
-        if github is not None:
-            runtimes[Runtime.GITHUB] = github.runtime
-            self._closing.push_async_callback(github.close)
+        cache = CachedStore(timed(self.store, took), self._clock, alone=not self._opened.shared)
+        access = CachedAccess(timed(self.store.access, took), self._clock, alone=not self._opened.shared)
+        self._saw += [cache.saw, access.saw]
+        store = cache.as_store()
+        parts = await self._connect(urls, store)
+        runtimes = {name: each for part in parts for name, each in part.runtimes.items()}
+        starting = {name: each for part in parts for name, each in part.starts_with.items()}
         ports = Ports(
             store=store,
             commands=timed(self.store.commands, took),
-            access=timed(self.store.access, took),
+            access=access.as_access(),
             overview=timed(self.store.overview, took),
             clusters=timed(self.store.clusters, took),
             clock=self._clock,
             ids=self._ids,
             wakeups=self._opened.wakeups,
             providers={
-                name: self._metrics.telemetry.watched(each, self._clock) for name, each in providers.items()
+                each.name: self._metrics.telemetry.watched(each, self._clock)
+                for part in parts
+                for each in part.providers
             },
-            cluster_providers={self._azure.name: timed(self._azure, called(self._azure.name))},
-            verifier=Verifiers(verifiers),
+            endings=[each for part in parts for each in part.endings],
+            unisolated={name: why for part in parts for name, why in part.unisolated.items()},
+            lacks=[part.lacks for part in parts],
+            template_parts=tuple(installed().template_tables.values()),
+            setup=_setups(),
+            cluster_providers={
+                each.name: self._watched(each.name, each) for part in parts for each in part.cluster_providers
+            },
+            verifier=Verifiers({name: each for part in parts for name, each in part.verifiers.items()}),
             prober=HttpProber(allowed=self._config.probes.allowed, timeout=self._config.limits.probe_timeout),
             runtimes=runtimes,
-            runners=github.registry if github else None,
-            workflows=github.registry if github else None,
-            federation=self._federation(urls),
+            duties=[part.duties for part in parts],
+            federation=next((part.federation for part in parts if part.federation is not None), None),
             outfit=lambda spec: outfit(spec, starting.get(spec.provider), runtimes.get(spec.runtime)),
         )
         settings = Settings(limits=self._config.limits)
+        if not self._opened.shared:
+            settings = replace(settings, absent_after=None)
+        if self._opened.priced:
+            settings = replace(settings, lease=PRICED_LEASE, renew_every=PRICED_RENEW_EVERY)
         plane = ControlPlane(
             ports,
             owner=self._owner,
@@ -385,7 +327,7 @@ class _Parts:
                 settings=settings,
                 remember_beats=REMEMBER_BEATS if self._opened.shared else REMEMBER_BEATS_ALONE,
                 look_every=self._opened.look_every,
-                trust=self._config.trust,
+                trust=self._config.tables["trust"],
                 driving=self._driving,
             ),
             metrics=self._metrics,
@@ -393,50 +335,34 @@ class _Parts:
         self._api = api
         return plane, api
 
-    @property
-    def _nodes(self) -> Path:
-        return self._config.process.directory or self._data.nodes
-
-    async def _connect_ec2(
-        self,
-        urls: Sequence[str],
-        installation_id: str,
-        providers: dict[str, NodeProvider],
-        verifiers: dict[str, IdentityVerifier],
-        starting: dict[str, Starting],
-    ) -> None:
-        ec2 = self._config.ec2
-        if not ec2.region:
-            return
-        if not self._config.server.public_url and ec2.endpoint_url is None:
-            logger.warning("machines on EC2 can't reach %s: set server.public_url", ", ".join(urls))
-        from muster.providers.ec2 import Ec2Provider, Ec2Settings, Ec2Verifier  # noqa: PLC0415 — an extra
-
-        settings = Ec2Settings(
-            region=ec2.region,
-            installation_id=installation_id,
-            servers=tuple(sorted(urls)),  # what machines start with is the same whoever launches them
-            dead_man=lambda spec: deadlines.first_dead_man(spec, self._config.limits),
-            account=ec2.account,
-            endpoint_url=ec2.endpoint_url,
-            certificates=ec2.certificates,
-            visibility_window=ec2.visibility_window,
+    async def _connect(self, urls: Sequence[str], store: Store) -> list[Parts]:
+        """The adapters of every integration whose settings are there."""
+        site = Site(
+            tables=self._config.tables,
+            limits=self._config.limits,
+            installation_id=(await self.store.installation()).id,
+            urls=urls,
+            public=bool(self._config.server.public_url),
+            nodes=self._data.nodes,
+            hidden=(self._data.path, *self._config.private),
+            store=store,
+            clock=self._clock,
+            ids=self._ids,
+            environment=os.environ,
+            watched=self._watched,
         )
-        provider = Ec2Provider(settings, self._clock, self._ids)
-        self._closing.push_async_callback(provider.close)
-        await provider.open()
-        providers[provider.name] = provider
-        starting[provider.name] = provider.starts_with
-        verifiers[provider.name] = Ec2Verifier(settings, provider.aws, self._clock)
+        connected: list[Parts] = []
+        for integration in installed().integrations.values():
+            connected.append(await integration.connect(site))
+            self._closing.push_async_callback(connected[-1].close)
+        return connected
 
-    def _federation(self, urls: Sequence[str]) -> Federation | None:
-        if not self._config.trust:
-            return None
-        given = self._config.github.audience
-        audiences = (given,) if given else tuple(each.rstrip("/") for each in urls)
-        found = federation(account_of(self._config), self._clock, audiences=audiences)
-        self._closing.push_async_callback(found.close)
-        return found
+    def _watched(self, name: str, port: Any) -> Any:
+        def noted(verb: str, seconds: float, error: Exception | None) -> None:
+            now = self._clock.now()
+            self._metrics.telemetry.took(name, verb, seconds, error, now=now, github=name == "github")
+
+        return timed(port, noted)
 
     def _driving(self) -> bool:
         return self._driven is not None and not self._driven.done()

@@ -30,6 +30,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 POLL = 50  # seconds that the server may hold a long poll; proxies cut at 60
+SILENCE = 30.0  # a stream without a line for so long is broken, or a proxy keeps its lines back
+POLLS = 12  # long polls instead of the stream, before it is tried again
 GRACE = 5.0  # from SIGTERM to SIGKILL
 MIB = 1 << 20
 OUTPUT_MAX = 64 * MIB  # kept per command
@@ -37,6 +39,7 @@ CHUNK = MIB // 4
 BULK_MAX = 512 * MIB
 TAIL = 4096
 NOISE = 65536  # bytes received per beat: our own talk
+LEFT_OUT = 3  # what `pack` ends with if it couldn't read all
 MARGIN = 60  # for our own end, before the machine's switch acts
 
 
@@ -101,6 +104,9 @@ class State:
     notice_told: bool = False
     desired: Desired = Desired()
     behind: int = -1  # the version that a beat heard of
+    streams: bool = False  # a line came on the present stream
+    spread: float = 1.0  # seconds over which all agents come back if the server goes
+    polls: int = 0  # still to be held before the stream is tried again
     attached: str = ""
     attached_told: str = ""
     ready: str = ""  # what its program said of
@@ -143,6 +149,14 @@ class Answered(Event):
     status: int
     body: dict[str, Any]
     retry_after: float = 0.0
+
+
+@dataclass(frozen=True)
+class Heard(Event):
+    """A line of the stream."""
+
+    epoch: int
+    body: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -193,7 +207,8 @@ class Effect:
 
 @dataclass(frozen=True)
 class Send(Effect):
-    """`what`: join, beat, desired, report, kit; output, state, artifact on the line /ID of a command."""
+    """`what`: join, beat, stream, desired, report, kit; of a command, on the line /ID: output, state,
+    artifact."""
 
     line: str
     what: str
@@ -284,7 +299,9 @@ def wants(s: State) -> list[tuple[str, str, dict[str, Any]]]:
     # What it is about to say is answered with what to do; asking as well would be answered twice.
     d = s.desired
     saying = d.directive == "attach" and (s.moving or fact) and s.boot == "done" and not d.kit
-    if not saying or s.lines.get("report", Line()).tries:
+    if not s.polls:
+        found.append(("poll", "stream", {}))
+    elif not saying or s.lines.get("report", Line()).tries:
         found.append(("poll", "desired", {**known, "timeout": POLL}))
     if fact:
         found.append(("report", "report", fact))
@@ -301,7 +318,8 @@ def wants(s: State) -> list[tuple[str, str, dict[str, Any]]]:
             found.append(("/" + c.id, "artifact", {}))
         elif c.ended:
             told = {"state": c.phase, "exit_code": c.code, "signal": c.signal, "size": c.size}
-            found.append(("/" + c.id, "state", told))
+            late = {"timed_out": True} if c.kills and c.timeout is not None else {}
+            found.append(("/" + c.id, "state", {**told, **late}))
     return found
 
 
@@ -427,11 +445,34 @@ class Turn:
         wait = e.retry_after or backoff(line.tries, self.chance)
         if e.line == "beat":
             wait = min(wait, self.s.beat_seconds)
+        if e.what == "stream" and self.cut(status, self.now - line.due):
+            return
         self.line(e.line, False, line.tries + 1, self.now + wait)
         if not line.tries:
             self.out.append(Log(f"no answer to {e.what} ({status})"))
         if (400 <= status < 500 and status not in (408, 409, 429)) or status == 507:  # no room, for long
             self.refused(e, line)
+
+    def cut(self, status: int, after: float) -> bool:
+        """Whether the end of a stream is no failure: it worked, or it can't work here and is done without."""
+        heard, unfit = self.s.streams, status in (404, 405) or (not status and after >= SILENCE)
+        self.put(streams=False, polls=0 if heard else POLLS if unfit else self.s.polls)
+        if heard or unfit:
+            self.line("poll", False, 0, self.now + (self.s.spread * self.chance if heard else 0.0))
+        if unfit and not heard:
+            self.out.append(Log(f"no stream here ({status}): polling"))
+        return heard or unfit
+
+    def on_heard(self, e: Heard) -> None:
+        if e.epoch != self.s.epoch or not self.s.joined:
+            return
+        try:
+            desired, beat = read_desired(e.body["desired"]), float(e.body["beat_seconds"])
+            spread = min(max(float(e.body["spread"]), 0.0), 60.0)
+        except Exception:
+            return  # silence
+        self.put(streams=True, beat_seconds=max(beat, 0.05), spread=spread)
+        self.hear(desired)
 
     def refused(self, e: Answered, line: Line) -> None:
         if e.line == "join":
@@ -464,7 +505,7 @@ class Turn:
         self.put(
             joined=True, epoch=self.s.epoch + 1, node_id=node_id, token=str(body["token"]), beat_seconds=beat
         )
-        self.put(boot_told=False, attached_told="", notice_told=False, behind=-1, lines={})
+        self.put(boot_told=False, attached_told="", notice_told=False, behind=-1, lines={}, streams=False)
         self.line("beat", False, 0, self.now + beat * self.chance)
         self.out.append(Log("joined as " + node_id))
         if not self.s.boot and script:
@@ -482,8 +523,12 @@ class Turn:
 
     def got_desired(self, e: Answered, line: Line) -> float:
         desired = read_desired(e.body)
+        self.put(polls=max(0, self.s.polls - (e.line == "poll")))
         self.hear(desired)
         return 0.0 if desired.version > line.said["known"] else line.due - self.now  # no busy poll
+
+    def got_stream(self, e: Answered, line: Line) -> float:
+        raise ValueError("it ended")
 
     def got_report(self, e: Answered, line: Line) -> float:
         desired, said = read_desired(e.body), line.said
@@ -563,7 +608,7 @@ class Turn:
     def take(self, order: dict[str, Any], key: str, cancel: bool) -> None:
         c, s = self.s.commands.get(key), self.s
         if c and cancel and not c.kills:
-            self.command(key, kill_at=self.now)
+            self.command(key, kill_at=self.now, timeout=None)
         elif key not in s.seen:
             c = Command(key, "exited", None, 15) if cancel else Command(key, timeout=order.get("timeout"))
             self.put(seen=s.seen | {key}, commands={**s.commands, key: c})
@@ -634,29 +679,79 @@ def kill(pids: Iterable[int], number: int) -> None:
             pass
 
 
-def wipe(path: str) -> bool:
-    shutil.rmtree(path, ignore_errors=True)
+def opened(name: str, at: int | None = None) -> int:
+    """A directory's descriptor, never a link's. Opens one that its owner shut, and makes it writable."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
     try:
-        if not os.path.isdir(path) or os.path.islink(path):
+        fd = os.open(name, flags, dir_fd=at)
+    except PermissionError:
+        shut = os.open(name, flags | getattr(os, "O_PATH", 0), dir_fd=at)
+        try:
+            os.chmod(f"/proc/self/fd/{shut}", 0o700)
+        finally:
+            os.close(shut)
+        fd = os.open(name, flags, dir_fd=at)
+    os.fchmod(fd, 0o700)
+    return fd
+
+
+def wipe(path: str, within: float = 60.0) -> bool:
+    """Remove a tree; False if something is left. Every directory is moved to the top and emptied there, so
+    that the tree's depth costs neither stack nor descriptors."""
+    until = time.monotonic() + within
+    try:
+        top = opened(path)
+    except OSError:  # a file or a link
+        try:
             os.unlink(path)
-        os.chmod(path, 0o700)
-        for base, names, _ in os.walk(path):
-            for name in names:
-                if not os.path.islink(os.path.join(base, name)):
-                    os.chmod(os.path.join(base, name), 0o700)
+        except OSError:
+            pass
+        return not os.path.lexists(path)
+    try:
+        while clear(top, top, until):
+            pass
+        os.rmdir(path)
     except OSError:
         pass
-    shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(top)
     return not os.path.lexists(path)
+
+
+def clear(fd: int, top: int, until: float) -> int:
+    """Remove a directory's files and move its directories to the top, or empty them there; counts both."""
+    done = 0
+    with os.scandir(fd) as entries:
+        for entry in entries:
+            if time.monotonic() > until:
+                return 0
+            try:
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.name, dir_fd=fd)
+                else:
+                    below = opened(entry.name, fd)
+                    try:
+                        if fd == top:
+                            clear(below, top, until)
+                            os.rmdir(entry.name, dir_fd=fd)
+                        else:
+                            os.rename(entry.name, os.urandom(9).hex(), src_dir_fd=fd, dst_dir_fd=top)
+                    finally:
+                        os.close(below)
+                done += 1
+            except OSError:
+                continue
+    return done
 
 
 def inside(root: str, *names: str) -> bool:
     return (os.path.realpath(os.path.join(root, *names)) + "/").startswith(root + "/")
 
 
-def unpack(archive: str, root: str) -> None:
-    root, count = os.path.realpath(root), bounded()
-    with tarfile.open(archive, "r:gz") as tar:
+def unpack(archive: Any) -> None:
+    """Into the current directory."""
+    root, count = os.getcwd(), bounded()
+    with tarfile.open(fileobj=archive, mode="r:gz") as tar:
         for member in map(count, tar):
             linked = member.issym() and inside(root, os.path.dirname(member.name), member.linkname)
             if not (member.isfile() or member.isdir() or linked) or not inside(root, member.name):
@@ -665,10 +760,10 @@ def unpack(archive: str, root: str) -> None:
             tar.extract(member, root, numeric_owner=True)
 
 
-def pack(archive: str, root: str, paths: list[str]) -> list[str]:
-    """What can't be read is left out, and returned."""
-    root, count, left = os.path.realpath(root), bounded(), []
-    with tarfile.open(archive, "w:gz") as tar:
+def pack(archive: Any, paths: list[str]) -> list[str]:
+    """From the current directory. What can't be read is left out, and returned."""
+    root, count, left = os.getcwd(), bounded(), []
+    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
         paths = [path for path in paths if inside(root, path) and os.path.lexists(os.path.join(root, path))]
         for path in paths:  # grows
             full = os.path.join(root, path)
@@ -717,7 +812,7 @@ class Job:
             self.full = True
 
     def drop(self) -> None:
-        for path in (self.path, self.path + ".tgz"):
+        for path in (self.path, self.path + ".tgz", self.path + ".in"):
             wipe(path)  # by whoever comes first: what told its end, or detaching
 
 
@@ -739,6 +834,7 @@ class Link:
         token: str = "",
         timeout: float = 15.0,
         sink: Any = None,
+        tell: Callable[[Any], None] | None = None,
     ) -> Any:
         headers = {"Authorization": "Bearer " + token} if token else {}
         if isinstance(body, dict):
@@ -757,7 +853,10 @@ class Link:
                     headers["Content-Length"] = str(body.seek(0, 2))
                     body.seek(0)
                 self.connection.request(method, url.path.rstrip("/") + "/api/v1/agent" + path, body, headers)
-                answer = self.read(self.connection.getresponse(), sink)
+                response = self.connection.getresponse()
+                if tell and response.status == 200:
+                    return self.follow(response, tell)
+                answer = self.read(response, sink)
                 refused += 1
                 if answer[0] < 500:
                     return answer
@@ -772,6 +871,20 @@ class Link:
                 if late:
                     break
         return answer
+
+    def follow(self, answer: http.client.HTTPResponse, tell: Callable[[Any], None]) -> Any:
+        """Tell each line, until the stream ends or is silent for too long."""
+        began = time.monotonic()
+        try:
+            row = b"\n"
+            while row.endswith(b"\n"):
+                row, began = answer.readline(8 * MIB), time.monotonic()
+                tell(json.loads(row))
+        except (OSError, http.client.HTTPException, ValueError, TypeError):
+            pass
+        self.close()
+        self.at += time.monotonic() - began >= SILENCE  # another server may speak
+        return 0, {}, 0.0
 
     def read(self, answer: http.client.HTTPResponse, sink: Any) -> Any:
         if (answer.length or 0) > BULK_MAX:
@@ -796,6 +909,7 @@ class Link:
 class Agent:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.dir = options, os.path.abspath(options.dir)
+        self.wrap: list[str] = json.loads(options.wrap)
         self.spawning, self.stopping, self.turn = threading.Lock(), False, threading.Condition()
         self.children: set[int] = set()
         self.kept: set[Any] = set()  # the boot script's: some have yet to call setsid
@@ -913,9 +1027,9 @@ class Agent:
         self.slay_all()
         self.stopping = False
         wipe(self.path("work"))
-        for name in ("work", "home", "spool", "bin"):
+        for name in ("work", "home", "home.tmp", "spool", "bin"):
             os.makedirs(self.path(name), mode=0o700, exist_ok=True)
-        wrapper, steps = self.path("bin", "muster-agent"), self.path("steps")
+        wrapper, steps = self.path("bin", "muster-agent"), self.path("bin", "steps")
         with open(wrapper, "w") as file:
             file.write(f"#!/bin/sh\nexec '{sys.executable}' '{os.path.abspath(__file__)}' \"$@\"\n")
         os.chmod(wrapper, 0o700)
@@ -987,6 +1101,15 @@ class Agent:
             return link.call("POST", "/join", body)
         if e.what == "beat":
             return link.call("POST", "/beat", {"activity": self.activity()}, e.token)
+        if e.what == "stream":
+            return link.call(
+                "GET",
+                "/stream",
+                None,
+                e.token,
+                SILENCE,
+                tell=lambda line: self.events.put(Heard(e.epoch, line)),
+            )
         if e.what == "desired":
             path = "/desired?known={known}&timeout={timeout}".format(**body)
             return link.call("GET", path, None, e.token, body["timeout"] + 10)
@@ -1047,28 +1170,63 @@ class Agent:
             time.sleep(0.01)
             self.reap()
 
+    def start(
+        self, job: Job, argv: list[str], cwd: str, *shown: str, late: bool = False, **given: Any
+    ) -> Any:
+        """In a sandbox of its own, where the machine has one: `cwd` and its .tmp are all it may write to."""
+        if self.wrap:
+            tmp = cwd + ".tmp"
+            binds = "--bind", tmp, "/tmp", "--bind", cwd, cwd, "--bind", tmp, tmp, *shown  # noqa: S108
+            run = "--chdir", cwd, "--remount-ro", "/", "--", "/bin/sh", "-c", 'exec "$0" "$@"'
+            at = self.wrap.index("")  # where they belong: later mounts lie on earlier ones
+            argv = [*self.wrap[:at], *binds, *self.wrap[at + 1 :], *run, *argv]
+            # keyctl, for this thread and its children: what a run puts into its session keyring goes with it.
+            ctypes.CDLL(None).syscall({"x86_64": 250, "aarch64": 219}.get(os.uname().machine, -1), 1, None)
+        with self.spawning:
+            if self.stopping or (job.stop.is_set() and not late):
+                raise InterruptedError
+            process = subprocess.Popen(argv, cwd=cwd, start_new_session=True, **given)
+            job.pid = process.pid
+            self.children.add(job.pid)
+        return process
+
+    def aside(self, job: Job, work: str, verb: str, names: Any, **given: Any) -> str:
+        """Our own verb as a part of the job: it may read and write what the job may. Gives its complaint."""
+        argv = [sys.executable, os.path.abspath(__file__), verb, json.dumps(names)]
+        env = self.env(work, {}, MUSTER_ASSIGNMENT=job.assignment)
+        late = verb == "pack"  # also of a command that was stopped
+        process = self.start(job, argv, work, late=late, env=env, stderr=subprocess.PIPE, **given)
+        said = str(process.communicate()[1], errors="replace").strip()[-TAIL:]
+        self.children.discard(process.pid)
+        if process.returncode not in (0, LEFT_OUT):
+            raise OSError(said or f"{verb} ended with {process.returncode}")
+        return said
+
     def execute(
-        self, key: str, argv: list[str], env: dict[str, str], cwd: str, job: Job, given: str = ""
+        self,
+        key: str,
+        argv: list[str],
+        env: dict[str, str],
+        cwd: str,
+        job: Job,
+        *shown: str,
+        given: str = "",
+        source: str = os.devnull,
     ) -> tuple[int, int]:
         """Until the main process ends; daemons may hold its output."""
+        stdin = subprocess.PIPE if given else os.open(source, os.O_RDONLY)
         output, inlet = os.pipe()
         bell, ring = os.pipe()
-        stdin = subprocess.PIPE if given else subprocess.DEVNULL
         try:
-            with self.spawning:
-                if self.stopping or job.stop.is_set():
-                    raise InterruptedError
-                process = subprocess.Popen(
-                    argv, env=env, cwd=cwd, stdin=stdin, stdout=inlet, stderr=inlet, start_new_session=True
-                )
-                job.pid = process.pid
-                self.children.add(job.pid)
+            process = self.start(job, argv, cwd, *shown, env=env, stdin=stdin, stdout=inlet, stderr=inlet)
         except BaseException:
             for fd in (output, bell, ring):
                 os.close(fd)
             raise
         finally:
             os.close(inlet)
+            if stdin >= 0:
+                os.close(stdin)
 
         def wait() -> None:
             try:
@@ -1098,7 +1256,10 @@ class Agent:
                 poll.unregister(output)
         os.close(bell)
         self.children.discard(job.pid)
-        return process.returncode, output
+        code = process.returncode
+        if self.wrap and job.stop.is_set() and code > 128:  # how a sandbox says that its job was killed
+            code = 128 - code
+        return code, output
 
     def drain(self, output: int) -> None:
         while os.read(output, 65536):
@@ -1119,15 +1280,16 @@ class Agent:
         }
 
     def do_startboot(self, e: StartBoot) -> None:
-        script, home, job = self.path("boot"), self.path("home"), Job(self.path("log"))
+        tools, home, job = self.path("bin"), self.path("home"), Job(self.path("log"))
+        script = self.path("bin", "boot")
         try:
             with open(script, "w") as file:
                 file.write(e.script)
             os.chmod(script, 0o700)
-            env = self.env(home, e.env, MUSTER_STEPS=self.path("steps"))
-            env["PATH"] = self.path("bin:") + env["PATH"]
+            env = self.env(home, e.env, MUSTER_STEPS=self.path("bin", "steps"))
+            env["PATH"] = f"{tools}:{env['PATH']}"
             argv = [script] if e.script.startswith("#!") else ["/bin/sh", script]
-            code, output = self.execute("", argv, env, home, job)
+            code, output = self.execute("", argv, env, home, job, "--ro-bind", tools, tools)
         except Exception as error:
             lacks = isinstance(error, FileNotFoundError) and "no interpreter: " + e.script.split("\n")[0]
             self.events.put(ScriptEnded(127, f"cannot start it: {lacks or error}"))
@@ -1165,7 +1327,7 @@ class Agent:
         code, output = 126, -1
         try:
             env = self.env(work, {"TMPDIR": work + ".tmp"}, MUSTER_RUN=e.run, MUSTER_ASSIGNMENT=e.assignment)
-            code, output = self.execute(e.assignment, [sys.executable, "-"], env, work, job, e.program)
+            code, output = self.execute(e.assignment, [sys.executable, "-"], env, work, job, given=e.program)
         except Exception as error:
             job.append(str(error).encode())
         self.events.put(Ended(e.assignment, code, job.tail.decode(errors="replace")))
@@ -1220,19 +1382,26 @@ class Agent:
         if self.state.moving or self.state.attached != e.assignment:  # detaching didn't see it
             job.stop.set()
         try:
+            source = os.devnull
             if order.get("archive"):
-                self.fetch(job, name(order["archive"]), work)
+                with open(self.fetch(job, name(order["archive"]), ".tgz"), "rb") as file:
+                    self.aside(job, work, "unpack", [], stdin=file)
+            if order.get("stdin"):
+                source = self.fetch(job, name(order["stdin"]), ".in")
             env = self.env(work, {"TMPDIR": work + ".tmp", **(order.get("env") or {})})
             env.update(MUSTER_RUN=e.run, MUSTER_ASSIGNMENT=e.assignment, MUSTER_COMMAND=key)
             self.events.put(CommandIs(key, "running", job.size))
-            code, output = self.execute(key, order["argv"], env, work, job)
+            code, output = self.execute(key, order["argv"], env, work, job, source=source)
             if job.stop.is_set():
                 self.slay(lambda: self.hunt(job.pid, "MUSTER_COMMAND=" + key))
             if order.get("collect"):
-                left = pack(job.path + ".tgz", work, order["collect"])
+                with open(job.path + ".tgz", "wb") as file:
+                    said = self.aside(
+                        job, work, "pack", order["collect"], stdin=subprocess.DEVNULL, stdout=file
+                    )
                 artifact = True
-                if left:
-                    raise OSError(f"can't read {left[:9]}")
+                if said:
+                    raise OSError(said)
         except InterruptedError:
             code = -15
         except Exception as error:
@@ -1247,16 +1416,16 @@ class Agent:
         if output >= 0:
             self.drain(output)
 
-    def fetch(self, job: Job, archive: str, work: str) -> None:
+    def fetch(self, job: Job, blob: str, ending: str) -> str:
         link, tries = Link(self.options.server), 0
-        with open(job.path + ".tgz", "wb") as file:
+        with open(job.path + ending, "wb") as file:
             while not job.stop.is_set():
-                status = link.call("GET", "/blobs/" + archive, None, self.state.token, sink=file)[0]
+                status = link.call("GET", "/blobs/" + blob, None, self.state.token, sink=file)[0]
                 if status == 200:
                     link.close()
-                    return unpack(file.name, work)
+                    return str(file.name)
                 if 400 <= status < 500 and status not in (401, 408, 429):
-                    raise OSError(f"no archive {archive} ({status})")
+                    raise OSError(f"no archive {blob} ({status})")
                 job.stop.wait(backoff(tries, random.random()))
                 tries += 1
         raise InterruptedError
@@ -1269,6 +1438,8 @@ class Agent:
             job.stop.set()
         if job.pid and not job.over.is_set():
             pids = self.hunt(job.pid, "MUSTER_COMMAND=" + e.id)
+            if self.wrap and not e.hard:
+                pids.discard(job.pid)  # the sandbox itself: it ends with the job
             kill(pids, signal.SIGKILL if e.hard else signal.SIGTERM)
 
     def do_forget(self, e: Forget) -> None:
@@ -1317,15 +1488,29 @@ def main() -> None:
     for flag in ("--dir", "--proof-prefix", "--poweroff", "--identity", "--switch"):
         run.add_argument(flag, default="")
     run.add_argument("--shared-net", action="store_true")
-    verbs.add_parser("step").add_argument("name")
+    run.add_argument("--wrap", default="[]")
+    for verb in ("step", "pack", "unpack"):
+        verbs.add_parser(verb).add_argument("name")
     options = parser.parse_args()
     if options.verb == "run":
         Agent(options).run()
     try:
+        act(options.verb, options.name)
+    except (KeyError, OSError, tarfile.TarError, ValueError) as error:
+        sys.exit(f"cannot {'name a step' if options.verb == 'step' else options.verb}: {error}")
+
+
+def act(verb: str, name: str) -> None:
+    if verb == "step":
         with open(os.open(os.environ["MUSTER_STEPS"], os.O_WRONLY | os.O_NONBLOCK), "w") as file:
-            file.write(options.name + "\n")
-    except (KeyError, OSError) as error:
-        sys.exit(f"cannot name a step: {error}")
+            file.write(name + "\n")
+    elif verb == "unpack":
+        unpack(sys.stdin.buffer)
+    else:
+        left = pack(sys.stdout.buffer, json.loads(name))
+        if left:
+            sys.stderr.write(f"can't read {left[:9]}")
+            sys.exit(LEFT_OUT)
 
 
 if __name__ == "__main__":

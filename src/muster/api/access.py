@@ -4,14 +4,16 @@ Owns the reading of `Authorization`. Secrets are compared by hash, never logged,
 that nobody knows and none at all get the same answer; the holder of one that has ended is told so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
 
+from starlette.types import Scope
+
 from muster.api.problems import Unauthenticated
 from muster.domain.access import ApiToken, Role, may
-from muster.domain.errors import Conflict, Forbidden
+from muster.domain.errors import Conflict, Forbidden, NotYet
 from muster.domain.ids import NodeId
 from muster.domain.trust import Confinement, Trust, confined
 from muster.enrolment.enroller import Enrolment
@@ -27,7 +29,7 @@ _LONGEST = 16_384
 """Ours are short; what GitHub signs for a job takes a few thousand characters."""
 LOOK_AGAIN = 5.0
 """Seconds for which a stream takes it that its token is still good."""
-NO_TOKEN = "cannot tell who is asking: send a valid token as 'Authorization: Bearer …'"  # noqa: S105
+NO_TOKEN = "the request has no valid token: send a valid token as 'Authorization: Bearer …'"  # noqa: S105
 
 
 class Access(StrEnum):
@@ -101,13 +103,14 @@ class Gate:
         return Caller(token=token, confinement=held)
 
     async def still(self, authorization: str | None) -> bool:
-        """Whether who was let in still is. What a workflow shows is good for one call, however long."""
+        """Whether who was let in still would be: the token is valid, and a trust rule covers a workflow's."""
         shown = bearer(authorization)
-        if self._federation is not None and self._federation.recognises(shown):
-            return True
         try:
-            await self._known(shown)
-        except Unauthenticated:
+            if self._federation is not None and self._federation.recognises(shown):
+                await self._workflow(self._federation, shown)
+            else:
+                await self._known(shown)
+        except (Unauthenticated, Forbidden, NotYet):
             return False
         return True
 
@@ -146,6 +149,13 @@ def bearer(authorization: str | None) -> str:
     if scheme.lower() != "bearer" or not 0 < len(secret) <= _LONGEST or not secret.isascii():
         raise Unauthenticated(NO_TOKEN)
     return secret
+
+
+def admitted(scope: Scope) -> None:
+    """Tell the connection, if the server has one for the request, that its caller is known."""
+    tell: Callable[[], None] | None = scope.get("state", {}).get("admitted")
+    if tell is not None:
+        tell()
 
 
 async def mint(

@@ -1,29 +1,27 @@
-"""Puts the API together: the hot paths in front, the page, bounds, then the framework with its tables."""
+"""Puts the API together: the hot paths in front, the page, bounds, then the tables of routes."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-import muster
-from muster.api import beats, problems
+from muster.api import beats
 from muster.api.access import Gate
 from muster.api.beats import Beats
-from muster.api.bounds import Bounds
+from muster.api.bounds import Bounds, QueryBound
 from muster.api.closing import Closing
 from muster.api.context import ApiSettings, Context
 from muster.api.dashboard import Dashboard
+from muster.api.feed_pages import FeedPages
 from muster.api.files import Shelf
 from muster.api.metrics import Metrics
 from muster.api.routes import TABLES
-from muster.api.routing import ROOT, mount
+from muster.api.routing import ROOT, Application
 from muster.api.sealing import Sealed
-from muster.api.shortcut import Shortcut
 from muster.domain.events import Draft
+from muster.enrolment.streams import Streams
 from muster.operations.overviewing import Overviewing
-from muster.operations.sharing import Shared
 from muster.plane import ControlPlane, Ports
+from muster.single_flight import SingleFlight
 
 __all__ = ["Api", "ApiSettings", "create_app"]
 
@@ -32,43 +30,37 @@ REMEMBER_OVERVIEW = 1.0
 REMEMBER_CONSOLE = 5.0
 """A page that stays open asks often; the provider is asked seldom."""
 _STREAMED = (("PUT", f"{ROOT}/blobs", ""), ("PUT", f"{ROOT}/agent/commands/", "/artifact"))
+_AGENT = f"{ROOT}/agent/"
+_ASKED = ("join", "enrol", "report", "kit", "desired", "stream", "blobs", "commands")
 _RAW = (("POST", f"{ROOT}/agent/commands/", "/output"),)
-PROBLEM_SCHEMA: Mapping[str, Any] = {
-    "title": "Problem",
-    "type": "object",
-    "required": ["type", "title", "status", "code", "detail"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "code": {"type": "string", "description": "What to branch on."},
-        "detail": {"type": "string", "description": "What could not be done, why, and what to do."},
-        "field": {"type": "string"},
-        "value": {"description": "What was sent there, if it can be shown."},
-        "rule": {"type": "string"},
-    },
-}
 
 
 class Api:
     """The ASGI application. `saw` takes each write of this process; `close` ends what would go on."""
 
-    def __init__(self, framework: FastAPI, context: Context) -> None:
-        self.framework = framework
+    def __init__(self, context: Context) -> None:
         self.context = context
-        self._beats = context.beats
-        bounded = Bounds(framework, most=context.settings.body_most, streamed=_STREAMED, raw=_RAW)
-        self._others = Shortcut(context, otherwise=Dashboard(Sealed(bounded)))
+        self.application = Application(context, TABLES)
+        self._beats = Sealed(context.beats)
+        bounded = Bounds(self.application, most=context.settings.body_most, streamed=_STREAMED, raw=_RAW)
+        self._others = Sealed(QueryBound(Dashboard(bounded)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == beats.PATH and scope["method"] == "POST":
             await self._beats(scope, receive, send)
         else:
+            self._count(scope)
             await self._others(scope, receive, send)
+
+    def _count(self, scope: Scope) -> None:
+        asked = str(scope.get("path", ""))
+        if asked.startswith(_AGENT):
+            what = asked.removeprefix(_AGENT).partition("/")[0]
+            self.context.metrics.agents.add(what=what if what in _ASKED else "other")
 
     def saw(self, drafts: Iterable[Draft]) -> None:
         taken = tuple(drafts)
-        self._beats.saw(taken)
+        self.context.beats.saw(taken)
         self.context.metrics.saw(taken)
 
     def close(self) -> None:
@@ -107,15 +99,17 @@ def create_app(
             remember=settings.remember_beats if told else 0.0,
             unwritable=lambda: gathered.unwritable,
         ),
+        streams=Streams(ports.wakeups),
         closing=Closing(ports.wakeups),
         metrics=gathered,
         archives=_shelf(settings, "blobs", "archive", settings.blob_hours * HOUR),
         results=_shelf(settings, "artifacts", "result", settings.settings.retention),
         overviewing=overviewing,
-        looks=Shared(ports.clock, keep=REMEMBER_OVERVIEW),
-        consoles=Shared(ports.clock, keep=REMEMBER_CONSOLE),
+        looks=SingleFlight(ports.clock, keep=REMEMBER_OVERVIEW),
+        consoles=SingleFlight(ports.clock, keep=REMEMBER_CONSOLE),
+        pages=FeedPages(ports.store),
     )
-    return Api(_framework(context), context)
+    return Api(context)
 
 
 def _shelf(settings: ApiSettings, directory: str, what: str, keep: float) -> Shelf:
@@ -126,40 +120,3 @@ def _shelf(settings: ApiSettings, directory: str, what: str, keep: float) -> She
         total=settings.blobs_total,
         keep=keep,
     )
-
-
-def _framework(context: Context) -> FastAPI:
-    app = FastAPI(
-        title="Muster",
-        summary="A control plane that hands out ready compute",
-        version=muster.__version__,
-        docs_url=None,  # the page would be fetched from elsewhere
-        redoc_url=None,
-        # Nothing leaves this process unless we send it.
-        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
-    )
-    app.state.context = context
-    problems.install(app)
-    mount(app, TABLES)
-    _describe(app)
-    return app
-
-
-def _describe(app: FastAPI) -> None:
-    made = app.openapi
-
-    def described() -> dict[str, Any]:
-        schema = made()
-        parts = schema.setdefault("components", {})
-        parts.setdefault("schemas", {})["Problem"] = dict(PROBLEM_SCHEMA)
-        parts["securitySchemes"] = {
-            "token": {"type": "http", "scheme": "bearer", "description": "An API token."},
-            "node": {"type": "http", "scheme": "bearer", "description": "A node's own token."},
-        }
-        for path in schema.get("paths", {}).values():
-            for operation in path.values():
-                # Every refusal is a problem, which `default` describes.
-                operation.get("responses", {}).pop("422", None)
-        return schema
-
-    app.openapi = described  # type: ignore[method-assign]  # how FastAPI asks to be extended

@@ -1,4 +1,4 @@
-"""Heartbeats: the hot path. A raw ASGI route in front of the framework, behind the same tokens.
+"""Heartbeats: the hot path. A raw ASGI route in front of the others, behind the same tokens.
 
 Owns a small memory of which token speaks for which node and of the record's version, so that most beats touch
 no store. It is told of every write of this process (`saw`), forgets a node whose time is over or whose token
@@ -14,7 +14,7 @@ from typing import TypedDict
 
 from starlette.types import Receive, Scope, Send
 
-from muster.api.access import bearer
+from muster.api.access import admitted, bearer
 from muster.api.problems import Unauthenticated, translate
 from muster.domain import checks
 from muster.domain.errors import Forbidden, InvalidRequest, MusterError
@@ -96,6 +96,7 @@ class Beats:
             problem = translate(error, method=scope["method"], path=PATH)
             await problem.response()(scope, receive, send)
             return
+        admitted(scope)
         await send({"type": "http.response.start", "status": 200, "headers": _headers(body)})
         await send({"type": "http.response.body", "body": body})
 

@@ -11,12 +11,39 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster.api.problems import Problem, TooLarge, of_error
+from muster.domain.codes import ProblemCode
 
+QUERY_MOST = 8192
+"""Bytes. The longest that is any use holds a cursor and a few words."""
+PARAMETERS_MOST = 100
+"""The framework looks at all of them for each of them: their number counts, squared."""
 DISCARD_MOST = 64 << 20
 """Beyond this a client is not mistaken but hostile, and may see its connection reset."""
 _JSON = "application/json"
+_ANNOUNCED = (b"content-length", b"transfer-encoding")
 Kind = tuple[str, str, str]
 """Which requests are meant: their method, and how their path starts and ends."""
+
+
+class QueryBound:
+    """In front of all that parses a query."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        query = scope.get("query_string", b"")
+        if len(query) <= QUERY_MOST and query.count(b"&") < PARAMETERS_MOST:
+            await self._app(scope, receive, send)
+            return
+        problem = Problem(
+            status=HTTPStatus.REQUEST_URI_TOO_LONG,
+            code=ProblemCode.QUERY_TOO_LONG,
+            title="The query is too long",
+            detail=f"cannot take a query of {len(query)} bytes and {query.count(b'&') + 1} parameters: "
+            f"send at most {QUERY_MOST} bytes and {PARAMETERS_MOST} parameters",
+        )
+        await problem.response()(scope, receive, send)
 
 
 class Bounds:
@@ -29,13 +56,11 @@ class Bounds:
         self._raw = tuple(raw)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or self._is(scope, self._streamed):
+        sent = any(name in _ANNOUNCED for name, _ in scope.get("headers", ()))
+        if not sent or self._is(scope, self._streamed):
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        if "content-length" not in headers and "transfer-encoding" not in headers:
-            await self._app(scope, receive, send)
-            return
         problem = self._announced(headers)
         body = b""
         if problem is None or headers.get("expect") != "100-continue":
@@ -87,7 +112,7 @@ def _wrong_type(headers: Headers) -> Problem | None:
         return None
     return Problem(
         status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-        code="unsupported_media_type",
+        code=ProblemCode.UNSUPPORTED_MEDIA_TYPE,
         title="The body must be JSON",
         detail=f"cannot read a body of type {given[:80] or 'unknown'}: send it as application/json",
     )

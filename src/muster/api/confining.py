@@ -6,7 +6,8 @@ from hashlib import sha256
 
 from muster.domain import checks
 from muster.domain.errors import Forbidden, NotFound
-from muster.domain.ids import OperationId
+from muster.domain.ids import OperationId, operation_of
+from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.requests import ProvisionRequest, ReleaseRequest, RunRequest
 from muster.domain.template import TemplateSpec
@@ -42,7 +43,7 @@ def own_key(key: str | None, to: Confinement | None) -> str | None:
 
 def _check_bounds(request: ProvisionRequest, spec: TemplateSpec) -> None:
     """Runners without a workflow would have any label, maybe everybody's, and nothing would end them."""
-    if spec.runtime.kitted and request.workflow is None:
+    if spec.kitted and request.workflow is None:
         raise Forbidden(
             f"cannot provision runners of {spec.name} without `workflow`: "
             "a workflow gets runners for its own run only, so it must name that"
@@ -82,6 +83,22 @@ def of_own_run(page: Page[Operation], run: str | None, to: Confinement | None) -
     if run is None or run.lower() != to.run.lower():
         raise Forbidden(f"cannot list operations beside those of run {to.run}: name it as `run`")
     return [each for each in page.items if _is_provision_of(each, to.repository)]
+
+
+def own_nodes(nodes: Sequence[Node], operation_id: str, to: Confinement | None) -> Sequence[Node]:
+    """What a caller may see of an operation's nodes. A workflow sees those that serve its repository, or did
+    last, and no id of whoever had them before."""
+    if to is None:
+        return nodes
+    return [
+        replace(
+            node,
+            launch_id=node.launch_id if operation_of(node.launch_id) == operation_id else None,
+            last_owner=node.last_owner if node.last_owner == to.repository else None,
+        )
+        for node in nodes
+        if (node.owner or node.last_owner) == to.repository
+    ]
 
 
 def _is_provision_of(operation: Operation, owner: str) -> bool:

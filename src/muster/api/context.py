@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import Depends, Header, Request
+from starlette.requests import Request
 
 from muster.api.access import Gate, Permit
 from muster.api.beats import Beats
 from muster.api.closing import Closing
+from muster.api.feed_pages import FeedPages
 from muster.api.files import Shelf
 from muster.api.metrics import Metrics
 from muster.domain.access import ApiToken
@@ -20,9 +21,11 @@ from muster.domain.ids import NodeId
 from muster.domain.overview import Overview
 from muster.domain.settings import Settings
 from muster.domain.trust import Confinement, Trust
+from muster.enrolment.streams import Streams
 from muster.operations.overviewing import Overviewing
-from muster.operations.sharing import Shared
 from muster.plane import ControlPlane, Ports
+from muster.ports.store import Standing
+from muster.single_flight import SingleFlight
 
 
 def _always() -> bool:
@@ -61,67 +64,84 @@ class Context:
     settings: ApiSettings
     gate: Gate
     beats: Beats
+    streams: Streams
     closing: Closing
     metrics: Metrics
     archives: Shelf
     results: Shelf
-    consoles: Shared[tuple[Section, float]]
+    consoles: SingleFlight[str, tuple[Section, float]]
     """Of nodes, by id: each with when it was read."""
     overviewing: Overviewing
-    looks: Shared[Overview]
+    looks: SingleFlight[str, Overview]
+    pages: FeedPages
 
     async def overview(self) -> Overview:
         return await self.looks.get("", self.overviewing.look)
+
+    async def overview_anew(self) -> Overview:
+        """Later than what the caller did just now."""
+        self.looks.forget("")
+        return await self.overview()
 
     def now(self) -> float:
         return self.ports.clock.now()
 
 
-def context(request: Request) -> Context:
-    found = request.app.state.context
-    assert isinstance(found, Context)  # noqa: S101 — create_app put it there
-    return found
+class Incoming(Request):
+    """A request, with who sent it: a node, or the holder of a token."""
+
+    standing: Standing
+    token: ApiToken
+    confinement: Confinement | None
+
+    @property
+    def authorization(self) -> str | None:
+        shown = (value for name, value in self.scope["headers"] if name == b"authorization")
+        return next((value.decode("latin-1") for value in shown), None)
+
+    async def whole(self) -> bytes:
+        """Read the body, which `Bounds` keeps short and hands on in one message."""
+        message = await self.receive()
+        body: bytes = message.get("body", b"")
+        while message.get("more_body", False):
+            message = await self.receive()
+            body += message.get("body", b"")
+        return body
 
 
-async def _here(request: Request) -> Context:
-    """Awaited, not called: the framework would run a plain function in a thread of its own."""
-    return context(request)
+@dataclass(frozen=True, slots=True)
+class Of:
+    """Marks a handler's parameter that any request has."""
+
+    read: Callable[[Context, Incoming], Any]
 
 
-async def _node(request: Request) -> NodeId:
-    return NodeId(request.state.node_id)
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Marks a handler's parameter that is a header."""
+
+    name: str
+    description: str = ""
 
 
-async def _caller(request: Request) -> ApiToken:
-    found = request.state.token
-    assert isinstance(found, ApiToken)  # noqa: S101 — the route's guard put it there
-    return found
+def _permit(context: Context, request: Incoming) -> Permit:
+    return Permit(context.gate, request.authorization, context.ports.clock)
 
 
-async def _confinement(request: Request) -> Confinement | None:
-    found = request.state.confinement
-    assert found is None or isinstance(found, Confinement)  # noqa: S101 — likewise
-    return found
-
-
-async def _permit(request: Request) -> Permit:
-    here = context(request)
-    return Permit(here.gate, request.headers.get("authorization"), here.ports.clock)
-
-
-Here = Annotated[Context, Depends(_here)]
-Node = Annotated[NodeId, Depends(_node)]
-"""The node that speaks, as its token proved."""
-Held = Annotated[Confinement | None, Depends(_confinement)]
+Here = Annotated[Context, Of(lambda context, _: context)]
+Asked = Annotated[Incoming, Of(lambda _, request: request)]
+"""For handlers that read the body as a stream, or headers of their own."""
+Speaker = Annotated[Standing, Of(lambda _, request: request.standing)]
+"""The node that speaks, as its token proved, with its operation."""
+Node = Annotated[NodeId, Of(lambda _, request: request.standing.node.id)]
+Held = Annotated[Confinement | None, Of(lambda _, request: request.confinement)]
 """What the caller is held to; None: only to its role."""
-Caller = Annotated[ApiToken, Depends(_caller)]
+Caller = Annotated[ApiToken, Of(lambda _, request: request.token)]
 """The token that was shown."""
-Permitted = Annotated[Permit, Depends(_permit)]
+Permitted = Annotated[Permit, Of(_permit)]
 """For as long as the token that was shown is good."""
 Key = Annotated[
     str | None,
-    Header(
-        alias="Idempotency-Key",
-        description="Names the request: a repeat with the same key and body is the same request.",
-    ),
+    Header("Idempotency-Key", "Names the request: a repeat with the same key and body is the same request."),
 ]
+LastEventId = Annotated[str | None, Header("Last-Event-ID", "Where to take the stream up.")]

@@ -19,9 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 BUILT = Path(str(files("muster"))) / "dashboard"
 INDEX = "index.html"
-PAGES = ("", "operations", "nodes", "templates", "clusters", "events")
+PAGES = ("", "operations", "nodes", "templates", "clusters", "events", "api")
 """The first part of the addresses that the page knows; the rest of them is its own affair."""
-_OTHERS = ("api", "healthz", "readyz", "metrics", "openapi.json")
+_OTHERS = ("api", "codes", "healthz", "readyz", "metrics")
 _HASHED = "assets/"
 _MEDIA_TYPES = {
     ".css": "text/css",
@@ -44,7 +44,7 @@ NOT_BUILT = """\
 Muster is running, but its page was not built into this installation.
 
 From a checkout:  make web     (needs Node.js 20.19 or newer; without one, make gets it from PyPI)
-Without the page: muster --help, or the API at /api/v1, described at /openapi.json
+Without the page: muster --help, or the API at /api/v1, described at /api/v1/openapi.json
 """
 
 
@@ -108,7 +108,8 @@ class Dashboard:
 
 
 def _elsewhere(path: str) -> bool:
-    return path.removeprefix("/").partition("/")[0] in _OTHERS
+    """`/api` itself is the page with the API's reference."""
+    return path.rstrip("/") != "/api" and path.removeprefix("/").partition("/")[0] in _OTHERS
 
 
 def _sent(file: File, asked: Headers, *, status: HTTPStatus = HTTPStatus.OK) -> Response:

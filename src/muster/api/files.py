@@ -41,28 +41,40 @@ class Shelf:
         self._most = most
         self._total = total
         self._keep = keep
+        self._used = 0
+        """Bytes of the files that are whole, as of the last look."""
+        self._arriving: dict[Path, int] = {}
+        """Bytes so far of each file that is on its way."""
+        self._turn = asyncio.Lock()
+        """A look counts a file as whole or as arriving, never as both or neither."""
 
     async def put(self, chunks: AsyncIterator[bytes], *, now: float, name: str | None = None) -> Stored:
         """Take a file. Without a name it is named by its content, so the same file is kept once."""
-        room = await asyncio.to_thread(self._prepare, now)
-        file = await asyncio.to_thread(self._open)
-        path = Path(file.name)
+        async with self._turn:
+            self._used = await asyncio.to_thread(self._prepare, now)
+            file = await asyncio.to_thread(self._open)
+            path = Path(file.name)
+            self._arriving[path] = 0
         digest, size, waiting = hashlib.sha256(), 0, bytearray()
         try:
             with file:
                 async for chunk in chunks:
                     size += len(chunk)
-                    self._check(size, room)
+                    self._arriving[path] = size
+                    self._check(size)
                     waiting += chunk
                     if len(waiting) >= _WRITE:
                         await asyncio.to_thread(_append, file, digest, bytes(waiting))
                         waiting.clear()
                 await asyncio.to_thread(_append, file, digest, bytes(waiting))
             kept = name or f"sha256-{digest.hexdigest()}"
-            await asyncio.to_thread(self._keep_as, path, kept, now)
+            async with self._turn:
+                await asyncio.to_thread(self._keep_as, path, kept, now)
+                self._used += self._arriving.pop(path)
         except OSError as error:
             raise StorageFull(f"cannot keep the {self._what}: {error.strerror or error}") from error
         finally:
+            self._arriving.pop(path, None)
             await asyncio.to_thread(path.unlink, missing_ok=True)
         return Stored(name=kept, size=size, expires_at=now + self._keep)
 
@@ -79,16 +91,16 @@ class Shelf:
         taken."""
         return await asyncio.to_thread(self._find, name, now)
 
-    def _check(self, size: int, room: int) -> None:
+    def _check(self, size: int) -> None:
         if size > self._most:
             raise TooLarge(f"cannot take the {self._what}: it is more than {self._most} bytes; send less")
-        if size > room:
+        if self._used + sum(self._arriving.values()) > self._total:
             raise StorageFull(
                 f"cannot keep the {self._what}: {self._total} bytes are in use; try again later"
             )
 
     def _prepare(self, now: float) -> int:
-        """Forget what is old; say how many bytes there is room for."""
+        """Forget what is old; say how many bytes are in use, without those that are on their way."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         kept: list[tuple[float, int, Path]] = []
         for entry in os.scandir(self._directory):
@@ -97,18 +109,21 @@ class Shelf:
             except FileNotFoundError:
                 continue
             path = Path(entry.path)
+            if path in self._arriving:
+                continue
             if now - found.st_mtime > (_PARTIAL_KEPT if path.suffix == _PARTIAL else self._keep):
                 path.unlink(missing_ok=True)
             else:
                 kept.append((found.st_mtime, found.st_size, path))
+        arriving = sum(self._arriving.values())
         used = sum(size for _, size, _ in kept)
         # The largest that may come must fit, if what nobody asks for can make way.
         for since, size, path in sorted(kept):
-            if self._total - used >= self._most or now - since <= SPARED:
+            if self._total - used - arriving >= self._most or now - since <= SPARED:
                 break
             path.unlink(missing_ok=True)
             used -= size
-        return max(0, self._total - used)
+        return used
 
     def _open(self) -> "tempfile._TemporaryFileWrapper[bytes]":
         return tempfile.NamedTemporaryFile(dir=self._directory, suffix=_PARTIAL, delete=False)

@@ -46,6 +46,9 @@ class Gathering:
         self._flush()
         self._transport.close()
 
+    def abort(self) -> None:
+        self._transport.abort()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 

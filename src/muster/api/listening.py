@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import uvicorn
 
 from muster.api.app import Api
+from muster.api.connections import BACKLOG
 from muster.api.gathering import Answering
 from muster.domain.errors import MusterError
 
-BACKLOG = 2048
 DRAIN_SECONDS = 10
 KEEP_ALIVE_SECONDS = 75
 """Longer than any pause between two requests of an agent, so that its connection is still there."""
@@ -74,11 +74,12 @@ def url_of(listener: socket.socket) -> str:
 
 
 class Listening(uvicorn.Server):
-    def __init__(self, api: Api, http: type[Answering]) -> None:
+    def __init__(self, api: Api, http: type[Answering], *, backlog: int = BACKLOG) -> None:
         super().__init__(
             uvicorn.Config(
                 api,
                 access_log=False,
+                backlog=backlog,
                 http=http,
                 lifespan="off",
                 log_config=None,

@@ -1,13 +1,23 @@
-"""Log lines: text for people, JSON for machines, the same fixed keys in both. Never a token, never a body."""
+"""Log lines: text for people, JSON for machines, the same fixed keys in both. Never a token, never a body.
+
+One place in the code may say so many lines within a few seconds. What it says beyond that is counted and told
+in one line: a caller who makes the server complain must not fill its disk.
+"""
 
 import json
 import logging
 import sys
 import time
+from typing import TextIO
 
 KEYS = ("node_id", "operation_id", "template", "provider", "reason")
 """Named alike everywhere; they come first, then whatever else a line says."""
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+
+BURST = 100
+PER_SECONDS = 10.0
+Place = tuple[str, int]
 
 
 class TextLines(logging.Formatter):
@@ -32,9 +42,50 @@ class JsonLines(logging.Formatter):
         return json.dumps(fields, default=str)
 
 
+class Limit:
+    """Which lines are said. `BURST` of each place within `PER_SECONDS`."""
+
+    def __init__(self) -> None:
+        self._begun: dict[Place, float] = {}
+        self._said: dict[Place, int] = {}
+        self._kept_back: dict[Place, logging.LogRecord] = {}
+
+    def admits(self, record: logging.LogRecord) -> bool:
+        place = (record.pathname, record.lineno)
+        if record.created - self._begun.get(place, 0.0) >= PER_SECONDS:
+            self._begun[place], self._said[place] = record.created, 0
+        self._said[place] += 1
+        if self._said[place] > BURST:
+            self._kept_back[place] = record
+            return False
+        return True
+
+    def over(self, now: float) -> list[logging.LogRecord]:
+        """One line for each place that was silenced, once its time is over."""
+        ended = [place for place in self._kept_back if now - self._begun[place] >= PER_SECONDS]
+        return [self._summary(place) for place in ended]
+
+    def _summary(self, place: Place) -> logging.LogRecord:
+        last, count = self._kept_back.pop(place), self._said[place] - BURST
+        text = f"left out {count} lines like this one: {last.getMessage()}"
+        return logging.LogRecord(last.name, last.levelno, *place, text, None, None)
+
+
+class LimitedHandler(logging.StreamHandler[TextIO]):
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._limit = Limit()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for summary in self._limit.over(record.created):
+            super().emit(summary)
+        if self._limit.admits(record):
+            super().emit(record)
+
+
 def configure(*, form: str, level: str) -> None:
     """To standard error, for this process. Only Muster's own lines below warnings; libraries stay quiet."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = LimitedHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -36,6 +36,8 @@ class Metrics:
         self.attaches = Histogram("muster_attach_seconds", "From claimed or booted to attached.", SECONDS)
         self.ready = Histogram("muster_ready_seconds", "From a provision's request to its commit.", SECONDS)
         self.handed = Counter("muster_nodes_handed_over_total", "Nodes handed over, from the pool or new.")
+        self.agents = Counter("muster_agent_requests_total", "Requests of agents, by what they ask for.")
+        self.pushes = Counter("muster_agent_pushes_total", "Lines on agents' streams, by why they were sent.")
         self.store = Histogram("muster_store_seconds", "How long the store took, by verb.", MILLISECONDS)
         self.telemetry = Telemetry()
         self.started_at = started_at
@@ -149,7 +151,8 @@ class Metrics:
             *overview(seen),
             ("# HELP muster_heartbeats_total Heartbeats received.", "# TYPE muster_heartbeats_total counter"),
             (f"muster_heartbeats_total {beats}",),
-            *(figure.lines() for figure in (self.ended, self.orphans, self.handed, self.telemetry.errors)),
+            *(figure.lines() for figure in (self.ended, self.orphans, self.handed, self.agents, self.pushes)),
+            self.telemetry.errors.lines(),
             *(figure.lines() for figure in (self.launches, self.boots, self.attaches, self.ready)),
             *(figure.lines() for figure in (self.store, self.telemetry.calls)),
         )

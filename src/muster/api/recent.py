@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 
-from muster.domain.signs import Calls
+from muster.domain.observations import Calls
 
 WINDOW = 300.0
 SLICE = 15.0

@@ -13,12 +13,14 @@ from typing import Any, ClassVar, cast
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from muster.api.beats import BODY_MOST, PATH, Beats, authorization_of
-from muster.api.gathering import Answering
+from muster.api.connections import Bounded, Lines
+from muster.api.sealing import SEAL
 from muster.domain.errors import InvalidRequest
 
 _END = b"\r\n\r\n"
 _BEGIN = b"POST %s HTTP/1.1\r\n" % PATH.encode()
 _STATUS = b"HTTP/1.1 200 OK\r\n"
+_SEAL = b"".join(b"%s: %s\r\n" % each for each in SEAL) + b"\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,8 @@ class _Request:
     key: bytes
 
 
-class Repeating(Answering):
-    __slots__ = ("_beat_at", "_head", "_known", "_midway")
+class Repeating(Bounded):
+    __slots__ = ("_beat_at", "_head", "_known")
 
     beats: ClassVar[Beats]
 
@@ -42,7 +44,6 @@ class Repeating(Answering):
         self._head = b""
         """Of the last beat that went the usual way. A proxy may send those of many nodes in turn: only what
         comes twice is worth knowing."""
-        self._midway = False
         self._beat_at = 0.0
 
     def data_received(self, data: bytes) -> None:
@@ -57,18 +58,11 @@ class Repeating(Answering):
             return
         super().data_received(data)
         if data.startswith(_BEGIN):
-            head = data[: data.find(_END) + len(_END)]
-            if head == self._head:
-                self._learn(head, len(data))
-            self._head = head
-
-    def on_message_begin(self) -> None:
-        self._midway = True
-        super().on_message_begin()
-
-    def on_message_complete(self) -> None:
-        super().on_message_complete()
-        self._midway = False
+            head, end, _ = data.partition(_END)
+            if end and head + end == self._head:
+                self._learn(head + end, len(data))
+            # A head that isn't whole yet is no head: another request may begin with the same bytes.
+            self._head = head + end if end else b""
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -105,7 +99,8 @@ class Repeating(Answering):
             return False
         body = b'{"version":%d}' % version
         head = [_STATUS, *(b"%s: %s\r\n" % each for each in self.server_state.default_headers)]
-        head.append(b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body))
+        head.append(b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body))
+        head.append(_SEAL)
         self._beat_at = self.loop.time()
         self.send(b"".join(head) + body)
         return True
@@ -127,5 +122,5 @@ def repeating(beats: Beats) -> type[Repeating]:
     class Ours(Repeating):
         __slots__ = ()
 
-    Ours.beats = beats
+    Ours.beats, Ours.lines = beats, Lines()
     return Ours

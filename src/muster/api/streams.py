@@ -11,29 +11,24 @@ from dataclasses import replace
 from muster.api.access import Permit
 from muster.api.closing import TOPIC
 from muster.api.context import Context
-from muster.api.models.events import EventOut
-from muster.api.models.operations import ProgressOut
+from muster.api.diagnoses import diagnosed
+from muster.api.feed_pages import written
 from muster.domain import plain
 from muster.domain.errors import InvalidRequest
 from muster.domain.events import Event
 from muster.domain.ids import OperationId
 from muster.domain.operation import Operation
 from muster.domain.plain import Plain
-from muster.operations.failures import diagnosed
 from muster.ports.store import Cursor
 from muster.ports.wakeups import EVENTS, Listener, progress_topic
+from muster.wire.base import encode
+from muster.wire.operations import Progress
 
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"X-Accel-Buffering": "no"}
 _HELLO = b"retry: 1000\n: hello\n\n"
 _ALIVE = b": still here\n\n"
 _PAGE = 200
-
-
-def written(data: str, *, event: str, place: str | None) -> bytes:
-    """One message. JSON has no bare line breaks, so its data is one line."""
-    named = f"id: {place}\n" if place is not None else ""
-    return f"event: {event}\n{named}data: {data}\n\n".encode()
 
 
 async def feed(
@@ -45,12 +40,11 @@ async def feed(
     try:
         yield _HELLO
         while not ctx.closing.begun and await permit.holds():
-            page = await ctx.ports.store.events(after=after, limit=_PAGE, entity_id=entity_id)
+            page = await ctx.pages.get(after, entity_id)
             after = page.next
-            for number, event in enumerate(page.items, 1):
-                place = str(after) if number == len(page.items) else None
-                yield written(EventOut.of(event).model_dump_json(), event=event.name, place=place)
-            if page.items:
+            for piece in page.pieces:
+                yield piece
+            if page.pieces:
                 silence.broken()
             elif await silence.lasts():
                 yield _ALIVE
@@ -70,7 +64,7 @@ async def progress(
             async for operation, at in history.news():
                 if operation.version > seen:
                     told = await diagnosed(ctx.ports.store, operation, now=at) if operation.ended else None
-                    shown = ProgressOut.of(operation, now=at, diagnosis=told).model_dump_json()
+                    shown = encode(Progress.of(operation, now=at, diagnosis=told))
                     yield written(shown, event="progress", place=str(operation.version))
                     seen = operation.version
                     silence.broken()

@@ -10,9 +10,9 @@ from typing import TypeVar
 from muster.api.figures import MILLISECONDS, SECONDS, Counter, Histogram
 from muster.api.recent import Recent
 from muster.domain.errors import Refused, StoreUnavailable, Throttled, TokenSpent
+from muster.domain.observations import Calls, Dependency
 from muster.domain.reasons import Reason
 from muster.domain.redaction import told
-from muster.domain.signs import Calls, Dependency
 from muster.ports.clock import Clock
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, NodeProvider
 
@@ -102,6 +102,7 @@ class WatchedProvider:
         self.name = inner.name
         self.visibility_window = inner.visibility_window
         self.call_timeout = inner.call_timeout
+        self.makes_way = inner.makes_way
 
     async def launch(self, request: LaunchRequest) -> LaunchAnswer:
         return await self._noted("launch", self._inner.launch(request))

@@ -6,6 +6,7 @@ connecting  where the server is              watching    an operation, live or l
 streaming   output of commands, prefixed     choosing    which files of a tree are sent
 packing     a tree as an archive             syncing     packed and sent
 unpacking   an archive of results            fetching    results of each node, in their place
+stdin       sent, or refused                 liveness    nodes that fall silent under commands
 """
 
 

@@ -1,4 +1,4 @@
-"""`python -m muster.cli`: the same command, for a server that is started by its own interpreter."""
+"""Run `python -m muster.cli`: the same command, for a server that its own interpreter starts."""
 
 from muster.cli import main
 

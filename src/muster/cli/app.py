@@ -1,88 +1,92 @@
-"""The `muster` command: names its subcommands, and turns whatever ends them into an exit code.
+"""Define the `muster` command: list its subcommands, and turn every end into an exit code.
 
 A subcommand's module is imported when it is called, not when it is listed, so that `muster --help` and
-completion stay fast however many there are.
+completion stay fast.
 """
 
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
+from muster.discovery import IntegrationBroken, entry_points
 from muster.domain.errors import MusterError
+from muster.integration import OPERATING, TRYING, Command
 
 DAILY, CLUSTERS = "Nodes for runs", "Whole clusters"
-LOOKING, OPERATING, TRYING = "Looking", "Operating", "Trying it out"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    panel: str
-    help: str
-    where: str = ""
-    """The module, if it isn't named like the command."""
-
-
-COMMANDS: Mapping[str, Entry] = {
-    "provision": Entry(DAILY, "Ask for ready nodes, all or nothing, and watch them come."),
-    "run": Entry(DAILY, "Provision, run a command on every node, give the nodes back."),
-    "exec": Entry(DAILY, "Run a command on every node of a run."),
-    "logs": Entry(DAILY, "Show what the commands of a run wrote."),
-    "commands": Entry(DAILY, "List the commands of runs; show or cancel one."),
-    "extend": Entry(DAILY, "Give a run more time."),
-    "release": Entry(DAILY, "Give the nodes of a run back."),
-    "clusters": Entry(CLUSTERS, "List clusters; create, show or delete one."),
-    "status": Entry(LOOKING, "Show what is wrong first, and what to do about it."),
-    "nodes": Entry(LOOKING, "List nodes; show, diagnose or terminate one."),
-    "pools": Entry(LOOKING, "Show each template's nodes against its bounds."),
-    "operations": Entry(LOOKING, "List operations; show, watch, cancel one, or ask why it waits."),
-    "events": Entry(LOOKING, "Show what happened; follow what happens."),
-    "templates": Entry(LOOKING, "List templates; show one."),
-    "serve": Entry(OPERATING, "Run the server on this machine."),
-    "apply": Entry(OPERATING, "Apply the templates and limits of a muster.toml."),
-    "drain": Entry(OPERATING, "Never give a node to another run; end it once it is free."),
-    "pause": Entry(OPERATING, "Hold back new claims and launches."),
-    "resume": Entry(OPERATING, "Let a paused template, or everything, go on."),
-    "tokens": Entry(OPERATING, "Create, list and revoke API tokens."),
-    "iam": Entry(OPERATING, "Print what server and nodes must be allowed in AWS."),
-    "store": Entry(OPERATING, "Create, check or back up the store of a server."),
-    "doctor": Entry(OPERATING, "Check this machine and the server, and say what to do."),
-    "demo": Entry(TRYING, "See it work: a server and three nodes, cold and warm."),
-    "demo-aks": Entry(TRYING, "See clusters come and go on a simulated Azure.", where="demo_aks"),
-    "simulate": Entry(TRYING, "Run the control plane in a simulated world of trouble."),
+LOOKING = "Looking"
+PANELS = (DAILY, CLUSTERS, LOOKING, OPERATING, TRYING)
+OWN: Mapping[str, tuple[str, str]] = {
+    "provision": (DAILY, "Ask for ready nodes, all or nothing, and watch their progress."),
+    "run": (DAILY, "Provision, run a command on every node, give the nodes back."),
+    "exec": (DAILY, "Run a command on every node of a run."),
+    "logs": (DAILY, "Show what the commands of a run wrote."),
+    "commands": (DAILY, "List the commands of runs; show or cancel one."),
+    "extend": (DAILY, "Give a run more time."),
+    "release": (DAILY, "Give the nodes of a run back."),
+    "clusters": (CLUSTERS, "List clusters; create, show or delete one."),
+    "status": (LOOKING, "Show problems first, with next steps."),
+    "acknowledge": (LOOKING, "Mark findings of `muster status` as seen."),
+    "nodes": (LOOKING, "List nodes; show, diagnose or terminate one."),
+    "pools": (LOOKING, "Show each template's nodes against its bounds."),
+    "operations": (LOOKING, "List operations; show, watch or cancel one, or see why it waits or ended."),
+    "events": (LOOKING, "Show past events; follow new ones."),
+    "templates": (LOOKING, "List templates; show one."),
+    "serve": (OPERATING, "Run the server on this machine."),
+    "apply": (OPERATING, "Apply the templates and limits of a muster.toml."),
+    "drain": (OPERATING, "Keep a node from further runs; terminate it when it is free."),
+    "pause": (OPERATING, "Stop new claims and launches of a template, or of all."),
+    "resume": (OPERATING, "End the pause of a template, or of all."),
+    "tokens": (OPERATING, "Create, list and revoke API tokens."),
+    "store": (OPERATING, "Create, check or back up the store of a server."),
+    "doctor": (OPERATING, "Check this machine and the server, with next steps."),
 }
+
+
+@cache
+def commands() -> Mapping[str, Command]:
+    """Our own, and those of integrations. One that can't be loaded has none: `muster doctor` says why."""
+    found = {name: Command(*entry, module=f"muster.cli.{name}") for name, entry in OWN.items()}
+    for entry_point in entry_points():
+        with suppress(IntegrationBroken):
+            for name, command in entry_point.load().commands.items():
+                found.setdefault(name, command)
+    panels = dict.fromkeys((*PANELS, *(each.panel for each in found.values())))
+    order = {panel: number for number, panel in enumerate(panels)}
+    return dict(sorted(found.items(), key=lambda item: order[item[1].panel]))
 
 
 class LazyGroup(TyperGroup):
     """Knows its commands' names and help lines; loads one when it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+        return list(commands())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return loaded(cmd_name) if cmd_name in COMMANDS else None
+        return loaded(cmd_name) if cmd_name in commands() else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """From the table alone, in plain text: what draws boxes takes longer to load than all of the rest."""
-        width = max(map(len, COMMANDS))
-        for panel in dict.fromkeys(entry.panel for entry in COMMANDS.values()):
+        width = max(map(len, commands()))
+        for panel in dict.fromkeys(entry.panel for entry in commands().values()):
             with formatter.section(panel):
-                of_panel = ((name, entry) for name, entry in COMMANDS.items() if entry.panel == panel)
+                of_panel = ((name, entry) for name, entry in commands().items() if entry.panel == panel)
                 formatter.write_dl([(name.ljust(width), entry.help) for name, entry in of_panel])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # names alone, for suggestions
+        self.commands = dict.fromkeys(commands())  # type: ignore[assignment]  # names alone, for suggestions
         return super().resolve_command(ctx, args)
 
 
 def loaded(name: str) -> Any:
     """The command of that name: its module's function of the same name, or its `app` of several."""
-    module = import_module(f"muster.cli.{COMMANDS[name].where or name}")
+    module = import_module(commands()[name].module)
     several = getattr(module, "app", None)
     if several is None:
         several = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -118,7 +122,7 @@ def root(
 
 
 def run() -> NoReturn:
-    """Run a command to its exit code. An error is one sentence on stderr; nobody sees a trace of one."""
+    """Run a command to its exit code. An error is one sentence on stderr, without a traceback."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -128,7 +132,7 @@ def run() -> NoReturn:
     except BrokenPipeError:
         code = _unread()
     except SystemExit as end:
-        # What reads the command line ends with 1 of its own accord if nobody reads what we write.
+        # The parser of the command line ends with 1 by itself if its output is not read.
         if not isinstance(end.__context__, BrokenPipeError):
             raise
         code = _unread()
@@ -159,7 +163,9 @@ def _ended() -> int:
         from muster.cli.printing import complain
 
         words = " ".join(str(surprise).split()) or type(surprise).__name__
-        return complain("internal", f"cannot go on: {words} (MUSTER_DEBUG=1 shows where)", exit_code=1)
+        return complain(
+            "internal", f"unexpected error: {words} (MUSTER_DEBUG=1 shows the traceback)", exit_code=1
+        )
     return code if isinstance(code, int) else 0
 
 
@@ -177,7 +183,7 @@ def asks_for_json(words: Sequence[str]) -> bool:
 
 
 def _unread() -> int:
-    """Whoever read our output has seen enough: `muster events | head -1` is no failure."""
+    """End quietly when the reader stops: `muster events | head -1` is no failure."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)  # what is still unwritten is written there at the end, without a word
     os.close(null)

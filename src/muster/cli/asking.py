@@ -1,4 +1,4 @@
-"""Asking for nodes: the options that `provision` and `run` share, and the request made from them."""
+"""Define the options that `provision` and `run` share, and build the request from them."""
 
 import secrets
 from collections.abc import Sequence
@@ -28,7 +28,8 @@ def whole(text: str | int) -> int:
 
 Count = Annotated[int, typer.Option("--count", "-n", parser=whole, metavar="NUMBER", help="How many nodes.")]
 Run = Annotated[
-    str | None, typer.Option("--run", metavar="ID", help="Your id for this piece of work. (default: made up)")
+    str | None,
+    typer.Option("--run", metavar="ID", help="Your id for this piece of work. (default: generated)"),
 ]
 TemplateName = Annotated[
     str | None,
@@ -79,7 +80,7 @@ QueueTimeout = Annotated[
         "--queue-timeout",
         parser=seconds,
         metavar="DURATION",
-        help="How long to wait for room under the caps. (default: not at all)",
+        help="How long to wait for room under the caps. (default: 0)",
     ),
 ]
 Owner = Annotated[
@@ -94,7 +95,7 @@ Wait = Annotated[
         "--wait",
         parser=seconds,
         metavar="DURATION",
-        help="How long to watch. Then the client leaves; the work goes on. (default: to the end)",
+        help="How long to watch. The work continues after that. (default: to the end)",
     ),
 ]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Don't wait: print the operation and leave.")]

@@ -1,4 +1,4 @@
-"""Small charts in plain characters: where the time of a boot went, and how long boots take."""
+"""Draw small charts in plain characters: the phases of a boot, and the distribution of boot times."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -7,7 +7,8 @@ from muster.cli.durations import took
 from muster.domain.counting import counted
 
 if TYPE_CHECKING:
-    from muster.client.results import BootKind, Span, Timeline
+    from muster.domain.boot import Span
+    from muster.wire.boots import BootKind, Timeline
 
 WIDTH = 30
 """Of the longest bar."""

@@ -1,7 +1,7 @@
-"""Which files of a tree are sent: those that git tracks, or all of them.
+"""Choose which files of a tree are sent: those that git tracks, or all.
 
-What git doesn't track may be a secret. So where there is a repository and git can't say what it tracks,
-nothing is chosen; only `--all-files` chooses without asking.
+Untracked files may be secrets. If git can't list the tracked files of a repository, nothing is chosen; only
+`--all-files` chooses without git.
 """
 
 import os
@@ -72,7 +72,7 @@ def _asked(root: Path) -> bytes | None:
         return None
     words = os.fsdecode(done.stderr).strip() or f"it ended with {done.returncode}"
     raise UsageProblem(
-        f"cannot send {root}: git does not say which of its files it tracks; mend that, {WAY_OUT}\n{words}"
+        f"cannot send {root}: git does not list its tracked files; repair the repository, {WAY_OUT}\n{words}"
     )
 
 

@@ -1,4 +1,4 @@
-"""`muster clusters`: whole clusters: created, listed, shown, deleted."""
+"""`muster clusters`: create, list, show and delete clusters."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +9,8 @@ from muster.cli.printing import Output
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
-    from muster.client.results import Cluster, ClusterDetail, Operation
+    from muster.wire.clusters import Cluster, ClusterDetail
+    from muster.wire.operations import Operation
 
 app = typer.Typer(
     help="List clusters; create, show or delete one.", invoke_without_command=True, add_completion=False
@@ -22,20 +23,20 @@ State = Annotated[
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The cluster's name; its id works too.")]
 NewName = Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called, in Azure too.")]
 TemplateName = Annotated[
-    str, typer.Option("--template", "-t", metavar="NAME", help="Which template: one whose provider is aks.")
+    str, typer.Option("--template", "-t", metavar="NAME", help="A template with the provider aks.")
 ]
 
 
 @app.callback()
 def root(context: typer.Context, *, state: State = None, _output: Output = None) -> None:
-    """List clusters; create, show or delete one. Without a word more, it lists them."""
+    """List clusters; create, show or delete one. Without a subcommand: list."""
     if context.invoked_subcommand is None:
         _list(state)
 
 
 @app.command("list")
 def listed(*, state: State = None, _output: Output = None) -> None:
-    """List clusters. Deleted ones only if they are asked for."""
+    """List clusters. Deleted ones only with `--state deleted`."""
     _list(state)
 
 
@@ -102,7 +103,7 @@ def create(
     key: asking.Key = None,
     _output: Output = None,
 ) -> None:
-    """Make a cluster and watch it come: steps, node pools, what Azure is at. Ctrl-C leaves it running.
+    """Create a cluster and watch it: steps, node pools, Azure's state. Ctrl-C leaves it running.
 
     Asking again for one that is being made watches that. `muster operations cancel` stops it and removes all
     that was made.
@@ -134,7 +135,7 @@ def _ready(operation: "Operation", name: str) -> None:
 
 @app.command()
 def show(name: Name, *, _output: Output = None) -> None:
-    """Show all that is known of a cluster, and how far the work on it is."""
+    """Show a cluster, and the progress of work on it."""
     from muster.cli import printing
     from muster.cli.connecting import connected
     from muster.client import calls
@@ -158,8 +159,8 @@ def show(name: Name, *, _output: Output = None) -> None:
             ("address", found.fqdn),
             ("pools", _pools(found)),
             ("roles", roles),
-            ("created", f"{found.created_at} ({printing.since(found.created_at)} ago)"),
-            ("ready", found.ready_at or ""),
+            ("created", f"{printing.stamp(found.created_at)} ({printing.since(found.created_at)} ago)"),
+            ("ready", printing.stamp(found.ready_at)),
             ("work", _work(found)),
             ("portal", found.portal_url),
         )

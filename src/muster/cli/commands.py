@@ -1,4 +1,4 @@
-"""`muster commands`: what runs on the nodes of a run: listed, shown, cancelled."""
+"""`muster commands`: list, show and cancel the commands of a run."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +9,7 @@ from muster.domain.counting import counted
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
-    from muster.client.results import Command
+    from muster.wire.commands import Command
 
 _PAGE = 500
 app = typer.Typer(
@@ -24,7 +24,7 @@ Target = Annotated[str, typer.Argument(metavar="COMMAND", help="A command's id, 
 
 @app.callback()
 def root(context: typer.Context, *, run: OfRun = None, limit: Limit = 20, _output: Output = None) -> None:
-    """List the commands of runs; show or cancel one. Without a word more, it lists them."""
+    """List the commands of runs; show or cancel one. Without a subcommand: list."""
     if context.invoked_subcommand is None:
         _list(run, limit)
 
@@ -105,7 +105,7 @@ def _typed(command: "Command") -> str:
 
 @app.command()
 def show(target: Target, *, _output: Output = None) -> None:
-    """Show a command: what it is, how far, how it ended."""
+    """Show a command: its arguments, state and result."""
     from muster.cli import printing
     from muster.cli.connecting import connected
     from muster.cli.results import how_it_ended
@@ -124,9 +124,9 @@ def show(target: Target, *, _output: Output = None) -> None:
             ("run", found.run),
             ("node", f"{found.node_id} (number {found.ordinal} of {found.count})"),
             ("operation", found.operation_id),
-            ("created", f"{found.created_at} ({printing.since(found.created_at)} ago)"),
-            ("started", found.started_at or ""),
-            ("ended", found.ended_at or ""),
+            ("created", f"{printing.stamp(found.created_at)} ({printing.since(found.created_at)} ago)"),
+            ("started", printing.stamp(found.started_at)),
+            ("ended", printing.stamp(found.ended_at)),
             ("output", f"cut: {found.kept / 2**20:.3g} MiB of it are kept" if found.kept else ""),
         )
     )
@@ -137,13 +137,14 @@ def cancel(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="COMMAND|RUN|OPERATION", help="One command's id; for a run, all of its that go on."
+            metavar="COMMAND|RUN|OPERATION",
+            help="A command's id, or a run: all of its commands that still run.",
         ),
     ],
     *,
     _output: Output = None,
 ) -> None:
-    """End commands: their whole trees of processes are killed. The nodes stay with their run."""
+    """Kill commands with all their processes. The nodes stay with their run."""
     from muster.cli import printing
     from muster.cli.connecting import connected
     from muster.client import calls

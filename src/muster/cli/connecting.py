@@ -1,4 +1,4 @@
-"""Where the server is, and who asks: the environment, else what the server on this machine left behind."""
+"""Find the server and the token: the environment, else the data directory of a server on this machine."""
 
 import os
 import re
@@ -13,14 +13,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from muster.client import SyncClient
-    from muster.client.results import Operation
     from muster.config import Connection
+    from muster.wire.operations import Operation
 
 _OPERATION = re.compile(r"op-[0-9a-z]{12,40}", re.ASCII)
 _COMMAND = re.compile(r"(?:cmd-[0-9a-z]{12,64}|op-[0-9a-z]{12,40})\.\d{1,6}", re.ASCII)
 _PAGE = 500
 _LOOKED_AT = 20
 """Operations of a run among which the one that was asked for is found."""
+
+
+class Asked:
+    """One process is one command: the server that it asked, None before that."""
+
+    url: str | None = None
 
 
 @contextmanager
@@ -32,8 +38,14 @@ def connected(data_dir: "Path | None" = None) -> Iterator["SyncClient"]:
     from muster.config import find_server
 
     found = find_server(os.environ, data_dir)
+    if not os.environ.get("MUSTER_SERVER") and found.token is None and not found.data_dir.exists():
+        raise UsageProblem(
+            f"cannot find a server: {found.data_dir} does not exist; start a server with `muster serve`,"
+            " or set MUSTER_SERVER and MUSTER_TOKEN"
+        )
     if found.token is not None and not (found.token.isascii() and found.token.isprintable()):
         raise UsageProblem("cannot use MUSTER_TOKEN: a token has only printable ASCII characters")
+    Asked.url = found.url
     with SyncClient(found.url, found.token, told=notices.broke) as client:
         try:
             yield client

@@ -1,11 +1,9 @@
-"""`muster doctor`: what is fine, what is not, and what to do about it."""
+"""`muster doctor`: check this machine, the server and its settings, and print next steps."""
 
 import os
-import shutil
 import sys
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,28 +11,16 @@ import typer
 
 from muster.cli.printing import Output
 from muster.cli.settings_file import FILE, SettingsFile, chosen
+from muster.integration import Check, Level, Machine
 
 if TYPE_CHECKING:
     from muster.config import Config, Connection
     from muster.domain.template import TemplateSpec
-    from muster.providers.process import Report
 
 
-class Level(StrEnum):
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
-
-
+PUBLIC_URL = "public_url"
+"""Several integrations need one; the first says whether it is there."""
 _LOOKS = {Level.OK: ("✔", "green"), Level.WARNING: ("▲", "yellow"), Level.FAILED: ("✖", "red")}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    subject: str
-    level: Level
-    words: str
-    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +48,6 @@ def doctor(*, file: SettingsFile = None, _output: Output = None) -> None:
 
 
 def _checks(named: Path | None) -> Iterator[Check]:
-    from muster.cli.doctor_disk import disk
     from muster.config import find_server, load
     from muster.domain.errors import MusterError
 
@@ -72,27 +57,56 @@ def _checks(named: Path | None) -> Iterator[Check]:
     try:
         config = load(path, environment=os.environ)
         settings = _settings(path, elsewhere=elsewhere)
+        used = None if elsewhere else _used(config)
+        if used is not None and (path is None or not _same(path, used)):
+            settings = _others(path, used, named=named is not None)
+            if named is None:  # what the server has counts, whatever lies in this directory
+                path, config = used, load(used, environment=os.environ)
     except MusterError as error:
         settings = Check(subject="settings", level=Level.FAILED, words=str(error))
     found = find_server(os.environ, config.server.data_dir if config else None)
     yield _python()
     stored = yield from _server(found)
     yield settings
-    if not elsewhere:
-        yield disk(found, config)
-        yield from _isolation(found.data_dir, config)
     if config is not None and (path or not elsewhere):
-        yield from _named(config, stored)
+        machine = Machine(config=config, data=found.data_dir, installation_id=stored.installation_id)
+        yield from _integrations(machine, stored, here=not elsewhere)
 
 
 def _settings(path: Path | None, *, elsewhere: bool) -> Check:
     if path is not None:
         return Check(subject="settings", level=Level.OK, words=str(path))
     if elsewhere:
-        words = "the server's are elsewhere, so neither EC2 nor GitHub was looked at; -f names a copy of them"
+        words = "the settings are on the server: what they name was not checked; give a copy with -f"
         return Check(subject="settings", level=Level.OK, words=words)
-    words = f"there is no {FILE} here: looked at defaults, environment and what the server has in store"
+    words = f"no {FILE} here: checked defaults, environment and the server's store"
     advice = "name the server's settings with -f, if it has any"
+    return Check(subject="settings", level=Level.WARNING, words=words, advice=advice)
+
+
+def _used(config: "Config") -> Path | None:
+    """The settings that the server of this machine was started with, if it runs and has any."""
+    from muster.config import DataDirectory, find_server
+
+    return DataDirectory(find_server(os.environ, config.server.data_dir).data_dir).settings()
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.absolute() == other
+
+
+def _others(path: Path | None, used: Path, *, named: bool) -> Check:
+    if path is None:
+        return Check(subject="settings", level=Level.OK, words=f"{used}, with which the server was started")
+    if named:
+        words = f"{path} is not the settings file of the running server: that is {used}"
+        advice = f"use -f {used} to check the server's own file"
+    else:
+        words = f"checked {used}, the file of the running server; {path} is another file"
+        advice = f"start the server with -f {path}, if that one is meant"
     return Check(subject="settings", level=Level.WARNING, words=words, advice=advice)
 
 
@@ -112,7 +126,7 @@ def _server(found: "Connection") -> Generator[Check, None, Stored]:
             client.send(calls.ready())
             yield Check(subject="server", level=Level.OK, words=f"{found.url} is ready: its store answers")
             installation = client.send(calls.installation())
-            specs = [template.spec for template in client.send(calls.templates())]
+            applied = client.send(calls.templates())
     except CannotReach as error:
         words, _, why = str(error).partition(": start it")
         yield Check(
@@ -133,58 +147,26 @@ def _server(found: "Connection") -> Generator[Check, None, Stored]:
         words=words,
         advice="" if same else "use the same version on both sides",
     )
-    templates = tuple(spec for spec in specs if spec is not None)
+    templates = tuple(each.spec(each.name) for each in applied if each.cluster is None)
     return Stored(installation_id=installation.id, templates=templates)
 
 
-def _isolation(data: Path, config: "Config | None") -> Iterator[Check]:
-    """What is in force for nodes on this machine, as its provider reports it."""
-    bwrap = shutil.which("bwrap")
-    if bwrap is not None:
-        yield Check(subject="bubblewrap", level=Level.OK, words=bwrap)
-    elif sys.platform == "linux":
-        advice = "install the package bubblewrap; nodes then don't see each other, HOME or the data directory"
-        yield Check(subject="bubblewrap", level=Level.WARNING, words="not installed", advice=advice)
-    if config is None:
-        return
-    report = in_force(data, capacity=config.process.capacity, isolation=config.process.isolation)
-    for fact in report.facts:
-        level = Level.OK if fact.fine else Level.WARNING
-        yield Check(subject=fact.subject, level=level, words=fact.words)
-
-
-def _named(config: "Config", stored: Stored) -> Iterator[Check]:
-    """GitHub, and where else nodes come from; nothing if neither settings nor templates name any."""
-    from muster.cli import doctor_ec2
+def _integrations(machine: Machine, stored: Stored, *, here: bool) -> Iterator[Check]:
+    """What each integration says; nothing if neither settings nor templates name it."""
+    from muster.discovery import installed
 
     # The file's own come first: they are applied at the next start.
+    config = machine.config
     own = {each.name for each in config.templates}
     more = (each for each in stored.templates if each.name not in own)
-    config = replace(config, templates=(*config.templates, *more))
-    if config.github.configured or any(each.runtime.value == "github" for each in config.templates):
-        from muster.cli.doctor_github import github
-
-        yield from github(config)
-    yield from doctor_ec2.checks(config, installation_id=stored.installation_id)
-
-
-def in_force(data: Path, *, capacity: int, isolation: str) -> "Report":
-    """What isolation and limits nodes on this machine have."""
-    import asyncio
-    import tempfile
-
-    from muster.providers.process import Isolation, ProcessProvider
-
-    with tempfile.TemporaryDirectory(prefix="muster-doctor-") as scratch:
-        provider = ProcessProvider(
-            # Looking must not make a data directory.
-            data / "nodes" if (data / "nodes").is_dir() else Path(scratch) / "nodes",
-            installation_id="doctor",
-            servers=(),
-            capacity=capacity,
-            isolation=Isolation(isolation),
-        )
-        return asyncio.run(provider.report())
+    machine = replace(machine, config=replace(config, templates=(*config.templates, *more)))
+    told: dict[str, bool] = {}
+    for integration in installed().integrations.values():
+        if here or not integration.local:
+            for check in integration.doctor(machine):
+                if check.subject != PUBLIC_URL or PUBLIC_URL not in told:
+                    yield check
+                told[check.subject] = True
 
 
 def _drawn(checks: list[Check]) -> None:

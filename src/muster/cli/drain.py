@@ -1,4 +1,4 @@
-"""`muster drain`: a node that no other run gets."""
+"""`muster drain`: keep a node from further runs."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from muster.cli.printing import Output
 def drain(
     node: Annotated[str, typer.Argument(metavar="NODE", help="The node's id.")], *, _output: Output = None
 ) -> None:
-    """Never give a node to another run; end it once it is free."""
+    """Keep a node from further runs; terminate it when it is free."""
     from muster.cli import printing
     from muster.cli.connecting import connected
     from muster.client import calls

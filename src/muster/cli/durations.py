@@ -1,4 +1,4 @@
-"""Durations as people write them (90, 90s, 30m, 2h, 1h30m) and as they like to read them."""
+"""Read and print durations (90, 90s, 30m, 2h, 1h30m)."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""`muster events`: the audit trail, and the feed of what happens."""
+"""`muster events`: show past events and follow new ones."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,19 +7,19 @@ import typer
 from muster.cli.printing import Output
 
 if TYPE_CHECKING:
-    from muster.client.results import Event
+    from muster.wire.events import Event
 
 
 def events(
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with new events.")] = False,
     last: Annotated[int, typer.Option("--last", min=0, max=10_000, help="How many of the past.")] = 50,
     of: Annotated[
         str | None, typer.Option("--of", metavar="ID", help="Only of this node, operation, launch …")
     ] = None,
     _output: Output = None,
 ) -> None:
-    """Show what happened, oldest first; with --follow, what happens. In JSON one event per line."""
+    """Show past events, oldest first; with --follow, also new ones. In JSON one event per line."""
     from muster.cli import printing
     from muster.cli.connecting import connected
     from muster.client import calls
@@ -37,7 +37,7 @@ def events(
                 for event in client.stream(calls.follow_events(last=past.next, entity_id=of)):
                     _show(event)
             except CursorLost:
-                printing.remark("cursor_lost", "the store was restored or replaced; its last events anew:")
+                printing.remark("cursor_lost", "the store was restored or replaced; its last events are:")
 
 
 def _show(event: "Event") -> None:
@@ -46,7 +46,7 @@ def _show(event: "Event") -> None:
     if printing.wants_json():
         printing.line(event)
         return
-    words = [event.at[:19].replace("T", " "), f"{event.entity:<12}", event.entity_id, event.name]
+    words = [f"{event.at:%Y-%m-%d %H:%M:%S}", f"{event.entity:<12}", event.entity_id, event.name]
     state = event.changes.get("state") or event.changes.get("status")
     if isinstance(state, str) and state != event.name:
         words.append(f"→ {state}")

@@ -1,4 +1,4 @@
-"""`muster exec`: one command on the nodes that a run has."""
+"""`muster exec`: run one command on the nodes of a run."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -7,11 +7,12 @@ import typer
 
 from muster.cli import asking
 from muster.cli.durations import seconds
-from muster.cli.printing import Output
+from muster.cli.printing import Output, Raw
+from muster.cli.stdin import Stdin
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
-    from muster.client.results import Command
+    from muster.wire.commands import Command
 
 NAME = "execute"
 
@@ -24,15 +25,19 @@ def execute(
     *,
     index: Annotated[
         list[int] | None,
-        typer.Option("--index", metavar="N", help="Only there, as in `[N] …`; again for another one."),
+        typer.Option("--index", metavar="N", help="Only on node N, as in `[N] …`. May be repeated."),
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", parser=seconds, metavar="DURATION", help="End it after this long."),
+        typer.Option(
+            "--timeout", parser=seconds, metavar="DURATION", help="End the command after this time."
+        ),
     ] = None,
+    stdin: Stdin = False,
     wait: asking.Wait = None,
     detach: asking.Detach = False,
     key: asking.Key = None,
+    _raw: Raw = False,
     _output: Output = None,
 ) -> None:
     """Run a command on every node of a run, and show its output line by line: `[0] …`.
@@ -41,19 +46,25 @@ def execute(
     the worst of them.
     """
     from muster.cli import printing
+    from muster.cli import stdin as given
     from muster.cli.connecting import connected, is_operation
     from muster.client import calls
 
     named = is_operation(target)
+    if not stdin:
+        given.refuse_unread()
     with connected() as client:
+        execution: dict[str, object] = {"argv": list(command), "timeout": timeout}
+        if stdin:
+            execution["stdin"] = given.sent(client)
         call = calls.execute(
-            {"argv": list(command), "timeout": timeout},
+            execution,
             operation_id=target if named else None,
             run=None if named else target,
             indexes=index or (),
             key=key,
         )
-        made = client.send(call)
+        made, code = client.send(call), 0
         if detach and printing.wants_json():
             printing.document(made)
         elif detach:
@@ -61,7 +72,10 @@ def execute(
                 printing.say(each.id)
             printing.say(f"  {_again(made)}")
         else:
-            _watched(client, made, wait)
+            code = _watched(client, made, wait)
+    if not stdin:
+        given.tell_unread()
+    raise typer.Exit(code)
 
 
 def _again(commands: Sequence["Command"]) -> str:
@@ -69,7 +83,7 @@ def _again(commands: Sequence["Command"]) -> str:
     return f"see its output with `muster logs -f {target}`, or stop it with `muster commands cancel {target}`"
 
 
-def _watched(client: "SyncClient", commands: Sequence["Command"], wait: float | None) -> None:
+def _watched(client: "SyncClient", commands: Sequence["Command"], wait: float | None) -> int:
     from muster.cli import printing, streaming
     from muster.cli.results import told, worst
     from muster.cli.watching import Patience, detachable
@@ -88,7 +102,7 @@ def _watched(client: "SyncClient", commands: Sequence["Command"], wait: float | 
         )
     else:
         told(ended)
-    raise typer.Exit(worst(ended))
+    return worst(ended)
 
 
 def _with(command: "Command", output: str) -> dict[str, object]:

@@ -1,10 +1,11 @@
-"""Exit codes, and which error or outcome is which.
+"""Map errors and outcomes to exit codes.
 
-0 ok · 1 failed · 2 usage (what was asked can't work as asked) · 3 no capacity · 124 timeout · 130 Ctrl-C
+0 ok · 1 failed · 2 usage (the request was wrong) · 3 no capacity · 124 timeout · 130 Ctrl-C
 """
 
 from typing import TYPE_CHECKING
 
+from muster.domain.codes import Exit, help_for
 from muster.domain.errors import (
     Ambiguous,
     CapReached,
@@ -15,13 +16,15 @@ from muster.domain.errors import (
     NoDiagnosis,
     NotCancellable,
     NotFound,
+    QueueFull,
 )
 from muster.domain.reasons import Reason
 
 if TYPE_CHECKING:
-    from muster.client.results import Failure, Progress
+    from muster.wire.operations import Failure, Progress
 
-OK, FAILED, USAGE, NO_CAPACITY, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 124, 130
+OK, FAILED, USAGE, NO_CAPACITY = Exit.OK, Exit.FAILED, Exit.USAGE, Exit.NO_CAPACITY
+TIMEOUT, INTERRUPTED = Exit.TIMEOUT, Exit.INTERRUPTED
 _NO_ROOM = (Reason.CAPACITY, Reason.QUOTA, Reason.CAP_REACHED, Reason.ABOVE_CAP)
 _TOO_LATE = (Reason.DEADLINE_EXCEEDED, Reason.MAX_RUNTIME)
 _CALLERS = (InvalidRequest, NotFound, NoDiagnosis, Forbidden, Ambiguous, ClusterExists, NotCancellable)
@@ -35,8 +38,9 @@ class UsageProblem(MusterError):
 class OperationFailed(MusterError):
     """An operation ended, and not as it should."""
 
-    def __init__(self, progress: "Progress") -> None:
+    def __init__(self, progress: "Progress", code: int | None = None) -> None:
         self.progress = progress
+        self.code = of_operation(progress) if code is None else code
         super().__init__(_told(progress))
 
 
@@ -46,6 +50,10 @@ class Misspelt(NotFound):
     def __init__(self, what: str, name: str, nearest: str) -> None:
         super().__init__(what, name)
         self.nearest = nearest
+
+
+class SeveralProvisions(Ambiguous):
+    """A run that is to be released had several provisions, and the newest may be meant."""
 
 
 class OutOfPatience(MusterError):
@@ -58,14 +66,14 @@ class Detached(MusterError):
 
 def code_of(error: MusterError) -> int:
     if isinstance(error, OperationFailed):
-        return of_operation(error.progress)
+        return error.code
     if isinstance(error, OutOfPatience):
         return TIMEOUT
     if isinstance(error, Detached):
         return INTERRUPTED
     if isinstance(error, (UsageProblem, *_CALLERS)):
         return USAGE
-    if isinstance(error, CapReached):
+    if isinstance(error, (CapReached, QueueFull)):
         return NO_CAPACITY
     return _of_answer(error)
 
@@ -87,7 +95,7 @@ def of_operation(progress: "Progress") -> int:
 
     if progress.status is Status.SUCCEEDED:
         return OK
-    reason = progress.error.code if progress.error is not None else None
+    reason = progress.error.reason if progress.error is not None else None
     if reason in _NO_ROOM:
         return NO_CAPACITY
     return TIMEOUT if reason in _TOO_LATE else FAILED
@@ -128,7 +136,22 @@ _NAMES: tuple[tuple[type[MusterError], str], ...] = (
     (ClusterExists, "cluster_exists"),
     (NotCancellable, "not_cancellable"),
     (CapReached, "cap_reached"),
+    (QueueFull, "queue_full"),
 )
+
+
+def explained(error: MusterError) -> str:
+    """The code under which the error is explained: why it happened, where that is known."""
+    if isinstance(error, OperationFailed) and error.progress.error is not None:
+        return str(error.progress.error.reason)
+    return name_of(error)
+
+
+def see(code: str) -> str:
+    """Where a code is explained: on the server that was asked, or in the documentation."""
+    from muster.cli.connecting import Asked
+
+    return f"docs/codes.md#{code}" if Asked.url is None else f"{Asked.url}{help_for(code)}"
 
 
 _LISTS = {"template": "templates", "node": "nodes", "cluster": "clusters", "token": "tokens list"}
@@ -138,9 +161,11 @@ def hint(error: MusterError) -> str:
     """Where to look up the right name."""
     if isinstance(error, Misspelt):
         return f"; did you mean {error.nearest}?"
+    if isinstance(error, SeveralProvisions):
+        return ", or take the newest with --latest"
     if not isinstance(error, NotFound):
         return ""
-    return f"; see `muster {_LISTS.get(error.what, 'operations')}` for what there is"
+    return f"; see `muster {_LISTS.get(error.what, 'operations')}`"
 
 
 def _told(progress: "Progress") -> str:
@@ -150,7 +175,7 @@ def _told(progress: "Progress") -> str:
         return f"{what} {progress.status}"
     told = found.diagnosis is not None or found.advice in found.message
     advice = "" if told else f"; {found.advice}"
-    return f"{what} {progress.status} ({found.code}): {found.message}{advice}"
+    return f"{what} {progress.status} ({found.code}: {found.reason}): {found.message}{advice}"
 
 
 def diagnosis(error: MusterError) -> list[str]:

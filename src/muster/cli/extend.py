@@ -1,4 +1,4 @@
-"""`muster extend`: a later deadline for the nodes of a run."""
+"""`muster extend`: give the nodes of a run a later deadline."""
 
 from typing import Annotated
 

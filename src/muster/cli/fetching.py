@@ -1,4 +1,4 @@
-"""What came back from each node, and what did not; in the place of earlier results of the same number."""
+"""Fetch the results of each node, replace earlier ones of the same number, and name what is missing."""
 
 import sys
 import tempfile
@@ -15,7 +15,7 @@ from muster.domain.errors import NotFound
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
-    from muster.client.results import Command
+    from muster.wire.commands import Command
 
 
 class Fetched:

@@ -1,12 +1,12 @@
-"""An operation that was just accepted: watched to its end, or left to itself, and its outcome told."""
+"""Follow an operation that was just accepted, or leave it, and print its outcome."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
-    from muster.client.results import Operation
     from muster.domain.operation import Status
+    from muster.wire.operations import Operation
 
 
 def followed(

@@ -1,15 +1,15 @@
-"""`muster logs`: what commands wrote, so far or to their end."""
+"""`muster logs`: print the output of commands, so far or to their end."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from muster.cli import asking
-from muster.cli.printing import Output
+from muster.cli.printing import Output, Raw
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
-    from muster.client.results import Command
+    from muster.wire.commands import Command
 
 
 def logs(
@@ -17,9 +17,12 @@ def logs(
         str, typer.Argument(metavar="RUN|COMMAND", help="A run, an operation, or one command's id.")
     ],
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until they have ended.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Continue until the commands have ended.")
+    ] = False,
     every: Annotated[bool, typer.Option("--all", help="Of all commands, not only the last ones.")] = False,
     wait: asking.Wait = None,
+    _raw: Raw = False,
     _output: Output = None,
 ) -> None:
     """Show what the last commands of a run wrote, line by line: `[0] …`."""

@@ -1,4 +1,4 @@
-"""`muster nodes`: what nodes there are; one in detail; why one failed; one ended by hand."""
+"""`muster nodes`: list nodes; show, diagnose or terminate one."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +9,7 @@ from muster.domain.lifecycle import NodeState
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
-    from muster.client.results import Node
+    from muster.wire.nodes import Node
 
 app = typer.Typer(
     help="List nodes; show, diagnose or terminate one.", invoke_without_command=True, add_completion=False
@@ -29,14 +29,14 @@ NodeId = Annotated[str, typer.Argument(metavar="NODE", help="The node's id.")]
 def root(
     context: typer.Context, *, state: State = None, template: TemplateName = None, _output: Output = None
 ) -> None:
-    """List nodes; show, diagnose or terminate one. Without a word more, it lists them."""
+    """List nodes; show, diagnose or terminate one. Without a subcommand: list."""
     if context.invoked_subcommand is None:
         _list(state, template)
 
 
 @app.command("list")
 def listed(*, state: State = None, template: TemplateName = None, _output: Output = None) -> None:
-    """List nodes. Terminated ones only if they are asked for."""
+    """List nodes. Terminated ones only with `--state terminated`."""
     _list(state, template)
 
 
@@ -99,7 +99,7 @@ def _all(client: "SyncClient", state: list[str], template: str | None) -> "list[
 
 @app.command()
 def show(node: NodeId, *, _output: Output = None) -> None:
-    """Show all that is known of a node."""
+    """Show a node: state, health, deadline, boot, events."""
     from muster.cli import charts, printing
     from muster.cli.connecting import connected
     from muster.client import calls
@@ -128,10 +128,10 @@ def show(node: NodeId, *, _output: Output = None) -> None:
             ("assignment", found.assignment_id or ""),
             ("operation", found.operation_id or ""),
             ("deadline", left),
-            ("created", found.created_at),
-            ("joined", found.joined_at or ""),
-            ("booted", found.booted_at or ""),
-            ("attached", found.attached_at or ""),
+            ("created", printing.stamp(found.created_at)),
+            ("joined", printing.stamp(found.joined_at)),
+            ("booted", printing.stamp(found.booted_at)),
+            ("attached", printing.stamp(found.attached_at)),
             ("last seen", _last_seen(found)),
             ("timeline", "\n".join(charts.timeline(boot))),
         )
@@ -158,7 +158,7 @@ def _health(node: "Node") -> str:
 
 @app.command()
 def diagnosis(node: NodeId, *, _output: Output = None) -> None:
-    """Say why a node failed: the cause, the line that proves it, and all that was collected."""
+    """Show why a node failed: the cause, the line that proves it, and the collected evidence."""
     from muster.cli import printing
     from muster.cli.connecting import connected
     from muster.client import calls
@@ -187,7 +187,7 @@ def diagnosis(node: NodeId, *, _output: Output = None) -> None:
 
 @app.command()
 def terminate(node: NodeId, *, _output: Output = None) -> None:
-    """End a node, whatever it does."""
+    """Terminate a node, even if a run uses it."""
     from muster.cli import printing
     from muster.cli.connecting import connected
     from muster.client import calls

@@ -1,6 +1,6 @@
-"""What is said by the way, where the user looks just now: in the live view if there is one, else on stderr.
+"""Print notices where the user looks: in the live view if there is one, else on stderr.
 
-The client's threads say it; a view takes it while it is drawn.
+The client's threads send notices; a live view takes them while it is drawn.
 """
 
 from collections.abc import Callable

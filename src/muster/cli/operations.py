@@ -1,4 +1,4 @@
-"""`muster operations`: long pieces of work: listed, shown, watched, cancelled, explained."""
+"""`muster operations`: list, show, watch, cancel and explain operations."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,10 +8,10 @@ from muster.cli import asking
 from muster.cli.printing import Output
 
 if TYPE_CHECKING:
-    from muster.client.results import Operation
+    from muster.wire.operations import Operation
 
 app = typer.Typer(
-    help="List operations; show, watch, cancel one, or ask why it waits.",
+    help="List operations; show, watch or cancel one, or see why it waits or ended.",
     invoke_without_command=True,
     add_completion=False,
 )
@@ -42,7 +42,7 @@ def root(
     limit: Limit = 20,
     _output: Output = None,
 ) -> None:
-    """List operations; show, watch, cancel one, or ask why it waits. Without a word more, it lists them."""
+    """List operations; show, watch or cancel one, or see why it waits or ended. By default: list."""
     if context.invoked_subcommand is None:
         _list(kind, status, run, limit)
 
@@ -103,13 +103,13 @@ def _list(kind: str | None, status: list[str] | None, run: str | None, limit: in
 
 def _step(operation: "Operation") -> str:
     if operation.error is not None:
-        return str(operation.error.code)
+        return f"{operation.error.code}: {operation.error.reason}"
     return f"{operation.step}/{operation.total_steps} {operation.label}" if operation.step else "-"
 
 
 @app.command()
 def show(target: Target, *, _output: Output = None) -> None:
-    """Show an operation: how far it is, or how it ended."""
+    """Show an operation: its progress, or how it ended."""
     from muster.cli import exits, printing
     from muster.cli.connecting import connected, newest
     from muster.cli.durations import took
@@ -133,13 +133,13 @@ def show(target: Target, *, _output: Output = None) -> None:
             ("status", str(found.status)),
             ("step", where(found) if found.step else ""),
             ("message", found.message),
-            ("error", f"{error.code}: {error.message}" if error else ""),
+            ("error", f"{error.code} ({error.reason}): {error.message}" if error else ""),
             ("advice", error.advice if error and error.diagnosis is None else ""),
             ("diagnosis", "\n".join(exits.examined(error))),
             ("result", found.result),
             ("run", found.run or ""),
             ("template", found.template or ""),
-            ("started", f"{found.started_at} ({printing.since(found.started_at)} ago)"),
+            ("started", f"{printing.stamp(found.started_at)} ({printing.since(found.started_at)} ago)"),
             ("took" if found.ended else "so far", took(found.elapsed_seconds)),
             ("left", "" if found.ended else left(found.eta_seconds).removeprefix(" · ")),
             ("deadline", deadline),
@@ -158,28 +158,29 @@ def watch(target: Target, *, wait: asking.Wait = None, _output: Output = None) -
     from muster.cli.connecting import connected, newest
     from muster.cli.durations import took
     from muster.cli.exits import OperationFailed
-    from muster.cli.results import of_run, told, worst
+    from muster.cli.results import by_commands, exit_code, of_run, told
     from muster.cli.watching import Patience
     from muster.cli.watching import watch as watched
-    from muster.domain.operation import Kind, Status
+    from muster.domain.operation import Kind
 
     with connected() as client:
         found = newest(client, target)
         view = views.chosen(elapsed=found.elapsed_seconds, stream=True)
         ended = watched(client, found, view, Patience(wait))
         commands = of_run(client, ended) if ended.kind is Kind.RUN else []
-    if ended.status is not Status.SUCCEEDED:
-        raise OperationFailed(ended)
+    code = exit_code(ended, commands)
+    if not by_commands(ended):
+        raise OperationFailed(ended, code)
     if not printing.wants_json():
         said = f"{ended.label or 'done'}: {ended.message}" if ended.message else ended.label or "done"
-        printing.say(f"{'✖' if worst(commands) else '✔'} {said} ({took(ended.elapsed_seconds)})")
+        printing.say(f"{'✖' if code else '✔'} {said} ({took(ended.elapsed_seconds)})")
     told(commands)
-    raise typer.Exit(worst(commands))
+    raise typer.Exit(code)
 
 
 @app.command()
 def cancel(target: Target, *, _output: Output = None) -> None:
-    """Ask an operation to stop. One whose nodes are handed over is released instead."""
+    """Stop an operation. If its nodes are handed over already, release it instead."""
     from muster.cli import printing
     from muster.cli.connecting import connected, newest
     from muster.cli.watching import again
@@ -197,16 +198,31 @@ def cancel(target: Target, *, _output: Output = None) -> None:
 
 @app.command()
 def why(target: Target, *, _output: Output = None) -> None:
-    """Say what an operation waits for, since when, until when."""
-    from muster.cli import printing
+    """Show what an operation waits for, since when and until when; or why it ended."""
+    from muster.cli import exits, printing
     from muster.cli.connecting import connected, newest
+    from muster.cli.durations import took
     from muster.client import calls
     from muster.domain.operation import ENDED
 
     with connected() as client:
         found = client.send(calls.why(newest(client, target).operation_id))
+        ended = client.send(calls.operation(found.operation_id)) if found.status in ENDED else None
     if printing.wants_json():
         printing.document(found)
+        return
+    if ended is not None:
+        examined = exits.examined(ended.error)
+        printing.facts(
+            (
+                ("operation", f"{ended.operation_id} ({ended.kind})"),
+                ("status", str(ended.status)),
+                ("because", found.because),
+                ("advice", "" if ended.error is not None and ended.error.diagnosis else found.advice),
+                ("diagnosis", "\n".join(examined)),
+                ("began", f"{printing.since(ended.started_at)} ago, and took {took(ended.elapsed_seconds)}"),
+            )
+        )
         return
     printing.facts(
         (
@@ -215,6 +231,6 @@ def why(target: Target, *, _output: Output = None) -> None:
             ("waits for", found.waits_for.removeprefix("waiting for ")),
             ("since", f"{printing.since(found.since)} ago"),
             ("place in queue", "" if found.position is None else str(found.position)),
-            ("until", "" if found.status in ENDED else f"{found.until} ({printing.until(found.until)})"),
+            ("until", f"{printing.stamp(found.until)} ({printing.until(found.until)})"),
         )
     )

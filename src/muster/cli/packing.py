@@ -1,6 +1,6 @@
-"""A tree to send, as a gzipped tar archive: bounded, and the same bytes for the same tree.
+"""Pack a tree as a gzipped tar archive: bounded, and the same bytes for the same tree.
 
-The same bytes are the same request under an idempotency key, and are kept once by the server.
+The same bytes are the same request under an idempotency key, and the server stores them once.
 """
 
 import gzip

@@ -1,11 +1,11 @@
-"""`muster pools`: each template's nodes against what it may have and should keep warm."""
+"""`muster pools`: show each template's nodes against its cap and its warm minimum."""
 
 from muster.cli.printing import Output
 from muster.domain.counting import counted
 
 
 def pools(*, _output: Output = None) -> None:
-    """Show each template's nodes against what it may have and should keep warm."""
+    """Show each template's nodes against its cap and its warm minimum."""
     from muster.cli import printing
     from muster.cli.connecting import connected
     from muster.client import calls

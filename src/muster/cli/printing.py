@@ -1,7 +1,7 @@
-"""What is printed: JSON for programs, tables and sentences for people.
+"""Print results: JSON for programs, tables and sentences for people.
 
 Owns the form of output. In a terminal a table is cut to fit; elsewhere nothing is cut, so that lines can be
-searched. JSON is one document, or one line per item where there is no end to wait for. Stdout is for results;
+searched. JSON is one document, or one line per item if there is no end to wait for. Results go to stdout;
 errors and notices go to stderr, in JSON one line each.
 """
 
@@ -17,6 +17,8 @@ from enum import Enum, StrEnum
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from muster.domain.terminal import harmless
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,6 +36,7 @@ class Chosen:
     """One process is one command: what it was asked for holds everywhere in it."""
 
     form = Form.TEXT
+    raw = False
 
 
 def _choose(value: Form | None) -> Form:
@@ -48,19 +51,49 @@ Output = Annotated[
 ]
 
 
+def _choose_raw(value: bool) -> bool:
+    Chosen.raw = value
+    return value
+
+
+Raw = Annotated[
+    bool,
+    typer.Option(
+        "--raw",
+        help="Print output unchanged, with its control sequences.",
+        callback=_choose_raw,
+    ),
+]
+
+
 def wants_json() -> bool:
     return Chosen.form is Form.JSON
 
 
+def guarded(file: IO[str] | None = None) -> bool:
+    """Whether what nodes wrote must be made harmless first: a terminal would obey it."""
+    return not Chosen.raw and (file or sys.stdout).isatty()
+
+
 # --- JSON ----------------------------------------------------------------------------------------
+
+
+_UNPRINTED = {"Operation": ("steps", "request"), "BootKind": ("seconds",)}
+"""What the page alone draws; `--output json` never had it."""
 
 
 def plain(value: object) -> Any:
     """What the API answered, as it would be in JSON."""
     if isinstance(value, Enum):
         return value.value
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, datetime):
+        return stamp(value)
+    names = getattr(value, "__struct_fields__", None)
+    if names is None and is_dataclass(value):
+        names = [each.name for each in fields(value)]
+    if names is not None:
+        left_out = _UNPRINTED.get(type(value).__name__, ())
+        return {name: plain(getattr(value, name)) for name in names if name not in left_out}
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -82,7 +115,7 @@ def line(value: object) -> None:
 
 
 def say(text: str, *, file: IO[str] | None = None) -> None:
-    print(text, file=file or sys.stdout, flush=True)
+    print(harmless(text) if guarded(file) else text, file=file or sys.stdout, flush=True)
 
 
 def terminal(file: IO[str] | None = None) -> bool:
@@ -233,24 +266,25 @@ def state_style(state: str) -> str:
     return _STATES.get(state.partition(" ")[0], "")
 
 
-def since(at: str | None) -> str:
+def since(at: datetime | None) -> str:
     """How long ago, in one unit."""
     from muster.cli.durations import rough
 
-    return "-" if at is None else rough(time.time() - moment(at))
+    return "-" if at is None else rough(time.time() - at.timestamp())
 
 
-def until(at: str | None) -> str:
+def until(at: datetime | None) -> str:
     from muster.cli.durations import rough
 
     if at is None:
         return "-"
-    left = moment(at) - time.time()
+    left = at.timestamp() - time.time()
     return rough(left) if left > 0 else "over"
 
 
-def moment(at: str) -> float:
-    return datetime.fromisoformat(at).timestamp()
+def stamp(at: datetime | None) -> str:
+    """The time itself, as the API writes it; empty if there is none."""
+    return "" if at is None else at.isoformat().replace("+00:00", "Z")
 
 
 # --- errors --------------------------------------------------------------------------------------
@@ -261,22 +295,40 @@ def tell(error: "MusterError") -> int:
     from muster.cli import exits
 
     left = isinstance(error, exits.Detached | exits.OutOfPatience)
+    failed = isinstance(error, exits.OperationFailed)
+    where = f"see {exits.see(exits.explained(error))}"
+    told = left or failed or wants_json()
     code = complain(
         exits.name_of(error),
-        f"{error}{exits.hint(error)}",
+        f"{error}{exits.hint(error)}" + ("" if told else f" ({where})"),
         exit_code=exits.code_of(error),
         sign="" if left else "error: ",
+        explained=exits.explained(error),
     )
     if not wants_json():  # the record that was printed has it
         for line in exits.diagnosis(error):
             say(f"  {line}", file=sys.stderr)
+        if failed:
+            say(f"  {where}", file=sys.stderr)
     return code
 
 
-def complain(code: str, message: str, *, exit_code: int, sign: str = "error: ") -> int:
-    """An error, in the form that was asked for: a sentence, or a line of JSON. Gives the exit code."""
+def complain(
+    code: str, message: str, *, exit_code: int, sign: str = "error: ", explained: str | None = None
+) -> int:
+    """An error, in the form that was asked for: a sentence, or a line of JSON. Gives the exit code.
+    `explained`: the code that tells why, if that is another one."""
     if wants_json():
-        error = {"code": code, "message": message, "exit_code": exit_code}
+        from muster.cli.exits import see
+
+        why = {} if explained in (None, code) else {"reason": explained}
+        error = {
+            "code": code,
+            **why,
+            "message": message,
+            "exit_code": exit_code,
+            "help": see(explained or code),
+        }
         say(json.dumps({"error": error}, ensure_ascii=False), file=sys.stderr)
     else:
         say(f"{sign}{message}", file=sys.stderr)
@@ -287,6 +339,6 @@ def remark(code: str, message: str) -> None:
     """Something by the way, on stderr: it changes nothing about the result."""
     if wants_json():
         message = json.dumps({"notice": {"code": code, "message": message}}, ensure_ascii=False)
-    # From any thread, at any time: that nobody reads it is not its business.
+    # From any thread, at any time: a closed stderr is no error here.
     with suppress(OSError, ValueError):
         say(message, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""How far a long command is: a bar in a terminal, plain lines elsewhere. Always on stderr."""
+"""Show how far a long command is: a bar in a terminal, plain lines elsewhere. Always on stderr."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""`muster provision`: N ready nodes for a run, all or nothing, with live progress."""
+"""`muster provision`: ask for N ready nodes for a run, all or nothing, with live progress."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ from muster.cli.printing import Output
 from muster.domain.counting import counted
 
 if TYPE_CHECKING:
-    from muster.client.results import Operation
+    from muster.wire.operations import Operation
 
 LONGEST_SHOWN = 32
 """Above this a run's id breaks the line that shows how to use it; the operation's id never does."""
@@ -30,9 +30,9 @@ def provision(
     key: asking.Key = None,
     _output: Output = None,
 ) -> None:
-    """Ask for ready nodes, all or nothing, and watch them come.
+    """Ask for ready nodes, all or nothing, and watch their progress.
 
-    Warm nodes are taken first; the missing ones are created together. Ctrl-C leaves without stopping it.
+    Muster takes warm nodes first and creates the missing ones together. Ctrl-C leaves without stopping it.
     """
     from muster.cli.connecting import connected
     from muster.cli.following import followed

@@ -1,4 +1,4 @@
-"""`muster release`: the nodes of a run go back, clean, for the next one."""
+"""`muster release`: give the nodes of a run back."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +8,7 @@ from muster.cli import asking
 from muster.cli.printing import Output
 
 if TYPE_CHECKING:
-    from muster.client.results import Operation
+    from muster.wire.operations import Operation
 
 
 def release(
@@ -22,11 +22,12 @@ def release(
     key: asking.Key = None,
     _output: Output = None,
 ) -> None:
-    """Give the nodes of a run back. One that isn't ready yet is cancelled."""
+    """Give the nodes of a run back. A provision that isn't ready yet is cancelled."""
     from muster.cli.connecting import connected, is_operation
-    from muster.cli.exits import UsageProblem
+    from muster.cli.exits import SeveralProvisions, UsageProblem
     from muster.cli.following import followed
     from muster.client import calls
+    from muster.domain.errors import Ambiguous
 
     named = is_operation(target)
     if named and latest:
@@ -35,7 +36,11 @@ def release(
         call = calls.release(
             operation_id=target if named else None, run=None if named else target, latest=latest, key=key
         )
-        followed(client, client.send(call), wait=wait, detach=detach, done=_returned)
+        try:
+            accepted = client.send(call)
+        except Ambiguous as error:
+            raise SeveralProvisions(error.run, error.operation_ids) from error
+        followed(client, accepted, wait=wait, detach=detach, done=_returned)
 
 
 def _returned(operation: "Operation") -> None:

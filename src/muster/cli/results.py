@@ -1,4 +1,4 @@
-"""What commands came to: the worst exit code, and who failed how."""
+"""Summarise commands: the worst exit code, and how each failed."""
 
 import sys
 from collections.abc import Sequence
@@ -8,7 +8,8 @@ from muster.cli import printing
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
-    from muster.client.results import Command, Operation
+    from muster.wire.commands import Command
+    from muster.wire.operations import Operation
 
 FAILURES_SHOWN = 10
 
@@ -31,6 +32,25 @@ def worst(commands: Sequence["Command"]) -> int:
     return max((command.exit_status or 0 for command in commands), default=0)
 
 
+def by_commands(ended: "Operation") -> bool:
+    """Whether a run did all that it was asked for: how its commands ended is its outcome, good or bad."""
+    from muster.domain.operation import Status
+    from muster.domain.reasons import Reason
+
+    failed = ended.error is not None and ended.error.reason is Reason.COMMAND_FAILED
+    return ended.status is Status.SUCCEEDED or failed
+
+
+def exit_code(ended: "Operation", commands: Sequence["Command"]) -> int:
+    """Of a run that has ended: the worst of its commands, unless there was no room or no time for it."""
+    from muster.cli.exits import FAILED, of_operation
+    from muster.domain.operation import Status
+
+    code = of_operation(ended)
+    of_commands = code == FAILED and ended.status is Status.FAILED
+    return worst(commands) or code if of_commands else code
+
+
 def told(commands: Sequence["Command"]) -> None:
     """The failed ones, on stderr; success needs no words, and JSON has them all."""
     failed = [command for command in commands if command.exit_status and not printing.wants_json()]
@@ -42,6 +62,10 @@ def told(commands: Sequence["Command"]) -> None:
 
 
 def how_it_ended(command: "Command") -> str:
+    if command.reason is not None and command.exit_code is None and command.signal is None:
+        return f"{command.state}: {command.detail}"
+    if command.reason is not None:
+        return command.detail
     if command.signal is not None:
         return f"ended by signal {command.signal}"
     if command.exit_code is not None:

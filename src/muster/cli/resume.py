@@ -1,11 +1,11 @@
-"""`muster resume`: lets go of the brake."""
+"""`muster resume`: end a pause."""
 
 from muster.cli.pause import Template, told
 from muster.cli.printing import Output
 
 
 def resume(template: Template = None, *, _output: Output = None) -> None:
-    """Let a template go on, or everything apart from templates that are paused by name."""
+    """End the pause of a template, or the pause of all. Templates paused by name stay paused."""
     from muster.cli.connecting import connected
     from muster.client import calls
 

@@ -1,9 +1,11 @@
-"""`muster run`: provision, send a tree, run on each node, bring results back, release.
+"""`muster run`: provision, send a tree, run on each node, fetch results, release.
 
-The server does it all as one operation, which goes on without us; we send, watch and fetch.
+The server does all of it as one operation, which continues without the client. The client sends, watches
+and fetches.
 """
 
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,15 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muster.cli import asking
-from muster.cli.printing import Output
+from muster.cli.printing import Output, Raw
+from muster.cli.stdin import Stdin
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
-    from muster.client.results import Command, Operation, Progress
+    from muster.wire.commands import Command
+    from muster.wire.operations import Operation, Progress
 
 RESULTS = Path("muster-results")
 _RUNNING = 5
-"""The step of a run in which its commands exist."""
+"""The step of a run in which its commands are started."""
 
 
 def run(
@@ -49,6 +53,7 @@ def run(
             "--results", metavar="DIRECTORY", help="Where to: a directory per node, named by its number."
         ),
     ] = RESULTS,
+    stdin: Stdin = False,
     run_id: asking.Run = None,
     template: asking.TemplateName = None,
     resource_class: asking.Class = None,
@@ -61,6 +66,7 @@ def run(
     wait: asking.Wait = None,
     detach: asking.Detach = False,
     key: asking.Key = None,
+    _raw: Raw = False,
     _output: Output = None,
 ) -> None:
     """Provision nodes, run a command on each, show its output line by line, give the nodes back.
@@ -68,6 +74,7 @@ def run(
     MUSTER_RUN, MUSTER_INDEX, MUSTER_COUNT and MUSTER_NODE tell each copy which one it is. The exit code is
     the worst of them. Ctrl-C leaves without stopping it.
     """
+    from muster.cli import stdin as given
     from muster.cli.connecting import connected
     from muster.cli.exits import UsageProblem
     from muster.cli.syncing import sent
@@ -75,7 +82,9 @@ def run(
     from muster.domain.command import Execution
 
     if all_files and sync is None:
-        raise UsageProblem("--all-files says what --sync sends: name a directory with --sync")
+        raise UsageProblem("cannot use --all-files without --sync: name a directory with --sync")
+    if not stdin:
+        given.refuse_unread()
     with connected() as client:
         execution: dict[str, Any] = {"argv": list(command), "collect": list(get or ())}
         Execution(argv=tuple(command), collect=tuple(get or ()))  # refused before anything is sent
@@ -94,6 +103,8 @@ def run(
         )
         if sync is not None:
             execution["archive"] = sent(client, sync, all_files=all_files)
+        if stdin:
+            execution["stdin"] = given.sent(client)
         operation = client.send(calls.run(request, execution, key=key))
         if detach:
             _left(operation)
@@ -117,23 +128,22 @@ def _watched(
     client: "SyncClient", operation: "Operation", *, wait: float | None, results: Path | None
 ) -> None:
     from muster.cli import printing, streaming, views
-    from muster.cli.exits import OperationFailed, of_operation
+    from muster.cli.exits import OperationFailed
     from muster.cli.fetching import Fetched
-    from muster.cli.results import of_run, told, worst
+    from muster.cli.results import by_commands, exit_code, of_run, told
     from muster.cli.watching import Patience, detachable, progress_of
     from muster.client import calls
-    from muster.domain.operation import Status
 
     name, patience, outputs = operation.operation_id, Patience(wait), None
     how = f"see its output with `muster logs -f {name}`, or stop it with `muster operations cancel {name}`"
     with detachable(how):
-        feed = progress_of(client, name, patience)
-        _until_started(feed, operation)
-        commands = of_run(client, operation)
+        over = threading.Event()
+        feed = progress_of(client, name, patience, over)
+        commands = _started(client, feed, operation)
         if printing.wants_json():
-            outputs = streaming.gathered(client, commands, patience, how=how)
+            outputs = streaming.gathered(client, commands, patience, how=how, over=over)
         else:
-            streaming.stream(client, commands, patience, how=how)
+            streaming.stream(client, commands, patience, how=how, over=over)
         with views.chosen(elapsed=operation.elapsed_seconds, file=sys.stderr) as view:
             for progress in feed:
                 view.show(progress)
@@ -141,8 +151,7 @@ def _watched(
         commands = of_run(client, ended)
         fetched = Fetched(client, commands, results) if results is not None else None
     short = fetched is not None and bool(fetched.missing)
-    good = ended.status is Status.SUCCEEDED
-    code = worst(commands) or int(short) if good else of_operation(ended)
+    code = exit_code(ended, commands) or int(short)
     if outputs is not None:
         shown = [{**printing.plain(each), "output": outputs.get(each.ordinal, "")} for each in commands]
         printing.document(
@@ -154,23 +163,29 @@ def _watched(
                 "missing": fetched.missing if fetched else [],
             }
         )
-    if not good:
-        raise OperationFailed(ended)
+    if not by_commands(ended):
+        raise OperationFailed(ended, code)
     if outputs is None:
         told(commands)
         _summed_up(ended, commands, short=short)
     raise typer.Exit(code)
 
 
-def _until_started(feed: "Iterator[Progress]", operation: "Operation") -> None:
-    """Show the provisioning; once commands run, their output has the stage."""
+def _started(client: "SyncClient", feed: "Iterator[Progress]", operation: "Operation") -> "list[Command]":
+    """Show the provisioning until its commands are there to be followed; then their output is shown."""
     from muster.cli import views
+    from muster.cli.results import of_run
 
+    commands: list[Command] = []
     with views.chosen(elapsed=operation.elapsed_seconds, file=sys.stderr) as view:
         for progress in feed:
             view.show(progress)
-            if (progress.step or 0) >= _RUNNING:
-                return
+            step = progress.step or 0
+            if step >= _RUNNING:
+                commands = of_run(client, operation)
+            if step > _RUNNING or len(commands) == operation.detail.count:
+                break
+    return commands
 
 
 def _summed_up(operation: "Operation", commands: "Sequence[Command]", *, short: bool) -> None:

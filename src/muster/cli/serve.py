@@ -1,4 +1,4 @@
-"""`muster serve`: the server on this machine, and how to reach it."""
+"""`muster serve`: run the server on this machine, and print how to reach it."""
 
 import os
 from collections.abc import Mapping
@@ -21,7 +21,9 @@ def serve(
     port: Annotated[int | None, typer.Option(help="0: any that is free. (default: 8420)")] = None,
     public_url: Annotated[
         str | None,
-        typer.Option(help="What nodes are told, several by comma. (default: the address listened on)"),
+        typer.Option(
+            help="The URL that nodes use; several separated by commas. (default: the address listened on)"
+        ),
     ] = None,
     store: Annotated[
         str | None,
@@ -45,12 +47,20 @@ def serve(
         bool,
         typer.Option(
             "--new-admin",
-            help="Make another admin token and keep it in the data directory, if no valid one is at hand.",
+            help="Make another admin token in the data directory, if no valid one is there.",
+        ),
+    ] = False,
+    new_installation: Annotated[
+        bool,
+        typer.Option(
+            "--new-installation",
+            help="Use another database than this data directory had. Nodes and runs of the earlier"
+            " installation are given up.",
         ),
     ] = False,
     _output: Output = None,
 ) -> None:
-    """Run the server on this machine until Ctrl-C or SIGTERM. Nodes outlive it, and find the next one."""
+    """Run the server on this machine until Ctrl-C or SIGTERM. Nodes keep running and reconnect."""
     flags = {
         "host": host,
         "port": port,
@@ -60,7 +70,7 @@ def serve(
         "log_format": log_format,
         "log_level": log_level,
     }
-    _serve(_configured(config, flags), new_admin=new_admin)
+    _serve(_configured(config, flags), new_admin=new_admin, new_installation=new_installation)
 
 
 def _configured(path: Path | None, flags: Mapping[str, object]) -> "Config":
@@ -69,13 +79,14 @@ def _configured(path: Path | None, flags: Mapping[str, object]) -> "Config":
     return load(chosen(path), environment=os.environ, flags=flags)
 
 
-def _serve(config: "Config", *, new_admin: bool) -> None:
+def _serve(config: "Config", *, new_admin: bool, new_installation: bool) -> None:
     import asyncio
 
     from muster.api.listening import CannotListen
     from muster.api.logs import configure
     from muster.cli.exits import UsageProblem
     from muster.config.data import DirectoryInUse, DirectoryUnusable
+    from muster.installation_guard import InstallationLost
     from muster.serve import serve as served
 
     configure(form=config.server.log_format, level=config.server.log_level)
@@ -84,8 +95,11 @@ def _serve(config: "Config", *, new_admin: bool) -> None:
         _told(serving, config)
 
     try:
-        asyncio.run(served(config, ready=ready, signals=True, new_admin=new_admin))
-    except (CannotListen, DirectoryInUse, DirectoryUnusable) as error:
+        starting = served(
+            config, ready=ready, signals=True, new_admin=new_admin, new_installation=new_installation
+        )
+        asyncio.run(starting)
+    except (CannotListen, DirectoryInUse, DirectoryUnusable, InstallationLost) as error:
         raise UsageProblem(str(error)) from error
 
 
@@ -107,4 +121,4 @@ def _told(serving: "Serving", config: "Config") -> None:
     printing.say(f"  in a browser:      {serving.url} (sign in with {token})")
     printing.say(f"  from elsewhere:    MUSTER_SERVER={serving.url} MUSTER_TOKEN=… muster nodes")
     printing.say("                     (a token: muster tokens create NAME --role operator)")
-    printing.say("  stop it with Ctrl-C; nodes stay, and find the next server")
+    printing.say("  stop it with Ctrl-C; nodes keep running and reconnect to the next server")

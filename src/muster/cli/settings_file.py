@@ -1,4 +1,4 @@
-"""Which file has the server's settings: the one that was named, else the one that `serve` takes here."""
+"""Find the server's settings file: the named one, else the one that `serve` uses here."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`muster status`: what is wrong, first; then what waits, failed, changed, and how much there is."""
+"""`muster status`: show findings first, then what waits, failed and changed, and the pools."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +9,7 @@ from muster.cli.printing import Output
 from muster.domain.counting import counted
 
 if TYPE_CHECKING:
-    from muster.client.overview import Finding, Group, Overview, Warm
+    from muster.wire.overview import FailureGroup, Finding, Overview, Warm
 
 SHOWN = 8
 """Of each kind; the rest is in `--output json` and `--report`."""
@@ -22,7 +22,7 @@ def status(
     ] = False,
     _output: Output = None,
 ) -> None:
-    """Show what is wrong first and what to do; then what waits, what failed, and who changed what."""
+    """Show findings with next steps first; then what waits, what failed, and changes by people."""
     from muster.cli import printing
     from muster.cli.connecting import connected
     from muster.client import calls
@@ -38,6 +38,7 @@ def status(
     for finding in (seen.verdict, *seen.findings[1:]):
         _verdict(finding)
     for title, lines in (
+        ("Acknowledged", list(_acknowledged(seen))),
         ("Waiting", list(_waiting(seen))),
         ("Runs with nodes", list(_runs(seen))),
         ("Failed in the last day", list(_failed(seen))),
@@ -49,6 +50,8 @@ def status(
             printing.say(f"\n{title}")
             for line in lines:
                 printing.indented(line)
+    if seen.findings:
+        printing.say("\nHide these findings until they happen again: `muster acknowledge --all`")
 
 
 def _verdict(finding: "Finding") -> None:
@@ -60,9 +63,18 @@ def _verdict(finding: "Finding") -> None:
     if printing.terminal():
         from rich.text import Text
 
-        printing.console().print(Text.assemble((f"{sign} {finding.text}", style), advice))
+        named = f"  {finding.id}" if advice else ""
+        printing.console().print(Text.assemble((f"{sign} {finding.text}", style), advice, (named, "dim")))
     else:
-        printing.say(f"{sign} {finding.text}{advice}")
+        named = f" [{finding.id}]" if advice else ""
+        printing.say(f"{sign} {finding.text}{advice}{named}")
+
+
+def _acknowledged(seen: "Overview") -> Iterator[str]:
+    from muster.cli import printing
+
+    for given in seen.acknowledged[:SHOWN]:
+        yield f"{given.finding.text} ({given.finding.id}, by {given.by}, {printing.since(given.at)} ago)"
 
 
 def _waiting(seen: "Overview") -> Iterator[str]:
@@ -94,7 +106,7 @@ def _failed(seen: "Overview") -> Iterator[str]:
         yield _group(group, lately)
 
 
-def _group(group: "Group", lately: int) -> str:
+def _group(group: "FailureGroup", lately: int) -> str:
     from muster.cli import printing
 
     of = "" if group.template is None else f" of {group.template}"
@@ -142,6 +154,6 @@ def _warmth(found: "Warm") -> str:
     from muster.cli.durations import took
 
     if found.rate is None or found.ready is None:
-        return "nobody asked for nodes"
+        return "no requests"
     ready = f"ready in {took(found.ready.p50)} (p50), {took(found.ready.p95)} (p95)"
     return f"{found.warm} of {counted(found.nodes, 'node')} warm ({found.rate:.0%}), {ready}"

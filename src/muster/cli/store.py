@@ -1,4 +1,4 @@
-"""`muster store`: the store behind a server, without the server: create it, check it, back it up."""
+"""`muster store`: create, check and back up the store, without a running server."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ import typer
 from muster.cli.printing import Output
 
 if TYPE_CHECKING:
-    from muster.stores.sql.reporting import Report
+    from muster.stores.sql.tx import Report
 
 app = typer.Typer(
     help="Create, check or back up the store of a server.", no_args_is_help=True, add_completion=False
@@ -35,8 +35,8 @@ def root(*, _output: Output = None) -> None:
 
 @app.command()
 def check(*, store: Address = None, data_dir: DataDir = None, _output: Output = None) -> None:
-    """Say what the store is, and whether this program can use it. Changes nothing."""
-    from muster.stores import choosing
+    """Check whether this program can use the store. Changes nothing."""
+    from muster.stores import factory
 
     address, file = _named(store, data_dir)
     if on_aws(address):
@@ -48,7 +48,7 @@ def check(*, store: Address = None, data_dir: DataDir = None, _output: Output = 
         from muster.cli.exits import UsageProblem
 
         raise UsageProblem(f"cannot check {file}: there is no such file; `muster store create` makes one")
-    _told(choosing.look(address, file))
+    _told(factory.look(address, file))
 
 
 @app.command()
@@ -70,7 +70,7 @@ def create(
     harmless."""
     import asyncio
 
-    from muster.stores import choosing
+    from muster.stores import factory
     from muster.system import SystemIds
 
     address, file = _named(store, data_dir)
@@ -81,8 +81,8 @@ def create(
         return
     if address is None:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    asyncio.run(choosing.create(address, file, ids=SystemIds()))
-    _told(choosing.look(address, file))
+    asyncio.run(factory.create(address, file, ids=SystemIds()))
+    _told(factory.look(address, file))
 
 
 @app.command()
@@ -102,7 +102,7 @@ def backup(
         means = "point-in-time recovery" if on_aws(address) else "pg_dump"
         raise UsageProblem(f"cannot copy a store that is no file: use {means}, see docs/operations.md")
     if to.exists():
-        raise UsageProblem(f"cannot write {to}: it is there already; name another file")
+        raise UsageProblem(f"cannot write {to}: the file exists; name another file")
     sqlite.back_up(file, to)
     to.chmod(0o600)
     if printing.wants_json():
@@ -160,7 +160,7 @@ def _told(report: "Report") -> None:
         printing.say(f"  schema        version {report.version}, this program knows {report.latest}")
         printing.say(f"  installation  {report.installation_id or 'none yet'}")
         if report.connections is not None:
-            printing.say(f"  connections   {report.connections} for everybody; a server uses 18 by default")
+            printing.say(f"  connections   {report.connections} in total; a server uses 18 by default")
         if old:
             printing.say("  the next server that starts, or `muster store create`, brings it up to date")
     if problem:

@@ -1,6 +1,6 @@
-"""`muster store` for DynamoDB and SQS: make table and queues, see whether they are right, print the policy.
+"""`muster store` for DynamoDB and SQS: make and check table and queues, print the policy.
 
-What AWS bills and guards is made by a person with the rights to; a server needs far fewer.
+A person with the rights makes billed resources; a server needs far fewer rights.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ def create(address: str, *, shards: int | None) -> None:
         return
     for each in made:
         printing.say(f"made {each}")
-    printing.say(f"the store {location.table} is there; a server needs this policy, and no more:")
+    printing.say(f"the store {location.table} exists; a server needs exactly this policy:")
     printing.say(dynamodb.policy(location))
 
 

@@ -1,28 +1,34 @@
-"""The output of commands on several nodes at once: each line with its node's number in front.
+"""Print the output of commands on several nodes: each line with its node's number in front.
 
-Lines of different nodes are never mixed within a line. A slow reader slows the reading, not the nodes.
+Lines of different nodes are never mixed. A slow reader slows the reading, not the nodes.
 """
 
 import queue
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from muster.cli import printing
+from muster.cli.liveness import watched
+from muster.domain.terminal import harmless
 
 if TYPE_CHECKING:
     from muster.cli.watching import Patience
     from muster.client import SyncClient
-    from muster.client.results import Command
+    from muster.wire.commands import Command
 
 AT_ONCE = 64
 """Connections for output; of more commands, the first ones to end make room for the next."""
+LAST_OUTPUT = 2.0
+"""Seconds that output may still come after the run has ended: its nodes send the last of it then."""
 _WAITING = 256
 _LINE_MOST = 64 * 1024
 _COLOURS = (36, 33, 35, 32, 34, 31)
 
-Item = tuple[int, bytes | Exception | None]
+Item = tuple[int, bytes | Exception | None] | None
+"""None: the run is over, and what comes now is waited for no longer."""
 
 
 def pieces(
@@ -33,8 +39,10 @@ def pieces(
     how: str,
     follow: bool = True,
     marked: bool = False,
+    over: threading.Event | None = None,
 ) -> Iterator[tuple[int, bytes]]:
-    """(ordinal, output) as it comes, until all have ended. Raises OutOfPatience.
+    """(ordinal, output) as it comes, until all have ended, or until `over` is set: a run that was stopped
+    does not wait for nodes that do not answer. Raises OutOfPatience.
 
     `marked`: where the server stopped keeping output, that is said in it; the record says so too.
     """
@@ -58,17 +66,31 @@ def pieces(
 
     for _ in range(min(AT_ONCE, len(commands))):
         threading.Thread(target=read, daemon=True).start()
+    if over is not None:
+        threading.Thread(target=_stop, args=(over, items), daemon=True).start()
     open_ones = len(commands)
-    while open_ones:
-        try:
-            ordinal, item = items.get(timeout=patience.left())
-        except queue.Empty:
-            raise patience.over(how) from None
-        if isinstance(item, Exception):
-            raise item
-        if item is None:
-            open_ones -= 1
-        yield ordinal, item or b""
+    with watched(client, commands if follow else ()) as nodes:
+        while open_ones:
+            try:
+                got = items.get(timeout=patience.left())
+            except queue.Empty:
+                raise patience.over(how) from None
+            if got is None:
+                return
+            ordinal, item = got
+            if isinstance(item, Exception):
+                raise item
+            nodes.heard(ordinal)
+            if item is None:
+                nodes.ended(ordinal)
+                open_ones -= 1
+            yield ordinal, item or b""
+
+
+def _stop(over: threading.Event, items: "queue.Queue[Item]") -> None:
+    over.wait()
+    time.sleep(LAST_OUTPUT)
+    items.put(None)
 
 
 def _output(client: "SyncClient", command: "Command", *, follow: bool, marked: bool) -> Iterator[bytes]:
@@ -102,11 +124,14 @@ def stream(
     *,
     how: str,
     follow: bool = True,
+    over: threading.Event | None = None,
 ) -> None:
     """Print it, line by line."""
     printer = Prefixed(colour=printing.coloured())
     try:
-        for ordinal, piece in pieces(client, commands, patience, how=how, follow=follow, marked=True):
+        for ordinal, piece in pieces(
+            client, commands, patience, how=how, follow=follow, marked=True, over=over
+        ):
             printer.take(ordinal, piece)
     finally:
         printer.finish()
@@ -119,10 +144,11 @@ def gathered(
     *,
     how: str,
     follow: bool = True,
+    over: threading.Event | None = None,
 ) -> dict[int, str]:
     """All of it, by ordinal, as text."""
     found = {command.ordinal: bytearray() for command in commands}
-    for ordinal, piece in pieces(client, commands, patience, how=how, follow=follow):
+    for ordinal, piece in pieces(client, commands, patience, how=how, follow=follow, over=over):
         found[ordinal] += piece
     return {ordinal: data.decode("utf-8", "replace") for ordinal, data in found.items()}
 
@@ -151,6 +177,8 @@ class Prefixed:
         prefix = f"[{ordinal}] "
         if self._colour:
             prefix = f"\033[{_COLOURS[ordinal % len(_COLOURS)]}m{prefix}\033[0m"
+        if printing.guarded():
+            lines = [harmless(line.decode("utf-8", "replace")).encode() for line in lines]
         out = sys.stdout.buffer
         out.write(b"".join(prefix.encode() + line + b"\n" for line in lines))
         out.flush()

@@ -1,4 +1,4 @@
-"""A tree on its way to the server: packed, sent, and told what it went without."""
+"""Pack a tree, send it to the server, and name what was left out."""
 
 import sys
 import tempfile

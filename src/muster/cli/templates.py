@@ -1,5 +1,6 @@
-"""`muster templates`: what can be asked for."""
+"""`muster templates`: list, show and retire templates."""
 
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,7 +9,10 @@ from muster.cli.printing import Output
 from muster.domain.counting import counted
 
 if TYPE_CHECKING:
-    from muster.client.results import ClusterSpec, Template
+    from collections.abc import Iterator
+
+    from muster.wire.clusters import ClusterSpec
+    from muster.wire.templates import Template
 
 app = typer.Typer(
     help="List templates; show or retire one.", invoke_without_command=True, add_completion=False
@@ -17,7 +21,7 @@ app = typer.Typer(
 
 @app.callback()
 def root(context: typer.Context, *, _output: Output = None) -> None:
-    """List templates; show or retire one. Without a word more, it lists them."""
+    """List templates; show or retire one. Without a subcommand: list."""
     if context.invoked_subcommand is None:
         _list()
 
@@ -25,7 +29,7 @@ def root(context: typer.Context, *, _output: Output = None) -> None:
 @app.command("list")
 def listed(
     *,
-    retired: Annotated[bool, typer.Option("--retired", help="Those too that were retired.")] = False,
+    retired: Annotated[bool, typer.Option("--retired", help="Also retired templates.")] = False,
     _output: Output = None,
 ) -> None:
     """List the current revision of every template."""
@@ -34,7 +38,7 @@ def listed(
 
 @app.command()
 def retire(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: Output = None) -> None:
-    """Give nobody nodes of a template any more, until it is applied again. What runs goes on."""
+    """Stop giving out nodes of a template until it is applied again. Runs continue."""
     from muster.cli import printing
     from muster.cli.connecting import connected
     from muster.client import calls
@@ -45,7 +49,7 @@ def retire(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output:
         printing.document(found)
         return
     printing.say(
-        f"✔ {found.name} is retired: its warm nodes go, what runs goes on; `muster apply` brings it back"
+        f"✔ {found.name} is retired: its warm nodes end, its runs continue; `muster apply` restores it"
     )
 
 
@@ -87,6 +91,18 @@ def _list(*, retired: bool = False) -> None:
     printing.table(columns, rows, nothing="no templates: apply some with `muster apply`")
 
 
+def _tables(found: "Template") -> "Iterator[tuple[str, str]]":
+    """What its integrations are told, where that isn't usual."""
+    from muster.cli import printing
+    from muster.discovery import installed
+
+    for table in installed().template_tables.values():
+        usual = {each.name: each.default for each in fields(table.kind)}
+        for key, value in (printing.plain(getattr(found, table.name)) or {}).items():
+            if value != printing.plain(usual.get(key) if usual.get(key) is not MISSING else None):
+                yield key.replace("_", " "), ", ".join(value) if isinstance(value, list) else str(value)
+
+
 @app.command()
 def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: Output = None) -> None:
     """Show a template, and how long its boots take."""
@@ -109,8 +125,7 @@ def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: O
             ("template", f"{found.name}, revision {found.revision}{_mark(found)}"),
             ("applied", f"{printing.since(found.applied_at)} ago"),
             ("provider", found.provider),
-            ("image", "" if found.ec2 is None else f"{found.ec2.image} ({found.ec2.architecture})"),
-            ("subnets", "" if found.ec2 is None else ", ".join(found.ec2.subnets)),
+            *_tables(found),
             ("class", _class(found)),
             ("runtime", str(found.runtime)),
             ("usage", ", then ".join(found.usage)),
@@ -138,7 +153,8 @@ def _mark(found: "Template") -> str:
 def _class(found: "Template") -> str:
     from muster.domain.template import RESOURCE_CLASSES
 
-    size = {**RESOURCE_CLASSES, **{each.name: each for each in found.classes}}[found.resource_class]
+    own = {each.name: each for each in found.classes}
+    size = own.get(found.resource_class) or RESOURCE_CLASSES[found.resource_class]
     return f"{size.name} ({counted(size.cpu, 'processor')}, {size.memory_mib} MiB)"
 
 

@@ -1,4 +1,4 @@
-"""`muster tokens`: who may use the API."""
+"""`muster tokens`: create, list and revoke API tokens."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +9,7 @@ from muster.cli.durations import seconds
 from muster.cli.printing import Output
 
 if TYPE_CHECKING:
-    from muster.client.results import Token
+    from muster.wire.tokens import Token
 
 app = typer.Typer(
     help="Create, list and revoke API tokens.", invoke_without_command=True, add_completion=False
@@ -18,7 +18,7 @@ app = typer.Typer(
 
 @app.callback()
 def root(context: typer.Context, *, _output: Output = None) -> None:
-    """Create, list and revoke API tokens. Without a word more, it lists them."""
+    """Create, list and revoke API tokens. Without a subcommand: list."""
     if context.invoked_subcommand is None:
         _list()
 
@@ -42,7 +42,7 @@ def create(
     ] = None,
     template: Annotated[
         str | None,
-        typer.Option("--template", metavar="NAME", help="With --role enrol: whose apps may enrol with it."),
+        typer.Option("--template", metavar="NAME", help="With --role enrol: the template of the apps."),
     ] = None,
     _output: Output = None,
 ) -> None:
@@ -61,14 +61,14 @@ def create(
         return
     printing.facts(
         (
-            ("token", made.secret or ""),
+            ("token", made.secret),
             ("id", made.id),
             ("role", str(made.role) if made.template is None else f"{made.role} ({made.template})"),
             ("expires", f"in {printing.until(made.expires_at)}" if made.expires_at else "never"),
         )
     )
     variable = "MUSTER_TOKEN" if made.template is None else "MUSTER_ENROL_TOKEN"
-    printing.say(f"keep it now: it is not shown again. Use it as {variable}.")
+    printing.say(f"copy it now: it is not shown again. Use it as {variable}.")
 
 
 @app.command("list")
@@ -85,7 +85,7 @@ def _list() -> None:
     with connected() as client:
         found = client.send(calls.tokens())
     if printing.wants_json():
-        printing.document({"items": found})
+        printing.document({"items": [{**printing.plain(each), "secret": None} for each in found]})
         return
     columns = (
         printing.Column("ID"),
@@ -115,7 +115,9 @@ def _state(token: "Token") -> str:
 def revoke(
     token: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as listed.")],
     *,
-    last_admin: Annotated[bool, typer.Option("--last-admin", help="Also if no admin is left then.")] = False,
+    last_admin: Annotated[
+        bool, typer.Option("--last-admin", help="Revoke even the last valid admin token.")
+    ] = False,
     _output: Output = None,
 ) -> None:
     """Revoke a token, at once and for ever."""
@@ -128,7 +130,7 @@ def revoke(
             _check_others(token, client.send(calls.tokens()))
         found = client.send(calls.revoke_token(token))
     if printing.wants_json():
-        printing.document(found)
+        printing.document({**printing.plain(found), "secret": None})
     else:
         printing.say(f"✔ {found.id} ({found.name}) is revoked")
 
@@ -142,5 +144,5 @@ def _check_others(token: str, tokens: "Sequence[Token]") -> None:
     if admins == [token]:
         raise UsageProblem(
             f"cannot revoke {token}: it is the only valid admin token; make another one first (`muster tokens"
-            " create NAME --role admin`), or add --last-admin: `muster serve --new-admin` makes one then"
+            " create NAME --role admin`), or add --last-admin (`muster serve --new-admin` then makes one)"
         )

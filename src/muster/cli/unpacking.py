@@ -1,12 +1,15 @@
-"""What a node sent, into a directory of its own: bounded, and never outside of it.
+"""Unpack a node's archive into its own directory: bounded, and never outside of it.
 
-Nodes run what anybody gave them, so nothing in their archives is taken at its word.
+Nodes run untrusted code, so nothing in their archives is trusted.
 """
 
+import gzip
+import io
 import os
 import posixpath
 import shutil
 import tarfile
+import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +19,10 @@ from muster.cli.exits import UsageProblem
 from muster.domain.command import TREE_BYTES_MAX
 
 _BLOCK = 512
+MEMBERS_MOST = 200_000
+LEVELS_MOST = 200
+READ_MOST = 4 << 20
+"""Bytes that are read at once: a header may be as long as that, and content is copied in smaller parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +45,14 @@ def unpack(archive: Path, into: Path) -> Unpacked:
     """Into an empty directory. Files first, links last: nothing is written through a link."""
     names: list[str] = []
     try:
-        with tarfile.open(archive, "r:gz") as packed:
+        with gzip.open(archive) as stream, tarfile.open(fileobj=_Careful(stream), mode="r:") as packed:
             members = _bounded(packed)
             names += [each.name for each in members if not each.issym() and _written(packed, each, into)]
             links = [each for each in members if each.issym() and _linked(each, into)]
-    except (tarfile.TarError, OSError, EOFError) as error:
+    except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError, zlib.error) as error:
         raise UsageProblem(f"cannot unpack the results into {into}: {error}") from error
+    except RecursionError as error:
+        raise UsageProblem(f"cannot unpack the results into {into}: headers in headers, too deep") from error
     # Where a link leads depends on the others, so it is asked once all are there.
     for link in links:
         if _inside(into, link.name):
@@ -54,6 +63,24 @@ def unpack(archive: Path, into: Path) -> Unpacked:
     return Unpacked(names=tuple(names), left_out=tuple(m.name for m in members if m.name not in kept))
 
 
+class _Careful(io.RawIOBase):
+    """What is unpacked, for a reader that takes a header's word for its length: never much at once."""
+
+    def __init__(self, stream: gzip.GzipFile) -> None:
+        self._stream = stream
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= READ_MOST:
+            raise tarfile.TarError(f"a header in it is longer than {READ_MOST >> 20} MiB")
+        return self._stream.read(size)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+
 def _bounded(packed: tarfile.TarFile) -> list[tarfile.TarInfo]:
     found: list[tarfile.TarInfo] = []
     total = 0
@@ -61,15 +88,17 @@ def _bounded(packed: tarfile.TarFile) -> list[tarfile.TarInfo]:
         total += member.size + _BLOCK
         if total > TREE_BYTES_MAX:
             raise tarfile.TarError(f"they are more than {TREE_BYTES_MAX >> 20} MiB")
+        if len(found) >= MEMBERS_MOST:
+            raise tarfile.TarError(f"they are more than {MEMBERS_MOST:,} files; pack them into one")
         found.append(member)
     return found
 
 
 def _written(packed: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> bool:
     """Whether it is a file or a directory, in here."""
-    path = into / member.name
     if not _inside(into, member.name):
         return False
+    path = into / member.name
     if member.isdir():
         path.mkdir(parents=True, exist_ok=True)
         return True
@@ -82,7 +111,7 @@ def _written(packed: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> bo
     with content, path.open("wb") as file:
         shutil.copyfileobj(content, file)
     path.chmod(member.mode & 0o755 | 0o600)
-    with suppress(OverflowError):
+    with suppress(OverflowError, ValueError, OSError):  # any number may stand there, and none
         os.utime(path, (member.mtime, member.mtime))
     return True
 
@@ -96,6 +125,8 @@ def _linked_hard(into: Path, name: str, path: Path) -> bool:
 
 def _linked(member: tarfile.TarInfo, into: Path) -> bool:
     """Made as it is, in a real directory: not through another link."""
+    if not _possible(member.name) or not _possible(member.linkname):
+        return False
     path = into / member.name
     if _real(path.parent) != _real(into) / posixpath.dirname(posixpath.normpath(member.name)):
         return False
@@ -107,7 +138,12 @@ def _linked(member: tarfile.TarInfo, into: Path) -> bool:
 
 
 def _inside(into: Path, name: str) -> bool:
-    return _real(into / name).is_relative_to(_real(into))
+    return _possible(name) and _real(into / name).is_relative_to(_real(into))
+
+
+def _possible(name: str) -> bool:
+    """Whether it can be a path at all, and none that is nested without an end."""
+    return "\0" not in name and name.count("/") < LEVELS_MOST
 
 
 def _real(path: Path) -> Path:

@@ -1,9 +1,10 @@
-"""How progress looks: live in a terminal, one line per change elsewhere, JSON lines for programs.
+"""Show progress: live in a terminal, one line per change elsewhere, JSON lines for programs.
 
-Owns what is drawn, and that a bar never goes back. Reads the one payload that every kind of operation has,
-and degrades with what is missing: no step, no parts, no percent.
+Owns what is drawn, and that a bar never goes back. Reads the one payload of every kind of operation, and
+leaves out what is missing: no step, no parts, no percent.
 """
 
+import math
 import sys
 import time
 from types import TracebackType
@@ -11,13 +12,13 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from muster.cli import notices, printing
 from muster.cli.durations import about, clock
-from muster.domain.progress import Tone
+from muster.domain.progress import Motion, Tone
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.text import Text
 
-    from muster.client.results import Part, Progress
+    from muster.wire.operations import Part, Progress
 
 LOOKS = {
     Tone.PENDING: ("○", "dim"),
@@ -123,7 +124,8 @@ class Live(Quiet):
         if self._shown is None:
             return Group(Text("asking the server …", style="dim"), *self._by_the_way(now))
         elapsed = self._shown.elapsed_seconds if self._shown.ended else now - self._anchor
-        percent = None if self._shown.percent is None else self._bar.at(self._shown.percent, now)
+        moved = drawn_percent(self._shown, passed=now - self._shown_at)
+        percent = None if moved is None else self._bar.at(moved, now)
         eta = self._shown.eta_seconds
         if eta is not None:
             eta = max(0.0, eta - (now - self._shown_at))  # it goes on between two words of the server
@@ -137,6 +139,21 @@ class Live(Quiet):
             return []
         sign, style = LOOKS[Tone.SUCCESS if self._notice[0].good else Tone.WARNING]
         return [Text(f"{sign} {self._notice[0].words}", style=style, no_wrap=True, overflow="ellipsis")]
+
+
+def drawn_percent(progress: "Progress", *, passed: float) -> float | None:
+    """Where the bar stands `passed` seconds after the server said so, by the server's own formula."""
+    motion = progress.motion
+    if progress.percent is None or motion is None or progress.ended:
+        return progress.percent
+    moving = Motion(
+        low=motion.from_percent,
+        high=motion.to_percent,
+        since=motion.since.timestamp(),
+        expected=motion.expected_seconds,
+    )
+    now = progress.started_at.timestamp() + progress.elapsed_seconds + passed
+    return max(progress.percent, moving.at(now))
 
 
 class Easing:
@@ -224,8 +241,10 @@ def _bar(percent: float, left: str, width: int) -> "RenderableType":
     grid = Table.grid(padding=(0, 1))
     grid.add_column()
     grid.add_column(no_wrap=True)
-    room = max(10, min(width - 8 - len(left), 60))
-    grid.add_row(ProgressBar(total=100, completed=percent, width=room), Text(f"{percent:3.0f} %{left}"))
+    room = max(10, min(width - 11 - len(left), 60))
+    # Two decimals: of a step of ten minutes each second is seen.
+    said = Text(f"{math.floor(percent * 100) / 100:6.2f} %{left}")
+    grid.add_row(ProgressBar(total=100, completed=percent, width=room), said)
     return grid
 
 

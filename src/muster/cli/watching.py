@@ -1,6 +1,6 @@
-"""Waiting for an operation: its progress as it comes, with the client's own patience, and a way to leave.
+"""Watch an operation with the client's own patience, and a way to leave.
 
-The work is the server's. Leaving (Ctrl-C, or patience that ran out) stops nothing and says how to come back.
+The work is the server's. Leaving (Ctrl-C, or `--wait` ran out) stops nothing and prints how to come back.
 """
 
 import queue
@@ -16,7 +16,7 @@ from muster.cli.exits import Detached, OutOfPatience
 if TYPE_CHECKING:
     from muster.cli.views import View
     from muster.client import SyncClient
-    from muster.client.results import Operation, Progress
+    from muster.wire.operations import Operation, Progress
 
 
 class Patience:
@@ -30,7 +30,9 @@ class Patience:
         return None if self._until is None else max(0.0, self._until - time.monotonic())
 
     def over(self, how: str) -> OutOfPatience:
-        return OutOfPatience(f"gave up waiting after {clock(self._seconds or 0.0)}; the work goes on: {how}")
+        return OutOfPatience(
+            f"stopped waiting after {clock(self._seconds or 0.0)}; the work continues: {how}"
+        )
 
 
 def again(operation_id: str) -> str:
@@ -43,11 +45,14 @@ def detachable(how: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise Detached(f"detached; the work goes on: {how}") from None
+        raise Detached(f"detached; the work continues: {how}") from None
 
 
-def progress_of(client: "SyncClient", operation_id: str, patience: Patience) -> Iterator["Progress"]:
-    """An operation's progress to its end. Raises OutOfPatience."""
+def progress_of(
+    client: "SyncClient", operation_id: str, patience: Patience, over: threading.Event | None = None
+) -> Iterator["Progress"]:
+    """An operation's progress to its end; `over` is set then, whether or not all of it was taken. Raises
+    OutOfPatience."""
     from muster.client import calls
 
     waiting: queue.SimpleQueue[Progress | Exception | None] = queue.SimpleQueue()
@@ -60,6 +65,9 @@ def progress_of(client: "SyncClient", operation_id: str, patience: Patience) -> 
             waiting.put(None)
         except Exception as error:
             waiting.put(error)
+        finally:
+            if over is not None:
+                over.set()
 
     threading.Thread(target=read, daemon=True).start()
     while True:

@@ -1,10 +1,10 @@
 """The only HTTP client: the CLI, the SDK and the tests use nothing else.
 
-    calls    what can be asked, as values: a request and how to read its answer
-    results  what comes back                problems  errors, as the classes that the server raised
-    streams  server-sent events, and how to take them up again after a break
-    breaks   for how long that is tried, and who hears of it
-    sync     performs calls, blocking       aio       performs the same calls, awaiting
+    calls     what can be asked, as values: a request, and which shape of `muster.wire` answers it
+    problems  errors, as the classes that the server raised
+    streams   server-sent events, and how to take them up again after a break
+    breaks    for how long that is tried, and who hears of it
+    sync      performs calls, blocking       aio  performs the same calls, awaiting
 
 There is one description of each call and no second copy of it: `client.send(calls.provision(…))`, with or
 without `await`.

@@ -21,9 +21,9 @@ from muster.client.core import (
     worth_repeating,
 )
 from muster.client.problems import CannotReach
-from muster.client.results import Blob
 from muster.client.streams import Reading, Stream
 from muster.domain.errors import MusterError, StoreUnavailable
+from muster.wire.commands import Blob
 
 
 class AsyncClient:
@@ -54,7 +54,7 @@ class AsyncClient:
         await self._http.aclose()
 
     async def send(self, call: Call[T]) -> T:
-        """Perform a call. One that may be repeated is, while nobody answers or the server asks us to wait."""
+        """Perform a call. Repeat an idempotent one while the server is away or asks to wait."""
         for attempt in range(self._target.tries):
             try:
                 return call.read(await self._once(call))

@@ -28,7 +28,7 @@ Told = Callable[[Break], None]
 
 
 def untold(_break: Break) -> None:
-    """For when nobody listens."""
+    """The default listener: does nothing."""
 
 
 class Breaks:

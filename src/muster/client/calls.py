@@ -1,19 +1,29 @@
 """What can be asked, as values: each function describes one call and how to read its answer."""
 
-import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from muster.client import results
-from muster.client.overview import Overview
+import msgspec
+
+from muster.client.problems import ServerProblem
 from muster.client.streams import Stream
-from muster.domain.cluster_spec import ClusterSpec
-from muster.domain.plain import fields_to_plain, from_plain
+from muster.domain.plain import fields_to_plain
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
+from muster.wire.base import Page
+from muster.wire.boots import Boots, Timeline
+from muster.wire.clusters import Cluster, ClusterDetail, ClusterSpec
+from muster.wire.commands import Blob, Command
+from muster.wire.diagnoses import Bundle
+from muster.wire.events import Event
+from muster.wire.nodes import Node, Pools
+from muster.wire.operations import Operation, Progress, Why
+from muster.wire.overview import Overview
+from muster.wire.templates import Installation, Pauses, Template, TemplatePlan
+from muster.wire.tokens import MintedToken, Token
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -37,22 +47,24 @@ class Call(Generic[T_co]):
         return self.method in ("GET", "PUT") or self.key is not None
 
 
-def _into(cls: type[T]) -> Read[T]:
-    return lambda body: from_plain(cls, json.loads(body))
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+"""Made when first used: one command reads few shapes."""
 
 
-def _page_of(cls: type[T]) -> Read[results.Page[T]]:
-    def read(body: bytes) -> results.Page[T]:
-        data = json.loads(body)
-        return results.Page(
-            items=tuple(from_plain(cls, each) for each in data["items"]), next=data.get("next")
-        )
+def _into(cls: type[T]) -> Callable[[bytes | str], T]:
+    def read(body: bytes | str) -> T:
+        decoder = _decoders.get(cls) or _decoders.setdefault(cls, msgspec.json.Decoder(cls))
+        try:
+            return decoder.decode(body)  # type: ignore[no-any-return]  # of `cls`
+        except msgspec.DecodeError as error:
+            raise ServerProblem(200, "unknown", f"cannot use the server's answer: {error}") from error
 
     return read
 
 
-def _items_of(cls: type[T]) -> Read[tuple[T, ...]]:
-    return lambda body: tuple(from_plain(cls, each) for each in json.loads(body)["items"])
+def _items_of(page: type[Page[T]]) -> Read[tuple[T, ...]]:
+    read = _into(page)
+    return lambda body: read(body).items
 
 
 def _get(path: str, read: Read[T], **params: object) -> Call[T]:
@@ -79,8 +91,8 @@ def _id(value: str) -> str:
 # --- nodes for runs ------------------------------------------------------------------------------
 
 
-def provision(request: ProvisionRequest, *, key: str | None = None) -> Call[results.Operation]:
-    return _post("/provisions", _into(results.Operation), _provision(request), _key(key))
+def provision(request: ProvisionRequest, *, key: str | None = None) -> Call[Operation]:
+    return _post("/provisions", _into(Operation), _provision(request), _key(key))
 
 
 def _provision(request: ProvisionRequest) -> dict[str, Any]:
@@ -94,22 +106,22 @@ def release(
     run: str | None = None,
     latest: bool = False,
     key: str | None = None,
-) -> Call[results.Operation]:
+) -> Call[Operation]:
     body = {
         "operation_id": operation_id,
         "assignment_ids": None if assignment_ids is None else list(assignment_ids),
         "run": run,
         "latest": latest,
     }
-    return _post("/releases", _into(results.Operation), body, _key(key))
+    return _post("/releases", _into(Operation), body, _key(key))
 
 
 def run(
     request: ProvisionRequest, execution: Mapping[str, Any], *, key: str | None = None
-) -> Call[results.Operation]:
-    """`execution`: argv, env, timeout, archive, collect."""
+) -> Call[Operation]:
+    """`execution`: argv, env, timeout, archive, stdin, collect."""
     body = {"provision": _provision(request), "execution": dict(execution)}
-    return _post("/runs", _into(results.Operation), body, _key(key))
+    return _post("/runs", _into(Operation), body, _key(key))
 
 
 def execute(
@@ -119,14 +131,14 @@ def execute(
     run: str | None = None,
     indexes: Sequence[int] = (),
     key: str | None = None,
-) -> Call[tuple[results.Command, ...]]:
+) -> Call[tuple[Command, ...]]:
     body = {
         "operation_id": operation_id,
         "run": run,
         "indexes": list(indexes),
         "execution": dict(execution),
     }
-    return _post("/commands", _items_of(results.Command), body, _key(key))
+    return _post("/commands", _items_of(Page[Command]), body, _key(key))
 
 
 # --- operations ----------------------------------------------------------------------------------
@@ -139,36 +151,36 @@ def operations(
     run: str | None = None,
     cursor: str | None = None,
     limit: int = 100,
-) -> Call[results.Page[results.Operation]]:
-    read = _page_of(results.Operation)
+) -> Call[Page[Operation]]:
+    read = _into(Page[Operation])
     return _get("/operations", read, kind=kind, status=tuple(status), run=run, cursor=cursor, limit=limit)
 
 
-def operation(operation_id: str) -> Call[results.Operation]:
-    return _get(f"/operations/{_id(operation_id)}", _into(results.Operation))
+def operation(operation_id: str) -> Call[Operation]:
+    return _get(f"/operations/{_id(operation_id)}", _into(Operation))
 
 
-def why(operation_id: str) -> Call[results.Why]:
-    return _get(f"/operations/{_id(operation_id)}/why", _into(results.Why))
+def why(operation_id: str) -> Call[Why]:
+    return _get(f"/operations/{_id(operation_id)}/why", _into(Why))
 
 
-def operation_nodes(operation_id: str) -> Call[results.Page[results.Node]]:
-    return _get(f"/operations/{_id(operation_id)}/nodes", _page_of(results.Node))
+def operation_nodes(operation_id: str) -> Call[Page[Node]]:
+    return _get(f"/operations/{_id(operation_id)}/nodes", _into(Page[Node]))
 
 
-def cancel(operation_id: str) -> Call[results.Operation]:
-    return _post(f"/operations/{_id(operation_id)}/cancel", _into(results.Operation), key=_key(None))
+def cancel(operation_id: str) -> Call[Operation]:
+    return _post(f"/operations/{_id(operation_id)}/cancel", _into(Operation), key=_key(None))
 
 
-def extend(operation_id: str, by: float) -> Call[results.Page[results.Node]]:
-    return _post(f"/operations/{_id(operation_id)}/extend", _page_of(results.Node), {"by": by})
+def extend(operation_id: str, by: float) -> Call[Page[Node]]:
+    return _post(f"/operations/{_id(operation_id)}/extend", _into(Page[Node]), {"by": by})
 
 
-def watch(operation_id: str, *, last: str | None = None) -> Stream[results.Progress]:
+def watch(operation_id: str, *, last: str | None = None) -> Stream[Progress]:
     """An operation's progress, from its beginning (or after `last`) to its end."""
     return Stream(
         path=f"{ROOT}/operations/{_id(operation_id)}/events",
-        read=lambda data: from_plain(results.Progress, json.loads(data)),
+        read=_into(Progress),
         last=last,
         ends=lambda progress: progress.ended,
     )
@@ -179,45 +191,43 @@ def watch(operation_id: str, *, last: str | None = None) -> Stream[results.Progr
 
 def create_cluster(
     name: str, template: str, *, timeout: float | None = None, key: str | None = None
-) -> Call[results.Operation]:
+) -> Call[Operation]:
     body = {"name": name, "template": template, "timeout": timeout}
-    return _post("/clusters", _into(results.Operation), body, _key(key))
+    return _post("/clusters", _into(Operation), body, _key(key))
 
 
 def clusters(
     *, state: Sequence[str] = (), cursor: str | None = None, limit: int = 100
-) -> Call[results.Page[results.Cluster]]:
-    return _get("/clusters", _page_of(results.Cluster), state=tuple(state), cursor=cursor, limit=limit)
+) -> Call[Page[Cluster]]:
+    return _get("/clusters", _into(Page[Cluster]), state=tuple(state), cursor=cursor, limit=limit)
 
 
-def cluster(name: str) -> Call[results.ClusterDetail]:
+def cluster(name: str) -> Call[ClusterDetail]:
     """By name or id."""
-    return _get(f"/clusters/{_id(name)}", _into(results.ClusterDetail))
+    return _get(f"/clusters/{_id(name)}", _into(ClusterDetail))
 
 
-def delete_cluster(name: str, *, key: str | None = None) -> Call[results.Operation]:
-    return _post(f"/clusters/{_id(name)}/delete", _into(results.Operation), key=_key(key))
+def delete_cluster(name: str, *, key: str | None = None) -> Call[Operation]:
+    return _post(f"/clusters/{_id(name)}/delete", _into(Operation), key=_key(key))
 
 
 # --- events --------------------------------------------------------------------------------------
 
 
-def events(
-    *, cursor: str | None = None, limit: int = 100, entity_id: str | None = None
-) -> Call[results.Page[results.Event]]:
-    return _get("/events", _page_of(results.Event), cursor=cursor, limit=limit, entity_id=entity_id)
+def events(*, cursor: str | None = None, limit: int = 100, entity_id: str | None = None) -> Call[Page[Event]]:
+    return _get("/events", _into(Page[Event]), cursor=cursor, limit=limit, entity_id=entity_id)
 
 
-def last_events(last: int, *, entity_id: str | None = None) -> Call[results.Page[results.Event]]:
+def last_events(last: int, *, entity_id: str | None = None) -> Call[Page[Event]]:
     """The end of the feed; `next` is where to go on."""
-    return _get("/events", _page_of(results.Event), last=last, entity_id=entity_id)
+    return _get("/events", _into(Page[Event]), last=last, entity_id=entity_id)
 
 
-def follow_events(*, last: str | None = None, entity_id: str | None = None) -> Stream[results.Event]:
+def follow_events(*, last: str | None = None, entity_id: str | None = None) -> Stream[Event]:
     """Every event from the oldest (or after `last`) on, without end."""
     return Stream(
         path=f"{ROOT}/events",
-        read=lambda data: from_plain(results.Event, json.loads(data)),
+        read=_into(Event),
         params={} if entity_id is None else {"entity_id": entity_id},
         last=last,
         name=lambda event: event.id,
@@ -229,25 +239,25 @@ def follow_events(*, last: str | None = None, entity_id: str | None = None) -> S
 
 def nodes(
     *, state: Sequence[str] = (), template: str | None = None, cursor: str | None = None, limit: int = 100
-) -> Call[results.Page[results.Node]]:
-    read = _page_of(results.Node)
+) -> Call[Page[Node]]:
+    read = _into(Page[Node])
     return _get("/nodes", read, state=tuple(state), template=template, cursor=cursor, limit=limit)
 
 
-def node(node_id: str) -> Call[results.Node]:
-    return _get(f"/nodes/{_id(node_id)}", _into(results.Node))
+def node(node_id: str) -> Call[Node]:
+    return _get(f"/nodes/{_id(node_id)}", _into(Node))
 
 
-def diagnosis(node_id: str) -> Call[results.Bundle]:
-    return _get(f"/nodes/{_id(node_id)}/diagnosis", _into(results.Bundle))
+def diagnosis(node_id: str) -> Call[Bundle]:
+    return _get(f"/nodes/{_id(node_id)}/diagnosis", _into(Bundle))
 
 
-def terminate(node_id: str) -> Call[results.Node]:
-    return _post(f"/nodes/{_id(node_id)}/terminate", _into(results.Node), key=_key(None))
+def terminate(node_id: str) -> Call[Node]:
+    return _post(f"/nodes/{_id(node_id)}/terminate", _into(Node), key=_key(None))
 
 
-def drain(node_id: str) -> Call[results.Node]:
-    return _post(f"/nodes/{_id(node_id)}/drain", _into(results.Node), key=_key(None))
+def drain(node_id: str) -> Call[Node]:
+    return _post(f"/nodes/{_id(node_id)}/drain", _into(Node), key=_key(None))
 
 
 def overview() -> Call[Overview]:
@@ -260,79 +270,87 @@ def incident_report() -> Call[str]:
     return _get("/overview/report", bytes.decode)
 
 
-def pools() -> Call[results.Pools]:
-    return _get("/pools", _into(results.Pools))
+def pools() -> Call[Pools]:
+    return _get("/pools", _into(Pools))
 
 
-def boot(node_id: str) -> Call[results.Timeline]:
+def boot(node_id: str) -> Call[Timeline]:
     """Where the time of a node's boot went."""
-    return _get(f"/nodes/{_id(node_id)}/boot", _into(results.Timeline))
+    return _get(f"/nodes/{_id(node_id)}/boot", _into(Timeline))
 
 
-def boots(template: str) -> Call[results.Boots]:
+def boots(template: str) -> Call[Boots]:
     """How long a template's boots take."""
-    return _get(f"/templates/{_id(template)}/boots", _into(results.Boots))
+    return _get(f"/templates/{_id(template)}/boots", _into(Boots))
 
 
-def templates() -> Call[tuple[results.Template, ...]]:
-    return _get("/templates", _items_of(results.Template))
+def templates() -> Call[tuple[Template, ...]]:
+    return _get("/templates", _items_of(Page[Template]))
 
 
-def template(name: str) -> Call[results.Template]:
-    return _get(f"/templates/{_id(name)}", _into(results.Template))
+def template(name: str) -> Call[Template]:
+    return _get(f"/templates/{_id(name)}", _into(Template))
 
 
-def apply(spec: TemplateSpec) -> Call[results.Template]:
-    body = {
-        name: value
-        for name, value in fields_to_plain(spec).items()
-        if name not in ("name", "outfit", "retired")
-    }
-    body["cluster"] = None if spec.cluster is None else _cluster(spec.cluster)
+def apply(spec: TemplateSpec) -> Call[Template]:
     path = f"{ROOT}/templates/{_id(spec.name)}"
-    return Call(method="PUT", path=path, read=_into(results.Template), body=body)
+    return Call(method="PUT", path=path, read=_into(Template), body=_content(spec))
 
 
-def retire(name: str) -> Call[results.Template]:
+def plan(specs: Sequence[TemplateSpec]) -> Call[tuple[TemplatePlan, ...]]:
+    """What `apply` of these would change and cost."""
+    body = {"templates": {spec.name: _content(spec) for spec in specs}}
+    path = f"{ROOT}/templates/plan"
+    return Call(method="POST", path=path, read=_items_of(Page[TemplatePlan]), body=body)
+
+
+def _content(spec: TemplateSpec) -> dict[str, Any]:
+    own = ("name", "outfit", "retired", "cluster")
+    cluster = None if spec.cluster is None else msgspec.to_builtins(ClusterSpec.of(spec.cluster))
+    return {
+        **{name: value for name, value in fields_to_plain(spec).items() if name not in own},
+        "cluster": cluster,
+    }
+
+
+def retire(name: str) -> Call[Template]:
     path = f"{ROOT}/templates/{_id(name)}/retire"
-    return Call(method="POST", path=path, read=_into(results.Template), body={})
-
-
-def _cluster(spec: ClusterSpec) -> dict[str, Any]:
-    """Pairs as the objects that they are over the wire."""
-    body = fields_to_plain(spec)
-    pools = [
-        {**fields_to_plain(pool), "labels": {label.name: label.value for label in pool.labels}}
-        for pool in spec.pools
-    ]
-    return {**body, "tags": {tag.name: tag.value for tag in spec.tags}, "pools": pools}
+    return Call(method="POST", path=path, read=_into(Template), body={})
 
 
 def ready() -> Call[str]:
     """Whether the store answers and the periodic duties tick; refused with `not_ready` if not."""
-    return Call(method="GET", path="/readyz", read=lambda body: str(json.loads(body)["status"]))
+    return Call(method="GET", path="/readyz", read=lambda body: str(msgspec.json.decode(body)["status"]))
 
 
-def installation() -> Call[results.Installation]:
-    return _get("/installation", _into(results.Installation))
+def installation() -> Call[Installation]:
+    return _get("/installation", _into(Installation))
 
 
-def limit(max_nodes: int) -> Call[results.Installation]:
+def limit(max_nodes: int) -> Call[Installation]:
     path, body = f"{ROOT}/installation", {"max_nodes": max_nodes}
-    return Call(method="PUT", path=path, read=_into(results.Installation), body=body)
+    return Call(method="PUT", path=path, read=_into(Installation), body=body)
 
 
-def pause(template: str | None = None) -> Call[results.Pauses]:
+def pause(template: str | None = None) -> Call[Pauses]:
     return _brake("pause", template)
 
 
-def resume(template: str | None = None) -> Call[results.Pauses]:
+def resume(template: str | None = None) -> Call[Pauses]:
     return _brake("resume", template)
 
 
-def _brake(verb: str, template: str | None) -> Call[results.Pauses]:
+def acknowledge(finding: str) -> Call[Overview]:
+    return _post(f"/findings/{_id(finding)}/acknowledge", _into(Overview), key=_key(None))
+
+
+def unacknowledge(finding: str) -> Call[Overview]:
+    return _post(f"/findings/{_id(finding)}/unacknowledge", _into(Overview), key=_key(None))
+
+
+def _brake(verb: str, template: str | None) -> Call[Pauses]:
     path = f"/{verb}" if template is None else f"/templates/{_id(template)}/{verb}"
-    return _post(path, _into(results.Pauses), key=_key(None))
+    return _post(path, _into(Pauses), key=_key(None))
 
 
 # --- commands ------------------------------------------------------------------------------------
@@ -340,17 +358,17 @@ def _brake(verb: str, template: str | None) -> Call[results.Pauses]:
 
 def commands(
     *, operation_id: str | None = None, run: str | None = None, cursor: str | None = None, limit: int = 100
-) -> Call[results.Page[results.Command]]:
-    read = _page_of(results.Command)
+) -> Call[Page[Command]]:
+    read = _into(Page[Command])
     return _get("/commands", read, operation_id=operation_id, run=run, cursor=cursor, limit=limit)
 
 
-def command(command_id: str) -> Call[results.Command]:
-    return _get(f"/commands/{_id(command_id)}", _into(results.Command))
+def command(command_id: str) -> Call[Command]:
+    return _get(f"/commands/{_id(command_id)}", _into(Command))
 
 
-def cancel_command(command_id: str) -> Call[results.Command]:
-    return _post(f"/commands/{_id(command_id)}/cancel", _into(results.Command), key=_key(None))
+def cancel_command(command_id: str) -> Call[Command]:
+    return _post(f"/commands/{_id(command_id)}/cancel", _into(Command), key=_key(None))
 
 
 def output(command_id: str, *, offset: int = 0) -> Call[bytes]:
@@ -366,7 +384,7 @@ def artifact_path(command_id: str) -> str:
 
 
 BLOBS = f"{ROOT}/blobs"
-read_blob = _into(results.Blob)
+read_blob = _into(Blob)
 
 
 # --- tokens --------------------------------------------------------------------------------------
@@ -374,14 +392,14 @@ read_blob = _into(results.Blob)
 
 def make_token(
     name: str, role: str, *, expires_in: float | None = None, template: str | None = None
-) -> Call[results.Token]:
+) -> Call[MintedToken]:
     body = {"name": name, "role": role, "expires_in": expires_in, "template": template}
-    return _post("/tokens", _into(results.Token), body)
+    return _post("/tokens", _into(MintedToken), body)
 
 
-def tokens() -> Call[tuple[results.Token, ...]]:
-    return _get("/tokens", _items_of(results.Token))
+def tokens() -> Call[tuple[Token, ...]]:
+    return _get("/tokens", _items_of(Page[Token]))
 
 
-def revoke_token(token_id: str) -> Call[results.Token]:
-    return _post(f"/tokens/{_id(token_id)}/revoke", _into(results.Token), key=_key(None))
+def revoke_token(token_id: str) -> Call[Token]:
+    return _post(f"/tokens/{_id(token_id)}/revoke", _into(Token), key=_key(None))

@@ -9,6 +9,7 @@ import httpx
 
 from muster.client.calls import Call, T
 from muster.client.problems import CannotReach, ServerProblem, UnusableAddress, rebuilt
+from muster.domain.backoff import backoff
 from muster.domain.errors import Conflict, MusterError, NotYet, StoreUnavailable
 
 CONNECT_WITHIN = 5.0
@@ -79,7 +80,7 @@ def unreachable(target: Target, error: httpx.TransportError) -> CannotReach:
 
 def pause(attempt: int) -> float:
     """Seconds before the next try."""
-    return min(5.0, 0.2 * 2.0**attempt)
+    return backoff(attempt, first=0.2, most=5.0)
 
 
 def worth_repeating(error: MusterError, call: Call[T]) -> bool:

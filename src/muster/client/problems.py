@@ -9,7 +9,7 @@ from muster.domain.errors import MusterError
 
 
 class CannotReach(MusterError):
-    """Nobody answers at the server's address."""
+    """No server answers at the address."""
 
     def __init__(self, url: str, why: str) -> None:
         self.url = url
@@ -40,7 +40,7 @@ Fields = Mapping[str, Any]
 
 
 def _text(fields: Fields) -> str:
-    return str(fields.get("detail") or fields.get("title") or "cannot tell what went wrong")
+    return str(fields.get("detail") or fields.get("title") or "the server gave no cause")
 
 
 def _invalid(fields: Fields) -> MusterError:
@@ -80,6 +80,7 @@ _BY_CODE: Mapping[str, Callable[[Fields], MusterError]] = {
     "no_diagnosis": _plain(errors.NoDiagnosis),
     "ambiguous": _ambiguous,
     "cluster_exists": _cluster_exists,
+    "queue_full": lambda fields: errors.QueueFull(str(fields.get("owner", "")), int(fields.get("cap", 0))),
     "unauthenticated": _plain(Unauthenticated),
     "forbidden": _plain(errors.Forbidden),
     "not_cancellable": _plain(errors.NotCancellable),
@@ -97,7 +98,7 @@ def rebuilt(status: int, body: bytes, retry_after: float) -> MusterError:
     except ValueError:
         fields = {}
     if not isinstance(fields, dict) or "code" not in fields:
-        return ServerProblem(status, "unknown", f"cannot use the server's answer: it said {status}")
+        return ServerProblem(status, "unknown", f"cannot use the server's answer: status {status}")
     code = str(fields["code"])
     if code == "not_yet":
         return errors.NotYet(_text(fields), retry_after)

@@ -22,9 +22,9 @@ from muster.client.core import (
     worth_repeating,
 )
 from muster.client.problems import CannotReach
-from muster.client.results import Blob
 from muster.client.streams import Reading, Stream
 from muster.domain.errors import MusterError, StoreUnavailable
+from muster.wire.commands import Blob
 
 _PIECE = 1 << 20
 
@@ -57,7 +57,7 @@ class SyncClient:
         self._http.close()
 
     def send(self, call: Call[T]) -> T:
-        """Perform a call. One that may be repeated is, while nobody answers or the server asks us to wait."""
+        """Perform a call. Repeat an idempotent one while the server is away or asks to wait."""
         for attempt in range(self._target.tries):
             try:
                 return call.read(self._once(call))

@@ -2,11 +2,12 @@
 
 schema     what can be set, with its defaults     reading   the file, with the line of every key
 sources    file, environment, flags, in order     data      the data directory and what lies in it
+tables     what an integration declares           values    checks of single values
 """
 
 from muster.config.data import Connection, DataDirectory, default_data_directory, find_server
 from muster.config.reading import ConfigError
-from muster.config.schema import Config, Ec2Config, ProcessConfig, ServerConfig
+from muster.config.schema import Config, ServerConfig
 from muster.config.sources import load
 
 __all__ = [
@@ -14,8 +15,6 @@ __all__ = [
     "ConfigError",
     "Connection",
     "DataDirectory",
-    "Ec2Config",
-    "ProcessConfig",
     "ServerConfig",
     "default_data_directory",
     "find_server",

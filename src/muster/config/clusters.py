@@ -9,11 +9,11 @@ from muster.domain.cluster_spec import (
     POOL_KEYS,
     ROLE_KEYS,
     SPEC_KEYS,
+    AzureRole,
     ClusterSpec,
     Pair,
     PoolMode,
     PoolSpec,
-    Role,
     RoleWanted,
 )
 from muster.domain.errors import InvalidRequest
@@ -56,7 +56,7 @@ def _pool(where: str, data: Table) -> PoolSpec:
 def _role(where: str, data: Table) -> RoleWanted:
     _known(where, data, ROLE_KEYS)
     content = dict(data)
-    content["role"] = Role(checks.known(f"{where}.role", data.get("role"), tuple(Role)))
+    content["role"] = AzureRole(checks.known(f"{where}.role", data.get("role"), tuple(AzureRole)))
     content.setdefault("scope", None)
     return _made(where, RoleWanted, content)
 

@@ -3,6 +3,7 @@
 muster.db      the store                 server.json   where the server is while it runs, for the CLI here
 muster.lock    held while a server runs  admin.token   the first admin token; only its owner may read it
                (it says where the last one listened)
+installation   whose directory it is: the id that the store must have
 """
 
 import fcntl
@@ -52,7 +53,7 @@ def find_server(environment: Mapping[str, str], data_dir: Path | None = None) ->
     given = environment.get("MUSTER_DATA_DIR")
     directory = DataDirectory(data_dir or (Path(given) if given else default_data_directory(environment)))
     url = environment.get("MUSTER_SERVER") or directory.url() or f"http://127.0.0.1:{PORT}"
-    # A line end that came along with a secret is nobody's intention.
+    # A line end after a secret is never intended.
     token: str | None = environment.get("MUSTER_TOKEN", "").strip()
     local = None if token else directory.admin_token()
     # The local token is for the local server: it is never sent to one that was named by hand.
@@ -129,8 +130,24 @@ class DataDirectory:
     def keep_admin_token(self, secret: str) -> Path:
         return self._write("admin.token", secret + "\n")
 
+    def installation(self) -> str | None:
+        """Whose directory it is; None: not known yet."""
+        with suppress(OSError, UnicodeDecodeError):
+            return (self.path / "installation").read_text(encoding="ascii").strip() or None
+        return None
+
+    def keep_installation(self, name: str) -> None:
+        if self.installation() != name:
+            self._write("installation", name + "\n")
+
     def url(self) -> str | None:
         return self._said("server.json")
+
+    def pid(self) -> int | None:
+        """Of the server that announced itself last, running or not."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return int(json.loads((self.path / "server.json").read_text(encoding="utf-8"))["pid"])
+        return None
 
     def earlier_url(self) -> str | None:
         """Where the last server listened, running or not."""
@@ -141,14 +158,26 @@ class DataDirectory:
             return str(json.loads((self.path / name).read_text(encoding="utf-8"))["url"])
         return None
 
-    def announce(self, url: str) -> Path:
-        """For whoever holds it."""
-        words = json.dumps({"url": url, "pid": os.getpid()}) + "\n"
-        (self.path / "muster.lock").write_text(words, encoding="utf-8")
-        return self._write("server.json", words)
+    def settings(self) -> Path | None:
+        """The settings file of the server that runs; None: it has none, or no server runs here."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            said = json.loads((self.path / "server.json").read_text(encoding="utf-8"))["settings"]
+            return Path(said) if isinstance(said, str) else None
+        return None
+
+    def announce(self, url: str, settings: Path | None = None) -> Path:
+        """For the process that holds it. `settings`: the file that the server was started with."""
+        file = None if settings is None else str(settings.absolute())
+        words = json.dumps({"url": url, "pid": os.getpid(), "settings": file}) + "\n"
+        try:
+            (self.path / "muster.lock").write_text(words, encoding="utf-8")
+            return self._write("server.json", words)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise DirectoryUnusable(f"cannot write to the data directory {self.path}: {why}") from error
 
     def withdraw(self) -> None:
-        """The server is no more. What is not there, or can't be removed, misleads nobody for long."""
+        """The server is no more. What is not there, or can't be removed, misleads no client for long."""
         with suppress(OSError):
             (self.path / "server.json").unlink()
 

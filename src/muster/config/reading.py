@@ -2,7 +2,8 @@
 
 import re
 import tomllib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -27,6 +28,52 @@ class ConfigError(InvalidRequest):
         return f"cannot use {self.where}: {self.rule}"
 
 
+class UnknownSetting(ConfigError):
+    """A setting that does not exist. What else its table says can be looked at without it."""
+
+
+class ConfigErrors(ConfigError):
+    """Several settings that can't be used, told together."""
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        first = errors[0]
+        super().__init__(first.field, first.value, first.rule, first.where)
+        self.errors = tuple(errors)
+
+    def __str__(self) -> str:
+        return "\n".join(str(error) for error in self.errors)
+
+
+class Findings:
+    """Gathers what is wrong, so that all of it is told at once."""
+
+    def __init__(self) -> None:
+        self._errors: list[ConfigError] = []
+
+    @contextmanager
+    def gathered(self) -> Iterator[None]:
+        try:
+            yield
+        except ConfigErrors as several:
+            self._errors += several.errors
+        except ConfigError as error:
+            self.add(error)
+
+    def add(self, error: ConfigError) -> None:
+        self._errors.append(error)
+
+    def values_of(self, table: str) -> bool:
+        """Tell whether a value in this table is wrong. A setting that does not exist is no value of it."""
+        wrong = [error for error in self._errors if not isinstance(error, UnknownSetting)]
+        return any(f"({table}." in error.where for error in wrong)
+
+    def raise_any(self) -> None:
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            raise ConfigErrors(self._errors)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """One value and where it came from, in words for people."""
@@ -35,6 +82,8 @@ class Found:
     where: str
     table: str = ""
     """Where its outermost table begins."""
+    text: bool = False
+    """It comes from the environment, where everything is text: a number may be meant."""
 
 
 Key = tuple[str, ...]

@@ -2,49 +2,42 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from muster.config import values
 from muster.config.clusters import cluster
-from muster.config.reading import ConfigError, Found, Key, nearest, read
+from muster.config.reading import ConfigError, Findings, Found, Key, UnknownSetting, nearest, read
 from muster.config.schema import (
     CLASS,
     CLASSES,
     CLUSTER,
     DYNAMODB,
-    MAPS,
     PRIVATE,
-    RUNNER,
     SECTIONS,
     TEMPLATE,
-    TEMPLATE_EC2,
-    TEMPLATE_RUNNER,
     TEMPLATES,
-    TRUST,
-    TRUST_RULE,
-    AksConfig,
-    Check,
     Config,
-    Ec2Config,
-    GitHubConfig,
     ProbesConfig,
-    ProcessConfig,
     ServerConfig,
 )
+from muster.config.tables import Table, TemplateTable
+from muster.config.values import Check
+from muster.discovery import Installed, installed
 from muster.domain.deadlines import Limits
-from muster.domain.ec2 import EC2, Ec2Spec
 from muster.domain.errors import InvalidRequest
 from muster.domain.settings import Settings
 from muster.domain.template import (
     AKS,
     BOOT_LEAST,
+    LOCAL,
     RESOURCE_CLASSES,
     STALL_LEAST,
     ResourceClass,
+    Runtime,
     TemplateSpec,
 )
-from muster.domain.trust import Trust
-from muster.domain.workflow import RunnerSpec
 
 ENVIRONMENT: Mapping[str, Key] = {
     "MUSTER_MAX_NODES": ("installation", "max_nodes"),
@@ -54,20 +47,14 @@ ENVIRONMENT: Mapping[str, Key] = {
     "MUSTER_DATA_DIR": ("server", "data_dir"),
     "MUSTER_STORE": ("server", "store"),
     "MUSTER_STORE_CONNECTIONS": ("server", "store_connections"),
+    "MUSTER_STORE_CACHE_MIB": ("server", "store_cache_mib"),
     "MUSTER_FILES_DIR": ("server", "files_dir"),
     "MUSTER_LOG_FORMAT": ("server", "log_format"),
     "MUSTER_LOG_LEVEL": ("server", "log_level"),
-    "MUSTER_PROCESS_CAPACITY": ("process", "capacity"),
-    "MUSTER_PROCESS_ISOLATION": ("process", "isolation"),
-    "MUSTER_AKS_ENDPOINT": ("aks", "endpoint"),
-    "MUSTER_AKS_CREDENTIAL": ("aks", "credential"),
-    "MUSTER_PROCESS_DIRECTORY": ("process", "directory"),
-    "MUSTER_EC2_REGION": ("ec2", "region"),
-    "MUSTER_GITHUB_TOKEN": ("github", "token"),
 }
+"""Of the core. An integration declares its own with its table."""
 LIMIT = "MUSTER_LIMITS_"
 """Each of [limits] by its name, e.g. MUSTER_LIMITS_STALE_AFTER."""
-_NUMBERS = ("max_nodes", "port", "capacity", "store_connections")
 BEATS = 3
 BEAT_SECONDS = 5.0
 PRICED_STALE_AFTER = 60.0
@@ -81,90 +68,127 @@ def load(
     flags: Mapping[str, object] | None = None,
 ) -> Config:
     """`flags` are named like the settings of [server], e.g. {"port": 0}; None means not given."""
+    known = installed()
     found = read(path) if path is not None else {}
-    found.update(_environment(environment or {}))
+    found.update(_environment(environment or {}, known.tables))
     for name, value in (flags or {}).items():
         if value is not None:
             found["server", name] = Found(value=value, where=f"--{name.replace('_', '-')}")
-    return replace(_built(found), path=path)
+    return _built(found, known, path)
 
 
-def _environment(environment: Mapping[str, str]) -> dict[Key, Found]:
-    found: dict[Key, Found] = {}
-    for variable, key in ENVIRONMENT.items():
-        text = environment.get(variable)
-        if text:
-            number = key[-1] in _NUMBERS and text.isascii() and text.isdigit()
-            found[key] = Found(value=int(text) if number else text, where=f"the environment ({variable})")
+def _environment(environment: Mapping[str, str], tables: Mapping[str, Table]) -> dict[Key, Found]:
+    variables = dict(ENVIRONMENT)
+    for name, table in tables.items():
+        for key in (*table.environment, *table.secret):
+            variables[table.variable(name, key)] = (name, key)
     for variable in sorted(environment):
-        if variable.startswith(LIMIT) and environment[variable]:
-            name = variable.removeprefix(LIMIT).lower()
-            value = _number(environment[variable])
-            found["limits", name] = Found(value=value, where=f"the environment ({variable})")
-    return found
+        if variable.startswith(LIMIT):
+            variables[variable] = ("limits", variable.removeprefix(LIMIT).lower())
+    return {
+        key: Found(value=environment[variable], where=f"the environment ({variable})", text=True)
+        for variable, key in variables.items()
+        if environment.get(variable)
+    }
 
 
 def _number(text: str) -> object:
     try:
-        return float(text)
+        return int(text) if text.isascii() and text.isdigit() else float(text)
     except ValueError:
         return text
 
 
-def _built(found: Mapping[Key, Found]) -> Config:
+def _built(found: Mapping[Key, Found], known: Installed, path: Path | None) -> Config:
     sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+    sections.update({name: {} for name in known.tables})
     templates: dict[str, dict[str, Any]] = {}
-    trust: dict[str, dict[str, Any]] = {}
     sizes: dict[str, dict[str, Any]] = {}
+    boots = {f"boot_{name}": name for name in known.runtimes}
+    wrong = Findings()
     for key, each in found.items():
-        if key[0] == TEMPLATES:
-            _take_template(key, each, templates)
-        elif key[0] == TRUST:
-            _take_named(key, each, trust, TRUST_RULE)
-        elif key[0] == CLASSES:
-            _take_named(key, each, sizes, CLASS)
-        else:
-            _take(key, each, sections)
-    classes = _classes(sizes, found)
+        with wrong.gathered():
+            if key[0] == TEMPLATES:
+                _take_template(key, each, templates, known)
+            elif key[0] == CLASSES:
+                _take_named(key, each, sizes, CLASS)
+            elif key[0] in known.tables:
+                _take_table(key, each, sections[key[0]], known.tables[key[0]])
+            elif key[:1] == ("limits",) and key[1:2] and key[1] in boots:
+                sections["limits"].setdefault("boot_runtimes", {})[boots[key[1]]] = _checked(
+                    values.seconds, key[1], each
+                )
+            else:
+                _take(key, each, sections, known)
+    classes: tuple[ResourceClass, ...] = ()
+    with wrong.gathered():
+        classes = _classes(sizes, found)
     server = ServerConfig(**sections["server"])
     priced = (server.store or "").startswith(f"{DYNAMODB}://")
     if priced:
         sections["limits"].setdefault("stale_after", PRICED_STALE_AFTER)
-    limits = Limits(**sections["limits"])
-    _check_beats(limits, found, priced=priced)
-    _check_least(limits, found)
+    limits = Limits(**sections["limits"], attach_runtimes=known.attach_timeouts)
+    for check in (partial(_check_beats, priced=priced), _check_least):
+        with wrong.gathered():
+            check(limits, found)
+    tables: dict[str, Any] = {}
+    for name, table in known.tables.items():
+        with wrong.gathered():
+            tables[name] = _table(name, table, sections[name], found, wrong)
+    specs: list[TemplateSpec] = []
+    for name, content in templates.items():
+        # What values mean together is only looked at once each of them can be used.
+        if not wrong.values_of(f"{TEMPLATES}.{name}"):
+            with wrong.gathered():
+                specs.append(_template(name, content, classes, found, known))
+    wrong.raise_any()
+    hidden = [path, server.files_dir]
+    for name, table in known.tables.items():
+        hidden += [getattr(tables[name], key) for key in table.private]
     return Config(
+        path=path,
         max_nodes=sections["installation"].get("max_nodes"),
         server=server,
         limits=limits,
-        process=ProcessConfig(**sections["process"]),
-        ec2=Ec2Config(**sections["ec2"]),
         probes=ProbesConfig(**({} if server.loopback else {"allowed": PRIVATE}) | sections["probes"]),
-        github=_github(sections["github"], found),
-        trust=tuple(_trust(name, content, found) for name, content in trust.items()),
-        aks=AksConfig(**sections["aks"]),
-        templates=tuple(_template(name, content, classes, found) for name, content in templates.items()),
+        tables=tables,
+        private=tuple(each.absolute() for each in hidden if each is not None),
+        templates=tuple(specs),
     )
 
 
-def _take(key: Key, found: Found, sections: dict[str, dict[str, Any]]) -> None:
+def _take(key: Key, found: Found, sections: dict[str, dict[str, Any]], known: Installed) -> None:
     if key[0] not in SECTIONS:
-        known = (*SECTIONS, CLASSES, TEMPLATES, TRUST)
-        raise _unknown(key[0], replace(found, where=found.table or found.where), known)
+        names = (*SECTIONS, *known.tables, CLASSES, TEMPLATES)
+        raise _unknown(key[0], replace(found, where=found.table or found.where), names)
+    _take_key(key, found, sections[key[0]], SECTIONS[key[0]])
+
+
+def _take_table(key: Key, found: Found, content: dict[str, Any], table: Table) -> None:
+    """A setting of an integration."""
+    if table.named:
+        _take_named(key, found, content, table.keys)
+    elif key[1:2] and key[1] in table.maps:
+        _take_mapped(key, found, content, table.keys[key[1]])
+    elif key[1:2] and key[1] in table.secret and not found.text:
+        rule = f"{key[1]} must not be in this file: put it into a file of its own"
+        more = f", see {key[1]}_file" if f"{key[1]}_file" in table.keys else " or the environment"
+        raise ConfigError(key[1], "…", f"{rule}{more}", found.where)
+    else:
+        _take_key(key, found, content, table.keys)
+
+
+def _take_key(key: Key, found: Found, content: dict[str, Any], keys: Mapping[str, Check]) -> None:
     if len(key) == 1:
         if found.value != {}:
             raise ConfigError(key[0], found.value, f"{key[0]} is a table: write [{key[0]}]", found.where)
         return
-    fields = SECTIONS[key[0]]
-    if key[:2] in MAPS:
-        _take_mapped(key, found, sections[key[0]])
-        return
-    if len(key) > 2 or key[1] not in fields:  # noqa: PLR2004 — a section and a name
-        raise _unknown(".".join(key[1:]), found, fields)
-    sections[key[0]][key[1]] = _checked(fields[key[1]], key[1], found)
+    if len(key) > 2 or key[1] not in keys:  # noqa: PLR2004 — a section and a name
+        raise _unknown(".".join(key[1:]), found, keys)
+    content[key[1]] = _checked(keys[key[1]], key[1], found)
 
 
-def _take_mapped(key: Key, found: Found, section: dict[str, Any]) -> None:
+def _take_mapped(key: Key, found: Found, section: dict[str, Any], check: Check) -> None:
     """A value of a table with free names."""
     if len(key) == 2:  # noqa: PLR2004 — a section and a name
         if found.value != {}:
@@ -172,26 +196,45 @@ def _take_mapped(key: Key, found: Found, section: dict[str, Any]) -> None:
             raise ConfigError(key[1], found.value, rule, found.where)
         return
     name = ".".join(key[2:])
-    check = SECTIONS[key[0]][key[1]]
     section.setdefault(key[1], {})[name] = _checked(check, f"{key[1]}.{name}", found)
 
 
-def _take_template(key: Key, found: Found, templates: dict[str, dict[str, Any]]) -> None:
+def _table(
+    name: str, table: Table, content: Mapping[str, Any], found: Mapping[Key, Found], wrong: Findings
+) -> object:
+    """The value of an integration's table, or of each of its named ones."""
+    if not table.named:
+        return _value(table, (name,), content, found)
+    rules: list[object] = []
+    for each, inner in content.items():
+        with wrong.gathered():
+            rules.append(_value(table, (name, each), {**inner, "name": each}, found))
+    return tuple(rules)
+
+
+def _value(table: Table, place: Key, content: Mapping[str, Any], found: Mapping[Key, Found]) -> object:
+    try:
+        value = table.kind(**content)
+        table.check(value)
+    except InvalidRequest as error:
+        raise _misplaced(error, place, found) from error
+    return value
+
+
+def _take_template(key: Key, found: Found, templates: dict[str, dict[str, Any]], known: Installed) -> None:
     if len(key) > 2 and key[2] == CLUSTER:  # noqa: PLR2004 — templates, its name, the table
         _take_nested(key[3:], found, templates.setdefault(key[1], {}).setdefault(CLUSTER, {}))
         return
-    if len(key) > 2 and key[2] in _INNER:  # noqa: PLR2004 — templates, its name, a table in it
-        inner = templates.setdefault(key[1], {}).setdefault(key[2], {})
-        _take_inner(key, found, inner, _INNER[key[2]])
+    table = known.template_tables.get(key[2]) if len(key) > 2 else None  # noqa: PLR2004 — as above
+    if table is not None:
+        _take_inner(key, found, templates.setdefault(key[1], {}).setdefault(table.name, {}), table.keys)
     else:
-        _take_named(key, found, templates, TEMPLATE)
-
-
-_INNER: Mapping[str, Mapping[str, Check]] = {RUNNER: TEMPLATE_RUNNER, EC2: TEMPLATE_EC2}
+        names = {**TEMPLATE, **dict.fromkeys((CLUSTER, *known.template_tables), None)}
+        _take_named(key, found, templates, TEMPLATE, names)
 
 
 def _take_inner(key: Key, found: Found, content: dict[str, Any], known: Mapping[str, Check]) -> None:
-    """A setting of a table in a template: [templates.NAME.runner], [templates.NAME.ec2]."""
+    """A setting of a table in a template: [templates.NAME.TABLE]."""
     if len(key) == 3:  # noqa: PLR2004 — templates, its name, the table
         if found.value != {}:
             rule = f"{key[2]} is a table: write [{'.'.join(key)}]"
@@ -202,8 +245,15 @@ def _take_inner(key: Key, found: Found, content: dict[str, Any], known: Mapping[
     content[key[3]] = _checked(known[key[3]], key[3], found)
 
 
-def _take_named(key: Key, found: Found, named: dict[str, dict[str, Any]], known: Mapping[str, Check]) -> None:
-    """A setting of a table with a name of its own: [templates.NAME], [trust.NAME]."""
+def _take_named(
+    key: Key,
+    found: Found,
+    named: dict[str, dict[str, Any]],
+    known: Mapping[str, Check],
+    names: Mapping[str, object] | None = None,
+) -> None:
+    """A setting of a table with a name of its own: [templates.NAME], [classes.NAME]. `names`: those that an
+    unknown one may be a slip of, if more than the known ones."""
     if len(key) < 3 and found.value != {}:  # noqa: PLR2004 — the table, its name, a field
         rule = f"a {key[0].rstrip('s')} is a table: write [{key[0]}.NAME]"
         raise ConfigError(key[0], found.value, rule, found.where)
@@ -213,22 +263,25 @@ def _take_named(key: Key, found: Found, named: dict[str, dict[str, Any]], known:
     if len(key) == 2:  # noqa: PLR2004
         return
     if len(key) > 3 or key[2] not in known:  # noqa: PLR2004
-        raise _unknown(".".join(key[2:]), found, known)
+        raise _unknown(key[2] if names else ".".join(key[2:]), found, names or known)
     content[key[2]] = _checked(known[key[2]], key[2], found)
 
 
-def _ec2(name: str, content: Mapping[str, Any], found: Mapping[Key, Found]) -> Ec2Spec:
-    missing = [field for field in ("image", "subnets") if field not in content]
-    place = (TEMPLATES, name, EC2)
+def _part(
+    table: TemplateTable[Any], place: Key, content: Mapping[str, Any], found: Mapping[Key, Found]
+) -> Any:
+    """The value of a table in a template."""
+    missing = [key for key in table.needs if key not in content]
     if missing:
-        where = next((each.where for key, each in found.items() if key[:3] == place), f"template {name}")
+        where = next((each.where for key, each in found.items() if key[:3] == place), ".".join(place))
         rule = f"{missing[0]} must be given in [{'.'.join(place)}]"
         raise ConfigError(missing[0], None, rule, where)
     try:
-        return Ec2Spec(**content)
+        return table.kind(**content)
     except InvalidRequest as error:
-        where = found[*place, error.field].where
-        raise ConfigError(error.field, error.value, f"{error.field} {error.rule}", where) from error
+        # Some name themselves with their table, for the API.
+        own = error.field.removeprefix(f"{table.name}.")
+        raise _misplaced(InvalidRequest(own, error.value, error.rule), place, found) from error
 
 
 def _take_nested(key: Key, found: Found, table: dict[str, Any]) -> None:
@@ -256,24 +309,54 @@ def _template(
     content: Mapping[str, Any],
     classes: tuple[ResourceClass, ...],
     found: Mapping[Key, Found],
+    known: Installed,
 ) -> TemplateSpec:
-    if EC2 in content:
-        content = {"provider": EC2, **content, EC2: _ec2(name, content[EC2], found)}
+    given: dict[str, Any] = {"provider": LOCAL, "name": name, "classes": classes}
+    tables: dict[str, Any] = {}
+    for table in known.template_tables.values():
+        if table.name in content:
+            tables[table.name] = _part(table, (TEMPLATES, name, table.name), content[table.name], found)
+            if table.needs and table.provider:
+                given["provider"] = table.provider
     try:
         if CLUSTER in content:
-            content = {"provider": AKS, **content, CLUSTER: cluster(content[CLUSTER])}
-        runner = RunnerSpec(**content.get(RUNNER, {}))
-        given = {"provider": "process", **content, RUNNER: runner, "name": name}
-        return TemplateSpec(**given, classes=classes)
+            given |= {"provider": AKS, CLUSTER: cluster(content[CLUSTER])}
     except InvalidRequest as error:
         raise _misplaced(error, (TEMPLATES, name), found) from error
+    given |= {key: value for key, value in content.items() if key in TEMPLATE} | {"tables": tables}
+    _check_names(name, given, found, known)
+    wrong = Findings()
+    while True:
+        try:
+            spec = TemplateSpec(**given)
+            whole = {each.name: each.whole(spec) for each in known.template_tables.values()}
+        except InvalidRequest as error:
+            wrong.add(_misplaced(error, (TEMPLATES, name), found))
+            # Go on without it, to see what else is wrong.
+            if given.pop(error.field, None) is None or error.field in _NEEDED:
+                wrong.raise_any()
+        else:
+            wrong.raise_any()
+            return replace(spec, tables=whole)
 
 
-def _trust(name: str, content: Mapping[str, Any], found: Mapping[Key, Found]) -> Trust:
-    try:
-        return Trust(**{"repository": "", **content, "name": name})
-    except InvalidRequest as error:
-        raise _misplaced(error, (TRUST, name), found) from error
+def _check_names(
+    template: str, given: Mapping[str, Any], found: Mapping[Key, Found], known: Installed
+) -> None:
+    """Whether something that is installed brings the provider and the runtime."""
+    for key, names in (("provider", known.providers), ("runtime", (*Runtime, *known.runtimes))):
+        name = given.get(key, names[0])
+        if name not in names:
+            close = nearest(name, names)
+            advice = (
+                "" if "did you mean" in close else f"; a package may bring it: `pip install muster-{name}`"
+            )
+            where = found[TEMPLATES, template, key].where
+            raise ConfigError(key, name, f"there is no {key} {name}{close.partition(name)[2]}{advice}", where)
+
+
+_NEEDED = ("name", "provider", "classes")
+"""Without these a template can't even be looked at."""
 
 
 def _misplaced(error: InvalidRequest, table: Key, found: Mapping[Key, Found]) -> ConfigError:
@@ -286,31 +369,17 @@ def _misplaced(error: InvalidRequest, table: Key, found: Mapping[Key, Found]) ->
     return ConfigError(error.field, error.value, f"{error.field} {error.rule}", where)
 
 
-def _github(section: Mapping[str, Any], found: Mapping[Key, Found]) -> GitHubConfig:
-    config = GitHubConfig(**section)
-    token = found.get(("github", "token"))
-    if token is not None and "environment" not in token.where:
-        rule = "token must not stand in a file that others read: put it into one of its own, see token_file"
-        raise ConfigError("token", "…", rule, token.where)
-    given = [name for name in ("app_id", "private_key_file") if section.get(name)]
-    if len(given) == 1:
-        rule = "app_id and private_key_file must be given together"
-        raise ConfigError(given[0], "…", rule, found["github", given[0]].where)
-    if given and (config.token or config.token_file):
-        rule = "app_id and a token exclude each other: choose as whom to speak to GitHub"
-        raise ConfigError("app_id", config.app_id, rule, found["github", "app_id"].where)
-    return config
-
-
 def _checked(check: Check, name: str, found: Found) -> object:
     try:
         return check(name, found.value)
     except InvalidRequest as error:
+        if found.text and isinstance(found.value, str):
+            return _checked(check, name, replace(found, value=_number(found.value), text=False))
         raise ConfigError(name, found.value, f"{name} {error.rule}", found.where) from error
 
 
-def _unknown(name: str, found: Found, known: Mapping[str, object] | tuple[str, ...]) -> ConfigError:
-    return ConfigError(name, found.value, nearest(name, tuple(known)), found.where)
+def _unknown(name: str, found: Found, known: Mapping[str, object] | tuple[str, ...]) -> UnknownSetting:
+    return UnknownSetting(name, found.value, nearest(name, tuple(known)), found.where)
 
 
 LEAST = {"boot": BOOT_LEAST, "stall_after": STALL_LEAST, "probe_every": 1.0, "max_transition": 10.0}
@@ -334,6 +403,8 @@ def _check_beats(limits: Limits, found: Mapping[Key, Found], *, priced: bool) ->
     least = PRICED_STALE_AFTER if priced else Settings().flush_every + BEATS * BEAT_SECONDS
     if limits.stale_after < least:
         where = found["limits", "stale_after"].where
-        why = "DynamoDB is told of heartbeats every 15 s" if priced else f"one flush and {BEATS} heartbeats"
+        why = (
+            "heartbeats are written to DynamoDB every 15 s" if priced else f"one flush and {BEATS} heartbeats"
+        )
         rule = f"stale_after must be at least {least:g}: {why}"
         raise ConfigError("stale_after", limits.stale_after, rule, where)

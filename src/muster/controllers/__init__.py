@@ -1,1 +1,1 @@
-"""Periodic duties: one per file, one reconcile() each, each held by one replica at a time."""
+"""Perform the periodic duties: one per file, one reconcile() each, each held by one replica at a time."""

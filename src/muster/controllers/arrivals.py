@@ -1,7 +1,7 @@
-"""Arrivals: nodes whose own word isn't enough are attached as soon as their runtime can see that they are.
+"""Attach nodes whose runtime must confirm that they are ready.
 
-A node that says it is ready makes its runtime look at once (`enrolment`); this looks again for those that
-weren't to be seen yet, and for those whose word was lost.
+When a node reports that it is ready, `enrolment` asks its runtime at once. This duty asks again for nodes
+that the runtime did not see then, and for nodes whose report was lost.
 """
 
 import logging
@@ -15,8 +15,9 @@ from muster.domain.node import Node
 from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
 from muster.domain.template import Template
-from muster.operations.together import together
+from muster.operations.concurrency import concurrently
 from muster.ports.bundle import Ports
+from muster.ports.paging import items
 from muster.ports.runtime import NodeRuntime
 
 logger = logging.getLogger(__name__)
@@ -35,23 +36,15 @@ class Arrivals:
             runtime = self._ports.runtimes.get(template.spec.runtime)
             if runtime is not None:
                 awaited = [node async for node in self._awaited(template)]
-                await together(self._look(node, runtime) for node in awaited)
+                await concurrently(self._look(node, runtime) for node in awaited)
 
     async def _awaited(self, template: Template) -> AsyncIterator[Node]:
-        cursor = None
-        while True:
-            page = await self._store.nodes(
-                states=(NodeState.CREATED, NodeState.CLAIMED),
-                template=template.name,
-                after=cursor,
-                limit=BATCH,
-            )
-            for node in page.items:
-                if node.up and node.assignment_id is not None and not node.attached:
-                    yield node
-            cursor = page.next
-            if cursor is None:
-                break
+        states = (NodeState.CREATED, NodeState.CLAIMED)
+        async for node in items(
+            lambda after: self._store.nodes(states=states, template=template.name, after=after, limit=BATCH)
+        ):
+            if node.up and node.assignment_id is not None and not node.attached:
+                yield node
 
     async def _look(self, node: Node, runtime: NodeRuntime) -> None:
         try:

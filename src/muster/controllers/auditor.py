@@ -1,4 +1,4 @@
-"""The auditor: recounts what the caps count. A difference is a bug, and is said aloud as one."""
+"""Recount the nodes and launches that the caps count. A difference is a bug: it is corrected and reported."""
 
 import logging
 
@@ -12,7 +12,7 @@ class Auditor:
         self._ports = ports
 
     async def reconcile(self) -> None:
-        """The store sets the counter right and appends the event; the log is for whoever is on call."""
+        """The store sets the counter right and appends the event; the log is for the person on call."""
         for drift in await self._ports.store.audit(now=self._ports.clock.now()):
             logger.error(
                 "counter drift",

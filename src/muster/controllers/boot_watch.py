@@ -1,8 +1,7 @@
-"""The boot watcher: reports early what can't succeed, from the provider's own word and the machine's console.
+"""Report early that a boot can't succeed, from the provider's state and the machine's console.
 
-It fails a node only by the guarded write: the same version, still created, not booted. Whoever moved on
-meanwhile is spared. A call that hangs costs its own machines one look, nobody else's. It knows no time limits
-of its own: how long a boot may take is for the sweep.
+Fails a node only by a guarded write: same version, still created, not booted. A call that hangs delays only
+the machines of its own provider. Knows no time limits: `deadlines` judges how long a boot may take.
 """
 
 import asyncio
@@ -119,7 +118,7 @@ class BootWatch:
         settled = now >= node.created_at + provider.visibility_window
         # A beat may be on its way to a server that was just away.
         watched = now - watch.since > self._limits.stale_after
-        return "is not there any more" if settled and watched and not alive else ""
+        return "is gone" if settled and watched and not alive else ""
 
     # --- the machine's own words ------------------------------------------------------------------
 

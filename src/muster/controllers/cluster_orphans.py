@@ -1,8 +1,8 @@
-"""Clusters that came although their time was over: found by their tags, and deleted again.
+"""Delete clusters that appear after their record says deleted.
 
-A request can't be fenced: a replica that stood still in front of its call may make it when another one has
-long undone everything. Whatever carries our tags and belongs to a record that says deleted goes; what no
-record knows is only told, because a store that was restored from a backup knows less than Azure.
+A request to Azure can't be fenced: a paused replica may send it after another replica has undone
+everything. Clusters with this installation's tags and a deleted record are deleted. Clusters without a
+record are only logged, because a store that was restored from a backup knows less than Azure.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from muster.domain.ids import ClusterId, InstallationId
 from muster.operations.cluster_desk import ClusterDesk
 from muster.ports.bundle import Ports
 from muster.ports.clusters import ClusterProvider
-from muster.ports.store import Cursor
+from muster.ports.paging import pages
 
 logger = logging.getLogger(__name__)
 
@@ -40,14 +40,10 @@ class ClusterOrphans:
         """By provider: of the templates, and of every cluster on record, whose template may have changed."""
         found: dict[tuple[str, str], None] = {}
         specs = {(each.spec.name, each.revision): each.spec for each in await self._ports.store.templates()}
-        cursor: Cursor | None = None
-        while True:
-            page = await self._ports.clusters.clusters(states=tuple(ClusterState), after=cursor, limit=PAGE)
-            for name, revision in {(each.template, each.revision) for each in page.items} - specs.keys():
+        states, clusters = tuple(ClusterState), self._ports.clusters
+        async for page in pages(lambda after: clusters.clusters(states=states, after=after, limit=PAGE)):
+            for name, revision in {(each.template, each.revision) for each in page} - specs.keys():
                 specs[name, revision] = (await self._ports.store.template(name, revision)).spec
-            cursor = page.next
-            if cursor is None:
-                break
         for spec in specs.values():
             if spec.cluster is not None:
                 found[spec.provider, spec.cluster.subscription] = None
@@ -84,7 +80,8 @@ class ClusterOrphans:
         except Conflict:
             return  # somebody else did, or its name lives again: the next round sees
         logger.warning(
-            "deleting a cluster that came too late", extra={"provider": provider.name, "cluster": record.id}
+            "deleting a cluster whose record says deleted",
+            extra={"provider": provider.name, "cluster": record.id},
         )
 
     async def _still_there(
@@ -105,7 +102,7 @@ class ClusterOrphans:
         return sight is not None and is_ours(sight.tags, record, installation)
 
     def _tell(self, place: Place) -> None:
-        """Once per process: nobody can do anything about it but a person."""
+        """Log it once per process: only a person can act on it."""
         if place.cluster_id not in self._told:
             self._told[place.cluster_id] = None
-            logger.warning("a cluster carries our tags and no record knows it: %s", place.cluster_id)
+            logger.warning("a cluster has the tags of this installation and no record: %s", place.cluster_id)

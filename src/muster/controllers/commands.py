@@ -1,4 +1,4 @@
-"""Commands whose node no longer serves their run: nobody will tell how they ended, so they are lost."""
+"""Mark commands as lost when their node no longer serves their run."""
 
 from muster.domain import command as commands
 from muster.domain.errors import Conflict, NotFound

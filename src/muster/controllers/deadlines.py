@@ -1,12 +1,13 @@
-"""The sweep: nodes past their deadline, and boots that stand still. The only judge of a node's time.
+"""Judge nodes past their deadline and boots that stopped advancing. The only judge of a node's time.
 
-Losing the race for a node means that it moved on: no event, no action.
+A lost race for a node means that the node moved on: no event, no action.
 """
 
-from muster.domain import deadlines
+from muster.domain import deadlines, serving
 from muster.domain import node as nodes
-from muster.domain.deadlines import Bench, Extended, Overdue
+from muster.domain.deadlines import DeadlineContext, Extended, Overdue
 from muster.domain.errors import Conflict, NotFound
+from muster.domain.health import Vitals
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Operation
 from muster.domain.settings import Settings
@@ -31,6 +32,8 @@ class Sweep:
         vitals = await self._store.vitals(list(suspects)) if suspects else {}
         for node in suspects.values():
             known = vitals.get(node.id)
+            if known is not None and self._serves(node, known):
+                continue  # its start is over: it is about to be handed over
             change = await self._judge(node, known.advanced_at if known else None)
             if change is None:
                 continue
@@ -39,12 +42,16 @@ class Sweep:
             except Conflict:
                 continue
 
+    def _serves(self, node: Node, vitals: Vitals) -> bool:
+        now = self._ports.clock.now()
+        return serving.hand_over(node, vitals, now=now, limits=self._limits) is not None
+
     async def _judge(self, node: Node, advanced_at: float | None) -> NodeChange | None:
         # The time first: if we stand still before the watch is known, it began anew after that time.
         now = self._ports.clock.now()
         watch = await self._watching.look()
         template = await self._store.template(node.template, node.revision)
-        at = Bench(
+        at = DeadlineContext(
             operation=await self._operation(node),
             template=template.spec,
             advanced_at=advanced_at,
@@ -65,7 +72,10 @@ class Sweep:
                     still_since=late.still_since,
                 )
             case Overdue() as late:
-                return nodes.condemn(node, now=at.now, reason=late.reason, detail=late.detail)
+                committed = at.operation is not None and at.operation.committed
+                return nodes.condemn(
+                    node, now=at.now, reason=late.reason, detail=late.detail, after_commit=committed
+                )
             case Extended() as later:
                 return nodes.extend(
                     node,

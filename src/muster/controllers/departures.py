@@ -1,8 +1,8 @@
-"""Departures: the registration of a node that is on its way out goes too, at once and beside its machine.
+"""Remove the runner registration of a node that is being terminated.
 
-No termination waits for it: a registry that is away must not keep machines alive.
-A runner that nobody removed would be listed, and given jobs, for as long as its registry doesn't miss it.
-What can't be removed now, because it works or the registry is away, is left to the sweep of leftovers.
+The termination does not wait for it: an unreachable registry must not keep machines alive. A registration
+that stays would still be given jobs. `leftovers` removes what can't be removed now, because the runner is
+busy or the registry is away.
 """
 
 import logging
@@ -13,8 +13,9 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest
-from muster.operations.together import together
+from muster.operations.concurrency import concurrently
 from muster.ports.bundle import Ports
+from muster.ports.paging import pages
 
 logger = logging.getLogger(__name__)
 
@@ -29,17 +30,14 @@ class Departures:
         """Only a shortcut: after a restart they are seen off again."""
 
     async def reconcile(self) -> None:
-        cursor = None
         met: dict[NodeId, bool] = {}
-        while True:
-            page = await self._store.nodes(
-                states=(NodeState.TERMINATING,), template=None, after=cursor, limit=BATCH
+        async for page in pages(
+            lambda after: self._store.nodes(
+                states=(NodeState.TERMINATING,), template=None, after=after, limit=BATCH
             )
-            await together(self._see_off(node) for node in page.items if node.id not in self._seen_off)
-            met.update((node.id, True) for node in page.items)
-            cursor = page.next
-            if cursor is None:
-                break
+        ):
+            await concurrently(self._see_off(node) for node in page if node.id not in self._seen_off)
+            met.update((node.id, True) for node in page)
         self._seen_off = {node_id: True for node_id in self._seen_off if node_id in met}
 
     async def _see_off(self, node: Node) -> None:
@@ -50,13 +48,13 @@ class Departures:
             return
         except ProviderError as error:
             logger.info(
-                "cannot remove the runner of a node that is ended",
+                "cannot remove the runner of a terminated node",
                 extra={"node_id": node.id, "error": str(error)},
             )
 
     async def _withdraw(self, node: Node) -> None:
         if node.operation_id is None or node.assignment_id is None or node.reason is Reason.REUSE:
-            return  # it serves nobody, or proved that nobody finds it any more
+            return  # it has no assignment, or proved that its runner is removed
         template = await self._store.template(node.template, node.revision)
         runtime = self._ports.runtimes.get(template.spec.runtime)
         if runtime is None:

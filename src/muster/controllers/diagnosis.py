@@ -1,9 +1,8 @@
-"""Diagnosis: collects, once, what is known of a node that failed, and then lets it go.
+"""Collect once what is known of a failed node, then let the node be terminated.
 
-Concurrent and bounded: whatever hangs costs its own section, not another node's bundle. Nothing is kept that
-was not redacted: a section whose redaction fails is withheld, and without a redactor there is no bundle.
-A node that can't be rescued is condemned as soon as its bundle is filed; the sweep ends those that could have
-been and weren't.
+Works on several nodes at once, with a time limit for each section. Stores only redacted text: a section
+whose redaction fails is withheld, and without a redactor there is no bundle. Condemns a node that can't be
+rescued as soon as its bundle is stored; `deadlines` condemns the others.
 """
 
 import asyncio

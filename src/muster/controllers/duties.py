@@ -1,49 +1,36 @@
-"""Runs the periodic duties. Each is leased in the store, so that one replica at a time performs it.
+"""Run the periodic duties. Each is leased in the store, so that one replica at a time performs it.
 
-replica A  ──lease──▶ reaper, sweep      The holder renews by performing. When it dies, the lease lapses
-replica B  ──lease──▶ pool, orphans      and whoever asks next takes over. Duties write only guarded
+replica A  ──lease──▶ reaper, sweep      The holder renews by each tick. When it dies, the lease expires
+replica B  ──lease──▶ pool, orphans      and the next replica takes over. Duties write only guarded
                                          changes, so a holder that was paused past its lease does no harm.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from muster.domain.errors import Implausible, ProviderError, StoreUnavailable
 from muster.domain.redaction import told
 from muster.ports.bundle import Ports
+from muster.ports.duties import Duty, Reconciler
+
+__all__ = ["Duties", "Duty", "Reconciler"]
 
 logger = logging.getLogger(__name__)
 
-LEASE_LEAST = 60.0
+TICK_MOST = 60.0
+"""A tick that takes longer is stopped, unless its duty is a slow one: something hangs."""
 GATHER = 1.0
 LEASE_TICKS = 3
 """A duty's lease outlasts this many of its intervals: a slow tick doesn't lose it."""
 
 
-class Reconciler(Protocol):
-    async def reconcile(self) -> None:
-        """Look at the world once and move it towards what it should be. Safe to repeat and to abandon."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Duty:
-    name: str
-    every: float
-    work: Reconciler
-    woken_by: str | None = None
-    """A topic after whose notice it looks sooner. A hint: without it, it is only later."""
-    steady: bool = False
-    """Its ticks begin `every` seconds apart; without it, that is how long it rests between them."""
-
-
 class Duties:
-    def __init__(self, ports: Ports, owner: str, duties: Sequence[Duty]) -> None:
+    def __init__(self, ports: Ports, owner: str, duties: Sequence[Duty], *, lease: float) -> None:
         self._ports = ports
         self._owner = owner
+        self._lease = lease
         self._duties = duties
         self._problems: dict[str, str] = {}
         """What kept a duty's last tick from its end; told with the next."""
@@ -70,19 +57,13 @@ class Duties:
     async def _perform(self, duty: Duty) -> float:
         """Gives how many seconds the work took, if it was ours."""
         now = self._ports.clock.now()
-        until = now + max(LEASE_LEAST, duty.every * LEASE_TICKS)
+        term = max(self._lease, duty.every * LEASE_TICKS)
+        latest = now + max(TICK_MOST, term)
         began: float | None = None
         try:
-            if await self._ports.store.lease_duty(
-                duty.name,
-                self._owner,
-                now=now,
-                until=until,
-                problem=self._problems.pop(duty.name, ""),
-            ):
+            if await self._hold(duty, now, term, self._problems.pop(duty.name, "")):
                 began = self._ports.clock.now()
-                # Whatever hangs, a duty doesn't outlive its lease, which runs since it was asked for.
-                async with asyncio.timeout(until - began):
+                async with asyncio.timeout(latest - began), self._held(duty, now + term, term, latest):
                     await duty.work.reconcile()
         except (StoreUnavailable, ProviderError, Implausible, TimeoutError) as error:
             self._problems[duty.name] = told(error)
@@ -92,3 +73,28 @@ class Duties:
             self._problems[duty.name] = told(error)
             logger.exception("duty failed", extra={"duty": duty.name})
         return 0.0 if began is None else max(0.0, self._ports.clock.now() - began)
+
+    async def _hold(self, duty: Duty, now: float, term: float, problem: str = "") -> bool:
+        return await self._ports.store.lease_duty(
+            duty.name, self._owner, now=now, until=now + term, problem=problem
+        )
+
+    @asynccontextmanager
+    async def _held(self, duty: Duty, until: float, term: float, latest: float) -> AsyncIterator[None]:
+        """Renew the lease while the duty is performed, if its tick may take longer than that."""
+        if until >= latest:
+            yield
+            return
+        renewing = asyncio.create_task(self._renew(duty, term))
+        try:
+            yield
+        finally:
+            renewing.cancel()
+
+    async def _renew(self, duty: Duty, term: float) -> None:
+        """A lease that is lost is another's. What this tick still writes is guarded."""
+        held = True
+        while held:
+            await self._ports.clock.sleep(term / LEASE_TICKS)
+            with suppress(StoreUnavailable):
+                held = await self._hold(duty, self._ports.clock.now(), term)

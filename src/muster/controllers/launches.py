@@ -1,7 +1,8 @@
-"""Open launches of operations that have ended: find what they made, condemn it, then let go.
+"""Close open launches of operations that have ended.
 
-Nothing is called here. Until the window has passed, machines may still appear; each is adopted as
-terminating. Then the launch is abandoned, its room is free, and a machine that joins for it is told to go.
+Calls no provider to make machines. Until the visibility window has passed, machines of the launch may still
+appear: each is adopted as terminating. Then the launch is abandoned and its room is free. A machine that
+joins for it later is told to power off.
 """
 
 import asyncio
@@ -52,7 +53,7 @@ class ForsakenLaunches:
                 with suppress(Conflict, ProviderError, TimeoutError):
                     await self._settle(provider, launch)
 
-            # Whoever waits longest first: one whose look hangs doesn't hold up the others for ever.
+            # The longest wait first: one whose look hangs doesn't delay the others for ever.
             waiting = sorted(forsaken[provider.name], key=lambda each: self._looked.get(each.id, 0.0))
             await work_off(waiting, one, self._ports.clock, at_once=1, starting=WITHIN)
 
@@ -85,7 +86,7 @@ class ForsakenLaunches:
             await self._abandon(launch, now, reason)
 
     async def _let_go(self, launch: Launch) -> None:
-        """There is nothing to look for, or nobody to ask."""
+        """There is nothing to look for, or no provider to ask."""
         now = self._ports.clock.now()
         if launch.state is LaunchState.PLANNED:
             await self._abandon(launch, now, await self._reason(launch))
@@ -93,11 +94,11 @@ class ForsakenLaunches:
             await self._give_up(launch, now)
 
     async def _give_up(self, launch: Launch, now: float) -> None:
-        """Its provider isn't configured any more: nobody can look for its machines. Its room comes back."""
+        """Its provider is no longer configured, so it can't be asked. Its room is free again."""
         if launch.called_at is not None and now < launch.called_at + UNREACHABLE:
             return
-        logger.warning("no such provider any more", extra={"provider": launch.provider})
-        message = f"provider {launch.provider} is gone: look there for machines tagged {launch.token}"
+        logger.warning("the provider is no longer configured", extra={"provider": launch.provider})
+        message = f"provider {launch.provider} is not configured: check it for machines tagged {launch.token}"
         gone = launches.abandoned(launch, now=now, reason=Reason.PROVIDER_REFUSED, message=message)
         await self._store.write_launch(launch, gone, fence=None)
 

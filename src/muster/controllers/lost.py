@@ -1,6 +1,6 @@
-"""Lost: what follows from being offline for too long. An idle node is buried soon, a running one later.
+"""Give up nodes that are offline for too long: idle ones soon, running ones later.
 
-Nobody is given up for time in which nobody watched.
+Time in which no replica watched does not count.
 """
 
 from muster.domain import node as nodes
@@ -22,7 +22,7 @@ class Lost:
         self._watching = watching
 
     async def reconcile(self) -> None:
-        # Nobody must be offered an idle node that is dead; a run may survive a partition.
+        # A claim must not get a dead idle node; a run may survive a partition.
         await self._condemn(NodeState.IDLE, self._limits.dead_after)
         await self._condemn(NodeState.RUNNING, self._limits.lost_after)
 

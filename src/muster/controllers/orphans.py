@@ -1,9 +1,8 @@
-"""Orphans: machines of this installation that nobody answers for. They are recorded, then condemned.
+"""Terminate machines of this installation that have no record.
 
-Careful on purpose: a machine must be seen in two passes, must have no live record and no open launch, and
-its launch must be past surprising. More of them without any launch of ours than is plausible means that our
-records are wrong, not the machines: then they are left alone. An event says when that began, and as long as
-it lasts every tick ends with it, so that it stands among what is wrong.
+A machine must be seen in two passes, have no live record and no open launch, and its launch must be past
+the visibility window. If implausibly many machines have no record, the records are probably wrong: then all
+of them are left alone, an event says so once, and each tick reports it as a problem of the duty.
 """
 
 import logging

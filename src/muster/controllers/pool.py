@@ -1,7 +1,7 @@
-"""The pool controller: keeps the warm minimum, retires old revisions, and leads claims to what is idle.
+"""Keep the warm minimum of each template, and condemn idle nodes of old revisions.
 
-It makes nothing itself: missing nodes are asked for as refill operations, one at a time per template,
-guarded by the pool row's version.
+Launches nothing itself: missing nodes are requested as refill operations, one at a time per template,
+guarded by the pool row's version. Also offers idle nodes to claims again where a store lost the offer.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,12 @@ from muster.domain.template import Template
 from muster.operations.desk import FrontDesk
 from muster.operations.room import Room
 from muster.ports.bundle import Ports
+from muster.ports.paging import items
 from muster.ports.store import Pool
 
 BATCH = 500
+RENEWED_AT_ONCE = 100
+"""Nodes per commit: one commit each would keep the disk busy with a large pool."""
 AFTER_FAILURE = 60.0
 """Seconds to wait after a refill that failed: a provider without capacity isn't asked every tick."""
 
@@ -54,9 +57,14 @@ class PoolKeeper:
             refilling=refill is not None and not refill.ended,
             now=now,
         )
-        for node in plan.renew:
-            until = now + template.spec.idle_timeout
-            await self._try(nodes.extend(node, now=now, deadline_at=until, source="min_idle"))
+        until = now + template.spec.idle_timeout
+        for start in range(0, len(plan.renew), RENEWED_AT_ONCE):
+            await self._try_together(
+                [
+                    nodes.extend(node, now=now, deadline_at=until, source="min_idle")
+                    for node in plan.renew[start : start + RENEWED_AT_ONCE]
+                ]
+            )
         for node in plan.retire:
             await self._try(nodes.condemn(node, now=now, reason=Reason.RETIRED))
         paused = await self._ports.access.paused(template.name)
@@ -67,21 +75,17 @@ class PoolKeeper:
     async def _idle(self, template: Template, now: float) -> Sequence[Node]:
         """The template's idle nodes that count; draining ones are condemned on the way."""
         counted: list[Node] = []
-        cursor = None
-        while True:
-            page = await self._store.nodes(
-                states=(NodeState.IDLE,), template=template.name, after=cursor, limit=BATCH
+        async for node in items(
+            lambda after: self._store.nodes(
+                states=(NodeState.IDLE,), template=template.name, after=after, limit=BATCH
             )
-            for node in page.items:
-                if node.drain:
-                    await self._try(
-                        nodes.condemn(node, now=now, reason=node.reason or Reason.OPERATOR, detail="draining")
-                    )
-                else:
-                    counted.append(node)
-            cursor = page.next
-            if cursor is None:
-                return counted
+        ):
+            if node.drain:
+                reason = node.reason or Reason.OPERATOR
+                await self._try(nodes.condemn(node, now=now, reason=reason, detail="draining"))
+            else:
+                counted.append(node)
+        return counted
 
     async def _last_refill(self, pool: Pool) -> Operation | None:
         if pool.refill is None:
@@ -102,6 +106,13 @@ class PoolKeeper:
             await self._desk.refill(request, pool)
         except Conflict:
             return  # another replica was first
+
+    async def _try_together(self, changes: Sequence[NodeChange]) -> None:
+        try:
+            await self._store.apply_all(changes)
+        except Conflict:  # one of them moved; some of the others may be written
+            for change in changes:
+                await self._try(change)
 
     async def _try(self, change: NodeChange) -> None:
         try:

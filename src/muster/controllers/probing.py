@@ -1,7 +1,7 @@
-"""Probing: asks services from outside whether they serve, and writes down how it went. It judges nobody.
+"""Probe services from outside and store the results. Judges no health.
 
-Many at once, each bounded in time here, whatever the prober does, so that one that doesn't answer holds up no
-other and not the next round; and spread over half of a round, so that they hold up nothing else either.
+Probes run at once, each with a time limit, so that one that hangs delays no other. They are spread over
+half of a round.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from muster.domain.node import Node
 from muster.domain.settings import Settings
 from muster.domain.template import Runtime
 from muster.ports.bundle import Ports
+from muster.ports.paging import items
 
 BATCH = 500
 AT_ONCE = 256
@@ -52,19 +53,14 @@ class Probing:
 
     async def _services(self) -> AsyncIterator[Node]:
         for template in await self._store.templates():
-            if template.spec.runtime is not Runtime.SERVICE:
+            if template.spec.runtime != Runtime.SERVICE:
                 continue
-            cursor = None
-            while True:
-                page = await self._store.nodes(
-                    states=(NodeState.CREATED, NodeState.RUNNING),
-                    template=template.name,
-                    after=cursor,
-                    limit=BATCH,
-                )
-                for node in page.items:
-                    if node.address:
-                        yield node
-                cursor = page.next
-                if cursor is None:
-                    break
+            async for node in self._serving(template.name):
+                if node.address:
+                    yield node
+
+    def _serving(self, template: str) -> AsyncIterator[Node]:
+        states = (NodeState.CREATED, NodeState.RUNNING)
+        return items(
+            lambda after: self._store.nodes(states=states, template=template, after=after, limit=BATCH)
+        )

@@ -1,7 +1,6 @@
-"""Looking at providers side by side: one that hangs or fails costs its own machines one look, nobody else's.
+"""Ask all providers in parallel, so that one that hangs or fails delays only its own machines.
 
-Every duty that asks all of them asks like this, each in a task of its own and bounded in time, so that a tick
-ends well inside the duty's lease.
+Each call runs in its own task with a time limit, so that a tick ends well inside the duty's lease.
 """
 
 import asyncio

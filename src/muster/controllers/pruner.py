@@ -1,4 +1,4 @@
-"""The pruner: forgets what ended long ago, in bounded bites."""
+"""Delete records that ended long ago, in bounded batches."""
 
 from muster.domain.settings import Settings
 from muster.ports.bundle import Ports

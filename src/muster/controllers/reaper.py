@@ -1,9 +1,8 @@
-"""The reaper: the only caller of `provider.terminate`, and only for nodes stored as terminating.
+"""Terminate machines of nodes stored as terminating. The only caller of `provider.terminate`.
 
-A node is terminated when the provider says gone. "Not found" says so only if the machine was seen before,
-or if it is older than the provider's visibility window: clouds are eventually consistent. At a provider that
-isn't configured any more nobody can be asked: in the end its nodes are given up, and that is said aloud.
-Should it come back, what is left there are orphans.
+A node is terminated when the provider says gone. "Not found" counts as gone only if the machine was seen
+before, or is older than the provider's visibility window. Nodes of a provider that is no longer configured
+are given up after a while, with an event. If the provider returns, `orphans` finds what is left there.
 """
 
 import asyncio
@@ -13,12 +12,14 @@ from contextlib import suppress
 
 from muster.controllers.providers import UNREACHABLE, side_by_side
 from muster.domain import node as nodes
+from muster.domain.backoff import backoff
 from muster.domain.errors import Conflict, ProviderError
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.settings import Settings
 from muster.ports.bundle import Ports
+from muster.ports.paging import items
 from muster.ports.provider import Machine, MachineState, NodeProvider
 
 logger = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ class Reaper:
             by_provider.setdefault(node.provider, []).append(node)
 
         async def look(provider: NodeProvider) -> None:
-            # Whoever waits longest first: some whose look hangs don't hold up the others for ever.
+            # The longest wait first: some whose look hangs don't delay the others for ever.
             waiting = sorted(by_provider[provider.name], key=lambda node: self._looked.get(node.id, 0.0))
             for start in range(0, len(waiting), BATCH):
                 await self._reap(provider, waiting[start : start + BATCH])
@@ -69,16 +70,12 @@ class Reaper:
                 await self._note_resistance(node)
 
     async def _doomed(self) -> dict[NodeId, Node]:
-        found: dict[NodeId, Node] = {}
-        cursor = None
-        while True:
-            page = await self._store.nodes(
-                states=(NodeState.TERMINATING,), template=None, after=cursor, limit=BATCH
+        found = items(
+            lambda after: self._store.nodes(
+                states=(NodeState.TERMINATING,), template=None, after=after, limit=BATCH
             )
-            found.update((node.id, node) for node in page.items)
-            cursor = page.next
-            if cursor is None:
-                return found
+        )
+        return {node.id: node async for node in found}
 
     async def _reap(self, provider: NodeProvider, doomed: Sequence[Node]) -> None:
         self._looked.update((node.id, self._ports.clock.now()) for node in doomed)
@@ -99,8 +96,10 @@ class Reaper:
         for node in unreachable:
             if now < max(node.entered_at, self._missed[node.provider]) + UNREACHABLE:
                 continue
-            detail = f"provider {node.provider} is gone: look there for machine {node.machine_id}"
-            logger.warning("no such provider any more", extra={"provider": node.provider, "node_id": node.id})
+            detail = f"provider {node.provider} is not configured: check it for machine {node.machine_id}"
+            logger.warning(
+                "the provider is no longer configured", extra={"provider": node.provider, "node_id": node.id}
+            )
             await self._end(node, detail)
 
     async def _end(self, node: Node, detail: str = "") -> None:
@@ -126,19 +125,19 @@ class Reaper:
         times, again_at = self._asked.get(node.id, (0, 0.0))
         if now < again_at:
             return False
-        pause = min(RETRY_FIRST * 2 ** min(times, 10), RETRY_MOST)
+        pause = backoff(times, first=RETRY_FIRST, most=RETRY_MOST)
         self._asked[node.id] = (times + 1, now + pause)
         return True
 
     async def _note_resistance(self, node: Node) -> None:
-        """Whether its machine doesn't go, or nobody can be asked about it."""
+        """Write an event once for a machine whose end is not confirmed in time."""
         now = self._ports.clock.now()
         if now < node.entered_at + self._attention or node.id in self._noted:
             return
         self._noted[node.id] = True
         detail = (
-            f"machine {node.machine_id} at {node.provider} is not known to be gone"
-            f" {now - node.entered_at:.0f} s after its end was decided"
+            f"{node.provider} has not confirmed the end of machine {node.machine_id}"
+            f" {now - node.entered_at:.0f} s after Muster began to terminate it"
         )
         await self._store.note(node.id, "needs_attention", reason=node.reason, detail=detail, now=now)
 

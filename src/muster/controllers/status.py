@@ -1,6 +1,6 @@
-"""Status: the one judge of how nodes feel. Looks only at those whose health may not be right any more.
+"""Judge the health of nodes, and only of those whose stored health may be outdated.
 
-It writes health, never a state: what follows from bad health is for others to do (`lost`).
+Writes health, never a state. `lost` acts on bad health.
 """
 
 from collections.abc import Sequence
@@ -53,4 +53,4 @@ class StatusKeeper:
             if vitals.news:
                 judged.append(vitals)
         if judged:
-            await self._store.heard(judged)
+            await self._store.mark_news_judged(judged)

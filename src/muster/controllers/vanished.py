@@ -1,4 +1,8 @@
-"""Vanished: nodes whose machine the provider no longer lists. Twice, past the window, and without a beat."""
+"""Condemn nodes whose machine has ended without a request from Muster.
+
+A machine that the provider calls gone or stopping is believed at once. A machine that is merely not listed
+must be missing twice, after the visibility window, and without a heartbeat.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -7,17 +11,19 @@ from muster.controllers.providers import side_by_side
 from muster.domain import node as nodes
 from muster.domain.errors import Conflict, ProviderError
 from muster.domain.ids import NodeId
-from muster.domain.lifecycle import LIVE
+from muster.domain.lifecycle import LIVE, NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.domain.settings import Settings
 from muster.ports.bundle import Ports
-from muster.ports.provider import Machine, NodeProvider
+from muster.ports.paging import pages
+from muster.ports.provider import Machine, MachineState, NodeProvider
 
 BATCH = 500
 WITHIN = 120.0
 """Seconds for all of a provider's machines."""
 STRIKES = 2
+ENDED = (MachineState.STOPPING, MachineState.GONE)
 
 
 class Vanished:
@@ -36,25 +42,22 @@ class Vanished:
         """What can't be listed hasn't vanished: its strikes begin anew."""
         before, strikes = self._strikes.pop(provider.name, {}), dict[NodeId, int]()
         as_of = self._ports.clock.now()
-        listed = {machine.id: True async for machine in provider.list()}
+        listed = {machine.id: machine async for machine in provider.list()}
         async for nodes_there in self._live(provider):
             missing = [node for node in nodes_there if node.machine_id not in listed]
-            silent = await self._silent(provider, missing, as_of)
+            said = {**listed, **await self._known(provider, missing)}
+            ended = [node for node in nodes_there if _has_ended(node, said.get(node.machine_id))]
+            silent = await self._silent(provider, [node for node in missing if node not in ended], as_of)
             strikes |= {node.id: before.get(node.id, 0) + 1 for node in silent}
-            out = [node for node in silent if strikes[node.id] >= STRIKES]
-            known = await self._known(provider, out)
-            for node in out:
-                await self._condemn(node, known.get(node.machine_id))
+            for node in [*ended, *(node for node in silent if strikes[node.id] >= STRIKES)]:
+                await self._condemn(node, said.get(node.machine_id))
         self._strikes[provider.name] = strikes
 
     async def _live(self, provider: NodeProvider) -> AsyncIterator[list[Node]]:
-        cursor = None
-        while True:
-            page = await self._store.nodes(states=LIVE, template=None, after=cursor, limit=BATCH)
-            yield [node for node in page.items if node.provider == provider.name]
-            cursor = page.next
-            if cursor is None:
-                return
+        async for page in pages(
+            lambda after: self._store.nodes(states=LIVE, template=None, after=after, limit=BATCH)
+        ):
+            yield [node for node in page if node.provider == provider.name]
 
     async def _silent(self, provider: NodeProvider, missing: list[Node], as_of: float) -> list[Node]:
         """Old enough to be visible when they were looked for, and without a fresh heartbeat."""
@@ -69,13 +72,13 @@ class Vanished:
             and now - seen.get(node.id, 0.0) > self._stale_after
         ]
 
-    async def _known(self, provider: NodeProvider, out: list[Node]) -> Mapping[str, Machine]:
-        """What is still said of machines that aren't listed any more; nothing if nobody can say."""
-        if not out:
+    async def _known(self, provider: NodeProvider, missing: list[Node]) -> Mapping[str, Machine]:
+        """Describe machines that are no longer listed; empty if the provider can't say."""
+        if not missing:
             return {}
         try:
             async with asyncio.timeout(provider.call_timeout):
-                return await provider.describe([node.machine_id for node in out])
+                return await provider.describe([node.machine_id for node in missing])
         except (ProviderError, TimeoutError):
             return {}
 
@@ -85,9 +88,19 @@ class Vanished:
             node,
             now=self._ports.clock.now(),
             reason=Reason.MACHINE_GONE if machine is None else machine.reason,
-            detail=f"{node.provider} no longer lists machine {node.machine_id}{why}",
+            detail=(
+                f"{node.provider} no longer lists machine {node.machine_id}{why}"
+                if machine is None
+                else f"machine {node.machine_id} of {node.provider} has ended{why}"
+            ),
         )
         try:
             await self._store.apply(change)
         except Conflict:
             return
+
+
+def _has_ended(node: Node, machine: Machine | None) -> bool:
+    """By the provider's own word. While it boots, that is for the boot watch, which says why it failed."""
+    booting = node.state is NodeState.CREATED and node.booted_at is None
+    return not booting and machine is not None and machine.state in ENDED

@@ -1,7 +1,7 @@
-"""Many pieces of the same work at once, but not too many, and none begun too late.
+"""Work on many items at once, with a limit on their number and on the start time.
 
-What isn't begun is simply left: a duty comes back to it. An error that tells the caller what to do (the store
-is away) ends all of it; a bug costs only the item that met it.
+Items that are not started are left for the next tick. An error that concerns all (the store is away) ends
+the batch; a bug affects only its own item.
 """
 
 import asyncio

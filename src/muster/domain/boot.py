@@ -1,7 +1,7 @@
 """A boot as it went: its marks, and what the last boots of a template teach.
 
 Owns the arithmetic of durations. Learning only ever lengthens a deadline; a few far outliers don't move it,
-and boots that failed, or that nobody watched all the time, never enter. One that was rescued came to its end.
+and failed boots, or boots with a gap in the watch, never enter. A rescued boot counts.
 """
 
 from collections.abc import Mapping, Sequence

@@ -31,7 +31,7 @@ class ClusterState(StrEnum):
     DELETED = "deleted"
 
 
-LIVE = tuple(state for state in ClusterState if state is not ClusterState.DELETED)
+LIVE_CLUSTERS = tuple(state for state in ClusterState if state is not ClusterState.DELETED)
 
 
 class Stage(StrEnum):
@@ -83,12 +83,11 @@ class Cluster:
     reason: Reason | None = None
     detail: str = ""
     roles_left: str = ""
-    """Role assignments that Azure didn't let us take back, and why. Whoever ends the work names them."""
+    """Role assignments that Azure didn't let us take back, and why. The end of the work names them."""
 
     @property
     def followed(self) -> bool:
-        """Whether there is work of Azure's that a token could lead to. When that has ended, or nobody waits
-        for what comes of it any more, the token is forgotten."""
+        """Whether Azure works on something that a token could lead to. Otherwise the token is deleted."""
         return self.state is ClusterState.CREATING and self.stage in MAKING
 
 

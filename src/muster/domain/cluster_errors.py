@@ -99,7 +99,7 @@ def translated(problem: Problem, *, doing: str) -> ProviderError:
     """What the caller does next: an error whose class says it, whose message says what to do."""
     said = _shortened(problem.message)
     if problem.status == TOO_MANY:
-        return Throttled(f"cannot {doing} yet: Azure asks us to slow down", problem.retry_after or WAIT)
+        return Throttled(f"cannot {doing} yet: Azure throttles requests", problem.retry_after or WAIT)
     told = next((each for each in problem.all() if _known(each)), problem)
     code = told.code.lower()
     if code == _NEW_PRINCIPAL:
@@ -107,7 +107,7 @@ def translated(problem: Problem, *, doing: str) -> ProviderError:
     if _is_busy(told):
         return Throttled(f"cannot {doing} yet: another operation is in progress", problem.retry_after or WAIT)
     if problem.status == PRECONDITION_FAILED:
-        return NameInUse(f"cannot {doing}: something of that name is there")
+        return NameInUse(f"cannot {doing}: another resource has that name")
     reason = _reason(told)
     if reason is not None:
         return Refused(f"cannot {doing}: {told.code}: {_shortened(told.message)}", reason)

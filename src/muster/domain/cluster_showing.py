@@ -1,6 +1,7 @@
 """How the work on a cluster is shown: its steps, a chip per pool, and how long Azure has been at it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from muster.domain import cluster_sight as sights
@@ -9,27 +10,14 @@ from muster.domain.cluster_sight import PoolSight, Sight
 from muster.domain.cluster_spec import ClusterSpec
 from muster.domain.clustering import Situation
 from muster.domain.operation import Kind, Operation
-from muster.domain.progress import Part, Progress, Tone, guessed, percent
+from muster.domain.progress import Part, Progress, Tone
+from muster.domain.showing import at_step
+from muster.domain.steps import CLUSTER_CREATE_STEPS as CREATE_STEPS
+from muster.domain.steps import CLUSTER_DELETE_STEPS as DELETE_STEPS
 
-CREATE_STEPS = (
-    ("creating_cluster", "Preparing the request"),
-    ("ensuring_resource_group", "Ensuring the resource group"),
-    ("arm_create_or_update", "Creating the AKS cluster (5–10 min)"),
-    ("ensuring_rbac", "Granting role assignments"),
-    ("completed", "Cluster ready"),
-)
-DELETE_STEPS = (
-    ("stopping", "Stopping what runs"),
-    ("removing_rbac", "Removing role assignments"),
-    ("deleting_cluster", "Deleting the AKS cluster (3–8 min)"),
-    ("clearing_resource_group", "Clearing the resource group"),
-    ("completed", "Cluster deleted"),
-)
 _MAKING = (Stage.PREPARING, Stage.GROUP, Stage.CREATING, Stage.GRANTING, Stage.DONE)
-_ARM_STEP = 3
-EXPECTED = 450.0
-"""Seconds that a create takes, until there is history."""
-EXPECTED_DELETE = 300.0
+_CLEARED = (Stage.CLEARING, Stage.GONE)
+"""The cluster is no longer there: no pool to show, nothing in Azure's console."""
 LEARNED_FROM = 20
 """The last so many creates of a template say how long the next one takes."""
 
@@ -44,56 +32,38 @@ def shown(
 ) -> Progress:
     """Where the work stands. `parts` None: those that were shown last."""
     last = at.operation.progress
+    gone = at.cluster.stage in _CLEARED
     chips = parts if parts is not None else last.parts if last is not None else ()
-    progress = _stepped(at, history)
     usual = expected(history)
     end = None if usual is None or at.cluster.stage in UNDOING else at.operation.created_at + usual
-    return Progress(
-        step=progress[0],
-        total_steps=len(CREATE_STEPS),
-        phase=progress[1],
-        label=progress[2],
+    return replace(
+        _stepped(at, usual),
         message=message,
-        percent=progress[3],
         expected_at=end if end is not None and end > at.now else None,
-        parts=chips,
+        parts=() if gone else chips,
         provider_since=at.cluster.asked_at if at.cluster.stage is Stage.CREATING else None,
-        link=at.place.portal,
+        link="" if gone else at.place.portal,
     )
 
 
-def _stepped(at: Situation, history: Sequence[float]) -> tuple[int, str, str, float]:
-    stage, total = at.cluster.stage, len(CREATE_STEPS)
+def _stepped(at: Situation, usual: float | None) -> Progress:
+    stage = at.cluster.stage
     if at.operation.kind is Kind.CLUSTER_DELETE:
-        step = UNDOING.index(stage) + 1
-        phase, label = DELETE_STEPS[step - 1]
-        fraction = (
-            guessed(elapsed=at.now - at.cluster.stage_at, expected=EXPECTED_DELETE)
-            if step == _ARM_STEP
-            else 0.0
-        )
-        return step, phase, label, _share(step, total, fraction)
+        return at_step(DELETE_STEPS, UNDOING.index(stage) + 1, since=at.cluster.stage_at)
     if stage in UNDOING:
-        # It keeps the step in which it was stopped; what is undone has a count of its own.
-        last = at.operation.progress
-        place = min(UNDOING.index(stage), len(DELETE_STEPS) - 2)
-        phase, label = DELETE_STEPS[place]
-        undoing = f"Undoing {place + 1}/{len(DELETE_STEPS) - 1} · {label}"
-        return (last.step if last else 1), f"undo_{phase}", undoing, (last.percent if last else 0.0)
-    step = _MAKING.index(stage) + 1
-    phase, label = CREATE_STEPS[step - 1]
-    since = at.cluster.asked_at
-    elapsed = at.now - since if step == _ARM_STEP and since is not None else 0.0
-    return (
-        step,
-        phase,
-        label,
-        _share(step, total, guessed(elapsed=elapsed, expected=expected(history) or EXPECTED)),
-    )
+        return _undone(at.operation.progress, stage)
+    working = stage is Stage.CREATING
+    since = at.cluster.asked_at if working and at.cluster.asked_at is not None else at.cluster.stage_at
+    return at_step(CREATE_STEPS, _MAKING.index(stage) + 1, since=since, expected=usual if working else None)
 
 
-def _share(step: int, total: int, fraction: float) -> float:
-    return 100.0 if step == total else percent(step=step, total_steps=total, fraction=fraction)
+def _undone(last: Progress | None, stage: Stage) -> Progress:
+    """It keeps the step in which it was stopped, and its bar stands. What is undone has its own count."""
+    place = min(UNDOING.index(stage), len(DELETE_STEPS) - 2)
+    undoing = DELETE_STEPS[place]
+    label = f"Undoing {place + 1}/{len(DELETE_STEPS) - 1} · {undoing.label}"
+    shown = at_step(CREATE_STEPS, last.step if last else 1)
+    return replace(shown, phase=f"undo_{undoing.phase}", label=label, percent=last.percent if last else 0.0)
 
 
 def as_failed(operation: Operation, message: str) -> Progress | None:
@@ -101,23 +71,14 @@ def as_failed(operation: Operation, message: str) -> Progress | None:
     last = operation.progress
     if last is None or operation.kind is Kind.CLUSTER_DELETE:
         return last
-    phase, label = CREATE_STEPS[last.step - 1]
-    return Progress(
-        step=last.step,
-        total_steps=last.total_steps,
-        phase=phase,
-        label=label,
-        message=message,
-        percent=last.percent,
-        parts=last.parts,
-        link=last.link,
-    )
+    shown = at_step(CREATE_STEPS, last.step, message=message, parts=last.parts)
+    return replace(shown, percent=last.percent, link=last.link)
 
 
 def step_name(stage: Stage) -> str:
     """For the words of a failure: which step it was."""
     step = _MAKING.index(stage) + 1
-    return f"step {step}/{len(CREATE_STEPS)}, {CREATE_STEPS[step - 1][1]}"
+    return f"step {step}/{len(CREATE_STEPS)}, {CREATE_STEPS[step - 1].label}"
 
 
 # --- words and chips -----------------------------------------------------------------------------

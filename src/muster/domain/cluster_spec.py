@@ -24,7 +24,7 @@ TAG_NAME_MAX, TAG_VALUE_MAX = 512, 256
 LABELS_MAX = 50
 ID_MAX = 1024
 OURS = "muster-"
-"""How the names of our own tags begin; nobody else's may."""
+"""The prefix of Muster's own tags; other tags may not have it."""
 SYSTEM_IDENTITY = "system"
 
 _CLUSTER_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?", re.ASCII | re.IGNORECASE)
@@ -65,7 +65,7 @@ class PoolMode(StrEnum):
     USER = "User"
 
 
-class Role(StrEnum):
+class AzureRole(StrEnum):
     """What a cluster may be allowed to do elsewhere, by the names that Azure gives these roles."""
 
     ACR_PULL = "AcrPull"
@@ -74,9 +74,9 @@ class Role(StrEnum):
 
 
 _SCOPES = {
-    Role.ACR_PULL: (_REGISTRY, "a container registry"),
-    Role.STORAGE_BLOB_DATA_CONTRIBUTOR: (_STORAGE, "a storage account"),
-    Role.NETWORK_CONTRIBUTOR: (_NETWORK, "a network resource"),
+    AzureRole.ACR_PULL: (_REGISTRY, "a container registry"),
+    AzureRole.STORAGE_BLOB_DATA_CONTRIBUTOR: (_STORAGE, "a storage account"),
+    AzureRole.NETWORK_CONTRIBUTOR: (_NETWORK, "a network resource"),
 }
 
 
@@ -117,12 +117,12 @@ class PoolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleWanted:
-    role: Role
+    role: AzureRole
     scope: str
     """The id of what it is granted on."""
 
     def __post_init__(self) -> None:
-        checks.word("role", self.role, Role)
+        checks.word("role", self.role, AzureRole)
         _resource("scope", self.scope, *_SCOPES[self.role])
 
 

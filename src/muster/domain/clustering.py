@@ -12,7 +12,7 @@ from muster.domain import cluster_sight as sights
 from muster.domain.cluster import Cluster, Place, Stage, is_ours, made_group
 from muster.domain.cluster_quota import quota_advice
 from muster.domain.cluster_sight import Group, Sight
-from muster.domain.cluster_spec import ClusterSpec, Role
+from muster.domain.cluster_spec import AzureRole, ClusterSpec
 from muster.domain.deadlines import HARD
 from muster.domain.errors import ProviderError
 from muster.domain.ids import InstallationId
@@ -84,12 +84,12 @@ def too_late(at: Situation) -> Fail:
 
 
 def overdue(at: Situation) -> Fail | None:
-    """It has to wait again, and there is no more time for that. What is done in time is judged by nobody."""
+    """It has to wait again, and there is no more time for that. Work that is done in time is not judged."""
     return too_late(at) if at.overdue else None
 
 
 def unseen(at: Situation) -> Fail | None:
-    """A look failed. Time in which nothing could be seen is nobody's failure, unless the caller said so."""
+    """A look failed. Time in which nothing could be seen is no failure, unless the caller said so."""
     return too_late(at) if at.overdue and at.operation.deadline_source == HARD else None
 
 
@@ -163,20 +163,21 @@ def _broken(at: Situation, sight: Sight | None, outcome: bool | ProviderError | 
     if sight.problem is not None:
         return refused(at, sight.problem)
     which = ", ".join(f"pool {pool.name} is {pool.state}" for pool in lost)
-    message = (
-        f"cannot make the cluster: Azure says {sight.state}{f' ({which})' if which else ''}, and not why"
-    )
+    state = f"{sight.state}{f' ({which})' if which else ''}"
+    message = f"cannot create the cluster: Azure's state is {state}, without a cause"
     return Fail(verdict=Verdict(reason=Reason.PROVIDER_ERROR, message=message))
 
 
-def principal_for(role: Role, cluster: Cluster) -> str:
+def principal_for(role: AzureRole, cluster: Cluster) -> str:
     """Networks are changed by the cluster itself; images and blobs are read by its nodes."""
-    return cluster.principal if role is Role.NETWORK_CONTRIBUTOR else cluster.kubelet or cluster.principal
+    return (
+        cluster.principal if role is AzureRole.NETWORK_CONTRIBUTOR else cluster.kubelet or cluster.principal
+    )
 
 
 def principal_lost(at: Situation, error: ProviderError, *, since: float) -> Fail | None:
     """A principal that isn't known yet is waited for, but not for ever. `since`: when that was first heard;
-    time in which nobody asked doesn't count."""
+    time without a request doesn't count."""
     if at.now - since < PRINCIPAL_WAIT:
         return None
     return Fail(verdict=Verdict(reason=Reason.PROVIDER_ERROR, message=f"{error}; it was tried for a minute"))
@@ -199,7 +200,9 @@ def remove(at: Situation, sight: Sight | None) -> Decision:
             return Wait(message="waiting until it is certain that no cluster comes of the request")
         return Go(stage=Stage.CLEARING)
     if not _ours(at, sight):
-        return Go(stage=Stage.CLEARING, note=f"cluster {at.place.name} was kept: it isn't tagged as ours")
+        return Go(
+            stage=Stage.CLEARING, note=f"cluster {at.place.name} was kept: it has no tag of this installation"
+        )
     if sights.stopping(sight.state):
         return Wait(message="")
     return Act()
@@ -218,7 +221,9 @@ def clear(at: Situation, group: Group | None, holdings: Sequence[str], neighbour
     if not made_group(group.tags, at.installation):
         return Go(stage=Stage.GONE, note=f"resource group {name} was kept: Muster didn't make it")
     if neighbours:
-        return Go(stage=Stage.GONE, note=f"resource group {name} was kept: cluster {neighbours[0]} is there")
+        return Go(
+            stage=Stage.GONE, note=f"resource group {name} was kept: it contains cluster {neighbours[0]}"
+        )
     if sights.stopping(group.state):
         return Wait(message=f"resource group: {group.state}")
     others = [each for each in holdings if each.lower() != at.place.cluster_id.lower()]

@@ -1,8 +1,8 @@
 """A command: one process execution on an assignment.
 
 pending → running → exited | lost. The agent journals a command's id before it starts it, so nothing
-starts twice; whoever can't know how a command ended says `lost`, never "failed". Output is kept beside the
-record, by offset, up to a stated cap.
+starts twice. A command whose end is unknown is `lost`, never "failed". Output is kept beside the record,
+by offset, up to a stated cap.
 """
 
 from collections.abc import Mapping
@@ -53,6 +53,8 @@ class Execution:
     timeout: float | None = None
     archive: str | None = None
     """A blob to unpack into the workspace first."""
+    stdin: str | None = None
+    """A blob that the process reads as its standard input; None: it reads nothing."""
     collect: tuple[str, ...] = ()
     """Paths in the workspace to bring back afterwards."""
 
@@ -63,6 +65,8 @@ class Execution:
             checks.seconds("timeout", self.timeout)
         if self.archive is not None:
             checks.text("archive", self.archive)
+        if self.stdin is not None:
+            checks.text("stdin", self.stdin)
         self._check_collect(self.collect)
 
     def _check_argv(self, argv: object) -> None:
@@ -130,7 +134,15 @@ class Command:
     truncated_at: int | None = None
     """How many bytes of output are kept, if more came: the rest was dropped."""
     reason: Reason | None = None
-    """Why it was lost, if its node was taken away for one."""
+    """Why it was lost, if its node was taken away for one; or that its time was over."""
+    deadline_at: float | None = None
+    """When its own timeout is over: counted from its start, before that from its creation."""
+
+    @property
+    def blobs(self) -> tuple[str, ...]:
+        """What its node may fetch for it."""
+        named = (self.execution.archive, self.execution.stdin)
+        return tuple(each for each in named if each is not None)
 
     @property
     def ended(self) -> bool:
@@ -149,13 +161,27 @@ class Command:
         }
 
 
+def due(execution: Execution, *, since: float) -> float | None:
+    """Return when the timeout of an execution that begins at `since` is over."""
+    return None if execution.timeout is None else since + execution.timeout
+
+
 def started(command: Command, *, now: float) -> Command:
     if command.state is not CommandState.PENDING:
         raise IllegalTransition(f"cannot start command {command.id}: it is {command.state}")
-    return replace(command, state=CommandState.RUNNING, version=command.version + 1, started_at=now)
+    return replace(
+        command,
+        state=CommandState.RUNNING,
+        version=command.version + 1,
+        started_at=now,
+        deadline_at=due(command.execution, since=now),
+    )
 
 
-def exited(command: Command, *, exit_code: int | None, signal: int | None, now: float) -> Command:
+def exited(
+    command: Command, *, exit_code: int | None, signal: int | None, now: float, timed_out: bool = False
+) -> Command:
+    """`timed_out`: its node ended it, because its own timeout was over."""
     if exit_code is not None:
         checks.whole("exit_code", exit_code, least=0, most=EXIT_CODE_MAX)
     if signal is not None:
@@ -169,7 +195,13 @@ def exited(command: Command, *, exit_code: int | None, signal: int | None, now: 
         ended_at=now,
         exit_code=exit_code,
         signal=signal,
+        detail=_timed_out(command.execution.timeout) if timed_out else "",
+        reason=Reason.DEADLINE_EXCEEDED if timed_out else None,
     )
+
+
+def _timed_out(timeout: float | None) -> str:
+    return "timed out" if timeout is None else f"timed out after {timeout:g} s and was killed"
 
 
 def lost(command: Command, *, detail: str, now: float, reason: Reason | None = None) -> Command:
@@ -189,14 +221,21 @@ def forsaken(command: Command, node: Node | None, *, now: float) -> Command:
     """Lost, because its node no longer serves it: in the words of what ended the node's service."""
     reason = _taken_for(command, node)
     if node is None or reason is None:
-        return lost(command, detail="its node was given back before it ended", now=now)
+        return lost(command, detail="its node was released before the command ended", now=now)
     told = f": {node.detail}" if node.detail else ""
     what = (
         f"the run passed its max_runtime{told}"
         if reason is Reason.MAX_RUNTIME
-        else f"its node was taken away before it ended ({reason}{told})"
+        else f"its node was terminated before the command ended ({reason}{told})"
     )
     return lost(command, detail=f"{what}; {ADVICE[reason]}", now=now, reason=reason)
+
+
+def unheard(command: Command, *, now: float) -> Command:
+    """Lost: its own timeout is over, and its node does not answer. The node may still end it."""
+    timeout = command.execution.timeout or 0.0
+    detail = f"timed out after {timeout:g} s; its node does not answer, so its end is not confirmed"
+    return lost(command, detail=detail, now=now, reason=Reason.DEADLINE_EXCEEDED)
 
 
 def _taken_for(command: Command, node: Node | None) -> Reason | None:
@@ -224,16 +263,21 @@ def truncated(command: Command, *, kept: int) -> Command | None:
 LOST_EXIT = 125
 """What a lost command counts as where an exit code is needed."""
 OVERRUN_EXIT = 124
-"""The same of one that was ended because its run took too long."""
+"""The same of one that was ended because it, or its run, took too long."""
+_OVERRUN = (Reason.MAX_RUNTIME, Reason.DEADLINE_EXCEEDED)
 SIGNAL_BASE = 128
 
 
 def exit_status(command: Command) -> int:
     """As a shell would say it."""
-    if command.reason is Reason.MAX_RUNTIME:
+    return exit_status_of(command.state, command.reason, command.exit_code, command.signal)
+
+
+def exit_status_of(state: str, reason: str | None, exit_code: int | None, signal: int | None) -> int:
+    if reason in _OVERRUN:
         return OVERRUN_EXIT
-    if command.state is not CommandState.EXITED:
+    if state != CommandState.EXITED:
         return LOST_EXIT
-    if command.signal is not None:
-        return SIGNAL_BASE + command.signal
-    return command.exit_code if command.exit_code is not None else LOST_EXIT
+    if signal is not None:
+        return SIGNAL_BASE + signal
+    return exit_code if exit_code is not None else LOST_EXIT

@@ -4,28 +4,28 @@ Owns every number that is a time limit of a node or an operation. Everything tha
 here, so that no second clock can drift.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from muster.domain import checks
 from muster.domain.boot import Learned
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import INTERRUPTION, Node
-from muster.domain.operation import Kind, Operation
+from muster.domain.operation import CLUSTERS, Kind, Operation
 from muster.domain.reasons import Reason
 from muster.domain.template import Runtime, TemplateSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Settings, in seconds."""
+    """Settings, in seconds; and how much one owner may have waiting."""
 
     boot: float = 720.0
     """Clears the slowest healthy boots seen (about 7 min) with room for their tail."""
     launching: float = 120.0
     """One provider call with its repeats."""
     cluster: float = 3600.0
-    """A cluster's making or deleting: several times what Azure usually takes."""
+    """A cluster's making or deleting: several times what clouds usually take."""
     release_operation: float = 180.0
     releasing: float = 120.0
     after_operation: float = 60.0
@@ -33,9 +33,12 @@ class Limits:
     attention: float = 600.0
     """A machine that resists its termination for longer than this needs a person."""
     boot_exec: float | None = None
-    boot_github: float | None = None
     boot_service: float | None = None
     """For a runtime whose boots are known to take longer (or shorter) than the others'."""
+    boot_runtimes: Mapping[str, float] = field(default_factory=dict)
+    """The same for runtimes of integrations: boot_NAME."""
+    attach_runtimes: Mapping[str, float] = field(default_factory=dict)
+    """How long an attach may take, for runtimes of integrations that name a time of their own."""
     stall_after: float = 300.0
     """A boot that shows no sign of advance for this long is stuck. A silent download of two minutes isn't."""
     extension: float = 60.0
@@ -51,15 +54,24 @@ class Limits:
     max_transition: float = 120.0
     """Who has been beating for this long since it joined is over its start-up, whatever it says."""
     return_grace: float = 60.0
-    """After time in which nobody watched, nothing is overdue before this: nodes reconnect in half of it."""
+    """Grace in seconds after time in which no replica watched. Nodes reconnect in half of it."""
+    queued_per_owner: int = 1000
+    """Operations of one owner that wait for room. A longer line is a mistake, and slows others down."""
     probe_every: float = 10.0
     probe_timeout: float = 5.0
     probe_recovery: float = 5.0
     """An offline service must answer probes for this long before it is called back."""
 
     def __post_init__(self) -> None:
+        checks.whole("queued_per_owner", self.queued_per_owner, least=1, most=checks.MACHINES_MAX)
         for each in fields(self):
             value = getattr(self, each.name)
+            if each.name == "queued_per_owner":
+                continue
+            if isinstance(value, Mapping):
+                for name, seconds in value.items():
+                    checks.seconds(f"{each.name.removesuffix('runtimes')}{name}", seconds)
+                continue
             if value is not None or each.default is not None:
                 checks.seconds(each.name, value)
 
@@ -68,13 +80,9 @@ class Limits:
         """Silent for this long, a node is dead."""
         return self.stale_after + self.dead_after
 
-    def boot_for(self, runtime: Runtime) -> float | None:
-        by_runtime = {
-            Runtime.EXEC: self.boot_exec,
-            Runtime.GITHUB: self.boot_github,
-            Runtime.SERVICE: self.boot_service,
-        }
-        return by_runtime[runtime]
+    def boot_for(self, runtime: str) -> float | None:
+        own = {Runtime.EXEC: self.boot_exec, Runtime.SERVICE: self.boot_service}
+        return own[Runtime(runtime)] if runtime in own else self.boot_runtimes.get(runtime)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +91,9 @@ class Deadline:
     source: str
 
 
-ATTACH_TIMEOUTS: dict[Runtime, float] = {Runtime.EXEC: 30.0, Runtime.GITHUB: 120.0, Runtime.SERVICE: 60.0}
+ATTACH_TIMEOUTS: Mapping[str, float] = {Runtime.EXEC: 30.0, Runtime.SERVICE: 60.0}
+ATTACH_KIT = 120.0
+"""For runtimes of integrations that name no time of their own: another service must see the node."""
 HARD = "request"
 """The source of a deadline that the caller named: neither learning nor extension passes it."""
 COLLECTING = 45.0
@@ -111,8 +121,10 @@ def resolve_boot(
     return resolved
 
 
-def attach_timeout(template: TemplateSpec) -> float:
-    return template.attach_timeout or ATTACH_TIMEOUTS[template.runtime]
+def attach_timeout(template: TemplateSpec, limits: Limits | None = None) -> float:
+    """`limits`: where integrations may have named times of their runtimes."""
+    own = {**(limits.attach_runtimes if limits is not None else {}), **ATTACH_TIMEOUTS}
+    return template.attach_timeout or own.get(template.runtime, ATTACH_KIT)
 
 
 def attached_until(operation: Operation | None, limits: Limits, *, now: float) -> float:
@@ -132,7 +144,7 @@ def for_provision(
     boot = resolve_boot(timeout=timeout, template=template, limits=limits, learned=learned)
     if timeout is not None:
         return boot
-    total = queue_timeout + limits.launching + boot.seconds + attach_timeout(template)
+    total = queue_timeout + limits.launching + boot.seconds + attach_timeout(template, limits)
     return Deadline(seconds=total, source=boot.source)
 
 
@@ -151,9 +163,17 @@ class Watch:
     away_from: float | None = None
     """None: there was no gap."""
 
+    def ticked(self, last: float, *, now: float, gap: float, grace: float) -> "Watch":
+        """Return the watch after a tick; `last`: the tick before. After a gap it begins anew. If it broke
+        off within the grace of the gap before, the time away counts from that one."""
+        if now - last <= gap:
+            return self
+        owed = self.away_from is not None and last < self.since + grace
+        return Watch(since=now, away_from=self.away_from if owed else last)
+
     def due(self, deadline_at: float, limits: Limits) -> float:
-        """When a deadline counts as passed. One that passed while nobody watched, or just after, gets a
-        bounded grace: whoever met it could not say so."""
+        """When a deadline counts as passed. One that passed while no replica watched, or just after, gets a
+        bounded grace: a node that met it could not report it."""
         if self.away_from is None or deadline_at <= self.away_from:
             return deadline_at
         return max(deadline_at, self.since + limits.return_grace)
@@ -185,7 +205,7 @@ class Extended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class DeadlineContext:
     """What a node's judge looks at beside the node."""
 
     operation: Operation | None
@@ -206,14 +226,14 @@ RESCUABLE = (Reason.BOOT_TIMEOUT, Reason.BOOT_STALLED)
 """Failures of time alone: a boot that ends after all disproves them."""
 
 
-def judge(node: Node, at: Bench) -> Overdue | Extended | None:
+def judge(node: Node, at: DeadlineContext) -> Overdue | Extended | None:
     """What its time means for a node: Overdue, or the later deadline that holds now, or None: in time.
 
     An attached node's time is its operation's, read from the operation at this moment; a node of a
-    committed operation isn't judged before it runs.
+    committed operation isn't judged before it runs, unless the operation ended without handing it over.
     """
     if node.state in (NodeState.CREATED, NodeState.CLAIMED):
-        if at.operation is not None and at.operation.committed:
+        if at.operation is not None and at.operation.committed and not at.operation.ended:
             return None
         return _judge_boot(node, at) if not node.up else _judge_attaching(node, at)
     if not _passed(node, at):
@@ -227,11 +247,11 @@ def judge(node: Node, at: Bench) -> Overdue | Extended | None:
     return None
 
 
-def _passed(node: Node, at: Bench) -> bool:
+def _passed(node: Node, at: DeadlineContext) -> bool:
     return node.deadline_at is not None and at.now >= at.watch.due(node.deadline_at, at.limits)
 
 
-def _judge_boot(node: Node, at: Bench) -> Overdue | Extended | None:
+def _judge_boot(node: Node, at: DeadlineContext) -> Overdue | Extended | None:
     """Slow is not stuck: what stands still is failed early, what advances is given time up to its ceiling."""
     stall_after = at.template.stall_after or at.limits.stall_after
     if at.advanced_at is not None and at.now - max(at.advanced_at, at.watch.since) > stall_after:
@@ -254,7 +274,7 @@ def _judge_boot(node: Node, at: Bench) -> Overdue | Extended | None:
     )
 
 
-def _judge_attaching(node: Node, at: Bench) -> Overdue | Extended | None:
+def _judge_attaching(node: Node, at: DeadlineContext) -> Overdue | Extended | None:
     if not _passed(node, at):
         return None
     if node.attached or node.assignment_id is None:
@@ -288,7 +308,7 @@ def rescuable(node: Node, template: TemplateSpec) -> bool:
 
 
 def rescue_closes(node: Node, template: TemplateSpec) -> float:
-    """A deadline like any other: whoever booted while nobody watched could not say so."""
+    """A deadline like any other: a node that booted while no replica watched could not report it."""
     return node.entered_at + template.rescue_window
 
 
@@ -301,7 +321,9 @@ def rescued_late(node: Node, template: TemplateSpec, *, now: float, closes: floa
     return None if hopeless or now > closes else now - node.entered_at
 
 
-def prolonged(operation: Operation, nodes: Sequence[Node], template: TemplateSpec) -> float | None:
+def prolonged(
+    operation: Operation, nodes: Sequence[Node], template: TemplateSpec, limits: Limits | None = None
+) -> float | None:
     """The later deadline that an operation's booting nodes give it; None: its own holds.
 
     A node's extension moves the operation that waits for it, unless the caller named a hard limit.
@@ -309,7 +331,7 @@ def prolonged(operation: Operation, nodes: Sequence[Node], template: TemplateSpe
     if operation.deadline_source == HARD:
         return None
     given = [node.deadline_at or 0.0 for node in nodes if not node.up and node.deadline_source == EXTENSION]
-    latest = max(given, default=0.0) + attach_timeout(template)
+    latest = max(given, default=0.0) + attach_timeout(template, limits)
     return latest if latest > operation.deadline_at else None
 
 
@@ -328,7 +350,11 @@ def dead_man(
     provision and the longest run, so a partition after the hand-over can't kill a valid run.
     """
     if node.assignment_id is not None and operation is not None:
-        boot = 0.0 if node.up else node.entered_at + max_boot(template, limits) + attach_timeout(template)
+        boot = (
+            0.0
+            if node.up
+            else node.entered_at + max_boot(template, limits) + attach_timeout(template, limits)
+        )
         latest = max(max(operation.deadline_at, boot) + max_runtime, node.deadline_at or 0.0)
     elif node.state is NodeState.IDLE:
         latest = max(node.deadline_at or 0.0, now + template.idle_timeout)
@@ -350,6 +376,18 @@ def max_boot(template: TemplateSpec, limits: Limits) -> float:
     if template.max_provision_timeout is not None:
         return template.max_provision_timeout
     return 2 * resolve_boot(timeout=None, template=template, limits=limits).seconds
+
+
+OUTLIVED = 600.0
+"""Seconds past its deadline after which an operation is ended from outside. Giving nodes back takes at most
+180 of them."""
+OUTLIVED_CLUSTER = 6 * 3600.0
+"""What a failed create has made is undone past its deadline, for as long as the cloud takes."""
+
+
+def outlived(kind: Kind) -> float:
+    """By how many seconds an operation may outlive its deadline before it is ended from outside."""
+    return OUTLIVED_CLUSTER if kind in CLUSTERS else OUTLIVED
 
 
 def for_operation(

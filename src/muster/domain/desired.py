@@ -32,7 +32,7 @@ class Desired:
     dead_man: float
     """Seconds after which the node, hearing nothing more, stops by itself."""
     commanded: bool = field(compare=False)
-    """Not told: whether there can be commands for it. Only for a node that runs, or did until its release."""
+    """Not told: whether there can be commands for it. Only for a node that runs: detaching ends them all."""
     kit: bool = False
     """Attaching takes a kit, which the node asks for."""
 
@@ -46,7 +46,7 @@ def desired(node: Node, *, dead_man: float, kit: bool = False) -> Desired:
         assignment_id=node.assignment_id if bound else None,
         run=node.run if bound else None,
         dead_man=dead_man,
-        commanded=bound and node.state in (NodeState.RUNNING, NodeState.RELEASING),
+        commanded=bound and node.state is NodeState.RUNNING,
         kit=kit and directive is Directive.ATTACH,
     )
 

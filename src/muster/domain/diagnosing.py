@@ -38,23 +38,21 @@ ADVICE: dict[Cause, str] = {
     Cause.DNS: "check the name servers that the machine is given, and that the name exists",
     Cause.NO_ROUTE: "check routes, security groups and proxies between the machine and that address",
     Cause.TLS: "check the machine's clock and its trusted certificates, or the proxy in between",
-    Cause.DISK_FULL: "give the template a larger disk, or let the script fetch less",
-    Cause.OUT_OF_MEMORY: "use a larger resource class, or let the script need less memory at once",
-    Cause.KERNEL_PANIC: "check the machine image: its kernel or root file system doesn't come up",
+    Cause.DISK_FULL: "give the template a larger disk, or download less in the script",
+    Cause.OUT_OF_MEMORY: "use a larger resource class, or use less memory in the script",
+    Cause.KERNEL_PANIC: "check the kernel and the root file system of the machine image",
     Cause.MACHINE_GONE: "look for an interruption, a manual deletion or the provider's own report",
     Cause.AGENT_NEVER_STARTED: "check that the image has Python 3 and that its user data runs the agent",
-    Cause.REGISTRATION_REFUSED: "read why it was turned away: a copied image or an old token never gets in",
-    Cause.STALLED: "look at the last line; a command there waits for something that doesn't come",
+    Cause.REGISTRATION_REFUSED: "read why the server refused it: a copied image or an old token can't join",
+    Cause.STALLED: "check the last line: its command waits for something",
     Cause.SLOW: "raise provision_timeout, or move the slowest phase into the image",
-    Cause.UNKNOWN: "read the sections of the bundle",
+    Cause.UNKNOWN: "read all sections: `muster nodes diagnosis NODE`",
 }
 
-NOT_STARTED = "the boot script did not even start: fix its first line, and apply the template"
+NOT_STARTED = "the boot script did not start: fix its first line and apply the template"
 _UNSTARTED = "cannot start it: "
 """How the agent begins to tell so, where otherwise the script's own last words are."""
-AFTER_IT = (
-    "that is the last thing it wrote: fix what comes after it in the boot script, and apply the template"
-)
+AFTER_IT = "this is its last output: fix the next line of the boot script and apply the template"
 
 
 def classify(bundle: Bundle) -> Diagnosis:
@@ -238,7 +236,7 @@ _NAMES = {
     Cause.OUT_OF_MEMORY: "The machine ran out of memory",
     Cause.KERNEL_PANIC: "The operating system did not come up",
     Cause.AGENT_NEVER_STARTED: "The agent could not be started",
-    Cause.REGISTRATION_REFUSED: "The agent was turned away",
+    Cause.REGISTRATION_REFUSED: "The server refused the agent",
 }
 
 
@@ -266,7 +264,7 @@ def _because(
 def _gone(bundle: Bundle, reason: Reason) -> Diagnosis:
     return Diagnosis(
         cause=Cause.MACHINE_GONE,
-        summary=f"The machine was gone before it had booted{f': {bundle.detail}' if bundle.detail else ''}.",
+        summary=f"The machine was gone before its boot ended{f': {bundle.detail}' if bundle.detail else ''}.",
         evidence=_last(bundle, Source.PROVIDER) or _last(bundle, Source.CONSOLE),
         advice=ADVICE[Cause.MACHINE_GONE] if reason is Reason.MACHINE_GONE else REASON_ADVICE[reason],
         fatal=True,
@@ -282,15 +280,15 @@ def _by_reason(bundle: Bundle, lines: Sequence[Line]) -> Diagnosis:
         case Reason.BOOT_SCRIPT_FAILED:
             cause, summary, fatal = Cause.SCRIPT_FAILED, f"The boot script failed{detail}.", True
         case Reason.BOOT_STALLED:
-            cause, summary, fatal = Cause.STALLED, f"The boot stood still{detail}.", False
+            cause, summary, fatal = Cause.STALLED, f"The boot stopped advancing{detail}.", False
         case Reason.BOOT_TIMEOUT if not joined:
-            summary = f"The agent never spoke to the control plane{detail}."
+            summary = f"The agent never reached the control plane{detail}."
             cause, fatal = Cause.AGENT_NEVER_STARTED, False
         case Reason.BOOT_TIMEOUT:
-            cause, summary, fatal = Cause.SLOW, f"The boot was not done in time{detail}.", False
+            cause, summary, fatal = Cause.SLOW, f"The boot did not end in time{detail}.", False
             last = _last(bundle, Source.PHASES) or last
         case _:
-            cause, summary, fatal = Cause.UNKNOWN, f"Nothing that was collected says why{detail}.", False
+            cause, summary, fatal = Cause.UNKNOWN, f"The collected evidence shows no cause{detail}.", False
     return Diagnosis(cause=cause, summary=summary, evidence=last, advice=ADVICE[cause], fatal=fatal)
 
 
@@ -300,7 +298,7 @@ def _last(bundle: Bundle, name: Source) -> Evidence | None:
     return said[-1].evidence if said else None
 
 
-# --- for whoever fails the node ---------------------------------------------------------------------------
+# --- for callers that fail the node ------------------------------------------------------------------------
 
 _REASONS = {Cause.KERNEL_PANIC: Reason.MACHINE_GONE, Cause.MACHINE_GONE: Reason.MACHINE_GONE}
 

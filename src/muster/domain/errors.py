@@ -1,6 +1,6 @@
 """Errors, named by what the caller does next.
 
-Owns the one error tree. Adapters translate foreign errors into it once, with `from`; nobody else
+Owns the one error tree. Adapters translate foreign errors into it once, with `from`; no other code
 classifies by message text. Messages say what could not be done, why, and what to do.
 """
 
@@ -15,7 +15,7 @@ class MusterError(Exception):
 
     @property
     def public(self) -> str:
-        """What whoever asked may be told, by whatever way. The whole of it is for the log."""
+        """Return the part that a caller may read. The whole message is for the log."""
         return str(self)
 
 
@@ -39,8 +39,7 @@ class CursorLost(InvalidRequest):
         super().__init__(
             "cursor",
             cursor,
-            "what it stands at is not in this store, which was restored or replaced since; leave the cursor"
-            " out, and read again what was built from earlier events",
+            "its event is not in this store, which was restored or replaced; start again without a cursor",
         )
 
 
@@ -82,9 +81,7 @@ class Ambiguous(MusterError):
         listed = ", ".join(operation_ids[:_LISTED])
         more = len(operation_ids) - _LISTED
         rest = f" and {more} more" if more > 0 else ""
-        super().__init__(
-            f"cannot tell which provision of run {_shown(run)} is meant: name one of {listed}{rest}"
-        )
+        super().__init__(f"run {_shown(run)} has several provisions: name one of {listed}{rest}")
 
 
 class ClusterExists(MusterError):
@@ -126,6 +123,18 @@ class CapReached(MusterError):
         return self.used + self.wanted - self.cap
 
 
+class QueueFull(MusterError):
+    """An owner has as many operations waiting as it may. Nothing was accepted."""
+
+    def __init__(self, owner: str, cap: int) -> None:
+        self.owner = owner
+        self.cap = cap
+        super().__init__(
+            f"cannot queue another operation of {owner}: {cap} of its operations wait already; "
+            "send it again when fewer wait, or cancel some"
+        )
+
+
 # --- a bug ---------------------------------------------------------------------------------------
 
 
@@ -146,8 +155,8 @@ class Implausible(MusterError):
 class StoreUnavailable(MusterError):
     """The store can't be reached or didn't answer. The write may or may not have happened.
 
-    The message says where the store is, and that is for the log alone: whoever asks may be anybody, since
-    without a store nobody can be recognised. `why` is the part that names no address, user or table.
+    The message says where the store is, and that is for the log alone: without a store no caller can be
+    recognised. `why` is the part that names no address, user or table.
     """
 
     def __init__(self, message: str, *, why: str = "it does not answer") -> None:
@@ -176,7 +185,7 @@ class Gone(MusterError):
 
 
 class Lost(Gone):
-    """The app was given up although nobody wanted that: it enrols anew."""
+    """The app was given up without a request of an operator: it enrols again."""
 
 
 class Removed(Gone):
@@ -225,7 +234,7 @@ class NotKnownYet(ProviderError):
 
 
 class TrackLost(ProviderError):
-    """Nobody knows (any more) of the work that this token stands for. Go by what there is."""
+    """Azure does not know the work of this token (any more). Read the resource instead."""
 
 
 class TokenSpent(ProviderError):

@@ -13,14 +13,15 @@ from enum import StrEnum
 from muster.domain import plain
 from muster.domain.cluster import ClusterChange
 from muster.domain.command import Command
-from muster.domain.health import HealthChange
-from muster.domain.ids import EventId
+from muster.domain.health import HEALTH_FIELDS, HealthChange
+from muster.domain.ids import EventId, NodeId
 from muster.domain.launch import Launch
 from muster.domain.node import NodeChange
-from muster.domain.operation import Operation, OperationChange
+from muster.domain.operation import Operation, OperationChange, Step
 from muster.domain.plain import Plain
+from muster.domain.reasons import Reason
 from muster.domain.requests import RunRequest
-from muster.domain.template import Template
+from muster.domain.template import Template, TemplateSpec, changed_fields
 
 LEASE_FIELDS = ("lease_owner", "lease_until", "epoch", "version")
 """Fields of an operation that move without an event: its lease, and the version that losses move too."""
@@ -51,7 +52,7 @@ class Event:
     changes: Mapping[str, Plain]
     detail: str = ""
     actor: str = ""
-    """Who did it; empty: nobody did, or it isn't known."""
+    """Who did it; empty: no person, or unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +87,7 @@ def of_health(change: HealthChange) -> Draft:
         entity_id=after.node_id,
         version=after.health_version,
         name=str(after.health),
-        changes={
-            "health": after.health.value,
-            "health_reason": after.health_reason,
-            "health_source": after.health_source.value,
-            "health_since": after.health_since,
-        },
+        changes={name: plain.to_plain(getattr(after, name)) for name in HEALTH_FIELDS[:-1]},
         detail=after.health_reason,
     )
 
@@ -113,6 +109,48 @@ def of_operation(change: OperationChange) -> Draft:
 
 def of_submission(operation: Operation) -> Draft:
     return _operation("submitted", None, _without_environment(operation))
+
+
+def of_takeover(operation: Operation) -> Draft:
+    """Another replica leads it from now on."""
+    return Draft(
+        entity=Entity.OPERATION,
+        entity_id=operation.id,
+        version=operation.version,
+        name=Step.TAKEN_OVER.value,
+        changes={},
+    )
+
+
+def of_diagnosis(node_id: NodeId) -> Draft:
+    """What was collected about a node's failure was filed."""
+    return Draft(entity=Entity.DIAGNOSIS, entity_id=node_id, version=1, name="collected", changes={})
+
+
+def of_installation(
+    entity_id: str, name: str, changes: Mapping[str, Plain], *, detail: str = "", actor: str = ""
+) -> Draft:
+    """An event of the installation, which has no version of its own."""
+    return Draft(
+        entity=Entity.INSTALLATION,
+        entity_id=entity_id,
+        version=0,
+        name=name,
+        changes=changes,
+        detail=detail,
+        actor=actor,
+    )
+
+
+def of_note(entity_id: str, name: str, *, reason: Reason | None, detail: str) -> Draft:
+    """Something that no record shows."""
+    changes = {} if reason is None else {"reason": reason.value}
+    return of_installation(entity_id, name, changes, detail=detail)
+
+
+def of_correction(scope: str, *, counted: int, stored: int) -> Draft:
+    """A counter was wrong and was set right."""
+    return of_installation(scope, "counter_corrected", {"used": counted}, detail=f"the counter said {stored}")
 
 
 def _without_environment(operation: Operation) -> Operation:
@@ -151,15 +189,23 @@ def of_cluster(change: ClusterChange) -> Draft:
     )
 
 
-def of_template(template: Template, *, actor: str = "") -> Draft:
+def of_template(before: Template | None, after: Template, *, actor: str = "") -> Draft:
+    """`applied`: a new revision. `adjusted`: how its pool is kept changed, and no node is replaced."""
+    adjusted = before is not None and before.revision == after.revision
     return Draft(
         entity=Entity.TEMPLATE,
-        entity_id=template.name,
-        version=template.revision,
-        name="applied",
-        changes=plain.fields_to_plain(template),
+        entity_id=after.name,
+        version=after.version,
+        name="adjusted" if adjusted else "applied",
+        changes=plain.fields_to_plain(after),
+        detail=_adjustments(before.spec, after.spec) if before is not None and adjusted else "",
         actor=actor,
     )
+
+
+def _adjustments(before: TemplateSpec, after: TemplateSpec) -> str:
+    old, new = plain.fields_to_plain(before), plain.fields_to_plain(after)
+    return ", ".join(f"{name} {old.get(name)} → {new.get(name)}" for name in changed_fields(before, after))
 
 
 def _operation(name: str, before: Operation | None, after: Operation, *, actor: str = "") -> Draft:

@@ -4,7 +4,7 @@ Owns which writes are failures. A node that is let go because its operation fail
 wrong. Nor is a provision or release that a run made for itself: the run is what somebody asked for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -14,7 +14,7 @@ from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState, Verb
 from muster.domain.node import NodeChange
 from muster.domain.operation import OperationChange, Status
-from muster.domain.reasons import ADVICE, Reason
+from muster.domain.reasons import ADVICE, LOCAL_ADVICE, Reason
 from muster.domain.running import RESERVED
 
 FAULTS = frozenset(
@@ -77,6 +77,8 @@ class Group:
     operation_id: OperationId | None
     detail: str
     advice: str
+    local: bool = False
+    """Its nodes are processes of the server's machine."""
 
     @property
     def count(self) -> int:
@@ -128,15 +130,19 @@ def of_operation(change: OperationChange) -> Failure | None:
     )
 
 
-def grouped(failures: Sequence[Failure]) -> tuple[Group, ...]:
-    """Most frequent first, then newest. An operation stands with the node whose failure it was."""
+def grouped(failures: Sequence[Failure], *, local: Collection[str] = ()) -> tuple[Group, ...]:
+    """Most frequent first, then newest. An operation stands with the node whose failure it was. `local`: the
+    templates whose nodes are processes of the server's machine."""
     nodes = {each.id: each for each in failures if each.what is Failed.NODE}
     members: dict[tuple[str, str | None, int | None], list[Failure]] = {}
     for each in failures:
         told = nodes.get(each.node_id or "", each)
         key = (_cause(told), told.template, told.revision if told.revision is not None else each.revision)
         members.setdefault(key, []).append(each)
-    groups = [_group(cause, template, rev, some) for (cause, template, rev), some in members.items()]
+    groups = [
+        _group(cause, template, rev, some, local=template in local)
+        for (cause, template, rev), some in members.items()
+    ]
     return tuple(sorted(groups, key=lambda group: (-group.count, -group.last_at, group.cause)))
 
 
@@ -148,10 +154,13 @@ def _cause(failure: Failure) -> str:
     return str(_known(failure) or failure.reason)
 
 
-def _group(cause: str, template: str | None, revision: int | None, members: list[Failure]) -> Group:
+def _group(
+    cause: str, template: str | None, revision: int | None, members: list[Failure], *, local: bool
+) -> Group:
     newest = sorted(members, key=lambda each: (each.at, each.id), reverse=True)
     told = next((each for each in newest if each.what is Failed.NODE), newest[0])
     known = _known(told)
+    by_reason = (LOCAL_ADVICE.get(told.reason) if local else None) or ADVICE[told.reason]
     return Group(
         cause=cause,
         diagnosed=known is not None,
@@ -165,5 +174,6 @@ def _group(cause: str, template: str | None, revision: int | None, members: list
         node_id=next((each.node_id for each in newest if each.node_id), None),
         operation_id=next((each.operation_id for each in newest if each.operation_id), None),
         detail=told.detail,
-        advice=CAUSE_ADVICE[known] if known is not None else ADVICE[told.reason],
+        advice=CAUSE_ADVICE[known] if known is not None else by_reason,
+        local=local,
     )

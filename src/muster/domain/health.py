@@ -54,7 +54,7 @@ class Vitals:
     advanced_at: float | None = None
     """When its boot last moved: a phase, a step, or activity."""
     probe_failures: int = 0
-    """In a row, in the watch of the last one: whatever failed before nobody watched is forgotten."""
+    """In a row, in the watch of the last one: failures from before a gap in the watch are forgotten."""
     probe_passing_since: float | None = None
     """The first of the passed probes in a row; None after a failed one."""
     probed_at: float | None = None
@@ -65,6 +65,10 @@ class Vitals:
     health_source: HealthSource = HealthSource.RECONCILE
     health_since: float = 0.0
     health_version: int = 0
+
+
+HEALTH_FIELDS = ("health", "health_reason", "health_source", "health_since", "health_version")
+"""What a judgement sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +88,7 @@ class _Verdict:
 def judge(vitals: Vitals, *, now: float, observing_since: float, limits: Limits) -> HealthChange | None:
     """The change that the evidence demands; None: it is as it should be.
 
-    `observing_since`: nobody is called offline for time in which nobody watched.
+    `observing_since`: no node is called offline for time in which no replica watched.
     """
     verdict = _verdict(vitals, now=now, observing_since=observing_since, limits=limits)
     if verdict is None or (verdict.health, verdict.reason) == (vitals.health, vitals.health_reason):
@@ -107,9 +111,51 @@ def silent_for(vitals: Vitals, *, now: float, observing_since: float) -> float:
     return now - max(vitals.seen_at or 0.0, vitals.joined_at or 0.0, observing_since)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """Of a node that serves a run and does not answer."""
+
+    since: float
+    """Its last sign of life."""
+    given_up_at: float
+    """When it is condemned, unless it answers before."""
+
+
+def silence(vitals: Vitals, *, now: float, observing_since: float, limits: Limits) -> Silence | None:
+    """None: it answers. Told as soon as the evidence is there, also before its health is judged anew."""
+    limit = vitals.stale_after or limits.stale_after
+    offline = vitals.health is Health.OFFLINE
+    quiet = silent_for(vitals, now=now, observing_since=observing_since)
+    if not offline and quiet <= limit:
+        return None
+    judged_at = vitals.health_since if offline else now - quiet + limit
+    since = vitals.seen_at or vitals.joined_at or judged_at
+    return Silence(since=since, given_up_at=judged_at + limits.lost_after)
+
+
 def fresh(vitals: Vitals, *, now: float, limits: Limits) -> bool:
     """Whether its last heartbeat is proof of life: exactly at the limit it still is."""
     return vitals.seen_at is not None and now - vitals.seen_at <= _stale_after(vitals, limits)
+
+
+def proof_of_service(vitals: Vitals, *, now: float, limits: Limits) -> str | None:
+    """Say what proves that an app serves, whatever it says itself; None: nothing does yet.
+
+    Never asked of machines: the end of their boot script is what counts, and a heartbeat says nothing of it.
+    """
+    if _passing(vitals, now=now, limits=limits):
+        return "it answers probes"
+    if not fresh(vitals, now=now, limits=limits):
+        return None
+    if vitals.said in (Health.READY, Health.DEGRADED):
+        return f"the node reports {vitals.said}"
+    return _beating_past_start_up(vitals, now=now, limits=limits)
+
+
+def _beating_past_start_up(vitals: Vitals, *, now: float, limits: Limits) -> str | None:
+    """A fresh heartbeat proves life, its age proves that start-up is over."""
+    age = now - (vitals.joined_at if vitals.joined_at is not None else now)
+    return f"beating, {age:.0f} s after it joined" if age > limits.max_transition else None
 
 
 def _stale_after(vitals: Vitals, limits: Limits) -> float:
@@ -150,9 +196,7 @@ def _still_starting(
         return None
     if passing and _recovered(vitals, now=now, limits=limits):
         return _Verdict(health=Health.READY, source=HealthSource.PROBE, reason="it answers probes")
-    age = now - (vitals.joined_at if vitals.joined_at is not None else now)
-    if beating and age > limits.max_transition:
-        reason = f"beating, {age:.0f} s after it joined"
+    if beating and (reason := _beating_past_start_up(vitals, now=now, limits=limits)) is not None:
         return _Verdict(health=Health.READY, source=HealthSource.RECONCILE, reason=reason)
     if beating and vitals.health is Health.OFFLINE:
         back = Health.STARTING if vitals.said is Health.STARTING else Health.READY

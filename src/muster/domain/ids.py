@@ -17,6 +17,11 @@ def launch_id(operation_id: OperationId, ordinal: int) -> LaunchId:
     return LaunchId(f"{operation_id}.{ordinal}")
 
 
+def operation_of(launch: LaunchId | None) -> str:
+    """The operation that a launch belongs to; empty without one."""
+    return (launch or "").rpartition(".")[0]
+
+
 def launch_token(installation_id: InstallationId, launch: LaunchId) -> str:
     """What the provider sees as idempotency token: derived, never drawn, so a repeat is the same call."""
     return f"{installation_id}/{launch}"

@@ -12,8 +12,8 @@ from muster.domain.counting import counted
 from muster.domain.failures import Group
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
+from muster.domain.observations import aged
 from muster.domain.overview import Failures, Overview
-from muster.domain.signs import aged
 from muster.domain.warmth import Warmth
 
 SHOWN = 10
@@ -32,6 +32,8 @@ def _head(seen: Overview) -> Iterator[str]:
     yield f"**{_plain(seen.verdict.text)}** {_plain(seen.verdict.advice)}".rstrip()
     for finding in seen.findings[1 : SHOWN + 1]:
         yield f"- {finding.tone}, {finding.culprit}: {_plain(finding.text)} {_plain(finding.advice)}".rstrip()
+    for given in seen.acknowledged[:SHOWN]:
+        yield f"- acknowledged by {_plain(given.actor)} at {_time(given.at)}: {_plain(given.finding.text)}"
 
 
 def _waiting(seen: Overview) -> Iterator[str]:
@@ -127,7 +129,7 @@ def _figures(seen: Overview) -> Iterator[str]:
 
 def _warmth(found: Warmth) -> str:
     if found.rate is None or found.ready is None:
-        return "nobody asked for nodes"
+        return "no requests"
     ready = f"ready in {found.ready.p50:.1f} s (p50), {found.ready.p95:.1f} s (p95)"
     return f"{found.warm} of {found.nodes} nodes warm ({found.rate:.0%}), {ready}"
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import takewhile
 from zlib import crc32
 
+from muster.domain.backoff import backoff
 from muster.domain.errors import IllegalTransition
 from muster.domain.ids import LaunchId, OperationId
 from muster.domain.reasons import Reason
@@ -124,11 +125,12 @@ def next_usage(wanted: Sequence[UsageClass], launches: Sequence[Launch]) -> Usag
     is of no use to ask."""
     if sum(launch.reason is Reason.THROTTLED for launch in launches) >= THROTTLED_MOST:
         return None
-    failed = {
-        launch.usage_class: launch.reason
-        for launch in launches
-        if launch.reason not in (None, Reason.THROTTLED)
-    }
+    failed: dict[UsageClass, Reason] = {}
+    for launch in launches:
+        if launch.reason is None:
+            failed.pop(launch.usage_class, None)  # others made way, and it was asked for once more
+        elif launch.reason is not Reason.THROTTLED:
+            failed[launch.usage_class] = launch.reason
     if any(reason not in _ANOTHER_MAY_HAVE for reason in failed.values()):
         return None
     return next((usage for usage in wanted if usage not in failed), None)
@@ -145,13 +147,13 @@ def again_at(launches: Sequence[Launch]) -> float:
     if not throttled:
         return 0.0
     last = throttled[0]
-    pause = min(PAUSE_FIRST * 2.0 ** min(len(throttled) - 1, 10), PAUSE_MOST)
-    spread = crc32(last.id.encode()) / 2**32  # the same for whoever decides
+    pause = backoff(len(throttled) - 1, first=PAUSE_FIRST, most=PAUSE_MOST)
+    spread = crc32(last.id.encode()) / 2**32  # the same on every replica
     return (last.closed_at or 0.0) + pause * (1 + spread / 2)
 
 
 def may_surprise(launch: Launch, *, now: float, call_timeout: float, visibility_window: float) -> bool:
-    """Whether machines of this launch that nobody has listed yet may still appear."""
+    """Whether machines of this launch that were not listed yet may still appear."""
     if launch.called_at is None:
         return False
     return now < launch.called_at + call_timeout + visibility_window

@@ -64,9 +64,9 @@ MEANING: dict[NodeState, str] = {
     NodeState.IDLE: "booted, detached from its last run, can be claimed",
     NodeState.CLAIMED: "taken from the pool for a run, attaching",
     NodeState.RUNNING: "handed over to a run",
-    NodeState.RELEASING: "given back; detaching from its last run",
+    NodeState.RELEASING: "released; detaching from its last run",
     NodeState.FAILED: "did not boot; kept for a short while for diagnosis and rescue",
-    NodeState.TERMINATING: "condemned; the reaper works on it until the provider says gone",
+    NodeState.TERMINATING: "to be ended; the reaper terminates it until the provider says gone",
     NodeState.TERMINATED: "gone at the provider; kept as history",
 }
 
@@ -88,7 +88,7 @@ def _edges() -> tuple[Edge, ...]:
 
     s = NodeState
     launchers = "operations, launches, enrolment"
-    condemners = "rollback, sweep, pool, vanished, operator, reuse rules, enrolment"
+    condemners = "rollback, failsafe, sweep, pool, vanished, operator, reuse rules, enrolment"
     return (
         edge(Verb.ADOPT, None, s.CREATED, launchers, "the provider answered in full"),
         edge(
@@ -135,7 +135,7 @@ def _edges() -> tuple[Edge, ...]:
             s.TERMINATING,
             s.TERMINATED,
             "reaper",
-            "the provider says gone; a service left or fell silent",
+            "the provider says gone; an app left or sent no heartbeats",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Renders docs/lifecycle.md from the table: `python -m muster.domain.lifecycle_page`."""
+"""Render docs/lifecycle.md from the table: `python -m muster.domain.lifecycle_page`."""
 
 from muster.domain.lifecycle import EDGES, MEANING, NodeState
 
@@ -6,6 +6,13 @@ from muster.domain.lifecycle import EDGES, MEANING, NodeState
 def render() -> str:
     lines = [
         "# A node's life",
+        "",
+        "This page lists the states of a node, the verbs that change them, and their callers.",
+        "",
+        "```console",
+        "$ muster nodes                  # every node with its state",
+        "$ muster events --of NODE       # how a node came to its state",
+        "```",
         "",
         "Generated from `muster.domain.lifecycle` by `make lifecycle`; edit the table, not this page.",
         "",

@@ -170,6 +170,20 @@ def hand_over(node: Node, *, now: float, deadline_at: float | None) -> NodeChang
     return replace(change, guard=OperationGuard(operation_id=node.operation_id, committed=True))
 
 
+def serves(node: Node, *, now: float, proof: str) -> NodeChange:
+    """Hand over an app by what is seen of it, without its report. When that was says nothing of its boot."""
+    _check_enrolled(node)
+    up = replace(
+        node,
+        booted_at=now if node.booted_at is None else node.booted_at,
+        attached_at=now if node.attached_at is None else node.attached_at,
+        phase=Phase.BOOTED.value,
+        step="",
+    )
+    change = hand_over(up, now=now, deadline_at=None)
+    return replace(change, before=node, detail=proof, teaches=False)
+
+
 def release(node: Node, *, now: float, deadline_at: float, reason: Reason | None = None) -> NodeChange:
     # Why it drains must not be forgotten before it ends of it.
     reason = reason or (node.reason if node.drain else None)
@@ -228,12 +242,15 @@ def condemn(
     detail: str = "",
     silent_since: float | None = None,
     rolled_back: bool = False,
+    after_commit: bool = False,
 ) -> NodeChange:
-    """`silent_since`: it is condemned for its silence, so a sign of life since then spares it."""
+    """`silent_since`: it is condemned for its silence, so a sign of life since then spares it.
+    `after_commit`: its operation was committed and failed all the same; else a commit spares the node."""
     change = _moved(
         node, Verb.CONDEMN, NodeState.TERMINATING, now=now, deadline_at=None, reason=reason, detail=detail
     )
-    return replace(change, silent_since=silent_since, rolled_back=rolled_back)
+    guard = None if after_commit else change.guard
+    return replace(change, silent_since=silent_since, rolled_back=rolled_back, guard=guard)
 
 
 def leave(node: Node, *, now: float) -> NodeChange:

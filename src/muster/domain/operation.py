@@ -10,9 +10,9 @@ from enum import StrEnum
 
 from muster.domain.errors import IllegalTransition, NotCancellable
 from muster.domain.ids import AssignmentId, NodeId, OperationId
-from muster.domain.progress import Progress, advanced
+from muster.domain.progress import Progress, advanced, stopped
 from muster.domain.reasons import Reason
-from muster.domain.requests import Request
+from muster.domain.requests import ProvisionRequest, Request, RunRequest
 
 
 class Kind(StrEnum):
@@ -34,6 +34,7 @@ class Status(StrEnum):
 
 TO_THE_END = {Kind.RELEASE: "a release", Kind.CLUSTER_DELETE: "the deletion of a cluster"}
 """What takes back is never left half done."""
+CLUSTERS = (Kind.CLUSTER_CREATE, Kind.CLUSTER_DELETE)
 ENDED = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED)
 
 
@@ -49,6 +50,8 @@ class Step(StrEnum):
     CANCEL_REQUESTED = "cancel_requested"
     FAILING = "failing"
     COMMITTED = "committed"
+    ERRED = "erred"
+    RECOVERED = "recovered"
     ENDED = "ended"
 
 
@@ -108,6 +111,8 @@ class Operation:
     epoch: int = 0
     warm: int = 0
     """How many of its members came from the pool."""
+    errors: int = 0
+    """Unforeseen errors in a row while it was driven. Stored, so that the count survives a takeover."""
 
     @property
     def ended(self) -> bool:
@@ -116,6 +121,18 @@ class Operation:
     @property
     def committed(self) -> bool:
         return self.committed_at is not None
+
+    @property
+    def waiting_owner(self) -> str | None:
+        """The owner whose waiting operations it is counted with, while it is queued. None: it waits for no
+        room."""
+        match self.request:
+            case ProvisionRequest(owner=owner, queue_timeout=patience):
+                return owner if patience else None
+            case RunRequest(provision=ProvisionRequest(owner=owner, queue_timeout=patience)):
+                return owner if patience else None
+            case _:
+                return None
 
     @property
     def fence(self) -> Fence:
@@ -216,6 +233,20 @@ def committed(
     return replace(change, after=after, fresh_for=fresh_for)
 
 
+def erred(operation: Operation, errors: int, *, now: float) -> OperationChange:
+    """Count an unforeseen error that kept it from advancing."""
+    change = _changed(operation, Step.ERRED, now=now, status=operation.status, progress=operation.progress)
+    return replace(change, after=replace(change.after, errors=errors))
+
+
+def recovered(operation: Operation, *, now: float) -> OperationChange:
+    """It advances again: the next error is the first in a row."""
+    change = _changed(
+        operation, Step.RECOVERED, now=now, status=operation.status, progress=operation.progress
+    )
+    return replace(change, after=replace(change.after, errors=0))
+
+
 def ended(
     operation: Operation,
     status: Status,
@@ -240,9 +271,26 @@ def ended(
     return replace(change, after=after)
 
 
+_STOPS = (Step.CANCEL_REQUESTED, Step.FAILING)
+"""From these writes on the work goes no further."""
+
+
+def next_shown(operation: Operation, progress: Progress, *, now: float) -> Progress:
+    """What a publish of `progress` would show. A bar stands once the work was told to stop."""
+    shown = advanced(operation.progress, progress, now=now)
+    return stopped(shown, now=now) if _told_to_stop(operation) else shown
+
+
+def _told_to_stop(operation: Operation) -> bool:
+    return operation.verdict is not None or operation.cancel_requested_at is not None
+
+
 def _changed(
     operation: Operation, name: Step, *, now: float, status: Status, progress: Progress | None
 ) -> OperationChange:
-    shown = operation.progress if progress is None else advanced(operation.progress, progress)
+    progress = progress or operation.progress
+    shown = None if progress is None else next_shown(operation, progress, now=now)
+    if shown is not None and (status is not Status.RUNNING or name in _STOPS):
+        shown = stopped(shown, now=now)
     after = replace(operation, version=operation.version + 1, updated_at=now, status=status, progress=shown)
     return OperationChange(name=name, before=operation, after=after)

@@ -3,15 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from muster.domain.changing import Change
+from muster.domain.acknowledgements import Acknowledged
+from muster.domain.changes import Change
 from muster.domain.failures import Group
+from muster.domain.findings import Finding
 from muster.domain.health import Health
-from muster.domain.holding import Holding
+from muster.domain.holdings import Holding
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
-from muster.domain.signs import Calls, Dependency, DutySign
+from muster.domain.observations import Calls, Dependency, DutyObservation
 from muster.domain.template import Template
-from muster.domain.verdicts import Finding
 from muster.domain.waiting import Waiting
 from muster.domain.warmth import Warmth
 
@@ -81,6 +82,8 @@ class Overview:
     """Who looked: `store` and `dependencies` are as this one sees them."""
     verdict: Finding
     findings: tuple[Finding, ...]
+    acknowledged: tuple[Acknowledged, ...]
+    """What is wrong too, and an operator has seen."""
     waiting: Counted
     runs: Runs
     failed_hour: Failures
@@ -93,6 +96,6 @@ class Overview:
     pools: Pools
     health: Mapping[Health, int]
     paused: Sequence[str | None]
-    duties: tuple[DutySign, ...]
+    duties: tuple[DutyObservation, ...]
     dependencies: tuple[Dependency, ...]
     store: Calls

@@ -20,15 +20,22 @@ def to_plain(value: object) -> Plain:
         return value  # type: ignore[return-value]  # narrowed by the exact type test
     if isinstance(value, Enum):
         return value.value  # type: ignore[no-any-return]  # all enums here are StrEnum
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]
     if is_dataclass(value):
         return fields_to_plain(value)
+    if isinstance(value, Mapping):
+        return {name: to_plain(item) for name, item in value.items()}
     raise TypeError(f"cannot encode {type(value).__name__}")
 
 
 def fields_to_plain(value: object) -> dict[str, Plain]:
-    return {name: to_plain(getattr(value, name)) for name in field_names(type(value))}
+    cls = type(value)
+    found = {name: to_plain(getattr(value, name)) for name in field_names(cls)}
+    flat = _flat(cls)
+    if flat is not None:
+        found |= found.pop(flat)  # type: ignore[arg-type]  # FLAT is for mappings
+    return found
 
 
 def changed(before: object | None, after: object) -> dict[str, Plain]:
@@ -48,11 +55,19 @@ def differing(before: T, after: T) -> Iterator[tuple[str, Any]]:
 
 def from_plain(cls: type[T], data: Mapping[str, Plain], **given: object) -> T:
     """`given`: fields that are no plain data any more."""
-    decoders = _decoders(cls).items()
-    return cls(**{name: decode(data[name]) for name, decode in decoders if name in data}, **given)
+    decoders = _decoders(cls)
+    flat = _flat(cls)
+    if flat is not None and flat not in given:
+        given[flat] = {
+            name: value for name, value in data.items() if name not in decoders and value is not None
+        }
+    return cls(**{name: decode(data[name]) for name, decode in decoders.items() if name in data}, **given)
 
 
+FLAT = {"flat": True}
+"""Metadata of a field that is a mapping of plain data: its keys stand beside the other fields."""
 _names: dict[Any, tuple[str, ...]] = {}
+_flats: dict[Any, str | None] = {}
 _getters: dict[Any, Callable[[Any], tuple[Any, ...]]] = {}
 _known: dict[Any, dict[str, Callable[[Any], Any]]] = {}
 
@@ -61,6 +76,12 @@ def field_names(cls: Any) -> tuple[str, ...]:
     if cls not in _names:
         _names[cls] = tuple(field.name for field in fields(cls))
     return _names[cls]
+
+
+def _flat(cls: Any) -> str | None:
+    if cls not in _flats:
+        _flats[cls] = next((each.name for each in fields(cls) if each.metadata.get("flat")), None)
+    return _flats[cls]
 
 
 def _values(cls: Any) -> Callable[[Any], tuple[Any, ...]]:
@@ -75,7 +96,7 @@ def _values(cls: Any) -> Callable[[Any], tuple[Any, ...]]:
 def _decoders(cls: Any) -> dict[str, Callable[[Any], Any]]:
     if cls not in _known:
         hints = get_type_hints(cls)
-        _known[cls] = {name: _decoder(hints[name]) for name in field_names(cls)}
+        _known[cls] = {name: decoder(hints[name]) for name in field_names(cls)}
     return _known[cls]
 
 
@@ -83,14 +104,24 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _decoder(hint: Any) -> Callable[[Any], Any]:
+def bare(hint: Any) -> Any:
+    """Return the type itself, without `| None` and NewType."""
     if isinstance(hint, NewType):
-        return _decoder(hint.__supertype__)
+        return bare(hint.__supertype__)
+    inner = [option for option in get_args(hint) if option is not type(None)]
+    optional = get_origin(hint) in (Union, types.UnionType) and len(inner) == 1
+    return bare(inner[0]) if optional else hint
+
+
+def decoder(hint: Any) -> Callable[[Any], Any]:
+    """Return the function that builds a value of this type from plain data."""
+    if isinstance(hint, NewType):
+        return decoder(hint.__supertype__)
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         return _optional(get_args(hint))
     if origin is tuple:
-        item = _decoder(get_args(hint)[0])
+        item = decoder(get_args(hint)[0])
         return lambda value: tuple(item(each) for each in value)
     if isinstance(hint, type) and issubclass(hint, Enum):
         # A dict look-up is several times faster than calling the enum class.
@@ -106,7 +137,7 @@ def _optional(options: tuple[Any, ...]) -> Callable[[Any], Any]:
     """`X | None`, or one of several dataclasses told apart by their fields."""
     inner = [option for option in options if option is not type(None)]
     if len(inner) == 1:
-        decode = _decoder(inner[0])
+        decode = decoder(inner[0])
         return lambda value: None if value is None else decode(value)
     by_fields = {frozenset(field_names(option)): option for option in inner}
     return lambda value: from_plain(by_fields[frozenset(value)], value)

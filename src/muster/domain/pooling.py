@@ -44,7 +44,7 @@ def plan(
 
 
 def _anybodys(node: Node, spec: TemplateSpec) -> bool:
-    """Only what a caller nobody has seen before can have holds the pool's minimum: no node that was made for
+    """Only what a new caller can have holds the pool's minimum: no node that was made for
     a special request, and none that has become one owner's own."""
     return (
         node.resource_class == spec.resource_class

@@ -1,14 +1,19 @@
 """What a person sees while waiting. One shape for every kind of operation.
 
-Owns two promises: steps never go back, and percent never decreases, whatever is published in which
-order and by which replica.
+Owns three promises. Steps never go back. Percent never decreases, whatever is published in which order and
+by which replica. The bar moves in every second of a step that works, and never reaches the step's end by time
+alone.
+
+The formula of the bar (docs/progress.md) is `Motion.at`. Server, terminal and page use the same one.
 """
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-UNKNOWN_CAP = 0.95
-"""Inside a step whose true share isn't known, time alone never fills more than this much of it."""
+ON_TIME = 0.7
+"""The share of its way that a bar has gone when the expected time is over; the rest takes for ever."""
+LEAST_EXPECTED = 0.1
+"""Seconds. Less than that is no expectation, and would round up to the whole."""
 GROUP_ABOVE = 24
 """More nodes than this are shown as one chip per state instead of one per node."""
 
@@ -33,6 +38,20 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Motion:
+    """How the bar moves by time alone: from `low` towards `high`, which it never reaches."""
+
+    low: float
+    high: float
+    since: float
+    expected: float
+    """Seconds that this usually takes."""
+
+    def at(self, now: float) -> float:
+        return self.low + max(0.0, self.high - self.low) * crept(now - self.since, self.expected)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     step: int
     total_steps: int
@@ -40,6 +59,9 @@ class Progress:
     label: str
     message: str = ""
     percent: float = 0.0
+    """Where the bar stood when this was written."""
+    motion: Motion | None = None
+    """How it moves from there. None: it stands, because nothing works on it."""
     expected_at: float | None = None
     """When it should be done, from what was learned; None rather than a made-up time."""
     parts: tuple[Part, ...] = ()
@@ -55,18 +77,43 @@ def percent(*, step: int, total_steps: int, fraction: float) -> float:
     return round(100.0 * (step - 1 + inside) / total_steps, 2)
 
 
-def guessed(*, elapsed: float, expected: float) -> float:
-    """The share of a step known only by time: never the whole."""
-    if expected <= 0:
+def crept(elapsed: float, expected: float) -> float:
+    """The share of a way that is known by time alone: from 0, always rising, always below 1.
+
+    It rises evenly to ON_TIME while the expected time lasts. After that it slows down like a hyperbola,
+    without a jump in its speed. An end that is late comes closer in every second and is never reached.
+    """
+    if elapsed <= 0 or expected <= 0:
         return 0.0
-    return min(max(elapsed, 0.0) / expected, UNKNOWN_CAP)
+    late = elapsed / max(expected, LEAST_EXPECTED) - 1.0
+    if late <= 0:
+        return ON_TIME * (1.0 + late)
+    left = 1.0 - ON_TIME
+    return 1.0 - left / (1.0 + late * ON_TIME / left)
 
 
-def advanced(shown: Progress | None, new: Progress) -> Progress:
-    """What may be shown next: `new`, except that nothing goes back."""
+def percent_at(shown: Progress, now: float) -> float:
+    """Where the bar stands now."""
+    return shown.percent if shown.motion is None else max(shown.percent, shown.motion.at(now))
+
+
+def advanced(shown: Progress | None, new: Progress, *, now: float) -> Progress:
+    """What may be shown next: `new`, except that nothing goes back.
+
+    Of two motions inside one step, the one that is ahead goes on.
+    """
     if shown is None:
-        return new
+        return replace(new, percent=percent_at(new, now))
+    here, there = percent_at(shown, now), percent_at(new, now)
     if new.step < shown.step:
-        kept = replace(shown, message=new.message, parts=new.parts)
-        return replace(kept, percent=max(shown.percent, new.percent))
-    return replace(new, percent=max(shown.percent, new.percent))
+        return replace(shown, message=new.message, parts=new.parts, percent=max(here, new.percent))
+    motion = new.motion
+    if motion is not None and there <= here:
+        goes_on = shown.motion is not None and shown.step == new.step
+        motion = shown.motion if goes_on else replace(motion, low=here, since=now)
+    return replace(new, percent=max(here, there), motion=motion)
+
+
+def stopped(shown: Progress, *, now: float) -> Progress:
+    """It waits, was told to stop, or has ended: the bar stands where it is."""
+    return replace(shown, percent=percent_at(shown, now), motion=None)

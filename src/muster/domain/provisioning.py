@@ -36,11 +36,13 @@ class Situation:
     now: float
     limits: Limits
     watched_since: float = 0.0
-    """Nobody is called dead for time before this, in which nobody watched."""
+    """No node is called dead for time before this, in which no replica watched."""
     grace_until: float = 0.0
-    """Its deadline doesn't count as passed before this: nobody watched for a while."""
+    """Its deadline doesn't count as passed before this: no replica watched for a while."""
     boots: Sequence[Boot] = ()
     """The last boots of the template: what is to be expected of these."""
+    makes_way: frozenset[Reason] = frozenset()
+    """Refusals of the template's provider that the end of other nodes of it would undo."""
     paused: bool = False
     """An operator holds back the claim or launch that would be next. What is under way goes on."""
 
@@ -53,6 +55,11 @@ class Situation:
     def throttled(self) -> bool:
         """The provider slows us down: nothing is launched for a while."""
         return self.now < launches.again_at(self.launches)
+
+    @property
+    def crowded_out(self) -> int:
+        """How many of its launches were refused for what other nodes of the provider hold."""
+        return sum(launch.reason in self.makes_way for launch in self.launches)
 
     @property
     def due_at(self) -> float:
@@ -113,6 +120,15 @@ class HandOver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MakeWay:
+    """End surplus idle nodes of the provider that refused this launch, and ask it again; if they don't
+    suffice, give up."""
+
+    launch: Launch
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GiveUp:
     """Write down that, and why, the provision fails; the rollback follows from it."""
 
@@ -138,7 +154,11 @@ class Wait:
     """There is something to do then; None: when something happens."""
 
 
-Action = Queue | Acquire | Call | Bury | Prolong | Commit | HandOver | GiveUp | RollBack | Finish | Wait
+Action = (
+    Queue | Acquire | Call | Bury | Prolong | Commit | HandOver | MakeWay | GiveUp | RollBack | Finish | Wait
+)
+WAYS_MOST = 3
+"""How often others make way for one provision: a quicker one may take the room each time."""
 
 CANCELLED = Verdict(reason=Reason.CANCELLED, message="the provision was cancelled")
 
@@ -162,19 +182,22 @@ def decide(at: Situation) -> Action:
         return _roll_forward(at)
     if operation.verdict is not None or operation.cancel_requested_at is not None:
         return _undo(at, operation.verdict or CANCELLED)
-    until = prolonged(operation, at.held, at.template.spec)
+    until = prolonged(operation, at.held, at.template.spec, at.limits)
     if until is not None:
         return Prolong(until=until)
     if at.now >= at.due_at:
         message = f"not ready in time ({operation.deadline_source} deadline): {waiting_for(at)}"
         return GiveUp(verdict=Verdict(reason=Reason.DEADLINE_EXCEEDED, message=message))
     doomed = _doomed(at)
-    if doomed is not None:
+    crowded = None if doomed is None else _crowded(at)
+    if doomed is not None and crowded is None:
         return GiveUp(verdict=doomed)
     if operation.queued_since is not None:
         waited = _in_queue(at)
         if operation.status is Status.QUEUED or isinstance(waited, GiveUp):
             return waited
+    if doomed is not None and crowded is not None:
+        return MakeWay(launch=crowded, verdict=doomed)
     return _gather(at)
 
 
@@ -193,20 +216,30 @@ def _undo(at: Situation, verdict: Verdict) -> Action:
 
 def _doomed(at: Situation) -> Verdict | None:
     """A fact that the provision can't survive: too many nodes made for it were lost, no launch is left, or
-    nobody gets nodes of its template any more."""
+    its template gives out no more nodes."""
     if _spent(at) > at.template.spec.replacements:
         return _loss(at)
     refused = [launch for launch in at.launches if launch.reason is not None]
-    if refused and next_usage(at) is None:
+    short = len(at.held) < at.request.count
+    if short and refused and next_usage(at) is None:
         last = refused[-1]
         reason = last.reason or Reason.INTERNAL
         advice = LOCAL_ADVICE.get(reason, "") if last.provider == LOCAL else ""
         return Verdict(reason=reason, message=last.message or advice or ADVICE[reason], advice=advice)
-    lacks = len(at.held) < at.request.count and not any(launch.pending for launch in at.launches)
-    if lacks and at.template.spec.retired:
-        message = f"the template {at.template.name} was retired before all nodes were there"
+    if short and at.template.spec.retired and not any(launch.pending for launch in at.launches):
+        message = f"the template {at.template.name} was retired before all nodes were ready"
         return Verdict(reason=Reason.RETIRED, message=message)
     return None
+
+
+def _crowded(at: Situation) -> Launch | None:
+    """The refused launch that dooms the provision, if other nodes may yet make way for it."""
+    if _spent(at) > at.template.spec.replacements or at.template.spec.retired:
+        return None
+    last = at.launches[-1]
+    # One that is open may still be carried out: its room is not to be given twice.
+    answered = last.state is LaunchState.SETTLED and last.reason in at.makes_way
+    return last if answered and at.crowded_out <= WAYS_MOST else None
 
 
 def _spent(at: Situation) -> int:
@@ -293,7 +326,7 @@ def _members(nodes: Sequence[Node]) -> tuple[Member, ...]:
 
 
 def waiting_for(at: Situation) -> str:
-    """In words, what stands between the provision and its commit."""
+    """Return in words what the provision waits for before its commit."""
     if at.paused:
         return f"paused by an operator: {_waiting_for(at)}"
     return _waiting_for(at)
@@ -307,7 +340,7 @@ def _waiting_for(at: Situation) -> str:
         return f"waiting for {pending[0].provider} to answer for {counted(pending[0].count, 'node')}"
     held = at.held
     if len(held) < at.request.count and at.throttled:
-        return f"waiting to ask {at.launches[-1].provider} again: it slows our requests down"
+        return f"waiting to ask {at.launches[-1].provider} again: it throttles requests"
     if len(held) < at.request.count:
         return f"waiting for {at.request.count - len(held)} of {counted(at.request.count, 'node')}"
     booting = sum(1 for node in held if not node.up)

@@ -23,6 +23,7 @@ class Reason(StrEnum):
     PROVIDER_ERROR = "provider_error"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     MAX_RUNTIME = "max_runtime"
+    COMMAND_FAILED = "command_failed"
     IDLE_TIMEOUT = "idle_timeout"
     RELEASE_TIMEOUT = "release_timeout"
     PARTIAL_LAUNCH = "partial_launch"
@@ -45,46 +46,51 @@ ENDINGS = (
     Reason.PROVIDER_REFUSED,
     Reason.PROVIDER_ERROR,
 )
-"""Why a provider may have ended a machine that nobody gave back; the first, if nobody can say."""
+"""Why a provider may have ended a machine without a request from Muster. The first one: unknown."""
 BY_RULE = (Reason.REUSE, Reason.RETIRED)
-"""Of nodes that came back in good order, and aren't used again."""
+"""Of nodes that were clean after their run, and are not used again."""
 ADVICE: dict[Reason, str] = {
     Reason.CAPACITY: "allow more instance types or zones, fall back to on-demand, or try again later",
     Reason.QUOTA: "raise the account's quota or ask for fewer or smaller nodes",
-    Reason.THROTTLED: "the provider slows our requests down; ask it for a higher rate, or for less at once",
-    Reason.CAP_REACHED: "raise max_nodes, release something, or set a queue timeout to wait for room",
-    Reason.ABOVE_CAP: "ask for fewer nodes, or raise max_nodes; waiting would not help",
+    Reason.THROTTLED: "ask the provider for a higher request rate, or ask Muster for fewer nodes at once",
+    Reason.CAP_REACHED: "raise max_nodes, release nodes, or set a queue timeout to wait for room",
+    Reason.ABOVE_CAP: "ask for fewer nodes, or raise max_nodes; waiting does not help",
     Reason.SKU_UNAVAILABLE: "choose another size or region; `az vm list-skus` shows what a region offers",
     Reason.PERMISSION: "give the server's identity the role that is missing, on the scope that is named",
-    Reason.NAME_TAKEN: "choose another name, or delete what has it",
-    Reason.REGION_MISMATCH: "choose the region in which the resource is, or another name",
-    Reason.BOOT_TIMEOUT: "look at the node's boot phases; raise provision_timeout if a healthy boot is slow",
-    Reason.BOOT_STALLED: "look at the phase in which the boot stood still",
+    Reason.NAME_TAKEN: "choose another name, or delete the resource that has it",
+    Reason.REGION_MISMATCH: "choose the region of the existing resource, or another name",
+    Reason.BOOT_TIMEOUT: "check the node's boot phases; raise provision_timeout if a healthy boot is slow",
+    Reason.BOOT_STALLED: "check the phase in which the boot stopped: `muster nodes diagnosis NODE`",
     Reason.BOOT_SCRIPT_FAILED: "fix the boot script; its last output is in the node's diagnosis",
-    Reason.ATTACH_FAILED: "look at the node's log: it booted but could not get ready for the run",
+    Reason.ATTACH_FAILED: "read the node's log: it booted but could not get ready for the run",
     Reason.HEARTBEAT_LOST: "check the network between node and server, and the machine's load",
-    Reason.MACHINE_GONE: "the machine disappeared: check for interruptions or manual deletion",
+    Reason.MACHINE_GONE: "check for interruptions or a manual deletion at the provider",
     Reason.PROVIDER_REFUSED: "check the provider's credentials, permissions and the template's parameters",
-    Reason.PROVIDER_ERROR: "the provider failed; try again, and check its status page",
-    Reason.DEADLINE_EXCEEDED: "raise the timeout, or look at what it waited for",
+    Reason.PROVIDER_ERROR: "try again, and check the provider's status page",
+    Reason.DEADLINE_EXCEEDED: "raise the timeout, or see what it waited for: `muster operations why ID`",
     Reason.MAX_RUNTIME: "raise max_runtime, or give a run that needs longer more time with `muster extend`",
-    Reason.IDLE_TIMEOUT: "nobody needed the node; raise idle_timeout or min_idle to keep more nodes warm",
-    Reason.RELEASE_TIMEOUT: "the node did not prove that it was clean in time, so it was thrown away",
-    Reason.PARTIAL_LAUNCH: "the provider gave fewer machines than asked for; all were given back",
-    Reason.RETIRED: "the template changed or was retired, so its older nodes go; `muster apply` renews it",
-    Reason.REUSE: "the template's reuse rule doesn't allow this node to serve again",
-    Reason.DUPLICATE_JOIN: "two machines claimed to be one node; look for a copied image or leaked identity",
-    Reason.ORPHAN: "a machine without a record was found and given back",
-    Reason.LEFT: "the app ended by itself; start it again if it is needed",
-    Reason.OPERATOR: "somebody asked for it",
-    Reason.CANCELLED: "somebody cancelled it",
-    Reason.INTERRUPTED: "the provider took the machine back",
-    Reason.INTERNAL: "this is a bug in Muster; please report it with the operation's events",
+    Reason.COMMAND_FAILED: "read the commands' output: `muster logs RUN`",
+    Reason.IDLE_TIMEOUT: "raise idle_timeout or min_idle to keep more nodes warm",
+    Reason.RELEASE_TIMEOUT: "nothing to do: Muster terminates the node, because it was not proven clean",
+    Reason.PARTIAL_LAUNCH: "try again, or ask for fewer nodes; Muster terminated the machines that it got",
+    Reason.RETIRED: "nothing to do: nodes of old revisions end; `muster apply` restores a retired template",
+    Reason.REUSE: "nothing to do: the template's reuse rule ends the node after its run",
+    Reason.DUPLICATE_JOIN: "look for a copied image or a leaked identity: two machines joined as one node",
+    Reason.ORPHAN: "nothing to do: Muster terminates machines without a record",
+    Reason.LEFT: "start the app again if it is needed",
+    Reason.OPERATOR: "`muster events` names the operator who did it",
+    Reason.CANCELLED: "ask again if it is still needed; `muster events` names who cancelled it",
+    Reason.INTERRUPTED: "ask again; use on-demand machines if interruptions are too frequent",
+    Reason.INTERNAL: "this is a bug in Muster: report it with the server's log lines of the error id",
 }
 
 
 LOCAL_ADVICE: dict[Reason, str] = {
     Reason.CAPACITY: "ask for fewer nodes, release some, or raise capacity under [process]"
     " (MUSTER_PROCESS_CAPACITY)",
+    Reason.PARTIAL_LAUNCH: "try again, or ask for fewer nodes; Muster ended the processes that it started",
+    Reason.MACHINE_GONE: "check for a manual kill, or a lack of memory: the node's process ended",
+    Reason.PROVIDER_REFUSED: "run `muster doctor` on this machine, and check the template's parameters",
+    Reason.PROVIDER_ERROR: "run `muster doctor` on this machine: it checks what nodes need here",
 }
 """Where machines are processes of this one: what helps in a cloud doesn't help here."""

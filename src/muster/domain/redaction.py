@@ -4,6 +4,11 @@ Owns every pattern of a secret. Each rule only says which parts of the text to w
 and replaced at once, so no rule depends on another's work or on their order. Every pattern is linear in the
 text: repetitions are bounded or possessive, and none can start inside its own run. Refuses to be clever about
 entropy: image digests, git hashes, paths, versions and ids stay readable.
+
+The rule: a value is withheld if (1) it is a secret that we know, in any of its encodings; or (2) a word for a
+secret names it, joined by = : => -> or %3D, in a call, in a pair of name and value, as an option, or after
+ENV, ARG and set; or (3) it has the shape of a well-known secret; or (4) it stands where a well-known program
+takes one. A password in the middle of a sentence is withheld only in quotes or with a digit in it.
 """
 
 import base64
@@ -199,7 +204,10 @@ def _block_end(text: str, lines: list[Span], number: int, indent: int) -> int:
 # --- names that say "secret" ------------------------------------------------------------------------------
 
 _NAME = r"""(?:
-    passwords?|passwd|passphrase|passcode
+    passwor[dt]s?|passwd|pass[_\- ]?phrase|passcode|kennwort|contrase[nñ]a|mot[_ ]de[_ ]passe
+  | (?<![a-z])(?:pw|jwt|bearer|otp)(?=["']?[ \t]{0,2}[=:])
+  | (?<![a-z])pat(?==) | (?<=_)pat(?=["']?[ \t]{0,2}[=:])
+  | (?<=[_\-])auth(?=["']?[ \t]{0,2}=) | \bauth(?==) | (?<![a-z])(?:j|php|asp)?sess(?:ion)?_?id(?==)
   | (?:(?<=[_.\-])|db|root|admin|user|key|store|ssh|proxy|smtp|ldap|redis|mail|sudo)pass
   | \bpass(?==(?![0-9]{1,9}\b))
   | (?<=[_.;\-])pwd | (?-i:(?<=[a-z])Pwd|\b[Pp]wd(?=[ \t]{0,2}=))
@@ -228,7 +236,11 @@ _VALUE = rf"""(?:{_ESCAPED}|(?P<s>
 ))"""
 
 _QUOTES = "\"'"
-_HINT = re.compile("pass|pwd|secret|credential|token|cookie|key|auth", re.IGNORECASE)
+_HINT = re.compile(
+    "pass|pwd|secret|credential|token|cookie|key|auth|bearer|jwt|sess|kennwort|contrase|otp"
+    r"|(?<![a-z])p(?:w|at)(?=[\"' \t]{0,3}[=:])",
+    re.IGNORECASE,
+)
 _BETWEEN_LINE_ENDS = re.compile(r"[^\r\n]+")
 _BLOCK_SIGNS = ("|", ">", "|-", ">-", "|+", ">+")
 _FLAGS = re.IGNORECASE | re.MULTILINE | re.VERBOSE
@@ -240,17 +252,27 @@ _BLOCK = re.compile(
 _ASSIGNED = (
     # A whole line of an environment or a YAML file: the value may hold blanks.
     rf"""^[ \t]*+(?:-[ \t]+)?(?:(?:export|set|setenv|declare[ ]-x|ENV|ARG)[ \t]+)?
-        ["']?(?:\w[\w.\-]{{0,60}}?)?{_NAME}{_AFTER}(?:=>|:=|=(?![=>])|:(?![:/=]))[ \t]{{0,8}}{_HARMLESS}
+        ["']?(?:\w[\w.\-]{{0,60}}?)?{_NAME}{_AFTER}(?:=>|->|:=|=(?![=>])|:(?![:/=]))[ \t]{{0,8}}{_HARMLESS}
         (?P<s>[^\s"'\\\[{{][^\r\n]*+)""",
     # Anywhere: name=value, name: value, "name":"value", name => value.
     rf"""{_NAME}{_AFTER}
-        (?:(?:=>|:=|=(?![=>]))[ \t]{{0,8}}|(?:(?<=["']):|:(?=\\{{0,3}}["'])|:[ \t]{{1,8}})[ \t]{{0,8}})
+        (?:(?:=>|->|:=|=(?![=>])|%3[ADad])[ \t]{{0,8}}
+          |(?:(?<=["']):|:(?=\\{{0,3}}["'])|:[ \t]{{1,8}})[ \t]{{0,8}})
         {_HARMLESS}{_VALUE}""",
     # name:value in one word, but not the tag of an image, nor a path, nor a name in a longer row of names.
     rf"""(?<![\w./:@\-])[\w.\-]{{0,40}}?{_NAME}:(?![:/=\s]|v?[0-9]+\.[0-9]|latest\b|[0-9]{{1,5}}(?![\w]))
         {_HARMLESS}{_VALUE}""",
     # --name value
     rf"""(?<![\w.\-])-{{1,2}}[\w.\-]{{0,40}}?{_NAME}[ \t]{{1,8}}(?!--?[A-Za-z]){_VALUE}""",
+    # ENV name value, and what shells and Windows say instead.
+    rf"""(?<![\w.\-])(?:ENV|ARG|setx?|setenv)[ \t]{{1,4}}[\w.\-]{{0,60}}?{_NAME}[ \t]{{1,4}}
+        {_HARMLESS}{_VALUE}""",
+    # A call with it, and an attribute of an element of that name.
+    rf"""{_NAME}\([ \t]{{0,4}}(?P<s>{_QUOTED})""",
+    rf"""<[\w:.\-]{{0,60}}?{_NAME}[ \t]{{1,4}}value=(?P<s>{_QUOTED})""",
+    # A password in a sentence: quoted, or with a digit in it.
+    r"""(?:password|passphrase)(?:[ ]is)?[ \t]{1,4}(?P<s>["'][^"'\n]{4,200}["'])""",
+    r"""(?:password|passphrase)[ ]is[ ](?P<s>(?=[^\s0-9]{0,60}[0-9])[^\s]{4,200}+)""",
     # What people and set-up programs are told.
     rf"""password[ ](?:is|was[ ]set[ ]to):[ \t]{{1,8}}{_HARMLESS}{_VALUE}""",
     r"""password[ ]is[ ]generated[ ]for[ ]\S{1,100}:[ \t]{1,8}(?P<s>\S++)""",
@@ -305,6 +327,12 @@ _OTHERS = (
     # user:password@ in a URL. A password may hold a slash, but host:port/path@version has none.
     r"://(?P<s>[^\s/@:\"'<>]{0,256}+:(?![0-9]{1,5}/)[^\s@\"'<>]{0,256}+(?:@[^\s/@:?#\"'<>]{1,256}+(?=@))*+)(?=@)",
     r"://(?P<s>[^\s/@:\"'<>\[\]]{16,512}+)(?=@)",
+    # A pair of name and value, also in two lines of YAML.
+    (
+        r"(?i:\b(?:name|key)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?[\w.\-]{0,60}?"
+        r"(?:passwor[dt]|passwd|passphrase|secret|token|credential|api_?key|access_?key|private_?key)[\"']?"
+        r"[\s,]{1,20}[\"']?value[\"']?[ \t]{0,4}[:=][ \t]{0,4})(?P<s>\"[^\"\n]*+\"?|'[^'\n]*+'?|[^\s,}]++)"
+    ),
     # Signed URLs.
     r"(?i:(?<![A-Za-z0-9_])(?:sig|signature|awsaccesskeyid))=(?P<s>[^\s&\"'<>;]{8,}+)",
     r"(?i:x-(?:amz|goog|ms)-(?:signature|credential|security-token))=(?P<s>[^\s&\"'<>;]{8,}+)",
@@ -324,6 +352,13 @@ _OTHERS = (
         r"\b(?:docker|podman|nerdctl|helm|buildah|skopeo|oras|crane|az)[ \t]+(?:registry[ \t]+)?login\b"
         r"[^\n]{0,200}?[ \t]-p[ \t]{0,4}(?P<s>\S++)"
     ),
+    (
+        r"\becho[ \t]+(?:-n[ \t]+)?(?P<s>\"[^\"\n]*+\"|'[^'\n]*+'|[^\s|]++)[ \t]*\|[ \t]*(?:sudo[ \t]+)?"
+        r"(?:[\w.\-]{1,40}+[ \t]+login\b[^\n|;]{0,200}?--password-stdin|sudo[ \t]+-S\b|passwd[ \t]+--stdin)"
+    ),
+    r"\bhtpasswd[ \t]+-[a-zA-Z]{0,8}b[a-zA-Z]{0,8}[ \t]+\S{1,200}+[ \t]+\S{1,100}+[ \t]+(?P<s>\S++)",
+    r"\bldap(?:search|add|modify|delete|passwd|whoami)\b[^\n|;]{0,200}?[ \t]-w[ \t]{0,4}(?P<s>\S++)",
+    r"\b(?:smbclient|mount\.cifs|rpcclient)\b[^\n|;]{0,200}?[ \t]-U[ \t]{0,4}[^\s%]{1,100}+%(?P<s>\S++)",
     r"\bredis-cli\b[^\n|;]{0,200}?[ \t]-a[ \t]{1,4}(?P<s>\S++)",
     r"\bopenssl[ \t]+enc\b[^\n|;]{0,200}?[ \t]-[kK][ \t]{1,4}(?P<s>\S++)",
     r"\bsshpass[ \t]+-p[ \t]{0,4}(?P<s>\"[^\"\n]*+\"?|'[^'\n]*+'?|\S++)",

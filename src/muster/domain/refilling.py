@@ -23,7 +23,7 @@ class Situation:
     launches: Sequence[Launch]
     now: float
     grace_until: float = 0.0
-    """Its deadline doesn't count as passed before this: nobody watched for a while."""
+    """Its deadline doesn't count as passed before this: no replica watched for a while."""
 
     @property
     def due_at(self) -> float:

@@ -25,7 +25,7 @@ class Situation:
     returning: float
     """Seconds that nodes have to come back once their provision has ended; the sweep ends each sooner."""
     grace_until: float = 0.0
-    """Its deadline doesn't count as passed before this: nobody watched for a while."""
+    """Its deadline doesn't count as passed before this: no replica watched for a while."""
 
     @property
     def meant(self) -> list[Node]:
@@ -72,7 +72,7 @@ def decide(at: Situation) -> Action:
     # Only nodes that were asked to come back can be late: a provision that hasn't ended has its own deadline.
     returned_by = max(at.operation.deadline_at, (target.ended_at or 0.0) + at.returning, at.grace_until)
     if target.ended and at.now >= returned_by:
-        message = "some nodes did not come back in time; they are thrown away"
+        message = "some nodes did not come back in time; Muster terminates them"
         return Finish(status=Status.FAILED, verdict=Verdict(reason=Reason.RELEASE_TIMEOUT, message=message))
     return Wait()
 
@@ -89,11 +89,20 @@ def _returned(at: Situation) -> str:
     gone = [node for node in over if node.reason not in BY_RULE]
     if not meant:
         return "no nodes are held any more"
+    if at.request.already:
+        return "already released: no nodes are held any more"
     if not gone:
-        return "all nodes are back" + (f"; {len(over)} won't be used again" if over else "")
+        return "all nodes are back" + (f"; {len(over)} will not be used again" if over else "")
     reasons = ", ".join(dict.fromkeys(str(node.reason) for node in gone if node.reason is not None))
     told = f"{len(gone)} {'is' if len(gone) == 1 else 'are'} gone ({reasons})"
     return f"{len(meant) - len(gone)} of {counted(len(meant), 'node')} back: {told}"
+
+
+def is_back(request: ReleaseRequest, nodes: Sequence[Node]) -> bool:
+    """Whether the nodes of a provision, of those that bear its assignments still, went back before this."""
+    wanted = request.assignment_ids
+    meant = [node for node in nodes if wanted is None or node.assignment_id in wanted]
+    return all(node.state in _OVER and node.reason in BY_RULE for node in meant)
 
 
 def after_detach(node: Node, template: Template, *, now: float, due_at: float | None) -> NodeChange:

@@ -1,6 +1,6 @@
 """What callers ask for: one validated value per kind of operation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from muster.domain import checks
 from muster.domain.cluster_spec import cluster_name
@@ -48,7 +48,7 @@ class ProvisionRequest:
             checks.seconds("timeout", self.timeout)
         checks.seconds("queue_timeout", self.queue_timeout, zero=True)
         if self.workflow is not None and self.run != whole_workflow("workflow", self.workflow).run:
-            raise InvalidRequest("run", self.run, f"must be {self.workflow.run}, as its workflow says")
+            raise InvalidRequest("run", self.run, f"must be {self.workflow.run}, the run of its workflow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +57,14 @@ class ReleaseRequest:
 
     operation_id: OperationId
     assignment_ids: tuple[AssignmentId, ...] | None = None
+    already: bool = field(default=False, compare=False)
+    """Nothing of it was held any more when this was asked for. No part of what was asked."""
 
     def __post_init__(self) -> None:
         checks.text("operation_id", self.operation_id)
         if self.assignment_ids is not None:
             self._check_assignments(self.assignment_ids)
+        checks.flag("already", self.already)
 
     def _check_assignments(self, ids: object) -> None:
         if not isinstance(ids, tuple) or not 1 <= len(ids) <= checks.COUNT_MAX:

@@ -7,7 +7,7 @@ that takes over finds them instead of making new ones.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from muster.domain.command import Command, exit_status
+from muster.domain.command import Command, CommandState, exit_status
 from muster.domain.counting import counted
 from muster.domain.deadlines import HARD
 from muster.domain.ids import OperationId
@@ -16,7 +16,7 @@ from muster.domain.reasons import Reason
 from muster.domain.requests import RunRequest
 
 RESERVED = "muster/"
-"""How our own idempotency keys begin; nobody else's may."""
+"""The prefix of Muster's own idempotency keys; callers may not use it."""
 RERUN = f"{RESERVED}rerun/"
 """How those of provisions begin that a re-run got without asking."""
 
@@ -27,7 +27,7 @@ def provision_key(run_id: OperationId) -> str:
 
 
 def run_of(key: str | None) -> OperationId | None:
-    """Whose provision it is, by its key; None: nobody's but its caller's."""
+    """Whose provision it is, by its key; None: its caller's own."""
     inside = (key or "").removeprefix(RESERVED)
     run_id = OperationId(inside.partition("/")[0])
     return run_id if key == provision_key(run_id) else None
@@ -45,7 +45,7 @@ class Situation:
     release: Operation | None
     now: float
     grace_until: float = 0.0
-    """Its deadline doesn't count as passed before this: nobody watched for a while."""
+    """Its deadline doesn't count as passed before this: no replica watched for a while."""
     extended_until: float | None = None
     """When the run should end at the latest, if its nodes or its provision were given more time."""
 
@@ -125,11 +125,17 @@ def _with_nodes(at: Situation, provision: Operation, stopped: Verdict | None) ->
             return Wait()
     if at.release is None:
         return SubmitRelease()
-    if not at.release.ended:
+    if not at.release.ended and not _waited_long_enough(at):
         return Wait()
     if stopped is None or (not missing and at.release.created_at < _stopped_at(at)):
         return _finished(at)
     return _ended_by(stopped)
+
+
+def _waited_long_enough(at: Situation) -> bool:
+    """A hard deadline ends the caller's wait, whatever the nodes do. Giving them back goes on by itself."""
+    operation = at.operation
+    return operation.deadline_source == HARD and at.now >= max(operation.deadline_at, at.grace_until)
 
 
 def _stopped_at(at: Situation) -> float:
@@ -167,12 +173,47 @@ def _ended_by(verdict: Verdict) -> Finish:
     return Finish(status=status, verdict=verdict)
 
 
+CODES_SHOWN = 10
+"""Exit codes that a message names; each command's record has its own."""
+
+
 def _finished(at: Situation) -> Finish:
-    """A command that fails is a result, not a failure of the run: everything was done that was asked for.
-    One that was cut off by the run's own limit is: it was not let to its end."""
-    cut = [command for command in at.commands if command.reason is Reason.MAX_RUNTIME]
-    if cut:
-        which = f"{len(cut)} of {counted(len(at.commands), 'command')} did not end in time"
-        return _ended_by(Verdict(reason=Reason.MAX_RUNTIME, message=f"{which}: {cut[0].detail}"))
-    worst = max((exit_status(command) for command in at.commands), default=0)
-    return Finish(status=Status.SUCCEEDED, result=f"exit {worst}")
+    """A run is as good as its commands: one that failed, or was not let to its end, fails the run."""
+    result = f"exit {max((exit_status(command) for command in at.commands), default=0)}"
+    for judge in (_cut, _lost, _failed):
+        verdict = judge(at.commands)
+        if verdict is not None:
+            return Finish(status=Status.FAILED, verdict=verdict, result=result)
+    return Finish(status=Status.SUCCEEDED, result=result)
+
+
+def _cut(commands: Sequence[Command]) -> Verdict | None:
+    cut = [command for command in commands if command.reason is Reason.MAX_RUNTIME]
+    if not cut:
+        return None
+    message = f"{_of(cut, commands)} did not end in time: {cut[0].detail}"
+    return Verdict(reason=Reason.MAX_RUNTIME, message=message)
+
+
+def _lost(commands: Sequence[Command]) -> Verdict | None:
+    """For the reason for which the node was taken away: the command itself did nothing wrong."""
+    lost = [command for command in commands if command.state is CommandState.LOST and command.reason]
+    if not lost or lost[0].reason is None:
+        return None
+    message = f"{_of(lost, commands)} lost: {lost[0].detail}"
+    return Verdict(reason=lost[0].reason, message=message, node_id=lost[0].node_id)
+
+
+def _failed(commands: Sequence[Command]) -> Verdict | None:
+    failed = [command for command in commands if exit_status(command) != 0]
+    if not failed:
+        return None
+    codes = ", ".join(f"exit {exit_status(each)} on [{each.ordinal}]" for each in failed[:CODES_SHOWN])
+    more = len(failed) - CODES_SHOWN
+    rest = f" and {more} more" if more > 0 else ""
+    message = f"{_of(failed, commands)} failed: {codes}{rest}"
+    return Verdict(reason=Reason.COMMAND_FAILED, message=message)
+
+
+def _of(some: Sequence[Command], commands: Sequence[Command]) -> str:
+    return f"{len(some)} of {counted(len(commands), 'command')}"

@@ -1,18 +1,20 @@
 """Apps that are nodes themselves: what they may say of themselves, and why they are turned away.
 
 An app enrols, serves under an assignment of its own, and is alive by its heartbeats: it is never idle, has no
-operation and no latest time. Nobody makes it and nobody ends it; it is only told that it is no node any more.
+operation and no latest time. Muster neither makes nor ends it; it is only told that it is no longer a node.
 """
 
 from dataclasses import dataclass
 
-from muster.domain import checks
+from muster.domain import checks, health
+from muster.domain import node as nodes
 from muster.domain.boot import Phase
 from muster.domain.deadlines import Deadline, Limits
 from muster.domain.errors import Gone, InvalidRequest, Lost, Removed
+from muster.domain.health import Vitals
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.lifecycle import NodeState
-from muster.domain.node import Node
+from muster.domain.node import Node, NodeChange
 from muster.domain.reasons import Reason
 from muster.domain.template import Template
 
@@ -92,8 +94,21 @@ def enrolled(
     )
 
 
+def hand_over(node: Node, vitals: Vitals, *, now: float, limits: Limits) -> NodeChange | None:
+    """Hand over an app that provably serves, as its own report would; None: it isn't proven, or not needed.
+
+    What an app says of its start is never held against it: without any report it is kept as long as it beats.
+    """
+    if not node.enrolled or node.state is not NodeState.CREATED:
+        return None
+    proof = health.proof_of_service(vitals, now=now, limits=limits)
+    if proof is None and node.up and health.fresh(vitals, now=now, limits=limits):
+        proof = "it reported that it booted"
+    return None if proof is None else nodes.serves(node, now=now, proof=proof)
+
+
 def is_gone(node: Node, *, seen_at: float | None, now: float, lost_after: float) -> bool:
-    """Whether nothing more is to be expected of a condemned app: it left, or nobody hears it any more."""
+    """Whether nothing more is to be expected of a condemned app: it left, or sends no heartbeats."""
     heard_at = max(seen_at or 0.0, node.joined_at or 0.0)
     return node.left_at is not None or now - heard_at >= lost_after
 
@@ -102,5 +117,5 @@ def turned_away(node: Node) -> Gone:
     """What an app hears whose node is on its way out, or gone."""
     why = f"{node.reason or 'its time is over'}{f': {node.detail}' if node.detail else ''}"
     if node.reason in REMOVALS:
-        return Removed(f"node {node.id} was removed ({why}); it is not to come back by itself")
-    return Lost(f"node {node.id} was given up ({why}); enrol anew, with a new key")
+        return Removed(f"node {node.id} was removed ({why}); do not enrol again before the next start")
+    return Lost(f"node {node.id} was given up ({why}); enrol again with a new key")

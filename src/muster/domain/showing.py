@@ -6,46 +6,19 @@ from dataclasses import dataclass, replace
 from muster.domain.boot import by_type, expected
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
-from muster.domain.operation import Kind, Operation, Status
-from muster.domain.progress import GROUP_ABOVE, Part, Progress, Tone, guessed, percent
+from muster.domain.operation import Operation, Status
+from muster.domain.progress import GROUP_ABOVE, Motion, Part, Progress, Tone, percent
 from muster.domain.provisioning import Situation, waiting_for
+from muster.domain.reasons import ADVICE
+from muster.domain.steps import PROVISION_STEPS, Steps
 
-PROVISION_STEPS = (
-    ("selecting", "Selecting warm nodes"),
-    ("creating", "Creating the missing nodes"),
-    ("booting", "Booting and attaching"),
-    ("handing_over", "Handing over"),
-    ("completed", "Nodes ready"),
-)
-RELEASE_STEPS = (
-    ("releasing", "Taking the nodes back"),
-    ("detaching", "Waiting until they are clean"),
-    ("completed", "Nodes returned"),
-)
-REFILL_STEPS = (
-    ("creating", "Creating warm nodes"),
-    ("booting", "Booting"),
-    ("completed", "Pool refilled"),
-)
-RUN_STEPS = (
-    *PROVISION_STEPS[:4],
-    ("running", "Running the commands"),
-    ("releasing", "Giving the nodes back"),
-    ("completed", "Run completed"),
-)
-Steps = tuple[tuple[str, str], ...]
-STEPS: Mapping[Kind, Steps] = {
-    Kind.PROVISION: PROVISION_STEPS,
-    Kind.RELEASE: RELEASE_STEPS,
-    Kind.REFILL: REFILL_STEPS,
-    Kind.RUN: RUN_STEPS,
-}
-"""Phase and label of every step that a kind of operation goes through, in order."""
+UP = 0.9
+"""The share of its way that a node has gone when it is up and not yet attached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """The answer to "why am I waiting"."""
+    """The answer to "why am I waiting", or to "why did it end so"."""
 
     operation_id: str
     status: Status
@@ -54,16 +27,42 @@ class Why:
     until: float
     position: int | None
     """Place in the queue, from 1; None if it isn't queued."""
+    because: str = ""
+    """Why it ended as it did; empty before that."""
+    advice: str = ""
 
 
 def at_step(
-    steps: Steps, step: int, *, fraction: float = 0.0, message: str = "", parts: tuple[Part, ...] = ()
+    steps: Steps,
+    number: int,
+    *,
+    fraction: float = 0.0,
+    message: str = "",
+    parts: tuple[Part, ...] = (),
+    since: float | None = None,
+    expected: float | None = None,
 ) -> Progress:
-    phase, label = steps[step - 1]
-    total = len(steps)
-    share = 100.0 if step == total else percent(step=step, total_steps=total, fraction=fraction)
+    """Show a step, with the `fraction` of it that is done.
+
+    `since`: the bar moves by time from then on, if it doesn't move already. None: it stands.
+    `expected`: the seconds that this usually takes; the step's own if there is no history.
+    """
+    step, total = steps[number - 1], len(steps)
+    last = number == total
+    share = 100.0 if last else percent(step=number, total_steps=total, fraction=fraction)
+    motion = None
+    if since is not None and not last:
+        end = percent(step=number, total_steps=total, fraction=1.0)
+        motion = Motion(low=share, high=end, since=since, expected=expected or step.seconds)
     return Progress(
-        step=step, total_steps=total, phase=phase, label=label, message=message, percent=share, parts=parts
+        step=number,
+        total_steps=total,
+        phase=step.phase,
+        label=step.label,
+        message=message,
+        percent=share,
+        motion=motion,
+        parts=parts,
     )
 
 
@@ -80,21 +79,51 @@ def of_provision(at: Situation) -> Progress:
     held = at.held
     parts = chips(held)
     if at.operation.committed:
-        return at_step(PROVISION_STEPS, 4, message="handing over", parts=parts)
+        return at_step(PROVISION_STEPS, 4, message="handing over", parts=parts, since=at.now)
     message = waiting_for(at)
     if at.throttled or any(launch.pending for launch in at.launches):
-        return at_step(PROVISION_STEPS, 2, message=message, parts=parts)
+        return at_step(PROVISION_STEPS, 2, message=message, parts=parts, since=at.now)
     if len(held) < at.request.count:
-        return at_step(PROVISION_STEPS, 1, message=message, parts=parts)
+        since = None if at.paused else at.now
+        return at_step(PROVISION_STEPS, 1, message=message, parts=parts, since=since)
     usual = {kind: expected(some) for kind, some in by_type(at.boots).items()}
-    ready = sum(_readiness(node, usual.get(node.instance_type), at.now) for node in held) / len(held)
-    shown = at_step(PROVISION_STEPS, 3, fraction=ready, message=message, parts=parts)
+    shown = booting(PROVISION_STEPS, 3, held, usual=usual, message=message, now=at.now)
     return replace(shown, expected_at=_expected_at(held, usual, at.now))
+
+
+def booting(
+    steps: Steps,
+    number: int,
+    nodes: Sequence[Node],
+    *,
+    usual: Mapping[str, float | None],
+    message: str,
+    now: float,
+) -> Progress:
+    """Nodes that boot: those that are up count, and time tells of the others.
+
+    `usual`: the seconds that a boot takes, by instance type, as far as that is known.
+    """
+    waiting = [node for node in nodes if not node.up]
+    known = [usual.get(node.instance_type) for node in waiting]
+    return at_step(
+        steps,
+        number,
+        fraction=sum(_readiness(node) for node in nodes) / len(nodes) if nodes else 0.0,
+        message=message,
+        parts=chips(nodes),
+        since=min((node.created_at for node in waiting), default=now),
+        expected=max((seconds for seconds in known if seconds is not None), default=None),
+    )
+
+
+def _readiness(node: Node) -> float:
+    return 1.0 if node.attached else UP if node.up else 0.0
 
 
 def _expected_at(held: Sequence[Node], usual: Mapping[str, float | None], now: float) -> float | None:
     """When the last boot should be over; None if nothing is known of one of them, or if it takes longer than
-    they usually do: then nobody knows."""
+    they usually do: then the end is unknown."""
     latest = 0.0
     for node in held:
         if node.up:
@@ -108,6 +137,8 @@ def _expected_at(held: Sequence[Node], usual: Mapping[str, float | None], now: f
 
 def why_provision(at: Situation) -> Why:
     operation = at.operation
+    if operation.ended:
+        return why_other(operation)
     queued = operation.queued_since if operation.status is Status.QUEUED else None
     until = operation.deadline_at
     if queued is not None:
@@ -115,7 +146,7 @@ def why_provision(at: Situation) -> Why:
     return Why(
         operation_id=operation.id,
         status=operation.status,
-        waits_for="nothing: it has ended" if operation.ended else waiting_for(at),
+        waits_for=waiting_for(at),
         since=queued if queued is not None else operation.created_at,
         until=until,
         position=at.ahead + 1 if queued is not None else None,
@@ -124,14 +155,25 @@ def why_provision(at: Situation) -> Why:
 
 def why_other(operation: Operation) -> Why:
     message = operation.progress.message if operation.progress else "waiting for a replica to pick it up"
+    because, advice = _ending(operation) if operation.ended else ("", "")
     return Why(
         operation_id=operation.id,
         status=operation.status,
-        waits_for="nothing: it has ended" if operation.ended else message,
+        waits_for="nothing: the operation has ended" if operation.ended else message,
         since=operation.created_at,
         until=operation.deadline_at,
         position=None,
+        because=because,
+        advice=advice,
     )
+
+
+def _ending(operation: Operation) -> tuple[str, str]:
+    """Why it ended so, and what to do about it."""
+    verdict, shown = operation.verdict, operation.progress
+    if verdict is not None:
+        return f"{verdict.reason}: {verdict.message}", verdict.advice or ADVICE[verdict.reason]
+    return (shown.message if shown else "") or f"it {operation.status}", ""
 
 
 def chips(nodes: Sequence[Node]) -> tuple[Part, ...]:
@@ -171,18 +213,6 @@ def _boot_detail(node: Node) -> str:
     if node.up or node.state is not NodeState.CREATED:
         return ""
     return node.step or node.phase.replace("_", " ")
-
-
-_READY = {"starting": 0.1, "booting": 0.3, "attaching": 0.9, "attached": 1.0}
-
-
-def _readiness(node: Node, usual: float | None, now: float) -> float:
-    """How far it is on its way to being attached. While it boots, time tells, if one knows what is usual."""
-    least = _READY.get(_stage(node), 0.0)
-    if node.up or usual is None:
-        return least
-    share = guessed(elapsed=now - node.created_at, expected=usual)
-    return max(least, share * _READY["attaching"])
 
 
 def _tone(node: Node) -> Tone:

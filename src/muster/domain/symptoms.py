@@ -158,21 +158,25 @@ class Symptom:
 
 
 def symptoms(lines: Sequence[Line]) -> list[Symptom]:
-    """Trouble that no later line of the same section takes back, in order."""
-    found: list[Symptom] = []
+    """Trouble that no later line of the same section takes back, in order.
+
+    Each pattern reads each line once at most: jobs write these lines, and may write them to keep us busy."""
+    standing: dict[tuple[Source, Cause], list[Symptom]] = {}
     for at, line in enumerate(lines):
-        if MOVED_ON.search(line.text):
-            found = [each for each in found if lines[each.at].section is not line.section]
-        found = [
-            each
-            for each in found
-            if lines[each.at].section is not line.section or not PASSED[each.cause].search(line.text)
-        ]
+        moved_on = MOVED_ON.search(line.text) is not None
+        for section, cause in list(standing):
+            if section is line.section and (moved_on or PASSED[cause].search(line.text)):
+                del standing[section, cause]
         if not _IGNORED.search(line.text):
-            found.extend(
-                Symptom(cause=cause, at=at) for cause, sign in TROUBLE.items() if sign.search(line.text)
-            )
-    return found
+            for cause, sign in TROUBLE.items():
+                if sign.search(line.text):
+                    found = standing.setdefault((line.section, cause), [])
+                    found.append(Symptom(cause=cause, at=at))
+    order = {cause: place for place, cause in enumerate(TROUBLE)}
+    return sorted(
+        (each for found in standing.values() for each in found),
+        key=lambda each: (each.at, order[each.cause]),
+    )
 
 
 # --- how a script ended -----------------------------------------------------------------------------------
@@ -285,9 +289,14 @@ def place(lines: Sequence[Line], end: ScriptEnd) -> Place | None:
     return traced
 
 
+_KILLED_JOB = re.compile(
+    r"\d+ (?P<how>[A-Z][a-z]+(?: [a-z]+)*+)(?: \(core dumped\))?\s{2,}+(?P<command>\S.*)"
+)
+
+
 def _command(said: str) -> tuple[str, str, str]:
     """`foo: command not found` names the command; `1234 Killed  foo --bar` does so at its end."""
-    if killed := re.match(r"\d+ (?P<how>[A-Z][a-z ]+?)(?: \(core dumped\))?\s{2,}(?P<command>\S.*)", said):
+    if killed := _KILLED_JOB.match(said):
         return killed["command"].strip(), ":", killed["how"]
     command, colon, message = said.partition(": ")
     return command, colon, message

@@ -1,18 +1,19 @@
 """Templates: an operator's named recipe, and the sizes it can ask for.
 
-Owns validation of a template's content. A stored template carries a revision; "old" means lower than
-the stored current revision.
+Owns validation of a template's content, and which part of it nodes are made from. A stored template carries
+a revision, which rises when that part changes; "old" means lower than the stored current revision. The other
+part says how the pool is kept: it changes in place, and no node is replaced for it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from typing import Any
 
 from muster.domain import checks
 from muster.domain.cluster_spec import ClusterSpec
-from muster.domain.ec2 import EC2, Ec2Spec
 from muster.domain.errors import InvalidRequest
-from muster.domain.workflow import RunnerSpec, runner_spec
+from muster.domain.plain import FLAT, fields_to_plain, to_plain
 
 CPU_MOST = 1024
 MEMORY_LEAST = 64
@@ -59,14 +60,10 @@ class Reuse(StrEnum):
 
 
 class Runtime(StrEnum):
-    EXEC = "exec"
-    GITHUB = "github"
-    SERVICE = "service"
+    """The runtimes of the core. Integrations bring others, whose nodes attach with a kit."""
 
-    @property
-    def kitted(self) -> bool:
-        """Whether attaching takes a kit, and another's word than the node's own."""
-        return self is Runtime.GITHUB
+    EXEC = "exec"
+    SERVICE = "service"
 
 
 RETIRED = "was retired: choose another, or bring {} back with `muster apply`"
@@ -82,14 +79,14 @@ AKS = "aks"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateSpec:
-    """What an operator writes. Two equal specs are the same revision."""
+    """What an operator writes. Two specs that differ in POOL_KEEPING alone are the same revision."""
 
     name: str
     provider: str
     resource_class: str = "large"
     classes: tuple[ResourceClass, ...] = ()
     """Sizes that are others here than usual, by name and in their order."""
-    runtime: Runtime = Runtime.EXEC
+    runtime: str = Runtime.EXEC
     boot_script: str = ""
     usage: tuple[UsageClass, ...] = (UsageClass.ON_DEMAND,)
     """In order of preference: `spot, then on-demand` falls back when there is no capacity."""
@@ -108,14 +105,12 @@ class TemplateSpec:
     max_runtime: float = 1800.0
     idle_timeout: float = 360.0
     rescue_window: float = 120.0
-    ec2: Ec2Spec | None = None
-    """What the provider `ec2` needs to know, and no other."""
-    runner: RunnerSpec = field(default_factory=RunnerSpec)
-    """For the runtime github."""
+    tables: Mapping[str, Any] = field(default_factory=dict, metadata=FLAT)
+    """What it says to integrations: plain data, by the name of the table. Each reads its own."""
     cluster: ClusterSpec | None = None
     """What a cluster is made of: for the provider of clusters, and only there."""
     retired: bool = False
-    """Nobody gets nodes of it any more. Its warm ones go, being of an older revision; what runs goes on."""
+    """It gives out no more nodes. Its warm nodes end, being of an older revision; its runs continue."""
     outfit: str = ""
     """What the server puts on each node beside all this (its agent, addresses, a runner), as a hash. Not the
     operator's to write: nodes with another outfit are of another revision."""
@@ -125,7 +120,7 @@ class TemplateSpec:
         checks.name("provider", self.provider)
         checks.known("resource_class", self.resource_class, RESOURCE_CLASSES)
         self._check_classes()
-        checks.word("runtime", self.runtime, Runtime)
+        object.__setattr__(self, "runtime", str(checks.name("runtime", self.runtime)))
         checks.script("boot_script", self.boot_script)
         checks.words("usage", self.usage, UsageClass)
         checks.word("reuse", self.reuse, Reuse)
@@ -140,23 +135,20 @@ class TemplateSpec:
         self._check_times()
         if self.min_idle > self.max_nodes:
             raise InvalidRequest("min_idle", self.min_idle, f"must not exceed max_nodes ({self.max_nodes})")
-        if self.enrols and self.runtime is not Runtime.SERVICE:
+        if self.enrols and self.runtime != Runtime.SERVICE:
             rule = f"must be {Runtime.SERVICE} for the provider {EXTERNAL}: its nodes are apps"
             raise InvalidRequest("runtime", self.runtime, rule)
         if self.min_idle and self.retired:
             raise InvalidRequest(
                 "min_idle", self.min_idle, "must be 0: a retired template keeps nothing warm"
             )
-        if self.min_idle and self.runtime is Runtime.SERVICE:
+        if self.min_idle and self.runtime == Runtime.SERVICE:
             raise InvalidRequest("min_idle", self.min_idle, "must be 0 for services: they are never idle")
-        if (self.ec2 is not None) is not (self.provider == EC2):
-            rule = f"must be there for the provider {EC2}, and for no other: it says which image and subnets"
-            raise InvalidRequest("ec2", self.ec2, rule)
-        self._check_runner()
+        self._check_tables()
         self._check_cluster()
 
     def check_in_use(self) -> None:
-        """Raises InvalidRequest for one that nobody gets anything of any more."""
+        """Raise InvalidRequest for a retired template."""
         if self.retired:
             raise InvalidRequest("template", self.name, RETIRED.format(self.name))
 
@@ -171,6 +163,17 @@ class TemplateSpec:
         names = [checks.known("classes", each.name, RESOURCE_CLASSES) for each in self.classes]
         if names != sorted(set(names)):
             raise InvalidRequest("classes", names, "must name each class once, in order")
+
+    def _check_tables(self) -> None:
+        """A value of an integration's own is turned into what is stored of it."""
+        given: object = self.tables
+        if not isinstance(given, Mapping):
+            raise InvalidRequest("tables", given, "must be tables, by their names")
+        tables = {name: to_plain(table) for name, table in given.items() if table is not None}
+        for name, table in tables.items():
+            if name in _DEFAULTS or not isinstance(table, Mapping):
+                raise InvalidRequest("tables", name, "must be tables of integrations, by their names")
+        object.__setattr__(self, "tables", tables)
 
     def _check_cluster(self) -> None:
         if self.clusters and not isinstance(self.cluster, ClusterSpec):
@@ -202,39 +205,10 @@ class TemplateSpec:
             rule = f"must not be below provision_timeout ({deadline:g})"
             raise InvalidRequest("max_provision_timeout", ceiling, rule)
 
-    def _check_runner(self) -> None:
-        runner_spec("runner", self.runner)
-        if self.runtime is not Runtime.GITHUB and self.runner != RunnerSpec():
-            rule = f"must be left out: only nodes of the runtime {Runtime.GITHUB} are runners"
-            raise InvalidRequest("runner", self.runner, rule)
-        if self.runner.ephemeral and self.reuse is not Reuse.NEVER:
-            rule = f"must be {Reuse.NEVER}: the machine of an ephemeral runner serves one job and no other"
-            raise InvalidRequest("reuse", self.reuse, rule)
-
-    def check_sharing(self) -> None:
-        """Whose jobs may meet on one machine must have been said. Asked of templates that are new, and of old
-        ones before they are used. Raises InvalidRequest."""
-        scope, group = self.runner.scope, self.runner.group
-        if group and not scope:
-            rule = (
-                f"must be left out of template {self.name}, or come with a runner.scope that names its "
-                "organisation: repositories have no groups"
-            )
-            raise InvalidRequest("runner.group", group, rule)
-        if scope and "/" not in scope and not group and self.reuse is not Reuse.NEVER:
-            rule = (
-                f"must be set for template {self.name}: its runners serve all of {scope} and its nodes are "
-                "used again; name the group of repositories that may have their jobs there, or set "
-                'reuse = "never"'
-            )
-            raise InvalidRequest("runner.group", group, rule)
-
     @property
-    def ephemeral(self) -> bool:
-        """Whether its runners serve one job each."""
-        if self.runner.ephemeral is None:
-            return self.reuse is Reuse.NEVER
-        return self.runner.ephemeral
+    def kitted(self) -> bool:
+        """Whether attaching takes a kit, and another's word than the node's own."""
+        return self.runtime not in tuple(Runtime)
 
     @property
     def pools(self) -> bool:
@@ -242,22 +216,71 @@ class TemplateSpec:
         return self.reuse is not Reuse.NEVER and not self.enrols
 
     @property
+    def machine(self) -> "TemplateSpec":
+        """What its nodes are made from: the same content, with how the pool is kept left out."""
+        return replace(self, **{name: _DEFAULTS[name] for name in POOL_KEEPING})
+
+    @property
     def enrols(self) -> bool:
-        """Whether its nodes are apps that enrol themselves: nobody makes them, and nobody is given them."""
+        """Whether its nodes are apps that enrol themselves: Muster makes none, and gives out none."""
         return self.provider == EXTERNAL
 
     @property
     def clusters(self) -> bool:
-        """Whether it is a recipe for clusters: nobody is given nodes of it."""
+        """Whether it is a recipe for clusters: it has no nodes."""
         return self.provider == AKS
+
+
+POOL_KEEPING = (
+    "max_nodes",
+    "min_idle",
+    "replacements",
+    "provision_timeout",
+    "max_provision_timeout",
+    "stall_after",
+    "learn",
+    "attach_timeout",
+    "max_runtime",
+    "idle_timeout",
+    "rescue_window",
+)
+"""How nodes are kept, counted and judged: nothing of it is on a node, so a change makes no node old."""
+_DEFAULTS: Mapping[str, Any] = {each.name: each.default for each in fields(TemplateSpec)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
     spec: TemplateSpec
     revision: int
+    """Of what its nodes are made from."""
+    version: int = 1
+    """Rises with every change, also of how the pool is kept."""
     applied_at: float
 
     @property
     def name(self) -> str:
         return self.spec.name
+
+
+def changed_fields(before: TemplateSpec, after: TemplateSpec) -> tuple[str, ...]:
+    """Name the fields and tables in which two contents differ, in the order in which they are declared."""
+    old, new = fields_to_plain(before), fields_to_plain(after)
+    return tuple(name for name in {**new, **old} if old.get(name) != new.get(name))
+
+
+def applied(before: Template | None, spec: TemplateSpec, *, now: float) -> Template:
+    """Return the template with this content: `before` itself if it is equal, else the next version of it.
+
+    The revision rises only if something changed that nodes are made from.
+    """
+    if before is None:
+        return Template(spec=spec, revision=1, version=1, applied_at=now)
+    if before.spec == spec:
+        return before
+    return replace(
+        before,
+        spec=spec,
+        revision=before.revision + (before.spec.machine != spec.machine),
+        version=before.version + 1,
+        applied_at=now,
+    )

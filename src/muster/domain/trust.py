@@ -59,7 +59,7 @@ class Trust:
     repository: str
     """A pattern: `acme/shop`, `acme/*`."""
     repository_id: int = 0
-    """The one that is meant, whoever has its name by then. 0: whichever has the name."""
+    """The repository's number, which stays when its name changes. 0: any with the name."""
     refs: tuple[str, ...] = ("*",)
     """Patterns: `refs/heads/main`, `refs/tags/*`."""
     workflows: tuple[str, ...] = ()

@@ -1,88 +1,56 @@
-"""What is wrong, first: us, the cloud, GitHub, a template, a brake that is pulled, or too much to do.
+"""Judge observations: return findings, the worst first.
 
-Owns the limits. Each rule looks at one kind of sign and says in a sentence what it found and what to do; the
-worst finding is the verdict. Refuses to guess: without enough calls, an error rate is no sign.
+Owns the limits. Each rule looks at one kind of observation. Its finding names the thing, the fact and the
+next act. A rule with too few calls to judge says nothing.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
 from muster.domain.counting import counted
 from muster.domain.failures import Group
+from muster.domain.findings import ORDER, About, Culprit, Finding, culprit_of, ranked
 from muster.domain.health import Health
+from muster.domain.observations import (
+    MINUTE,
+    Calls,
+    ClusterSign,
+    Dependency,
+    DutyObservation,
+    Observations,
+    aged,
+    in_all,
+)
 from muster.domain.progress import Tone
-from muster.domain.reasons import Reason
-from muster.domain.signs import Calls, Dependency, DutySign, Signs, aged, in_all
+from muster.domain.reasons import ADVICE, Reason
+from muster.domain.template import LOCAL
+from muster.domain.unforeseen import unforeseen
 from muster.domain.waiting import Waiting, WaitsFor
 
 LEAST_CALLS = 5
 """Fewer calls say nothing about a rate."""
 FAILING, DOUBTFUL = 0.5, 0.1
-"""Shares of calls that go wrong: from the first on, hardly anything gets through."""
+"""Shares of failed calls: danger from the first on, a warning from the second on."""
 THROTTLED = 0.2
 STORE_STOPS, STORE_SLOW = 1.0, 0.1
 """Seconds that one call in twenty exceeds. A healthy store takes a few milliseconds."""
 FEW = 3
-"""So many failures of one cause are no accident."""
+"""This many failures of one cause are more than chance."""
 UNDRIVEN = 30.0
 QUEUED = 60.0
 MOST = 0.5
+RECENT = 10 * MINUTE
+"""Seconds after which a failure counts as over and is ranked below present findings."""
 
 
-class Culprit(StrEnum):
-    NONE = "none"
-    US = "us"
-    CLOUD = "cloud"
-    GITHUB = "github"
-    TEMPLATE = "template"
-    OPERATOR = "operator"
-    DEMAND = "demand"
-
-
-_ORDER = (Tone.DANGER, Tone.WARNING)
-_CULPRITS: dict[Reason, Culprit] = {
-    Reason.CAPACITY: Culprit.CLOUD,
-    Reason.QUOTA: Culprit.CLOUD,
-    Reason.THROTTLED: Culprit.CLOUD,
-    Reason.PROVIDER_REFUSED: Culprit.CLOUD,
-    Reason.PROVIDER_ERROR: Culprit.CLOUD,
-    Reason.PARTIAL_LAUNCH: Culprit.CLOUD,
-    Reason.INTERRUPTED: Culprit.CLOUD,
-    Reason.MACHINE_GONE: Culprit.CLOUD,
-    Reason.CAP_REACHED: Culprit.DEMAND,
-    Reason.ABOVE_CAP: Culprit.DEMAND,
-    Reason.MAX_RUNTIME: Culprit.DEMAND,
-    Reason.DEADLINE_EXCEEDED: Culprit.DEMAND,
-    Reason.ORPHAN: Culprit.US,
-    Reason.INTERNAL: Culprit.US,
-}
-"""Whose fault a reason is; of all others, the template is the first suspect."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class About:
-    kind: str
-    id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    code: str
-    tone: Tone
-    culprit: Culprit
-    text: str
-    advice: str
-    about: About | None = None
-
-
-def judge(signs: Signs) -> tuple[Finding, ...]:
-    """All that is wrong, the worst first; nothing if all is well."""
+def judge(signs: Observations) -> tuple[Finding, ...]:
+    """Return all findings, present ones before past ones, then the worst first."""
     found = [
+        *unforeseen(signs),
         *_store(signs.store),
-        *_duties(signs.duties),
+        *_duties(signs.duties, signs.now),
         *_undriven(signs.waiting, signs.now),
         *_dependencies(signs.dependencies),
+        *_clusters(signs.clusters),
         *_failures(signs),
         *_starved(signs),
         *_silence(signs),
@@ -91,24 +59,25 @@ def judge(signs: Signs) -> tuple[Finding, ...]:
         *_brakes(signs),
         *_queue(signs.waiting, signs.now),
     ]
-    return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.tone)))
+    return ranked(found)
 
 
-def all_well(signs: Signs) -> Finding:
+def all_well(signs: Observations, *, acknowledged: int = 0) -> Finding:
     under_way = sum(group.count for group in signs.waiting)
     waits = f"{counted(under_way, 'operation')} under way" if under_way else "nothing waits"
     nodes = counted(sum(in_all(signs.health).values()), "node")
+    known = f" {counted(acknowledged, 'finding')} acknowledged." if acknowledged else ""
     return Finding(
         code="all_well",
         tone=Tone.SUCCESS,
         culprit=Culprit.NONE,
-        text=f"All is well: {nodes} up, {waits}.",
+        text=f"{'No new findings' if acknowledged else 'All is well'}: {nodes} up, {waits}.{known}",
         advice="",
     )
 
 
 def tone_of_store(store: Calls) -> Tone:
-    """How its calls go, by the limits above; pending: too few to say."""
+    """Judge the calls to the store. PENDING: too few calls."""
     rate, p95 = store.error_rate, store.p95
     if rate is None or store.calls < LEAST_CALLS:
         return Tone.PENDING
@@ -118,7 +87,7 @@ def tone_of_store(store: Calls) -> Tone:
 
 
 def tone_of(calls: Calls) -> Tone:
-    """The same of somebody whom we call: their errors weigh, and that they slow us down."""
+    """Judge the calls to a provider or to GitHub: errors and throttling. PENDING: too few calls."""
     rate = calls.error_rate
     if rate is None or calls.calls < LEAST_CALLS:
         return Tone.PENDING
@@ -133,7 +102,7 @@ def _throttling(calls: Calls) -> bool:
 
 def _store(store: Calls) -> Iterator[Finding]:
     tone = tone_of_store(store)
-    if tone not in _ORDER:
+    if tone not in ORDER:
         return
     about = About(kind="store", id="store")
     if store.errors / store.calls >= DOUBTFUL:
@@ -141,8 +110,8 @@ def _store(store: Calls) -> Iterator[Finding]:
             code="store_failing",
             tone=tone,
             culprit=Culprit.US,
-            text=f"The store fails: {store.errors} of {store.calls} calls in the last {aged(store.window)}.",
-            advice="Check the disk or database behind Muster; what runs goes on, nothing new begins.",
+            text=f"The store failed {store.errors} of {store.calls} calls in the last {aged(store.window)}.",
+            advice="Check the store: `muster store check`. Running work goes on; new work waits.",
             about=about,
         )
     elif store.p95 is not None:
@@ -150,23 +119,24 @@ def _store(store: Calls) -> Iterator[Finding]:
             code="store_slow",
             tone=tone,
             culprit=Culprit.US,
-            text=f"The store is slow: one call in twenty takes longer than the limit of"
-            f" {STORE_SLOW * 1000:g} ms (p95 up to {store.p95 * 1000:g} ms).",
-            advice="Look at the load of this machine and of the disk or database behind Muster.",
+            text=f"The store is slow: 5% of its calls take more than {STORE_SLOW * 1000:g} ms"
+            f" (p95 up to {store.p95 * 1000:g} ms).",
+            advice="Check the load of this machine and of the disk or database behind Muster.",
             about=about,
         )
 
 
-def _duties(duties: Sequence[DutySign]) -> Iterator[Finding]:
-    late = [duty.name for duty in duties if duty.late]
+def _duties(duties: Sequence[DutyObservation], now: float) -> Iterator[Finding]:
+    late = [duty for duty in duties if duty.late]
     if late:
+        listed = _listed([f"{duty.name} ({_overdue(duty, now)})" for duty in late])
         yield Finding(
             code="duty_late",
             tone=Tone.DANGER,
             culprit=Culprit.US,
-            text=f"Muster neglects its duties: {_listed(late)} did not tick in time.",
-            advice="Check that a server runs and reaches its store; its log says what keeps it.",
-            about=About(kind="duty", id=late[0]),
+            text=f"{counted(len(late), 'controller')} {'is' if len(late) == 1 else 'are'} overdue: {listed}.",
+            advice="Check the store's latency: `muster status --report`. Then read the server's log.",
+            about=About(kind="duty", id=late[0].name),
         )
     for duty in duties:
         if duty.problem and not duty.late:
@@ -174,10 +144,15 @@ def _duties(duties: Sequence[DutySign]) -> Iterator[Finding]:
                 code="duty_interrupted",
                 tone=Tone.WARNING,
                 culprit=Culprit.US,
-                text=f"The duty {duty.name} stopped short: {duty.problem}.",
-                advice="It tries again by itself; if this stays, the server's log says more.",
+                text=f"The controller {duty.name} failed: {duty.problem}.",
+                advice="It tries again. If this finding stays, read the server's log.",
                 about=About(kind="duty", id=duty.name),
+                subject=duty.name,
             )
+
+
+def _overdue(duty: DutyObservation, now: float) -> str:
+    return "never ran" if duty.ticked_at is None else aged(now - duty.ticked_at)
 
 
 def _undriven(waiting: Sequence[Waiting], now: float) -> Iterator[Finding]:
@@ -188,8 +163,9 @@ def _undriven(waiting: Sequence[Waiting], now: float) -> Iterator[Finding]:
                 code="undriven",
                 tone=Tone.DANGER,
                 culprit=Culprit.US,
-                text=f"Nobody drives {counted(group.count, 'operation')}, the oldest for {aged(age)}.",
-                advice="Check that a server runs, and that it isn't overloaded: a replica takes them over.",
+                text=f"No replica works on {counted(group.count, 'operation')},"
+                f" the oldest waits for {aged(age)}.",
+                advice="Check that a server runs and is not overloaded: `muster status --report`.",
                 about=About(kind="operation", id=group.operation_ids[0]),
             )
 
@@ -197,45 +173,92 @@ def _undriven(waiting: Sequence[Waiting], now: float) -> Iterator[Finding]:
 def _dependencies(dependencies: Sequence[Dependency]) -> Iterator[Finding]:
     for each in dependencies:
         calls, tone = each.calls, tone_of(each.calls)
-        if tone not in _ORDER:
+        if tone not in ORDER:
             continue
-        culprit = Culprit.GITHUB if each.github else Culprit.CLOUD
+        local = each.name == LOCAL
+        culprit = Culprit.GITHUB if each.github else Culprit.MACHINE if local else Culprit.CLOUD
         about = About(kind="provider", id=each.name)
         if calls.errors / calls.calls >= DOUBTFUL:
             yield Finding(
                 code="provider_failing",
                 tone=tone,
                 culprit=culprit,
-                text=f"{each.name} fails: {calls.errors} of {calls.calls} calls went wrong"
+                text=f"{each.name} failed {calls.errors} of {calls.calls} calls"
                 f" in the last {aged(calls.window)}.",
-                advice="Check its status page, credentials and network; new nodes wait until it answers.",
+                advice="Run `muster doctor` on this machine."
+                if local
+                else "Check its status page, credentials and network. New nodes wait until it answers.",
                 about=about,
+                subject=each.name,
             )
         else:
             yield Finding(
                 code="provider_throttles",
                 tone=Tone.WARNING,
                 culprit=culprit,
-                text=f"{each.name} slows us down: {calls.throttled} of {calls.calls} calls were throttled.",
-                advice="Ask for a higher request limit, or share the account with fewer others.",
+                text=f"{each.name} throttled {calls.throttled} of {calls.calls} calls.",
+                advice="Ask the provider for a higher request limit, or reduce other use of the account.",
                 about=about,
+                subject=each.name,
             )
 
 
-def _failures(signs: Signs) -> Iterator[Finding]:
+def _clusters(clusters: Sequence[ClusterSign]) -> Iterator[Finding]:
+    for each in clusters:
+        why = each.detail or (ADVICE[each.reason] if each.reason else "")
+        if each.left:
+            text = f"Cluster {each.name} failed, and its resources are still there"
+            advice = f"Check them, then run `muster clusters delete {each.name}`. They may cost money."
+        else:
+            text = f"Cluster {each.name} can't be {'deleted' if each.deleting else 'created'}"
+            advice = ADVICE[each.reason] if each.reason else "look at its operation"
+            advice = f"{_sentence(advice)} Muster removes its resources."
+        yield Finding(
+            code="cluster_failed" if each.left else "cluster_failing",
+            tone=Tone.DANGER if each.left else Tone.WARNING,
+            culprit=culprit_of(each.reason) if each.reason else Culprit.TEMPLATE,
+            text=f"{text}: {why}".rstrip(".: ") + ".",
+            advice=advice,
+            about=About(kind="operation", id=each.operation_id),
+            subject=each.name,
+            happened_at=each.since,
+        )
+
+
+def _failures(signs: Observations) -> Iterator[Finding]:
+    told = [each.operation_id for each in signs.clusters]
     for group in signs.failures:
+        if group.reason is Reason.COMMAND_FAILED:
+            continue  # the caller's own command failed, not the fleet
+        if group.count == 1 and group.operation_id in told:
+            continue  # the finding of its cluster says the same
         handed = signs.handed_over.get(group.template or "", 0.0)
         blocked = handed < group.last_at
-        if not blocked and group.count < FEW:
+        named = group.reason is Reason.INTERNAL and not group.nodes  # `unforeseen` names each
+        if named or (not blocked and group.count < FEW):
             continue
+        age = signs.now - group.last_at
+        over = not blocked or age > RECENT
+        last = f", the last {aged(age)} ago" if over else ""
         yield Finding(
             code="failures",
-            tone=Tone.DANGER if blocked and group.count >= FEW else Tone.WARNING,
-            culprit=_CULPRITS.get(group.reason, Culprit.TEMPLATE),
-            text=f"{_failed(group)} in the last hour: {group.cause.replace('_', ' ')}.",
-            advice=group.advice[:1].upper() + group.advice[1:] + ".",
+            tone=Tone.WARNING if over or group.count < FEW else Tone.DANGER,
+            culprit=culprit_of(group.reason, local=group.local),
+            text=f"{_failed(group)} in the last hour{last}: {group.cause.replace('_', ' ')}.",
+            advice=_sentence(group.advice),
             about=_example(group),
+            subject=_subject(group.cause, group.template, group.revision),
+            happened_at=group.last_at,
+            over=over,
         )
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:] + "."
+
+
+def _subject(*parts: object) -> str:
+    return ".".join(str(part) for part in parts if part is not None)
 
 
 def _failed(group: Group) -> str:
@@ -251,89 +274,98 @@ def _example(group: Group) -> About | None:
     return None if group.operation_id is None else About(kind="operation", id=group.operation_id)
 
 
-def _silence(signs: Signs) -> Iterator[Finding]:
+def _silence(signs: Observations) -> Iterator[Finding]:
     feeling = in_all(signs.health)
     silent, all_nodes = feeling[Health.OFFLINE], sum(feeling.values())
+    elsewhere = any(
+        each.get(Health.OFFLINE, 0) for name, each in signs.health.items() if name not in signs.local
+    )
     if silent:
         many = silent >= FEW and silent / all_nodes >= MOST
         yield Finding(
             code="nodes_offline",
             tone=Tone.DANGER if many else Tone.WARNING,
-            culprit=Culprit.US if many else Culprit.CLOUD,
-            text=f"{silent} of {counted(all_nodes, 'node')} gave no sign of life for a while.",
+            culprit=Culprit.US if many else Culprit.CLOUD if elsewhere else Culprit.MACHINE,
+            text=f"No heartbeat from {silent} of {counted(all_nodes, 'node')}.",
             advice="Check the network between nodes and server."
             if many
-            else "Look at the machine; if it stays silent, it is replaced by itself.",
+            else "Check the machine: `muster nodes`. Muster replaces a node that stays offline.",
         )
 
 
-def _unwell(signs: Signs) -> Iterator[Finding]:
-    """If no node of a template is well, it is not the nodes. Silence alone is told above."""
+def _unwell(signs: Observations) -> Iterator[Finding]:
+    """Report a template without one healthy node. `_silence` reports nodes that are only offline."""
     for template, feeling in signs.health.items():
         troubled, silent = feeling.get(Health.DEGRADED, 0), feeling.get(Health.OFFLINE, 0)
         nodes = sum(feeling.values())
         if not troubled or troubled + silent < nodes:
             continue
-        others = f", and {silent} give no sign of life" if silent else ""
+        others = f", {silent} offline" if silent else ""
         yield Finding(
             code="template_unwell",
             tone=Tone.DANGER if nodes >= FEW else Tone.WARNING,
             culprit=Culprit.TEMPLATE,
-            text=f"No node of {template} is well: {troubled} of {nodes} work with trouble{others}.",
-            advice="Look at what its nodes say; if that began with a new revision, apply the one before.",
+            text=f"No node of {template} is healthy: {troubled} of {nodes} degraded{others}.",
+            advice="See why: `muster nodes show NODE`. If a new revision caused it, apply the previous one.",
             about=About(kind="template", id=template),
+            subject=template,
         )
 
 
-def _starved(signs: Signs) -> Iterator[Finding]:
+def _starved(signs: Observations) -> Iterator[Finding]:
     for pool in signs.starved:
         yield Finding(
             code="starved",
             tone=Tone.WARNING,
             culprit=Culprit.TEMPLATE,
             text=f"{pool.template} should keep {pool.wanted} warm and has {pool.has}: {pool.why}",
-            advice="Configure the server for it, or apply it with what the server has.",
+            advice="Configure the server for this template, or change and apply the template.",
             about=About(kind="template", id=pool.template),
+            subject=pool.template,
         )
 
 
-def _leftovers(signs: Signs) -> Iterator[Finding]:
+def _leftovers(signs: Observations) -> Iterator[Finding]:
     if signs.stuck:
         oldest = signs.stuck[0]
         yield Finding(
             code="stuck_terminating",
             tone=Tone.WARNING,
-            culprit=Culprit.CLOUD,
-            text=f"{counted(len(signs.stuck), 'machine')} won't end, the oldest for"
+            culprit=Culprit.MACHINE if oldest.provider == LOCAL else Culprit.CLOUD,
+            text=f"Muster can't terminate {counted(len(signs.stuck), 'machine')}, the oldest for"
             f" {aged(signs.now - oldest.entered_at)}.",
-            advice="End them at the provider by hand; they may still cost money.",
+            advice="Terminate them at the provider by hand. They may still cost money.",
             about=About(kind="node", id=oldest.id),
+            happened_at=max(node.entered_at for node in signs.stuck),
         )
     if signs.orphans:
         yield Finding(
             code="orphans",
             tone=Tone.WARNING,
             culprit=Culprit.US,
-            text=f"{counted(len(signs.orphans), 'machine')} without a record found; being given back.",
-            advice="If this goes on, something else makes machines in Muster's name.",
+            text=f"Muster terminates {counted(len(signs.orphans), 'machine')} without a record.",
+            advice="If this repeats, look for another program that uses this installation's tag.",
             about=About(kind="node", id=signs.orphans[0].id),
+            happened_at=max(node.entered_at for node in signs.orphans),
         )
 
 
-def _brakes(signs: Signs) -> Iterator[Finding]:
+def _brakes(signs: Observations) -> Iterator[Finding]:
     if not signs.paused:
         return
     held = sum(group.count for group in signs.waiting if group.reason is WaitsFor.PAUSED)
     names = ["everything" if name is None else name for name in signs.paused]
-    waits = f"; {counted(held, 'operation')} held back" if held else ""
+    waits = f" {counted(held, 'operation')} {'waits' if held == 1 else 'wait'}." if held else ""
     one = next((name for name in signs.paused if name is not None), None)
+    resume = "muster resume" if None in signs.paused else f"muster resume {one}"
     yield Finding(
         code="paused",
         tone=Tone.WARNING,
         culprit=Culprit.OPERATOR,
-        text=f"Paused: {_listed(names)}{waits}.",
-        advice="Resume once the reason for the pause is gone.",
+        text=f"Paused: {_listed(names)}.{waits}",
+        advice=f"Resume when the reason is gone: `{resume}`.",
         about=None if one is None else About(kind="template", id=one),
+        subject=".".join(names),
     )
 
 
@@ -346,7 +378,7 @@ def _queue(waiting: Sequence[Waiting], now: float) -> Iterator[Finding]:
                 tone=Tone.WARNING,
                 culprit=Culprit.DEMAND,
                 text=f"{counted(group.count, 'operation')} {group.text}, the oldest for {aged(age)}.",
-                advice="Raise max_nodes, release what isn't needed, or wait.",
+                advice="Raise max_nodes, release nodes that are not needed, or wait.",
                 about=About(kind="operation", id=group.operation_ids[0]),
             )
 

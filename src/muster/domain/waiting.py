@@ -1,7 +1,7 @@
 """What unfinished work waits for, by reason, with the oldest of each.
 
 Reads an operation's own row alone, so that it costs one list. What is counted elsewhere is left out: a run
-waits for the provision that it made, and nodes that work for a run keep nobody waiting.
+waits for the provision that it made, and nodes that work for a run are not waited for.
 """
 
 from collections.abc import Collection, Sequence
@@ -97,7 +97,7 @@ def _since(operation: Operation) -> float:
 
 
 def waits_for(operation: Operation, *, paused: Collection[str | None], now: float) -> WaitsFor | None:
-    """None: nobody waits, or what it waits for is counted itself."""
+    """Return what an operation waits for. None: nothing, or it is counted elsewhere."""
     if operation.ended:
         return None
     if operation.lease_owner is None or operation.lease_until <= now:

@@ -27,11 +27,11 @@ class Warmth:
     nodes: int
     warm: int
     ready: Distribution | None
-    """Seconds to ready; None: nobody asked."""
+    """Seconds to ready; None: no requests."""
 
     @property
     def rate(self) -> float | None:
-        """The warm share of all nodes; None: nobody asked."""
+        """The warm share of all nodes; None: no requests."""
         return self.warm / self.nodes if self.nodes else None
 
 

@@ -1,7 +1,7 @@
-"""Apps become nodes here: an enrolment token proves that they may, a key says which of them it is.
+"""Enrol apps as nodes: a token proves that they may, a key says which one it is.
 
-The same key is the same join: a lost reply is harmless, the fresh token replaces the old one. Another key is
-another node, never a duplicate. Nothing is made and nothing is ended here: an app comes and goes by itself.
+The same key is the same join: a lost reply is harmless, and the fresh token replaces the old one. Another
+key is another node, never a duplicate. Makes and ends no machine.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Apps:
 
     async def enrol(self, app: App, *, template: str) -> Enrolled:
         """Admit an app under a template. Raises CapReached, Lost or Removed (its key was given up before, by
-        nobody's wish or by somebody's), InvalidRequest, and NotFound for a template that is gone."""
+        silence or by an operator), InvalidRequest, and NotFound for a template that is gone."""
         await self._check_address(app.address)
         found = await self._store.template(template)
         found.spec.check_in_use()

@@ -1,6 +1,6 @@
-"""The node's side of commands: what it should be busy with, what came out, how it ended.
+"""Serve a node's commands: what it should run, its output, how each ended.
 
-A node speaks for its own commands only. Everything may be said twice.
+A node may only speak for its own commands. Every request may be repeated.
 """
 
 from collections.abc import Sequence
@@ -25,17 +25,18 @@ class CommandPost:
         return [command for command in found if command.node_id == node_id]
 
     async def output(self, node_id: NodeId, command_id: CommandId, offset: int, data: bytes) -> Kept:
-        """Raises Conflict for a gap: the node sends again from where the kept output ends."""
+        """Raises Conflict for a gap: the node sends again from where the kept output ends. Raises Forbidden
+        for a command that has ended: agents send all output before they tell of the end."""
         if offset < 0:
             raise InvalidRequest("offset", offset, "must not be negative")
-        command = await self._own(node_id, command_id)
+        command = await self.open(node_id, command_id)
         kept = await self._commands.append_output(command_id, offset=offset, data=data)
         if kept.full and command.truncated_at is None:
             await self._mark(command_id, kept.size)
         return kept
 
     async def _mark(self, command_id: CommandId, kept: int) -> None:
-        """That output was dropped, in the record: whoever reads the rest must know that it is not all."""
+        """Record that output was dropped: a reader of the rest must know that it is not all."""
         for _ in range(TRIES):
             command = await self._commands.command(command_id)
             after = commands.truncated(command, kept=kept)
@@ -55,10 +56,12 @@ class CommandPost:
         state: CommandState,
         exit_code: int | None = None,
         signal: int | None = None,
+        *,
+        timed_out: bool = False,
     ) -> Command:
         for _ in range(TRIES):
             command = await self._own(node_id, command_id)
-            after = self._after(command, state, exit_code, signal)
+            after = self._after(command, state, exit_code, signal, timed_out=timed_out)
             if after is None:
                 return command
             try:
@@ -67,6 +70,13 @@ class CommandPost:
                 continue
         raise Conflict(f"cannot write {command_id}: it keeps changing; say it again")
 
+    async def open(self, node_id: NodeId, command_id: CommandId) -> Command:
+        """A command of this node that has not ended. Raises Forbidden: what came out of others stands."""
+        command = await self._own(node_id, command_id)
+        if command.ended:
+            raise Forbidden(f"cannot add to command {command_id}: it has ended ({command.state})")
+        return command
+
     async def _own(self, node_id: NodeId, command_id: CommandId) -> Command:
         command = await self._commands.command(command_id)
         if command.node_id != node_id:
@@ -74,7 +84,13 @@ class CommandPost:
         return command
 
     def _after(
-        self, command: Command, state: CommandState, exit_code: int | None, signal: int | None
+        self,
+        command: Command,
+        state: CommandState,
+        exit_code: int | None,
+        signal: int | None,
+        *,
+        timed_out: bool,
     ) -> Command | None:
         """None: nothing new. The first word about an end stands."""
         now = self._ports.clock.now()
@@ -87,6 +103,8 @@ class CommandPost:
                 pending = command.state is CommandState.PENDING
                 return commands.started(command, now=now) if pending else None
             case CommandState.EXITED:
-                return commands.exited(command, exit_code=exit_code, signal=signal, now=now)
+                return commands.exited(
+                    command, exit_code=exit_code, signal=signal, now=now, timed_out=timed_out
+                )
             case CommandState.LOST:
-                return commands.lost(command, detail="the node can't tell how it ended", now=now)
+                return commands.lost(command, detail="the node does not know how the command ended", now=now)

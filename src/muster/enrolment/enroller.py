@@ -1,8 +1,8 @@
-"""What nodes say, and what they are told: their side of the server, apart from HTTP.
+"""Take signals of nodes and answer with their desired state.
 
-Every signal about a run carries its assignment, so a stale one of an earlier attempt changes nothing.
-Signals are facts, repeated until acknowledged: each is idempotent, and the answer is always the desired
-state, so that a node which is out of step learns what it should do instead.
+Every signal about a run carries its assignment, so a stale signal of an earlier attempt changes nothing.
+Signals are idempotent facts, repeated until acknowledged. The answer is always the desired state, so a node
+that is out of step learns what to do.
 """
 
 import logging
@@ -30,7 +30,7 @@ from muster.enrolment.hashing import hashed
 from muster.enrolment.heartbeats import Heartbeats
 from muster.enrolment.joining import JOIN_RETRY, OVER, TRIES, Joining
 from muster.enrolment.reports import STEP_MAX, Report
-from muster.enrolment.words import how_it_failed, in_short
+from muster.enrolment.statements import how_it_failed, in_short
 from muster.ports.bundle import Ports
 from muster.ports.runtime import Kit, NodeRuntime
 from muster.ports.store import Standing
@@ -38,7 +38,6 @@ from muster.ports.wakeups import node_topic
 
 logger = logging.getLogger(__name__)
 
-SPECS_MOST = 256
 UNKNOWN_TOKEN = "unknown node token: join again"  # noqa: S105 — what is said, not a token
 NOTICE_MOST = 600.0
 """Seconds of notice that a provider gives at the most; what a node says beyond that is no reason to wait."""
@@ -60,7 +59,6 @@ class Enrolment:
         self._store = ports.store
         self._limits = settings.limits
         self._look = look
-        self._specs: dict[tuple[str, int], TemplateSpec] = {}
         self.commands = CommandPost(ports)
         self.heartbeats = Heartbeats(
             ports.store, ports.clock, ports.wakeups, flush_every=settings.flush_every
@@ -134,7 +132,7 @@ class Enrolment:
             now=self._ports.clock.now(),
             limits=self._limits,
         )
-        return desired(node, dead_man=seconds, kit=template.runtime.kitted)
+        return desired(node, dead_man=seconds, kit=template.kitted)
 
     async def kit(self, node_id: NodeId, assignment: AssignmentId) -> Kit:
         """What the node needs to attach, once it may: for its present assignment, until it has attached.
@@ -188,7 +186,7 @@ class Enrolment:
         raise NotYet(f"node {node_id} keeps changing; report again", JOIN_RETRY)
 
     async def _close_to_new_work(self, at: Standing) -> None:
-        """What it does may go on; nothing new is to begin there. Whoever sweeps tries again."""
+        """Keep it from new work; its present work goes on. The sweep tries again."""
         bound = await self._bound(at)
         if bound is None:
             return
@@ -199,7 +197,7 @@ class Enrolment:
             logger.info("an interrupted node can't be closed to new work yet", extra=extra)
 
     async def _vouch(self, node_id: NodeId) -> None:
-        """Its word is a sign of life: whoever claims it now must not take it for dead because the server was
+        """Its report proves life: a claim must not take it for dead because the server was
         away and its beats are still to come."""
         now = self._ports.clock.now()
         seen = (await self._store.last_seen([node_id])).get(node_id, 0.0)
@@ -218,7 +216,7 @@ class Enrolment:
         if node.state is NodeState.CREATED and not node.up:
             return await self._boot_news(node, report, now)
         if report.attached is not None and self._awaits(node, report.attached):
-            return await self._attach_news(at)
+            return await self._attach_news(at, ended=False)
         if report.failed is not None and _unfit(node, report.failed_assignment):
             detail = how_it_failed(report.failed)
             return nodes.condemn(node, now=now, reason=Reason.ATTACH_FAILED, detail=detail)
@@ -228,10 +226,11 @@ class Enrolment:
             return await self._rescue(node, now)
         return None
 
-    async def _attach_news(self, at: Standing) -> NodeChange | None:
+    async def _attach_news(self, at: Standing, *, ended: bool) -> NodeChange | None:
         bound, spec = await self._bound(at), await self._template_spec(at.node)
-        if spec.runtime.kitted and (bound is None or not await bound[0].attached(at.node, *bound[1:])):
-            return None  # its own word isn't enough; whoever watches the runtime looks again
+        kitted = spec.kitted
+        if kitted and (bound is None or not await bound[0].attached(at.node, *bound[1:], ended=ended)):
+            return None  # its own report isn't enough; `arrivals` looks again
         now = self._ports.clock.now()
         until = deadlines.attached_until(at.operation, self._limits, now=now)
         return nodes.attached(at.node, now=now, deadline_at=until)
@@ -239,7 +238,7 @@ class Enrolment:
     async def _boot_news(self, node: Node, report: Report, now: float) -> NodeChange | None:
         spec = await self._template_spec(node)
         if report.booted:
-            until = now + deadlines.attach_timeout(spec)
+            until = now + deadlines.attach_timeout(spec, self._limits)
             return nodes.booted(node, now=now, deadline_at=until, teaches=await self._teaches(node))
         if report.failed is not None and report.failed_assignment is None:
             reason = Reason.BOOT_SCRIPT_FAILED
@@ -275,7 +274,7 @@ class Enrolment:
         )
 
     async def _teaches(self, node: Node) -> bool:
-        """What a boot took while nobody was there to hear of its end says nothing of the next one."""
+        """A boot that ended while no server ran says nothing about the time of the next one."""
         return (await self._look()).unbroken_from(node.created_at)
 
     def _awaits(self, node: Node, assignment: AssignmentId | None) -> bool:
@@ -296,23 +295,18 @@ class Enrolment:
             template = await self._store.template(node.template)
             due_at = None if node.deadline_at is None else await self._due(node.deadline_at, now)
             return after_detach(node, template, now=now, due_at=due_at)
+        if self._awaits(node, node.assignment_id) and (await self._template_spec(node)).kitted:
+            return await self._attach_news(at, ended=True)
         return None
 
     async def _due(self, deadline_at: float, now: float) -> float:
-        """When a deadline counts as passed: nobody could prove anything while the server was away."""
+        """When a deadline counts as passed: nodes could prove nothing while the server was away."""
         if now < deadline_at:
             return deadline_at
         return (await self._look()).due(deadline_at, self._limits)
 
     async def _template_spec(self, node: Node) -> TemplateSpec:
-        """A revision never changes, and nearly every answer needs one: each is read once."""
-        known = self._specs.get((node.template, node.revision))
-        if known is None:
-            known = (await self._store.template(node.template, node.revision)).spec
-            if len(self._specs) >= SPECS_MOST:
-                del self._specs[next(iter(self._specs))]
-            self._specs[node.template, node.revision] = known
-        return known
+        return (await self._store.template(node.template, node.revision)).spec
 
 
 def _moved(before: Standing, node: Node) -> Standing:
@@ -336,7 +330,7 @@ def _unfit(node: Node, assignment: AssignmentId | None) -> bool:
 
 
 def _serves(node: Node, report: Report) -> bool:
-    """An app whose server accepts connections: nobody else has to agree."""
+    """An app whose server accepts connections: no runtime has to confirm it."""
     return node.state is NodeState.CREATED and node.attached and report.attached == node.assignment_id
 
 

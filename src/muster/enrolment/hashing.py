@@ -1,4 +1,4 @@
-"""How secrets are kept: by their hash alone."""
+"""Hash secrets. Only hashes are stored."""
 
 import hashlib
 

@@ -1,9 +1,9 @@
-"""Heartbeats: gathered for a moment, written together. They move a node's vitals, never its record.
+"""Collect heartbeats for a moment and write them together. They change vitals, never a node's record.
 
-A word that is worked on now may have lain before us: a replica that stood still finds on waking all that came
-meanwhile, also from machines that are gone. So it is dated by a pulse. Between two pulses everything that has
-come in is worked on; what is at hand now came after the pulse before the last, and no later time is vouched
-for. Standing still also stops the pulse, so a beat never gets younger by waiting.
+A heartbeat that is processed now may be old: a replica that was paused finds all that arrived meanwhile,
+also from machines that are gone. So heartbeats are dated by a pulse. Everything received is processed
+between two pulses, so a heartbeat in hand arrived after the pulse before the last, and gets that time. A
+pause also stops the pulse, so a heartbeat never gets younger by waiting.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from muster.domain.checks import RUN_MAX
 from muster.domain.errors import StoreUnavailable
 from muster.domain.health import Health
 from muster.domain.ids import NodeId
-from muster.enrolment.words import in_short
+from muster.enrolment.statements import in_short
 from muster.ports.clock import Clock
 from muster.ports.store import Beat, Store
 from muster.ports.wakeups import HEALTH, Wakeups
@@ -50,19 +50,18 @@ class Heartbeats:
         came_at: float | None = None,
     ) -> None:
         """`came_at`: what was vouched for when it came in, if that was a while ago."""
-        reason = in_short(reason, longest=RUN_MAX)
+        if reason:
+            reason = in_short(reason, longest=RUN_MAX)
         at = self.vouched if came_at is None else came_at
         before = self._pending.get(node_id)
-        if before is not None and before.seen_at > at:
-            return
         if before is not None:
+            if before.seen_at > at:
+                return
             # What was said a moment ago, and isn't written yet, still stands.
             activity = max((each for each in (before.activity, activity) if each is not None), default=None)
             if said is None or (said is Health.STARTING and before.said is not None):
                 said, reason = before.said, before.reason
-        self._pending[node_id] = Beat(
-            node_id=node_id, seen_at=at, activity=activity, said=said, reason=reason
-        )
+        self._pending[node_id] = Beat(node_id, at, activity, said, reason)
 
     async def run(self) -> None:
         # Apart from the writing: a slow store makes no beat older.

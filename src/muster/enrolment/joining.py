@@ -1,7 +1,7 @@
-"""Machines become nodes here, once each: a join proves who they are.
+"""Let machines join as nodes, once each, with a proof of identity.
 
-A machine that isn't wanted is told to power off; one whose record doesn't exist yet, to come again. A second
-one in a node's name ends the node: nobody can tell which of the two is the right one.
+A machine that isn't wanted is told to power off; one whose record doesn't exist yet, to try again. A second
+machine with a node's identity condemns the node: which of the two is the right one can't be known.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Joining:
     async def _record(self, identity: Identity) -> Node:
         token = identity.token
         if token is None:
-            # Most have a record, and then nobody need be asked.
+            # Most have a record; then the provider need not be asked.
             node = await self._store.node_by_machine(identity.provider, identity.machine_id)
             if node is not None:
                 return node
@@ -74,13 +74,13 @@ class Joining:
                 machine = (await provider.describe([identity.machine_id])).get(identity.machine_id)
         except (ProviderError, TimeoutError) as error:
             raise NotYet(
-                f"cannot tell whose machine {identity.machine_id} is: {error}", JOIN_RETRY
+                f"cannot read the tags of machine {identity.machine_id}: {error}", JOIN_RETRY
             ) from error
         if machine is None or not machine.installation_id:
             # A new machine may be shown late, and its tags later still.
             until = (identity.since or 0.0) + provider.visibility_window
             if self._ports.clock.now() < until:
-                words = f"{identity.provider} doesn't show machine {identity.machine_id} yet, or whose it is"
+                words = f"{identity.provider} doesn't show machine {identity.machine_id} or its tags yet"
                 raise NotYet(words, JOIN_RETRY)
         if machine is None:
             raise Gone(f"{identity.provider} knows no machine {identity.machine_id}")

@@ -1,4 +1,4 @@
-"""Proofs of several kinds: each begins with the name of the provider whose verifier knows it."""
+"""Split a proof into provider and evidence: each proof begins with the name of its provider."""
 
 from collections.abc import Mapping
 

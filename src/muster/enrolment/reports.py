@@ -1,4 +1,4 @@
-"""What a node can say about itself, and in which bounds."""
+"""Define what a node can report about itself, and the limits of each field."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""Long pieces of work: provision, release, refill; the desk that accepts them, the driver that leads them."""
+"""Long pieces of work. The desk accepts operations, the driver advances them, one module per kind."""

@@ -1,4 +1,4 @@
-"""An operation as it is accepted: named, timed, and leased to whoever accepts it, if he has room."""
+"""Build an accepted operation: id, deadline, and a lease for this replica if it has room."""
 
 from muster.domain.deadlines import Deadline
 from muster.domain.ids import OperationId

@@ -1,14 +1,20 @@
-"""Templates become current here: as operators write them, with the outfit that this server gives to nodes.
+"""Make templates current, with the files that this server puts on nodes.
 
-A server that starts with another agent, address or runner than the last one gives the templates new
-revisions, so that nodes which were made before are retired like those of any old revision.
+A server that starts with another agent, address or runner version gives the templates new revisions. Nodes
+of the old revisions are then retired.
 """
 
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
-from muster.domain.errors import Conflict, InvalidRequest
+from muster.domain.errors import Conflict, InvalidRequest, NotFound
+from muster.domain.lifecycle import NodeState
+from muster.domain.plain import fields_to_plain
 from muster.domain.template import Template, TemplateSpec
-from muster.operations.lacking import lack
+from muster.domain.template_plan import TemplatePlan, planned
+from muster.operations.requirements import lack
 from muster.ports.bundle import Ports
 
 
@@ -17,33 +23,75 @@ class TemplateDesk:
         self._ports = ports
         self._store = ports.store
 
+    @property
+    def providers(self) -> Collection[str]:
+        """The providers of nodes that this server has."""
+        return self._ports.providers.keys()
+
     async def apply(self, spec: TemplateSpec, *, actor: str = "") -> Template:
-        """Equal content keeps its revision. Raises InvalidRequest as `check` does."""
+        """Make it current. The revision rises only with what nodes are made from. Raises InvalidRequest as
+        `check` does."""
+        spec = self._whole(spec)
         self.check(spec)
         return await self._store.apply_template(
             self._outfitted(spec), now=self._ports.clock.now(), actor=actor
         )
 
+    async def plan(self, spec: TemplateSpec) -> TemplatePlan:
+        """What applying it would change and cost, and everything that it would be refused for."""
+        errors = tuple(self._errors(spec))
+        with suppress(InvalidRequest):  # that is one of the errors
+            spec = self._whole(spec)
+        try:
+            before = await self._store.template(spec.name)
+        except NotFound:
+            return planned(None, spec, warm=0, boots=0, errors=errors)
+        return planned(
+            before,
+            self._outfitted(spec),
+            warm=await self._store.count_nodes(state=NodeState.IDLE, template=spec.name),
+            boots=len(await self._store.boots(spec.name, before.revision)),
+            errors=errors,
+        )
+
     def check(self, spec: TemplateSpec) -> None:
         """Raises InvalidRequest for what nodes should not be made from, or can't be by this server."""
-        spec.check_sharing()
+        for error in self._errors(spec):
+            raise error
+
+    def _errors(self, spec: TemplateSpec) -> Iterator[InvalidRequest]:
+        checks: list[Callable[[], object]] = [partial(self._whole, spec)]
+        checks += [partial(part.check, spec) for part in self._ports.template_parts]
         if spec.cluster is not None:
-            spec.cluster.check_sizes()
+            checks.append(spec.cluster.check_sizes)
+        for check in checks:
+            try:
+                check()
+            except InvalidRequest as error:
+                yield error
         lacks = lack(self._ports, spec)
         if lacks is not None:
-            raise InvalidRequest(
-                lacks.field, getattr(spec, lacks.field), f"{lacks.why} (template {spec.name})"
-            )
+            rule = f"{lacks.why} (template {spec.name})"
+            yield InvalidRequest(lacks.field, fields_to_plain(spec).get(lacks.field), rule)
+
+    def _whole(self, spec: TemplateSpec) -> TemplateSpec:
+        """With every table as it is stored. Raises InvalidRequest for a table that can't be used."""
+        found = {part.name: part.whole(spec) for part in self._ports.template_parts}
+        for name in spec.tables if found else ():
+            if name not in found:
+                rule = f"is no table that this server knows: it knows {', '.join(sorted(found))}"
+                raise InvalidRequest(name, "…", rule)
+        return replace(spec, tables={**spec.tables, **found})
 
     async def retire(self, name: str, *, actor: str = "") -> Template:
-        """Give nobody nodes of it any more, until it is applied again. Raises Conflict if it is just being
+        """Stop giving out its nodes until it is applied again. Raises Conflict if it is just being
         applied."""
         template = await self._store.template(name)
         if template.spec.retired:
             return template
         spec = replace(template.spec, retired=True, min_idle=0)
         return await self._store.apply_template(
-            spec, now=self._ports.clock.now(), actor=actor, over=template.revision
+            spec, now=self._ports.clock.now(), actor=actor, over=template.version
         )
 
     async def renew(self, *, actor: str = "") -> list[Template]:
@@ -56,11 +104,11 @@ class TemplateDesk:
             try:
                 now = self._ports.clock.now()
                 renewed.append(
-                    await self._store.apply_template(spec, now=now, actor=actor, over=template.revision)
+                    await self._store.apply_template(spec, now=now, actor=actor, over=template.version)
                 )
             except Conflict:
                 continue  # somebody applied it anew, with an outfit
         return renewed
 
     def _outfitted(self, spec: TemplateSpec) -> TemplateSpec:
-        return replace(spec, outfit=self._ports.outfit(spec))
+        return replace(spec, outfit=self._ports.outfit(spec.machine))

@@ -1,4 +1,4 @@
-"""Asking an operation to stop. Competes with its commit for one guarded write; exactly one of them wins."""
+"""Ask an operation to stop. The request and the commit compete for one guarded write."""
 
 from dataclasses import replace
 

@@ -1,7 +1,7 @@
-"""Making a cluster: prepare, resource group, AKS, roles, ready. Resumable everywhere, undone if it fails.
+"""Create a cluster: prepare, resource group, AKS, roles, ready. Undo it if it fails.
 
-What is about to be asked for is written first, so a replica that takes over knows what may exist; it looks
-before it asks again, and the request itself never changes a cluster that is there.
+Each request is stored before it is sent, so that a replica that takes over knows what may exist. It looks
+before it asks again. A request never changes an existing cluster.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ from muster.domain.operation import Status, Verdict
 from muster.domain.reasons import Reason
 from muster.operations.cluster_undo import Undoing
 from muster.operations.cluster_working import ClusterWorking, Work
-from muster.operations.tenure import Next, Tenure, goes_on
+from muster.operations.driven_lease import DrivenLease, Next, goes_on
 from muster.ports.clusters import Grant, Order
 
 VISIBLE_EVERY = 2.0
@@ -43,17 +43,17 @@ class ClusterCreation:
         self._working = working
         self._undoing = undoing
 
-    async def advance(self, tenure: Tenure) -> Next | None:
-        operation = await self._working.ports.store.operation(tenure.operation_id)
-        if not goes_on(operation, tenure):
+    async def advance(self, driven: DrivenLease) -> Next | None:
+        operation = await self._working.ports.store.operation(driven.operation_id)
+        if not goes_on(operation, driven):
             return None
-        work = await self._working.begun(operation, tenure)
+        work = await self._working.begun(operation, driven)
         if work.cluster.stage in UNDOING:
             return await self._undoing.advance(work)
         if clustering.stopped(operation):
             return await self._working.enter(work, Stage.ABORTING)
-        if work.at.now < tenure.retry_at:
-            return Next(at=tenure.retry_at)
+        if work.at.now < driven.retry_at:
+            return Next(at=driven.retry_at)
         try:
             return await self._made(work)
         except Throttled as wait:
@@ -74,7 +74,7 @@ class ClusterCreation:
             case Stage.CREATING:
                 return await self._build(work)
             case _:
-                late = clustering.overdue(work.at) if work.tenure.failures else None
+                late = clustering.overdue(work.at) if work.driven.failures else None
                 return await (self._grant(work) if late is None else self._fail(work, late))
 
     async def _held_up(self, work: Work, wait: Throttled) -> Next | None:
@@ -87,7 +87,7 @@ class ClusterCreation:
         return self._working.later(work, wait.retry_after)
 
     async def _unseen(self, work: Work, error: ProviderError) -> Next | None:
-        """A look that failed is shown as what it is: nobody knows."""
+        """Show a failed look as unknown."""
         late = clustering.unseen(work.at)
         if late is not None:
             return await self._fail(work, late)
@@ -138,8 +138,7 @@ class ClusterCreation:
         return await self._make_group(work)
 
     async def _make_group(self, work: Work) -> Next:
-        if not self._working.may_call(work):
-            return Next(at=work.tenure.retry_at)
+        await self._working.hold(work)
         now = self._working.ports.clock.now()
         await self._working.write(work, changed(work.cluster, now=now, group_asked_at=now))
         region, tags = work.at.spec.region, group_tags(work.at.installation)
@@ -166,7 +165,7 @@ class ClusterCreation:
             message = showing.arm_state(work.cluster, sight, now=work.at.now)
             pools = showing.chips(sight.pools) if sight is not None and sight.pools else None
             await self._working.publish(work, message, pools)
-            work.tenure.failures = 0
+            work.driven.failures = 0
             return self._working.later(work, work.provider.poll_every)
         return await self._follow(work, decision)
 
@@ -186,8 +185,7 @@ class ClusterCreation:
 
     async def _ask(self, work: Work) -> Next:
         """The one request that makes a cluster. It says that there must be none of that name."""
-        if not self._working.may_call(work):
-            return Next(at=work.tenure.retry_at)
+        await self._working.hold(work)
         now = self._working.ports.clock.now()
         await self._working.write(work, changed(work.cluster, now=now, asked_at=now, answered=False))
         await self._working.publish(work, "asking Azure for the cluster")
@@ -228,8 +226,7 @@ class ClusterCreation:
         )
 
     async def _grant(self, work: Work) -> Next | None:
-        if not self._working.may_call(work):
-            return Next(at=work.tenure.retry_at)
+        await self._working.hold(work)
         wanted = work.at.spec.roles
         for number, role in enumerate(wanted, 1):
             principal = clustering.principal_for(role.role, work.cluster)
@@ -242,7 +239,7 @@ class ClusterCreation:
             try:
                 await self._working.call(work, work.provider.grant(grant))
             except NotKnownYet as error:
-                since = work.tenure.unknown_since = work.tenure.unknown_since or work.at.now
+                since = work.driven.unknown_since = work.driven.unknown_since or work.at.now
                 lost = clustering.principal_lost(work.at, error, since=since) or clustering.overdue(work.at)
                 if lost is not None:
                     return await self._fail(work, lost)
@@ -293,5 +290,5 @@ class ClusterCreation:
             return None
         change = changed(work.cluster, now=now, stage=Stage.ABORTING, reason=told.reason, detail=told.message)
         await self._working.write(work, change, operations.failing(operation, told, now=now))
-        work.tenure.retry_at = 0.0
+        work.driven.retry_at = 0.0
         return Next(at=now)

@@ -1,8 +1,8 @@
-"""Deleting a cluster that is there: the same undoing, as an operation of its own."""
+"""Delete a ready cluster, with the same steps as the undo of a create."""
 
 from muster.operations.cluster_undo import Undoing
 from muster.operations.cluster_working import ClusterWorking
-from muster.operations.tenure import Next, Tenure, goes_on
+from muster.operations.driven_lease import DrivenLease, Next, goes_on
 
 
 class ClusterDeletion:
@@ -10,8 +10,8 @@ class ClusterDeletion:
         self._working = working
         self._undoing = undoing
 
-    async def advance(self, tenure: Tenure) -> Next | None:
-        operation = await self._working.ports.store.operation(tenure.operation_id)
-        if not goes_on(operation, tenure):
+    async def advance(self, driven: DrivenLease) -> Next | None:
+        operation = await self._working.ports.store.operation(driven.operation_id)
+        if not goes_on(operation, driven):
             return None
-        return await self._undoing.advance(await self._working.begun(operation, tenure))
+        return await self._undoing.advance(await self._working.begun(operation, driven))

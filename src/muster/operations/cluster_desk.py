@@ -1,7 +1,7 @@
-"""The desk for clusters: accepts creates and deletes, and knows what is there already.
+"""Accept creates and deletes of clusters.
 
-A second create of the same name and template attaches to the first while that is at work; else it is refused.
-Deleting what is still being made cancels that.
+A second create of the same name and template returns the operation of the first while that works; any other
+create of the name is refused. Deleting a cluster in the making cancels its create.
 """
 
 from muster.domain import deadlines
@@ -34,7 +34,7 @@ TRIES = 5
 _INSTEAD = {
     ClusterState.CREATING: "it is being made; watch it with `muster clusters show {name}`",
     ClusterState.READY: "it is ready; delete it first, or choose another name",
-    ClusterState.FAILED: "it failed and was left; delete it first with `muster clusters delete {name}`",
+    ClusterState.FAILED: "it failed and still exists; delete it first with `muster clusters delete {name}`",
     ClusterState.DELETING: "it is being deleted; wait until it is gone",
 }
 
@@ -61,7 +61,7 @@ class ClusterDesk:
                 return await self._submitted(request, template, key)
             except ClusterExists:
                 continue
-        raise Conflict(f"cannot make cluster {request.name}: others of that name come and go; try again")
+        raise Conflict(f"cannot create cluster {request.name}: another request works on that name; try again")
 
     async def _check(self, template: Template) -> ClusterSpec:
         """All that can be known before anything is called."""
@@ -85,7 +85,7 @@ class ClusterDesk:
             if not operation.ended and not stopped and _same(operation.request, request):
                 return operation
         hint = _INSTEAD[there.state].format(name=there.name)
-        message = f"cannot make cluster {request.name}: there is one of that name, and {hint}"
+        message = f"cannot create cluster {request.name}: the name is in use, and {hint}"
         raise ClusterExists(there.name, there.state, message)
 
     async def _submitted(

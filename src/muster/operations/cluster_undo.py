@@ -1,7 +1,7 @@
-"""Taking a cluster away: what runs is stopped, roles are taken back, the cluster and then its group deleted.
+"""Remove a cluster: stop the work, remove roles, delete the cluster, then its resource group.
 
-Serves both the deletion that was asked for and the undoing of a create that failed or was cancelled. Touches
-only what carries our tags, and is repeated until nothing is left or Azure refuses to delete it.
+Serves deletes, and the undo of a failed or cancelled create. Touches only resources with this
+installation's tags. Repeats until nothing is left or Azure refuses a delete.
 """
 
 from collections.abc import Awaitable
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from muster.domain import cluster_showing as showing
 from muster.domain import clustering
-from muster.domain.cluster import LIVE, Cluster, Stage, assignment_name, changed, place_of
+from muster.domain.cluster import LIVE_CLUSTERS, Cluster, Stage, assignment_name, changed, place_of
 from muster.domain.cluster import ClusterState as State
 from muster.domain.cluster_sight import Sight
 from muster.domain.clustering import Act, Decision, Go, Wait
@@ -17,8 +17,8 @@ from muster.domain.errors import ProviderError, Refused, Throttled
 from muster.domain.operation import Kind, Status, Verdict
 from muster.domain.reasons import Reason
 from muster.operations.cluster_working import ClusterWorking, Work
-from muster.operations.tenure import Next
-from muster.ports.store import Cursor
+from muster.operations.driven_lease import Next
+from muster.ports.paging import items
 
 PAGE = 200
 
@@ -36,8 +36,8 @@ class Undoing:
         self._working = working
 
     async def advance(self, work: Work) -> Next | None:
-        if work.at.now < work.tenure.retry_at:
-            return Next(at=work.tenure.retry_at)
+        if work.at.now < work.driven.retry_at:
+            return Next(at=work.driven.retry_at)
         if self._given_up(work):
             late = clustering.too_late(work.at).verdict
             await self._left(work, late.reason, late.message)
@@ -57,7 +57,7 @@ class Undoing:
             return self._working.back_off(work, error)
 
     def _given_up(self, work: Work) -> bool:
-        """A deletion has its time; an undoing goes on, for what it leaves nobody has asked for."""
+        """A deletion has a deadline; an undo goes on, because its remains were never asked for."""
         return work.at.operation.kind is Kind.CLUSTER_DELETE and work.at.overdue
 
     async def _undone(self, work: Work) -> Next | None:
@@ -80,8 +80,7 @@ class Undoing:
         sight = await self._looked(work)
         decision = clustering.stop(work.at, sight)
         if isinstance(decision, Act):
-            if not self._working.may_call(work):
-                return Next(at=work.tenure.retry_at)
+            await self._working.hold(work)
             return await self._aborted(work)
         return await self._follow(work, decision, sight)
 
@@ -98,8 +97,7 @@ class Undoing:
         """By names that are derived: also what was granted just before a crash is found."""
         if not work.cluster.principal and not work.cluster.kubelet:
             return await self._working.enter(work, Stage.DELETING)  # it never came to granting
-        if not self._working.may_call(work):
-            return Next(at=work.tenure.retry_at)
+        await self._working.hold(work)
         left = await self._taken_back(work)
         return await self._working.enter(work, Stage.DELETING, note=left, roles_left=left)
 
@@ -120,8 +118,7 @@ class Undoing:
         sight = await self._looked(work)
         decision = clustering.remove(work.at, sight)
         if isinstance(decision, Act):
-            if not self._working.may_call(work):
-                return Next(at=work.tenure.retry_at)
+            await self._working.hold(work)
             await self._deleted(work, work.provider.delete(work.at.place), work.at.place.cluster_id)
         return await self._follow(work, decision, sight)
 
@@ -137,8 +134,7 @@ class Undoing:
             await self._cleared(work, decision.note)
             return None
         if isinstance(decision, Act):
-            if not self._working.may_call(work):
-                return Next(at=work.tenure.retry_at)
+            await self._working.hold(work)
             await self._deleted(work, work.provider.delete_group(place), place.group_id)
             decision = Wait(message=f"removing resource group {place.resource_group}")
         if decision == clustering.EMPTYING:
@@ -153,8 +149,7 @@ class Undoing:
             await self._cleared(work, decision.note)
             return None
         if isinstance(decision, Act):
-            if not self._working.may_call(work):
-                return Next(at=work.tenure.retry_at)
+            await self._working.hold(work)
             await self._deleted(work, work.provider.delete(work.at.place), work.at.place.cluster_id)
         return await self._follow(work, clustering.EMPTYING, sight)
 
@@ -171,15 +166,13 @@ class Undoing:
 
     async def _neighbours(self, work: Work) -> list[str]:
         """Our other clusters in the same group, also those that aren't visible in it yet."""
-        found: list[str] = []
-        cursor: Cursor | None = None
-        while True:
-            page = await self._working.store.clusters(states=LIVE, after=cursor, limit=PAGE)
-            others = [each for each in page.items if each.id != work.cluster.id]
-            found += [each.name for each in others if await self._shares_group(work, each)]
-            cursor = page.next
-            if cursor is None:
-                return found
+        store = self._working.store
+        found = items(lambda after: store.clusters(states=LIVE_CLUSTERS, after=after, limit=PAGE))
+        return [
+            each.name
+            async for each in found
+            if each.id != work.cluster.id and await self._shares_group(work, each)
+        ]
 
     async def _shares_group(self, work: Work, other: Cluster) -> bool:
         template = await self._working.ports.store.template(other.template, other.revision)
@@ -203,7 +196,7 @@ class Undoing:
         message = said or showing.arm_state(work.cluster, sight, now=work.at.now)
         pools = showing.chips(sight.pools) if sight is not None and sight.pools else None
         await self._working.publish(work, message, pools)
-        work.tenure.failures = 0
+        work.driven.failures = 0
         return self._working.later(work, work.provider.poll_every)
 
     # --- ends -------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""What the making and the deleting of a cluster share: the look at things, careful calls, one write per step.
+"""Share the reads, bounded calls and step writes of cluster create and delete.
 
-Every call to the provider is bounded in time and paced by the tenure, so that our own writes, which wake us,
-never become calls. Nothing is remembered here that a crash would lose.
+Each call to the provider has a time limit and a pace, so that the wake-ups of our own writes cause no
+calls. Keeps nothing in memory that a crash would lose.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from muster.domain import cluster_showing as showing
 from muster.domain import operation as operations
+from muster.domain.backoff import backoff
 from muster.domain.cluster import Cluster, ClusterChange, Stage, changed, place_of
 from muster.domain.cluster_showing import LEARNED_FROM
 from muster.domain.cluster_spec import ClusterSpec
@@ -20,8 +21,8 @@ from muster.domain.errors import IllegalTransition, ProviderError, Uncertain
 from muster.domain.operation import Operation, OperationChange, Status, Verdict
 from muster.domain.progress import Part, Progress
 from muster.domain.settings import Settings
+from muster.operations.driven_lease import ANSWER_WITHIN, DrivenLease, Next, prolong
 from muster.operations.publishing import Publisher
-from muster.operations.tenure import Next, Tenure
 from muster.operations.watching import Watching
 from muster.ports.bundle import Ports
 from muster.ports.clusters import ClusterProvider
@@ -31,19 +32,17 @@ logger = logging.getLogger(__name__)
 
 REPEAT_FIRST = 2.0
 REPEAT_MOST = 60.0
-LEASE_SOON = 1.0
-"""Seconds until another look whether the lease was renewed."""
 
 
 class Work:
     """One look at one cluster's work, and what can be done about it."""
 
     def __init__(
-        self, at: Situation, provider: ClusterProvider, tenure: Tenure, history: Sequence[float]
+        self, at: Situation, provider: ClusterProvider, driven: DrivenLease, history: Sequence[float]
     ) -> None:
         self.at = at
         self.provider = provider
-        self.tenure = tenure
+        self.driven = driven
         self.history = history
 
     @property
@@ -63,7 +62,7 @@ class ClusterWorking:
         self._watching = watching
         self._publisher = Publisher(ports.store, settings)
 
-    async def begun(self, operation: Operation, tenure: Tenure) -> Work:
+    async def begun(self, operation: Operation, driven: DrivenLease) -> Work:
         cluster = await self.store.of_operation(operation.id)
         template = await self.ports.store.template(cluster.template, cluster.revision)
         spec = template.spec.cluster
@@ -79,7 +78,7 @@ class ClusterWorking:
             due_at=await self._watching.due(operation),
         )
         history = await self.store.create_seconds(cluster.template, limit=LEARNED_FROM)
-        return Work(at, self._provider(cluster, spec), tenure, history)
+        return Work(at, self._provider(cluster, spec), driven, history)
 
     def _provider(self, cluster: Cluster, spec: ClusterSpec) -> ClusterProvider:
         return self.ports.cluster_providers[cluster.provider]
@@ -92,24 +91,21 @@ class ClusterWorking:
             async with asyncio.timeout(work.provider.call_timeout):
                 return await call
         except TimeoutError as error:
-            raise Uncertain("cannot tell: Azure did not answer in time") from error
+            raise Uncertain("the state is unknown: Azure did not answer in time") from error
 
-    def may_call(self, work: Work) -> bool:
+    async def hold(self, work: Work) -> None:
         """A call that makes or deletes must not outlive the right to write down what came of it."""
-        now = self.ports.clock.now()
-        if work.tenure.lease_until - now > work.provider.call_timeout:
-            return True
-        work.tenure.retry_at = now + LEASE_SOON
-        return False
+        until = self.ports.clock.now() + work.provider.call_timeout + ANSWER_WITHIN
+        await prolong(self.ports.store, work.driven, until=until)
 
     def later(self, work: Work, seconds: float) -> Next:
-        work.tenure.retry_at = self.ports.clock.now() + seconds
-        return Next(at=work.tenure.retry_at)
+        work.driven.retry_at = self.ports.clock.now() + seconds
+        return Next(at=work.driven.retry_at)
 
     def back_off(self, work: Work, error: ProviderError) -> Next:
-        """Nobody knows what is: ask again, less often the longer it lasts."""
-        work.tenure.failures += 1
-        seconds = min(REPEAT_FIRST * 2 ** min(work.tenure.failures, 10), REPEAT_MOST)
+        """The state is unknown: ask again, less often the longer it lasts."""
+        work.driven.failures += 1
+        seconds = backoff(work.driven.failures, first=REPEAT_FIRST, most=REPEAT_MOST)
         logger.info(
             "cannot see the cluster",
             extra={"operation_id": work.at.operation.id, "error": str(error)},
@@ -126,7 +122,7 @@ class ClusterWorking:
         *,
         token: str | None = None,
     ) -> None:
-        cluster = await self.store.write(change, fence=work.tenure.fence, operation=operation, token=token)
+        cluster = await self.store.write(change, fence=work.driven.fence, operation=operation, token=token)
         work.moved(cluster, operation.after if operation is not None else None)
 
     async def enter(self, work: Work, stage: Stage, *, note: str = "", **facts: object) -> Next:
@@ -136,7 +132,7 @@ class ClusterWorking:
         ahead = replace(work.at, cluster=change.after, now=now)
         progress = showing.shown(ahead, message=note, history=work.history)
         await self.write(work, change, operations.progressed(work.at.operation, progress, now=now))
-        work.tenure.published_at, work.tenure.failures, work.tenure.retry_at = now, 0, 0.0
+        work.driven.published_at, work.driven.failures, work.driven.retry_at = now, 0, 0.0
         return Next(at=now)
 
     async def publish(self, work: Work, message: str, parts: tuple[Part, ...] | None = None) -> None:
@@ -144,8 +140,8 @@ class ClusterWorking:
         progress = showing.shown(
             replace(work.at, now=now), message=message, parts=parts, history=work.history
         )
-        await self._publisher.publish(work.at.operation, progress, work.tenure, now=now, at_once=True)
-        if work.tenure.published_at == now:
+        await self._publisher.publish(work.at.operation, progress, work.driven, now=now, at_once=True)
+        if work.driven.published_at == now:
             # The write moved the record; what it also shows, a cancel perhaps, is decided on later.
             work.at = replace(work.at, operation=await self.ports.store.operation(work.at.operation.id))
 

@@ -1,4 +1,4 @@
-"""Commands on the nodes of a provision: asked for here, carried out by the nodes, one record each."""
+"""Request commands on the nodes of a provision: one record each, executed by the nodes."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Member, Operation
 from muster.domain.requests import ProvisionRequest
+from muster.operations.concurrency import concurrently
 from muster.operations.resolving import provision_of
-from muster.operations.together import together
 from muster.ports.bundle import Ports
 
 TRIES = 20
@@ -52,8 +52,8 @@ class Commander:
             for n, member in enumerate(operation.members)
             if not indexes or n in indexes
         ]
-        await together(self._possible(operation, member, execution, name) for member, name in asked)
-        return await together(
+        await concurrently(self._possible(operation, member, execution, name) for member, name in asked)
+        return await concurrently(
             self.start(operation, member, execution, command_id=name) for member, name in asked
         )
 
@@ -118,6 +118,7 @@ class Commander:
         request = operation.request
         if not isinstance(request, ProvisionRequest):
             raise InvalidRequest("operation_id", operation.id, "must be a provision")
+        now = self._ports.clock.now()
         return Command(
             id=command_id,
             operation_id=operation.id,
@@ -127,7 +128,8 @@ class Commander:
             count=len(operation.members),
             run=request.run,
             execution=execution,
-            created_at=self._ports.clock.now(),
+            created_at=now,
+            deadline_at=commands.due(execution, since=now),
         )
 
     async def cancel(self, command_id: CommandId) -> Command:

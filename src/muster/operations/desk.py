@@ -1,10 +1,11 @@
-"""The front desk: accepts requests, gives each an operation, and answers questions about it.
+"""Accept requests, store an operation for each, and answer questions about it.
 
-What it acknowledged is durable. The replica that accepts an operation leases it in the same write, so it
-starts at once; if the replica dies, another one takes the lease over.
+An acknowledged operation is durable. The accepting replica leases it in the same write, so it starts at
+once. If the replica dies, another one takes the lease over.
 """
 
 from contextlib import suppress
+from dataclasses import replace
 
 from muster.domain import deadlines, showing
 from muster.domain.checks import KEY_MAX, text
@@ -22,6 +23,7 @@ from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import HOLDING
 from muster.domain.node import Node
 from muster.domain.operation import Fence, Kind, Operation, Status
+from muster.domain.releasing import is_back
 from muster.domain.requests import (
     ClusterDeleteRequest,
     ProvisionRequest,
@@ -33,15 +35,15 @@ from muster.domain.requests import (
 from muster.domain.running import RERUN, RESERVED
 from muster.domain.settings import Settings
 from muster.domain.showing import Why
-from muster.domain.template import Runtime, Template
+from muster.domain.template import Template
 from muster.operations.accepting import accepted
 from muster.operations.cancelling import request_cancel
+from muster.operations.concurrency import concurrently
 from muster.operations.driver import Driver
-from muster.operations.lacking import lack
-from muster.operations.listing import provisions
 from muster.operations.provision import Provision
-from muster.operations.together import together
+from muster.operations.requirements import lack
 from muster.ports.bundle import Ports
+from muster.ports.listing import provisions
 from muster.ports.store import Pool
 
 RUN_LIST = 1000
@@ -77,7 +79,7 @@ class FrontDesk:
         ours: bool = False,
     ) -> Operation:
         """With `fence`: for another operation, as long as its lease holds. Else raises LeaseLost.
-        `ours`: nobody outside asked for it, and the key is one of our own."""
+        `ours`: Muster itself asked for it, with a reserved key."""
         first = await self._answered(key, Kind.PROVISION, request, ours=ours or fence is not None)
         if first is None and request.workflow is not None and not ours:
             first = await self._made_for_rerun(request)
@@ -86,7 +88,15 @@ class FrontDesk:
         template = await self._known_template(request)
         await self._check_runtime(request, template)
         deadline = await self._provision_deadline(request, template)
-        return await self._submit(Kind.PROVISION, request, deadline, key=key, run=request.run, fence=fence)
+        return await self._submit(
+            Kind.PROVISION,
+            request,
+            deadline,
+            key=key,
+            run=request.run,
+            fence=fence,
+            queue_cap=None if ours or fence is not None else self._settings.limits.queued_per_owner,
+        )
 
     async def _made_for_rerun(self, request: ProvisionRequest) -> Operation | None:
         """What this attempt was given before its own step came to ask for the same; None: nothing that it
@@ -125,7 +135,7 @@ class FrontDesk:
         if runtime is not None:
             with suppress(Throttled, Uncertain):  # the operation looks again, while it has time
                 await runtime.check(request, spec)
-        if request.workflow is not None and spec.runtime is not Runtime.GITHUB:
+        if request.workflow is not None and not spec.kitted:
             rule = f"its nodes are no runners (its runtime is {spec.runtime}), so they serve no workflow"
             raise InvalidRequest("template", template.name, rule)
 
@@ -151,9 +161,7 @@ class FrontDesk:
             return first
         target = await self._store.operation(request.operation_id)
         if target.kind is Kind.RUN:
-            rule = (
-                f"a run gives its nodes back by itself: stop it with `muster operations cancel {target.id}`"
-            )
+            rule = f"a run releases its own nodes: stop it with `muster operations cancel {target.id}`"
             raise InvalidRequest("operation_id", target.id, rule)
         if target.kind is not Kind.PROVISION:
             raise InvalidRequest("operation_id", target.id, f"must be a provision, not a {target.kind}")
@@ -161,8 +169,13 @@ class FrontDesk:
         for assignment in request.assignment_ids or ():
             if assignment not in known:
                 raise NotFound(f"assignment of {target.id}", assignment)
+        if fence is None and not ours and target.ended and target.members:
+            request = replace(request, already=await self._is_back(target, request))
         deadline = deadlines.for_operation(Kind.RELEASE, template=None, limits=self._settings.limits)
         return await self._submit(Kind.RELEASE, request, deadline, key=key, run=target.run, fence=fence)
+
+    async def _is_back(self, target: Operation, request: ReleaseRequest) -> bool:
+        return is_back(request, (await self._store.view(target.id)).nodes)
 
     async def release_run(
         self, run: str, *, latest: bool = False, owner: str | None = None, key: str | None = None
@@ -204,7 +217,14 @@ class FrontDesk:
             max_runtime=request.provision.max_runtime or template.spec.max_runtime,
             limits=self._settings.limits,
         )
-        return await self._submit(Kind.RUN, request, deadline, key=key, run=request.provision.run)
+        return await self._submit(
+            Kind.RUN,
+            request,
+            deadline,
+            key=key,
+            run=request.provision.run,
+            queue_cap=self._settings.limits.queued_per_owner,
+        )
 
     async def refill(self, request: RefillRequest, pool: Pool) -> Operation:
         """For the pool controller: refused with Conflict if the pool's row moved since it was read."""
@@ -234,7 +254,7 @@ class FrontDesk:
         members = [member.node_id for member in operation.members]
         shown = [NodeId(part.id) for part in operation.progress.parts] if operation.progress else []
         others = [each for each in dict.fromkeys([*members, *shown]) if each not in bound][:NODES_MOST]
-        found = await together(self._known(node_id) for node_id in others)
+        found = await concurrently(self._known(node_id) for node_id in others)
         return [*list(bound.values())[:NODES_MOST], *(node for node in found if node is not None)]
 
     async def _known(self, node_id: NodeId) -> Node | None:
@@ -254,6 +274,7 @@ class FrontDesk:
         run: str | None,
         pool: Pool | None = None,
         fence: Fence | None = None,
+        queue_cap: int | None = None,
     ) -> Operation:
         operation = accepted(
             self._ports,
@@ -268,7 +289,7 @@ class FrontDesk:
             run=run,
         )
         try:
-            stored, _ = await self._store.submit(operation, pool=pool, fence=fence)
+            stored, _ = await self._store.submit(operation, pool=pool, fence=fence, queue_cap=queue_cap)
         except StoreUnavailable:
             # It may have been written, leased to us. If so it is driven; if not, there is nothing to drive.
             self._driver.take(operation)

@@ -1,11 +1,11 @@
-"""Why an operation failed, told by the node that failed it. Composed when it is read; nothing is stored.
+"""Describe the node that failed an operation. Composed on each read; nothing is stored.
 
-Before a node's bundle is filed, its marks and what its agent reported are enough for a first word.
+Before a node's bundle is stored, its boot marks and its agent's report give a first description. Does not
+classify: that may take half a second, so callers decide where it runs.
 """
 
 from muster.domain.boot import given_up_at, spans
-from muster.domain.diagnosing import classify
-from muster.domain.diagnosis import Bundle, Diagnosis, Section, Source
+from muster.domain.diagnosis import Bundle, Section, Source
 from muster.domain.errors import NotFound
 from muster.domain.lifecycle import NodeState, Verb
 from muster.domain.node import Node
@@ -19,8 +19,9 @@ EVENTS = 20
 _AFTER_FAILURE = (NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED)
 
 
-async def diagnosed(store: Store, operation: Operation, *, now: float) -> Diagnosis | None:
-    """None: no node's failure was the reason, or nothing is known of it any more."""
+async def evidence(store: Store, operation: Operation, *, now: float) -> Bundle | None:
+    """Return the bundle of the node that failed it. None: no node's failure was the reason, or nothing is
+    known of it any more."""
     if operation.verdict is None or operation.verdict.node_id is None:
         return None
     try:
@@ -30,14 +31,14 @@ async def diagnosed(store: Store, operation: Operation, *, now: float) -> Diagno
     bundle = await store.bundle(node.id)
     if bundle is None and node.state in _AFTER_FAILURE:
         known = {Source.PHASES: await phases(store, node), Source.AGENT: await last_words(store, node)}
-        bundle = Bundle(
+        return Bundle(
             node_id=node.id,
             collected_at=now,
             reason=node.reason,
             detail=node.detail,
             sections=tuple(Section(name=name, text=text) for name, text in known.items() if text),
         )
-    return None if bundle is None else classify(bundle)
+    return bundle
 
 
 async def phases(store: Store, node: Node) -> str:

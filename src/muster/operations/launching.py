@@ -1,7 +1,7 @@
-"""Provider calls for launches: make, repeat, interpret. The one place where machines come into being.
+"""Call providers for launches: make, repeat, interpret. The only place that creates machines.
 
-A call is repeated identically until it is answered; only an answer settles the launch. Machines that came
-are adopted in the same write that settles it.
+Repeats the identical call until it is answered; only an answer settles the launch. The same write adopts
+the machines and settles the launch.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from muster.domain import launch as launches
+from muster.domain.backoff import backoff
 from muster.domain.deadlines import Deadline
 from muster.domain.errors import ProviderError, Refused, Throttled, TokenSpent, Uncertain
 from muster.domain.ids import InstallationId, LaunchId, NodeId, OperationId, launch_id, launch_token
@@ -18,7 +19,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Binding, Node
 from muster.domain.reasons import Reason
 from muster.domain.template import Template, UsageClass
-from muster.operations.tenure import Tenure
+from muster.operations.driven_lease import ANSWER_WITHIN, DrivenLease, prolonged
 from muster.ports.bundle import Ports
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, NodeProvider
 
@@ -29,7 +30,7 @@ REPEAT_MOST = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Berth:
+class AdoptionPlan:
     """What the machines of a launch become when they all came."""
 
     bindings: Sequence[Binding]
@@ -92,38 +93,43 @@ class Launcher:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
 
-    async def call(self, launch: Launch, tenure: Tenure, berth: Berth) -> None:
-        """One call, or one repeat. Returns when it is settled, or with `tenure.retry_at` set."""
+    async def call(self, launch: Launch, driven: DrivenLease, adoption: AdoptionPlan) -> None:
+        """One call, or one repeat. Returns when it is settled, or with `driven.retry_at` set."""
         now = self._ports.clock.now()
         provider = self._ports.providers[launch.provider]
-        if now < tenure.retry_at:
+        if now < driven.retry_at:
             return
-        if tenure.lease_until - now <= provider.call_timeout:
-            # A call must not outlive the right to write down its answer; the next renewal is near.
-            tenure.retry_at = now + 1.0
-            return
-        if tenure.spent == launch.id:
-            await self._look(provider, launch, tenure, berth)
+        async with prolonged(self._ports.store, driven, until=now + provider.call_timeout + ANSWER_WITHIN):
+            await self._call(provider, launch, driven, adoption)
+
+    async def _call(
+        self, provider: NodeProvider, launch: Launch, driven: DrivenLease, adoption: AdoptionPlan
+    ) -> None:
+        now = self._ports.clock.now()
+        if driven.spent == launch.id:
+            await self._look(provider, launch, driven, adoption)
             return
         request = await self._request(launch)
         calling = await self._ports.store.write_launch(
-            launch, launches.calling(launch, now=now), fence=tenure.fence
+            launch, launches.calling(launch, now=now), fence=driven.fence
         )
-        answer = await self._ask(provider, request, calling, tenure)
+        answer = await self._ask(provider, request, calling, driven)
         if answer is not None:
-            await self._settle(calling, answer, tenure, berth)
+            await self._settle(calling, answer, driven, adoption)
 
-    async def _look(self, provider: NodeProvider, launch: Launch, tenure: Tenure, berth: Berth) -> None:
+    async def _look(
+        self, provider: NodeProvider, launch: Launch, driven: DrivenLease, adoption: AdoptionPlan
+    ) -> None:
         """The call happened and its answer is lost: the machines tell it, once all must be visible."""
         now = self._ports.clock.now()
-        tenure.retry_at = now + 2 * REPEAT_FIRST
+        driven.retry_at = now + 2 * REPEAT_FIRST
         try:
             async with asyncio.timeout(provider.call_timeout):
                 machines = tuple(await provider.find(launch.token))
         except (ProviderError, TimeoutError):
             return
         if len(machines) >= launch.count:
-            await self._settle(launch, LaunchAnswer(machines=machines), tenure, berth)
+            await self._settle(launch, LaunchAnswer(machines=machines), driven, adoption)
         elif not launches.may_surprise(
             launch,
             now=now,
@@ -131,7 +137,7 @@ class Launcher:
             visibility_window=provider.visibility_window,
         ):
             answer = LaunchAnswer(machines=machines, reason=Reason.PARTIAL_LAUNCH)
-            await self._settle(launch, answer, tenure, berth)
+            await self._settle(launch, answer, driven, adoption)
 
     async def _request(self, launch: Launch) -> LaunchRequest:
         store = self._ports.store
@@ -150,7 +156,7 @@ class Launcher:
         )
 
     async def _ask(
-        self, provider: NodeProvider, request: LaunchRequest, launch: Launch, tenure: Tenure
+        self, provider: NodeProvider, request: LaunchRequest, launch: Launch, driven: DrivenLease
     ) -> LaunchAnswer | None:
         """The provider's answer; None if there is none yet, with the time of the next try set."""
         try:
@@ -162,29 +168,31 @@ class Launcher:
             if launch.calls == 1:
                 return LaunchAnswer(machines=(), reason=error.reason, message=str(error))
             known = launches.refused(launch, reason=error.reason, message=str(error))
-            await self._ports.store.write_launch(launch, known, fence=tenure.fence)
+            await self._ports.store.write_launch(launch, known, fence=driven.fence)
             return None
         except TokenSpent:
-            tenure.spent = launch.id
+            driven.spent = launch.id
             return None
         except (Uncertain, TimeoutError, ProviderError) as error:
             logger.info("launch unanswered", extra={"launch_id": launch.id, "error": repr(error)})
-            pause = min(REPEAT_FIRST * 2 ** min(launch.calls, 10), REPEAT_MOST)
-        tenure.retry_at = self._ports.clock.now() + pause * (1 + self._ports.ids.jitter() / 4)
+            pause = backoff(launch.calls, first=REPEAT_FIRST, most=REPEAT_MOST)
+        driven.retry_at = self._ports.clock.now() + pause * (1 + self._ports.ids.jitter() / 4)
         return None
 
-    async def _settle(self, launch: Launch, answer: LaunchAnswer, tenure: Tenure, berth: Berth) -> None:
+    async def _settle(
+        self, launch: Launch, answer: LaunchAnswer, driven: DrivenLease, adoption: AdoptionPlan
+    ) -> None:
         now = self._ports.clock.now()
         got = len(answer.machines)
         complete = got >= launch.count
-        if complete or (berth.takes_part and got):
+        if complete or (adoption.takes_part and got):
             wanted, surplus, reason = answer.machines[: launch.count], answer.machines[launch.count :], None
         else:
             wanted, surplus = (), answer.machines
             reason = answer.reason or (Reason.PARTIAL_LAUNCH if got else Reason.CAPACITY)
         nodes = [
-            self._created(launch, machine, binding, berth, now=now)
-            for machine, binding in zip(wanted, berth.bindings, strict=False)
+            self._created(launch, machine, binding, adoption, now=now)
+            for machine, binding in zip(wanted, adoption.bindings, strict=False)
         ]
         nodes += [
             condemned(self._ports.ids.new("node"), launch, machine, now=now, reason=Reason.PARTIAL_LAUNCH)
@@ -192,13 +200,13 @@ class Launcher:
         ]
         message = "" if reason is None else answer.message or f"the provider gave {got} of {launch.count}"
         after = launches.settled(launch, now=now, adopted=len(nodes), reason=reason, message=message)
-        await self._ports.store.settle(launch, after, nodes, fence=tenure.fence, now=now)
-        tenure.retry_at = 0.0  # answered: there is nothing to wait for
+        await self._ports.store.settle(launch, after, nodes, fence=driven.fence, now=now)
+        driven.retry_at = 0.0  # answered: there is nothing to wait for
 
     def _created(
-        self, launch: Launch, machine: Machine, binding: Binding, berth: Berth, *, now: float
+        self, launch: Launch, machine: Machine, binding: Binding, adoption: AdoptionPlan, *, now: float
     ) -> Node:
-        boot = berth.boot(machine.instance_type)
+        boot = adoption.boot(machine.instance_type)
         return Node(
             id=NodeId(self._ports.ids.new("node")),
             template=launch.template,

@@ -1,4 +1,4 @@
-"""What a template's last boots teach. Looked up twice a minute at most: a warm provision must not pay."""
+"""Look up a template's last boots, at most twice a minute, so that a warm provision does not pay for it."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,9 @@ from muster.domain import deadlines
 from muster.domain.boot import Boot, Learned
 from muster.domain.deadlines import Limits
 from muster.domain.template import Template
-from muster.operations.sharing import Shared
 from muster.ports.clock import Clock
 from muster.ports.store import Store
+from muster.single_flight import SingleFlight
 
 REMEMBER = 30.0
 REMEMBER_FEW = 5.0
@@ -22,7 +22,7 @@ class Learning:
         self._store = store
         self._clock = clock
         self._limits = limits
-        self._reads: Shared[Sequence[Boot]] = Shared(clock, keep=0.0)
+        self._reads: SingleFlight[str, Sequence[Boot]] = SingleFlight()
         self._known: dict[tuple[str, int], tuple[float, Sequence[Boot]]] = {}
 
     async def boots(self, template: Template) -> Sequence[Boot]:

@@ -1,4 +1,4 @@
-"""What operators do by hand: end a node, drain it, give a run more time, pull and loosen the brakes.
+"""Carry out acts of operators: terminate or drain a node, extend a run, pause, resume, acknowledge.
 
 `actor` is who does it, for the event.
 """
@@ -8,16 +8,18 @@ from dataclasses import replace
 
 from muster.domain import checks
 from muster.domain import node as nodes
+from muster.domain.acknowledgements import Acknowledgement
 from muster.domain.deadlines import HARD
 from muster.domain.errors import Conflict, InvalidRequest, NotFound
+from muster.domain.findings import Finding
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
 from muster.domain.running import run_of
+from muster.operations.concurrency import concurrently
 from muster.operations.resolving import provision_of
-from muster.operations.together import together
 from muster.ports.bundle import Ports
 
 TRIES = 20
@@ -64,7 +66,7 @@ class OperatorDesk:
                 return None
             return nodes.extend(node, now=now, deadline_at=node.deadline_at + seconds, source=BY_OPERATOR)
 
-        return await together(self._guarded(node.id, change, actor) for node in running)
+        return await concurrently(self._guarded(node.id, change, actor) for node in running)
 
     async def _check_not_hard(self, provision: Operation) -> None:
         """More time for its nodes would be none for a run that ends at its timeout all the same."""
@@ -90,6 +92,16 @@ class OperatorDesk:
         if template is not None:
             await self._store.template(template)
         await self._ports.access.pause(template, paused=paused, now=self._ports.clock.now(), actor=actor)
+
+    async def acknowledge(self, finding: Finding, *, actor: str = "") -> None:
+        """It isn't told first any more, until it happens anew."""
+        given = Acknowledgement(
+            finding=finding.id, tone=finding.tone, at=self._ports.clock.now(), actor=actor
+        )
+        await self._ports.access.acknowledge(given)
+
+    async def unacknowledge(self, finding_id: str, *, actor: str = "") -> None:
+        await self._ports.access.unacknowledge(finding_id, now=self._ports.clock.now(), actor=actor)
 
     async def _guarded(
         self, node_id: NodeId, change: Callable[[Node, float], NodeChange | None], actor: str

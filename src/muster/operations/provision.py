@@ -1,7 +1,7 @@
-"""A provision: reuse first, create the rest, all or nothing.
+"""Advance a provision: claim first, launch the rest, all or nothing.
 
-Carries out what `domain.provisioning.decide` says, one action at a time; each action is one guarded write
-(or a bundle of independent ones), so a crash between any two is just another state to decide from.
+Carries out what `domain.provisioning.decide` says, one action at a time. Each action is one guarded write
+or a set of independent ones, so a crash between two of them is just another state to decide from.
 """
 
 from dataclasses import replace
@@ -14,6 +14,7 @@ from muster.domain.counting import counted
 from muster.domain.deadlines import Deadline
 from muster.domain.errors import CapReached, IllegalTransition, InvalidRequest, ProviderError, Refused
 from muster.domain.ids import AssignmentId
+from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Operation, OperationChange, Status, Verdict
@@ -28,6 +29,7 @@ from muster.domain.provisioning import (
     Finish,
     GiveUp,
     HandOver,
+    MakeWay,
     Prolong,
     Queue,
     RollBack,
@@ -40,12 +42,14 @@ from muster.domain.provisioning import (
 from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
-from muster.operations.launching import Berth, Launcher, planned
+from muster.domain.steps import PROVISION_STEPS
+from muster.domain.template import Template
+from muster.operations.concurrency import concurrently
+from muster.operations.driven_lease import DrivenLease, Next, goes_on
+from muster.operations.launching import AdoptionPlan, Launcher, planned
 from muster.operations.learning import Learning
 from muster.operations.publishing import Publisher
 from muster.operations.room import Room
-from muster.operations.tenure import Next, Tenure, goes_on
-from muster.operations.together import together
 from muster.operations.watching import Watching
 from muster.ports.bundle import Ports
 from muster.ports.store import OperationView
@@ -53,6 +57,13 @@ from muster.ports.wakeups import ROOM
 
 NEAR = 30
 """Those at the front of a queue whom new room wakes; the others look whether they have come near."""
+REFUSAL_FRESH = 5.0
+"""Seconds after a refusal in which nodes are ended for it."""
+MAKE_WAY_WITHIN = 60.0
+"""Seconds in which nodes that make way must be gone, before the provider is asked all the same."""
+FAR = 300
+FAR_EVERY = 30.0
+"""Seconds. Those further back look seldom: what a look costs is then not multiplied by the queue's length."""
 
 
 class Provision:
@@ -69,39 +80,36 @@ class Provision:
         self._launcher = launcher
         self._room = Room(ports, settings)
 
-    async def advance(self, tenure: Tenure) -> Next | None:
-        view = await self._store.view(tenure.operation_id)
-        if not goes_on(view.operation, tenure):
+    async def advance(self, driven: DrivenLease) -> Next | None:
+        view = await self._store.view(driven.operation_id)
+        if not goes_on(view.operation, driven):
             return None
         then: Situation | Next | None = await self.situation(view)
         while isinstance(then, Situation):
-            then = await self._act(then, tenure)
+            then = await self._act(then, driven)
         return then
 
-    async def _act(self, at: Situation, tenure: Tenure) -> Situation | Next | None:
+    async def _act(self, at: Situation, driven: DrivenLease) -> Situation | Next | None:
         """Do the next thing. Gives the situation after it where that is known without another look; every
         write in it is guarded all the same."""
         action = decide(at)
-        tenure.queued = isinstance(action, Queue)
+        driven.queued = isinstance(action, Queue)
         match action:
             case Queue(until=until):
-                return await self._queue(at, until, tenure)
+                return await self._queue(at, until, driven)
             case Acquire() as wanted:
-                return await self._acquire(at, wanted, tenure)
+                return await self._acquire(at, wanted, driven)
             case Call(launch=launch):
-                # A call may take long, and nothing can be shown while it lasts.
-                await self._publish(at, tenure, at_once=True)
-                await self._launcher.call(launch, tenure, await self._berth(at, launch.count))
-                return Next(at=min(tenure.retry_at, at.due_at))
+                return await self._call(at, launch, driven)
             case Bury(nodes=dead):
-                await self._bury(dead, at, tenure)
+                await self._bury(dead, at, driven)
             case Prolong(until=until):
                 change = operations.extended(
                     at.operation, deadline_at=until, source=deadlines.EXTENSION, now=at.now
                 )
-                return replace(at, operation=await self._write(change, tenure))
+                return replace(at, operation=await self._write(change, driven))
             case Commit(members=members):
-                progress = showing.at_step(showing.PROVISION_STEPS, 4, parts=showing.chips(at.held))
+                progress = showing.at_step(PROVISION_STEPS, 4, parts=showing.chips(at.held), since=at.now)
                 change = operations.committed(
                     at.operation,
                     members,
@@ -110,18 +118,20 @@ class Provision:
                     fresh_for=self._limits.stale_after,
                     warm=sum(node.state is NodeState.CLAIMED for node in at.held),
                 )
-                return replace(at, operation=await self._write(change, tenure))
+                return replace(at, operation=await self._write(change, driven))
             case HandOver(nodes=ready):
-                return replace(at, nodes=await self._hand_over(ready, at, tenure))
+                return replace(at, nodes=await self._hand_over(ready, at, driven))
+            case MakeWay(launch=launch, verdict=verdict):
+                return await self._make_way(at, launch, verdict, driven)
             case GiveUp(verdict=verdict):
-                await self._write(operations.failing(at.operation, verdict, now=at.now), tenure)
+                await self._write(operations.failing(at.operation, verdict, now=at.now), driven)
             case RollBack() as undo:
-                await self._roll_back(undo, at, tenure)
+                await self._roll_back(undo, at, driven)
             case Finish() as end:
-                await self._finish(end, at, tenure)
+                await self._finish(end, at, driven)
                 return None
             case Wait(until=until):
-                return await self._wait(at, tenure, until)
+                return await self._wait(at, driven, until)
         return Next(at=at.now)
 
     async def situation(self, view: OperationView) -> Situation:
@@ -146,28 +156,33 @@ class Provision:
             watched_since=(await self._watching.look()).since,
             grace_until=await self._watching.due(view.operation),
             boots=await self.learning.boots(template) if booting else (),
+            makes_way=self._makes_way(template),
             paused=wants and await self._ports.access.paused(request.template),
         )
 
+    def _makes_way(self, template: Template) -> frozenset[Reason]:
+        provider = self._ports.providers.get(template.spec.provider)
+        return frozenset() if provider is None else provider.makes_way
+
     # --- acquiring --------------------------------------------------------------------------------
 
-    async def _acquire(self, at: Situation, wanted: Acquire, tenure: Tenure) -> Situation | Next:
+    async def _acquire(self, at: Situation, wanted: Acquire, driven: DrivenLease) -> Situation | Next:
         if at.paused:
-            due = await self._publish(at, tenure, keep_place=True)
+            due = await self._publish(at, driven, keep_place=True)
             return Next(at=min(due, at.now + self._settings.poll_every, at.due_at), also=ROOM)
         if at.ahead:
-            return await self._line_up(at, f"{at.ahead} older requests wait for room", tenure)
+            return await self._line_up(at, f"{at.ahead} older requests wait for room", driven)
         refused = await self._refused(at)
         if refused is not None:
-            return refused if isinstance(refused, Next) else await self._give_up(at, refused, tenure)
+            return refused if isinstance(refused, Next) else await self._give_up(at, refused, driven)
         kind = demand(at.request, at.template)
         claimed = await self._store.claim(
             kind,
             self._bindings(at, wanted.count),
-            fence=tenure.fence,
+            fence=driven.fence,
             seen_since=at.now - self._limits.stale_after,
             now=at.now,
-            deadline_at=at.now + deadlines.attach_timeout(at.template.spec),
+            deadline_at=at.now + deadlines.attach_timeout(at.template.spec, self._limits),
         )
         missing = wanted.count - len(claimed)
         if not missing:
@@ -189,20 +204,51 @@ class Provision:
                 launch,
                 cap=at.template.spec.max_nodes,
                 total_cap=installation.max_nodes,
-                fence=tenure.fence,
+                fence=driven.fence,
             )
         except CapReached as short:
             if await self._room.make(kind, short, now=at.now):
-                await self._publish(at, tenure, keep_place=True)
-                return Next(at=at.now + self._settings.poll_every, also=ROOM)
-            return await self._line_up(at, str(short), tenure, claimed=tuple(claimed))
+                due = await self._publish(at, driven, keep_place=True)
+                return Next(at=min(due, at.now + self._settings.poll_every), also=ROOM)
+            return await self._line_up(at, str(short), driven, claimed=tuple(claimed))
         return Next(at=at.now)
+
+    async def _make_way(
+        self, at: Situation, launch: Launch, verdict: Verdict, driven: DrivenLease
+    ) -> Situation | Next:
+        """End surplus idle nodes of the provider that has no room, and ask it once more. A while after the
+        refusal it is only asked again: a replica that is gone may have ended some already."""
+        kind = demand(at.request, at.template)
+        # What came of the launch in part is on its way out too, and was room before.
+        own = sum(node.launch_id == launch.id and node.state is NodeState.TERMINATING for node in at.nodes)
+        short = launch.count - launch.adopted + own
+        fresh = at.now < (launch.closed_at or 0.0) + REFUSAL_FRESH
+        its_turn = not at.paused and not at.ahead
+        if fresh and its_turn and not await self._room.make_at(launch.provider, kind, short, now=at.now):
+            return await self._give_up(at, verdict, driven)
+        missing = at.request.count - len(at.held)
+        return await self._acquire(at, Acquire(count=missing, usage_class=launch.usage_class), driven)
+
+    async def _call(self, at: Situation, launch: Launch, driven: DrivenLease) -> Next:
+        if await self._room_is_coming(at, launch):
+            due = await self._publish(at, driven)
+            return Next(at=min(due, at.now + self._settings.poll_every, at.due_at), also=ROOM)
+        # A call may take long, and nothing can be shown while it lasts.
+        await self._publish(at, driven, at_once=True)
+        await self._launcher.call(launch, driven, await self._adoption_plan(at, launch.count))
+        return Next(at=min(driven.retry_at, at.due_at))
+
+    async def _room_is_coming(self, at: Situation, launch: Launch) -> bool:
+        """Whether nodes that make way for a launch are still on their way out: a bounded wait."""
+        if not at.crowded_out or launch.calls or at.now >= launch.created_at + MAKE_WAY_WITHIN:
+            return False
+        return await self._room.leaving(launch.provider) > 0
 
     async def _refused(self, at: Situation) -> Next | Verdict | None:
         """What its runtime has against new nodes at present. None: nothing."""
         spec = at.template.spec
         runtime = self._ports.runtimes.get(spec.runtime)
-        if runtime is None and spec.runtime.kitted:
+        if runtime is None and spec.kitted:
             message = f"the runtime {spec.runtime} is not configured on this server any more"
             return Verdict(reason=Reason.PROVIDER_REFUSED, message=message)
         if runtime is None:
@@ -215,12 +261,12 @@ class Provision:
             return Next(at=min(at.now + self._settings.poll_every, at.due_at))
         return None
 
-    async def _give_up(self, at: Situation, verdict: Verdict, tenure: Tenure) -> Next:
-        await self._write(operations.failing(at.operation, verdict, now=at.now), tenure)
+    async def _give_up(self, at: Situation, verdict: Verdict, driven: DrivenLease) -> Next:
+        await self._write(operations.failing(at.operation, verdict, now=at.now), driven)
         return Next(at=at.now)
 
     async def _line_up(
-        self, at: Situation, message: str, tenure: Tenure, claimed: tuple[Node, ...] = ()
+        self, at: Situation, message: str, driven: DrivenLease, claimed: tuple[Node, ...] = ()
     ) -> Next:
         """No room now. Into the queue with empty hands, or give up."""
         held = (*at.held, *claimed)
@@ -229,24 +275,27 @@ class Provision:
         if at.request.count > largest:
             # It would hold up everybody behind it for nothing.
             message = f"{counted(at.request.count, 'node')} never fit under a cap of {largest}"
-            return await self._give_up(at, Verdict(reason=Reason.ABOVE_CAP, message=message), tenure)
+            return await self._give_up(at, Verdict(reason=Reason.ABOVE_CAP, message=message), driven)
         if not patient or any(node.state is NodeState.CREATED for node in held):
-            return await self._give_up(at, Verdict(reason=Reason.CAP_REACHED, message=message), tenure)
-        await together(self._let_go(node, at, Reason.CAP_REACHED, tenure) for node in held)
-        progress = showing.at_step(showing.PROVISION_STEPS, 1, message=message)
+            return await self._give_up(at, Verdict(reason=Reason.CAP_REACHED, message=message), driven)
+        await concurrently(self._let_go(node, at, Reason.CAP_REACHED, driven) for node in held)
+        progress = showing.at_step(PROVISION_STEPS, 1, message=message)
         # Letting go moved the operation's version: read it again rather than guess.
         fresh = await self._store.operation(at.operation.id)
-        if goes_on(fresh, tenure):
-            await self._write(operations.queued(fresh, progress, now=at.now), tenure)
-        return Next(at=at.now + self._settings.poll_every, also=_woken_by(at))
+        if goes_on(fresh, driven):
+            await self._write(operations.queued(fresh, progress, now=at.now), driven)
+        return Next(at=at.now + self._look_every(at), also=_woken_by(at))
 
-    async def _queue(self, at: Situation, until: float, tenure: Tenure) -> Next:
+    def _look_every(self, at: Situation) -> float:
+        return self._settings.poll_every if at.ahead < FAR else max(FAR_EVERY, self._settings.poll_every)
+
+    async def _queue(self, at: Situation, until: float, driven: DrivenLease) -> Next:
         kind = demand(at.request, at.template)
         if not at.ahead and await self._room.suffices(kind, at.template, at.request.count, now=at.now):
-            await self._write(operations.resumed(at.operation, now=at.now), tenure)
+            await self._write(operations.resumed(at.operation, now=at.now), driven)
             return Next(at=at.now)
-        await self._publish_queued(at, tenure)
-        return Next(at=min(until, at.now + self._settings.poll_every), also=_woken_by(at))
+        await self._publish_queued(at, driven)
+        return Next(at=min(until, at.now + self._look_every(at)), also=_woken_by(at))
 
     def _bindings(self, at: Situation, count: int) -> list[Binding]:
         return [
@@ -259,7 +308,7 @@ class Provision:
             for _ in range(count)
         ]
 
-    async def _berth(self, at: Situation, count: int) -> Berth:
+    async def _adoption_plan(self, at: Situation, count: int) -> AdoptionPlan:
         learned = await self.learning.by_type(at.template)
 
         def boot(instance_type: str) -> Deadline:
@@ -270,84 +319,86 @@ class Provision:
                 learned=learned.get(instance_type),
             )
 
-        return Berth(bindings=self._bindings(at, count), boot=boot)
+        return AdoptionPlan(bindings=self._bindings(at, count), boot=boot)
 
     # --- after the commit -------------------------------------------------------------------------
 
-    async def _hand_over(self, ready: tuple[Node, ...], at: Situation, tenure: Tenure) -> tuple[Node, ...]:
+    async def _hand_over(
+        self, ready: tuple[Node, ...], at: Situation, driven: DrivenLease
+    ) -> tuple[Node, ...]:
         committed_at = at.operation.committed_at or at.now
         until = committed_at + (at.request.max_runtime or at.template.spec.max_runtime)
         changes = [nodes.hand_over(node, now=at.now, deadline_at=until) for node in ready]
-        running = await self._store.apply_all(changes, fence=tenure.fence)
+        running = await self._store.apply_all(changes, fence=driven.fence)
         after = {node.id: node for node in running}
         return tuple(after.get(node.id, node) for node in at.nodes)
 
-    async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:
+    async def _finish(self, end: Finish, at: Situation, driven: DrivenLease) -> None:
         operation = at.operation
         result = ""
         if end.status is Status.SUCCEEDED:
             result = f"{counted(len(operation.members), 'node')} for {at.request.run}"
-            progress: Progress | None = showing.completed(showing.PROVISION_STEPS, result, at.nodes)
+            progress: Progress | None = showing.completed(PROVISION_STEPS, result, at.nodes)
         else:
             progress = showing.stopped(operation.progress, at.nodes)
         change = operations.ended(
             operation, end.status, now=at.now, progress=progress, verdict=end.verdict, result=result
         )
-        await self._write(change, tenure)
+        await self._write(change, driven)
 
     # --- rollback ---------------------------------------------------------------------------------
 
-    async def _roll_back(self, undo: RollBack, at: Situation, tenure: Tenure) -> None:
+    async def _roll_back(self, undo: RollBack, at: Situation, driven: DrivenLease) -> None:
         reason = (at.operation.verdict or CANCELLED).reason
         for launch in undo.launches:
             gone = launches.abandoned(launch, now=at.now, reason=reason)
-            await self._store.write_launch(launch, gone, fence=tenure.fence)
-        await together(self._let_go(node, at, reason, tenure) for node in undo.nodes)
+            await self._store.write_launch(launch, gone, fence=driven.fence)
+        await concurrently(self._let_go(node, at, reason, driven) for node in undo.nodes)
 
-    async def _let_go(self, node: Node, at: Situation, reason: Reason, tenure: Tenure) -> None:
+    async def _let_go(self, node: Node, at: Situation, reason: Reason, driven: DrivenLease) -> None:
         """Back to the pool by way of `releasing` if it is up and may serve again; else away with it."""
         if node.up and at.template.spec.pools and not node.drain:
             until = at.now + self._limits.releasing
             change = nodes.release(node, now=at.now, deadline_at=until, reason=reason)
         else:
             change = nodes.condemn(node, now=at.now, reason=reason, rolled_back=True)
-        await self._store.apply(change, fence=tenure.fence)
+        await self._store.apply(change, fence=driven.fence)
 
-    async def _bury(self, dead: tuple[Node, ...], at: Situation, tenure: Tenure) -> None:
+    async def _bury(self, dead: tuple[Node, ...], at: Situation, driven: DrivenLease) -> None:
         silence = at.now - self._limits.burial
         for node in dead:
             change = nodes.condemn(node, now=at.now, reason=Reason.HEARTBEAT_LOST, silent_since=silence)
-            await self._store.apply(change, fence=tenure.fence)
+            await self._store.apply(change, fence=driven.fence)
 
     # --- showing ----------------------------------------------------------------------------------
 
-    async def _wait(self, at: Situation, tenure: Tenure, until: float | None) -> Next:
-        due = await self._publish(at, tenure)
+    async def _wait(self, at: Situation, driven: DrivenLease, until: float | None) -> Next:
+        due = await self._publish(at, driven)
         poll = at.now + self._settings.poll_every
         return Next(at=min(due, at.due_at, poll, poll if until is None else until))
 
     async def _publish(
-        self, at: Situation, tenure: Tenure, *, keep_place: bool = False, at_once: bool = False
+        self, at: Situation, driven: DrivenLease, *, keep_place: bool = False, at_once: bool = False
     ) -> float:
         return await self._publisher.publish(
             at.operation,
             showing.of_provision(at),
-            tenure,
+            driven,
             now=at.now,
             keep_place=keep_place,
             at_once=at_once,
         )
 
-    async def _publish_queued(self, at: Situation, tenure: Tenure) -> None:
+    async def _publish_queued(self, at: Situation, driven: DrivenLease) -> None:
         message = waiting_for(at)
         shown = at.operation.progress
         if shown is not None and shown.message == message:
             return
-        progress = showing.at_step(showing.PROVISION_STEPS, 1, message=message)
-        await self._write(operations.queued(at.operation, progress, now=at.now), tenure)
+        progress = showing.at_step(PROVISION_STEPS, 1, message=message)
+        await self._write(operations.queued(at.operation, progress, now=at.now), driven)
 
-    async def _write(self, change: OperationChange, tenure: Tenure) -> Operation:
-        return await self._store.write_operation(change, fence=tenure.fence, clock=self._ports.clock.now)
+    async def _write(self, change: OperationChange, driven: DrivenLease) -> Operation:
+        return await self._store.write_operation(change, fence=driven.fence, clock=self._ports.clock.now)
 
 
 def _woken_by(at: Situation) -> str | None:

@@ -1,14 +1,13 @@
-"""Showing where an operation stands: only what changed, and not too often.
+"""Publish an operation's progress: only changes, and not too often.
 
-A publish is best effort for the work it describes, but it is a guarded write like any other: a Conflict means
-that the world moved, and is never swallowed.
+A publish is best effort for the work it describes, but a guarded write: a Conflict is never swallowed.
 """
 
 from muster.domain import operation as operations
 from muster.domain.operation import Operation, Status
-from muster.domain.progress import Progress, advanced
+from muster.domain.progress import Progress
 from muster.domain.settings import Settings
-from muster.operations.tenure import Tenure
+from muster.operations.driven_lease import DrivenLease
 from muster.ports.store import Store
 
 NEVER = float("inf")
@@ -26,7 +25,7 @@ class Publisher:
         self,
         operation: Operation,
         progress: Progress,
-        tenure: Tenure,
+        driven: DrivenLease,
         *,
         now: float,
         keep_place: bool = False,
@@ -35,26 +34,30 @@ class Publisher:
         """Publish if there is news and the last publish isn't too recent. Returns when to try again."""
         leaving_queue = operation.queued_since is not None and not keep_place
         running = operation.status is Status.RUNNING
-        if running and not leaving_queue and not _news(progress, operation.progress):
+        if running and not leaving_queue and not _news(operation, progress, now):
             return NEVER
-        due = tenure.published_at + self._every
+        due = driven.published_at + self._every
         if now < due and not leaving_queue and not at_once:
             return due
-        tenure.published_at = now
+        driven.published_at = now
         change = operations.progressed(operation, progress, now=now, keep_place=keep_place)
-        await self._store.write_operation(change, fence=tenure.fence)
+        await self._store.write_operation(change, fence=driven.fence)
         return NEVER
 
 
-def _news(wanted: Progress, shown: Progress | None) -> bool:
+def _news(operation: Operation, wanted: Progress, now: float) -> bool:
     """Whether a publish would show anything new. What goes back (a replacement is created while others boot)
-    isn't shown; publishing it all the same would wake us by our own write, again and again."""
+    isn't shown; publishing it all the same would wake us by our own write, again and again. Nor is it news
+    that the bar moves: the view that shows it moves it."""
+    shown = operation.progress
     if shown is None:
         return True
-    new = advanced(shown, wanted)
+    new = operations.next_shown(operation, wanted, now=now)
     if (new.step, new.message, new.parts) != (shown.step, shown.message, shown.parts):
         return True
-    return new.percent - shown.percent >= PERCENT_STEP or _moved(new.expected_at, shown.expected_at)
+    if new.motion is None and shown.motion is None and new.percent - shown.percent >= PERCENT_STEP:
+        return True
+    return new.motion != shown.motion or _moved(new.expected_at, shown.expected_at)
 
 
 def _moved(new: float | None, shown: float | None) -> bool:

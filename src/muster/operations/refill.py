@@ -1,4 +1,4 @@
-"""A refill: warm nodes for a pool. Takes part of what it asked for, fails without harm."""
+"""Advance a refill: warm nodes for a pool. Accepts partial capacity, and fails without harm."""
 
 from muster.domain import deadlines, showing
 from muster.domain import launch as launches
@@ -13,15 +13,19 @@ from muster.domain.reasons import Reason
 from muster.domain.refilling import Call, Discard, Finish, Launching, PoolIn, Prolong, Situation, Wait, decide
 from muster.domain.requests import RefillRequest
 from muster.domain.settings import Settings
-from muster.operations.launching import Berth, Launcher, planned
+from muster.domain.steps import REFILL_STEPS
+from muster.operations.concurrency import concurrently
+from muster.operations.driven_lease import DrivenLease, Next, goes_on
+from muster.operations.launching import AdoptionPlan, Launcher, planned
 from muster.operations.learning import Learning
 from muster.operations.publishing import Publisher
 from muster.operations.room import Room
-from muster.operations.tenure import Next, Tenure, goes_on
-from muster.operations.together import together
 from muster.operations.watching import Watching
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import ROOM
+
+BOOTING = 2
+"""The step in which the nodes boot."""
 
 
 class Refill:
@@ -37,10 +41,10 @@ class Refill:
         self._launcher = launcher
         self._room = Room(ports, settings)
 
-    async def advance(self, tenure: Tenure) -> Next | None:
-        view = await self._store.view(tenure.operation_id)
+    async def advance(self, driven: DrivenLease) -> Next | None:
+        view = await self._store.view(driven.operation_id)
         operation = view.operation
-        if not goes_on(operation, tenure):
+        if not goes_on(operation, driven):
             return None
         request = operation.request
         if not isinstance(request, RefillRequest):
@@ -56,38 +60,38 @@ class Refill:
         )
         match decide(at):
             case Launching() as wanted:
-                return await self._launch(at, wanted, tenure)
+                return await self._launch(at, wanted, driven)
             case Call(launch=launch):
-                await self._publish(at, 1, f"waiting for {launch.provider} to answer", tenure)
-                await self._launcher.call(launch, tenure, await self._berth(at, launch.count))
-                return Next(at=min(tenure.retry_at, at.due_at))
+                await self._publish(at, 1, f"waiting for {launch.provider} to answer", driven)
+                await self._launcher.call(launch, driven, await self._adoption_plan(at, launch.count))
+                return Next(at=min(driven.retry_at, at.due_at))
             case Prolong(until=until):
                 change = operations.extended(
                     operation, deadline_at=until, source=deadlines.EXTENSION, now=at.now
                 )
-                await self._store.write_operation(change, fence=tenure.fence)
+                await self._store.write_operation(change, fence=driven.fence)
             case PoolIn(nodes=up):
-                await self._pool_in(up, at, tenure)
+                await self._pool_in(up, at, driven)
             case Discard() as discard:
-                await self._discard(discard, at, tenure)
+                await self._discard(discard, at, driven)
             case Finish() as end:
-                await self._finish(end, at, tenure)
+                await self._finish(end, at, driven)
                 return None
             case Wait(until=until):
-                step, message = (2, "waiting for nodes to boot")
+                step, message = (BOOTING, "waiting for nodes to boot")
                 if until is not None:
                     provider = at.launches[-1].provider
-                    step, message = (1, f"waiting to ask {provider} again: it slows our requests down")
-                await self._publish(at, step, message, tenure)
+                    step, message = (1, f"waiting to ask {provider} again: it throttles requests")
+                due = await self._publish(at, step, message, driven)
                 poll = at.now + self._settings.poll_every
-                return Next(at=min(poll, at.due_at, poll if until is None else until))
+                return Next(at=min(due, poll, at.due_at, poll if until is None else until))
         return Next(at=at.now)
 
-    async def _launch(self, at: Situation, wanted: Launching, tenure: Tenure) -> Next:
+    async def _launch(self, at: Situation, wanted: Launching, driven: DrivenLease) -> Next:
         """As many as there is room for. A refill never makes room at the cost of others."""
         if await self._ports.access.paused(at.template.name):
-            await self._publish(at, 1, "paused by an operator", tenure)
-            return Next(at=min(at.now + self._settings.poll_every, at.due_at), also=ROOM)
+            due = await self._publish(at, 1, "paused by an operator", driven, stands=True)
+            return Next(at=min(due, at.now + self._settings.poll_every, at.due_at), also=ROOM)
         room = await self._room.left(at.template)
         installation = await self._store.installation()
         spec = at.template.spec
@@ -104,15 +108,15 @@ class Refill:
         )
         try:
             await self._store.reserve(
-                launch, cap=spec.max_nodes, total_cap=installation.max_nodes, fence=tenure.fence
+                launch, cap=spec.max_nodes, total_cap=installation.max_nodes, fence=driven.fence
             )
         except CapReached as short:
             verdict = Verdict(reason=Reason.CAP_REACHED, message=str(short))
             change = operations.failing(at.operation, verdict, now=at.now)
-            await self._store.write_operation(change, fence=tenure.fence)
+            await self._store.write_operation(change, fence=driven.fence)
         return Next(at=at.now)
 
-    async def _berth(self, at: Situation, count: int) -> Berth:
+    async def _adoption_plan(self, at: Situation, count: int) -> AdoptionPlan:
         learned = await self._learning.by_type(at.template)
         waiting = Binding(operation_id=at.operation.id, assignment_id=None, run=None, owner=None)
 
@@ -124,31 +128,37 @@ class Refill:
                 learned=learned.get(instance_type),
             )
 
-        return Berth(bindings=[waiting] * count, boot=boot, takes_part=True)
+        return AdoptionPlan(bindings=[waiting] * count, boot=boot, takes_part=True)
 
-    async def _pool_in(self, up: tuple[Node, ...], at: Situation, tenure: Tenure) -> None:
+    async def _pool_in(self, up: tuple[Node, ...], at: Situation, driven: DrivenLease) -> None:
         until = at.now + at.template.spec.idle_timeout
         changes = [nodes.pool_in(node, now=at.now, deadline_at=until) for node in up]
-        await together(self._store.apply(change, fence=tenure.fence) for change in changes)
+        await concurrently(self._store.apply(change, fence=driven.fence) for change in changes)
 
-    async def _discard(self, discard: Discard, at: Situation, tenure: Tenure) -> None:
+    async def _discard(self, discard: Discard, at: Situation, driven: DrivenLease) -> None:
         for launch in discard.launches:
             gone = launches.abandoned(launch, now=at.now, reason=discard.reason)
-            await self._store.write_launch(launch, gone, fence=tenure.fence)
+            await self._store.write_launch(launch, gone, fence=driven.fence)
         changes = [
             nodes.condemn(node, now=at.now, reason=discard.reason, rolled_back=True) for node in discard.nodes
         ]
-        await together(self._store.apply(change, fence=tenure.fence) for change in changes)
+        await concurrently(self._store.apply(change, fence=driven.fence) for change in changes)
 
-    async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:
+    async def _finish(self, end: Finish, at: Situation, driven: DrivenLease) -> None:
         progress: Progress | None = None
         if end.status is Status.SUCCEEDED:
-            progress = showing.completed(showing.REFILL_STEPS, "warm nodes are ready", ())
+            progress = showing.completed(REFILL_STEPS, "warm nodes are ready", ())
         change = operations.ended(
             at.operation, end.status, now=at.now, progress=progress, verdict=end.verdict
         )
-        await self._store.write_operation(change, fence=tenure.fence)
+        await self._store.write_operation(change, fence=driven.fence)
 
-    async def _publish(self, at: Situation, step: int, message: str, tenure: Tenure) -> None:
-        progress = showing.at_step(showing.REFILL_STEPS, step, message=message, parts=showing.chips(at.nodes))
-        await self._publisher.publish(at.operation, progress, tenure, now=at.now)
+    async def _publish(
+        self, at: Situation, step: int, message: str, driven: DrivenLease, *, stands: bool = False
+    ) -> float:
+        if step == BOOTING:
+            progress = showing.booting(REFILL_STEPS, step, at.nodes, usual={}, message=message, now=at.now)
+        else:
+            parts, since = showing.chips(at.nodes), None if stands else at.now
+            progress = showing.at_step(REFILL_STEPS, step, message=message, parts=parts, since=since)
+        return await self._publisher.publish(at.operation, progress, driven, now=at.now)

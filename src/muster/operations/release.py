@@ -1,7 +1,7 @@
-"""A release: take the nodes of a provision back, and wait until each is clean or thrown away.
+"""Advance a release: take the nodes of a provision back, and wait until each is clean or condemned.
 
-The nodes prove that they are clean to the enrolment, which pools or condemns them; this operation only
-starts it and waits. A release of an unfinished provision cancels it first.
+The nodes prove to the enrolment that they are clean; it pools or condemns them. This operation starts that
+and waits. Releasing an unfinished provision cancels it first.
 """
 
 from muster.domain import node as nodes
@@ -14,9 +14,10 @@ from muster.domain.progress import Progress
 from muster.domain.releasing import CancelTarget, Finish, Release, Situation, Wait, decide
 from muster.domain.requests import ReleaseRequest
 from muster.domain.settings import Settings
+from muster.domain.steps import RELEASE_STEPS
 from muster.operations.cancelling import request_cancel
+from muster.operations.driven_lease import DrivenLease, Next, goes_on
 from muster.operations.publishing import Publisher
-from muster.operations.tenure import Next, Tenure, goes_on
 from muster.operations.watching import Watching
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import operation_topic
@@ -30,9 +31,9 @@ class Releasing:
         self._settings = settings
         self._publisher = Publisher(ports.store, settings)
 
-    async def advance(self, tenure: Tenure) -> Next | None:
-        operation = await self._store.operation(tenure.operation_id)
-        if not goes_on(operation, tenure):
+    async def advance(self, driven: DrivenLease) -> Next | None:
+        operation = await self._store.operation(driven.operation_id)
+        if not goes_on(operation, driven):
             return None
         request = operation.request
         if not isinstance(request, ReleaseRequest):
@@ -47,17 +48,17 @@ class Releasing:
             returning=self._settings.limits.release_operation,
             grace_until=await self._watching.due(operation),
         )
+        due = at.now + self._settings.poll_every
         match decide(at):
             case CancelTarget():
                 await self._cancel(at)
             case Release(nodes=running):
-                await self._release(running, at, tenure)
+                await self._release(running, at, driven)
             case Finish() as end:
-                await self._finish(end, at, tenure)
+                await self._finish(end, at, driven)
                 return None
             case Wait():
-                await self._publish(at, tenure)
-        due = at.now + self._settings.poll_every
+                due = min(due, await self._publish(at, driven))
         if at.now < operation.deadline_at:  # past it, it may still wait for its provision to end
             due = min(due, operation.deadline_at)
         return Next(at=due, also=operation_topic(request.operation_id))
@@ -68,26 +69,27 @@ class Releasing:
         except NotCancellable:
             return  # its commit won: the release goes on from there
 
-    async def _release(self, running: tuple[Node, ...], at: Situation, tenure: Tenure) -> None:
+    async def _release(self, running: tuple[Node, ...], at: Situation, driven: DrivenLease) -> None:
         until = at.now + self._settings.limits.releasing
         changes = [nodes.release(node, now=at.now, deadline_at=until) for node in running]
-        await self._store.apply_all(changes, fence=tenure.fence)
+        await self._store.apply_all(changes, fence=driven.fence)
 
-    async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:
+    async def _finish(self, end: Finish, at: Situation, driven: DrivenLease) -> None:
         progress: Progress | None = None
         if end.status is Status.SUCCEEDED:
-            progress = showing.completed(showing.RELEASE_STEPS, end.result, ())
+            progress = showing.completed(RELEASE_STEPS, end.result, ())
         change = operations.ended(
             at.operation, end.status, now=at.now, progress=progress, verdict=end.verdict
         )
-        await self._store.write_operation(change, fence=tenure.fence)
+        await self._store.write_operation(change, fence=driven.fence)
 
-    async def _publish(self, at: Situation, tenure: Tenure) -> None:
+    async def _publish(self, at: Situation, driven: DrivenLease) -> float:
         waiting = "for the provision to stop" if not at.target.ended else "until the nodes are clean"
         progress = showing.at_step(
-            showing.RELEASE_STEPS,
+            RELEASE_STEPS,
             2 if at.target.ended else 1,
             message=f"waiting {waiting}",
             parts=showing.chips(at.meant),
+            since=at.now,
         )
-        await self._publisher.publish(at.operation, progress, tenure, now=at.now)
+        return await self._publisher.publish(at.operation, progress, driven, now=at.now)

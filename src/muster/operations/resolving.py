@@ -1,4 +1,4 @@
-"""Whose nodes are meant: a provision has them, and so has a run, through the provision that it made."""
+"""Resolve a run or operation to the provision that has its nodes."""
 
 from muster.domain import running
 from muster.domain.errors import InvalidRequest

@@ -1,4 +1,9 @@
-"""Room under the caps: how much there is, and how to get more without taking it from anybody who needs it."""
+"""Compute the room under the caps and at providers, and make more by condemning surplus idle nodes.
+
+Never takes nodes of a template's warm minimum.
+"""
+
+from collections.abc import AsyncIterator
 
 from muster.domain import node as nodes
 from muster.domain.errors import CapReached, Conflict
@@ -9,8 +14,9 @@ from muster.domain.pooling import evictable
 from muster.domain.reasons import Reason
 from muster.domain.settings import Settings
 from muster.domain.template import Template
-from muster.operations.together import together
+from muster.operations.concurrency import concurrently
 from muster.ports.bundle import Ports
+from muster.ports.paging import items
 from muster.ports.store import TOTAL
 
 LOOK_AT = 1000
@@ -49,32 +55,68 @@ class Room:
         if leaving + len(standing) < short.short_by:
             return False
         needed = max(0, short.short_by - leaving)
-        await together(self._evict(node, demand, now=now) for node in standing[:needed])
+        await concurrently(
+            self._evict(node, demand, Reason.CAP_REACHED, now=now) for node in standing[:needed]
+        )
         return True
+
+    async def make_at(self, provider: str, demand: Demand, short: int, *, now: float) -> bool:
+        """The same at a provider that has no room for so many more: among its own nodes alone."""
+        leaving, templates = await self.leaving(provider), await self._templates()
+        idle = [
+            node
+            for template in templates.values()
+            if template.spec.provider == provider
+            async for node in self._idle(template.name)
+            if node.provider == provider
+        ]
+        standing = evictable(idle, demand, templates, everywhere=True)
+        if leaving + len(standing) < short:
+            return False
+        needed = max(0, short - leaving)
+        await concurrently(self._evict(node, demand, Reason.CAPACITY, now=now) for node in standing[:needed])
+        return True
+
+    async def leaving(self, provider: str) -> int:
+        """How many nodes of a provider are on their way out."""
+        names = [each.name for each in await self._store.templates() if each.spec.provider == provider]
+        return sum(
+            [await self._store.count_nodes(state=NodeState.TERMINATING, template=name) for name in names]
+        )
 
     async def _reachable(self, demand: Demand, enough: int, *, everywhere: bool) -> tuple[int, list[Node]]:
         """Nodes on their way out, and idle ones in the way: all of them, or enough together."""
         scope = None if everywhere else demand.template
         leaving = await self._store.count_nodes(state=NodeState.TERMINATING, template=scope)
-        templates = {template.name: template for template in await self._store.templates()}
+        templates = await self._templates()
         idle: list[Node] = []
-        cursor = None
-        while True:
-            page = await self._store.nodes(
-                states=(NodeState.IDLE,), template=scope, after=cursor, limit=LOOK_AT
-            )
-            idle += page.items
-            standing = evictable(idle, demand, templates, everywhere=everywhere)
-            cursor = page.next
-            if cursor is None or leaving + len(standing) >= enough:
-                return leaving, standing
+        standing: list[Node] = []
+        async for node in self._idle(scope):
+            idle.append(node)
+            if len(idle) % LOOK_AT == 0:
+                standing = evictable(idle, demand, templates, everywhere=everywhere)
+                if leaving + len(standing) >= enough:
+                    return leaving, standing
+        return leaving, evictable(idle, demand, templates, everywhere=everywhere)
 
-    async def _evict(self, node: Node, demand: Demand, *, now: float) -> None:
+    async def _templates(self) -> dict[str, Template]:
+        return {template.name: template for template in await self._store.templates()}
+
+    def _idle(self, template: str | None) -> AsyncIterator[Node]:
+        return items(
+            lambda after: self._store.nodes(
+                states=(NodeState.IDLE,), template=template, after=after, limit=LOOK_AT
+            )
+        )
+
+    async def _evict(self, node: Node, demand: Demand, why: Reason, *, now: float) -> None:
         old = node.template == demand.template and node.revision < demand.revision
-        reason = Reason.RETIRED if old else Reason.CAP_REACHED
+        reason = Reason.RETIRED if old else why
         try:
             await self._store.apply(
-                nodes.condemn(node, now=now, reason=reason, detail="in the way of another request")
+                nodes.condemn(
+                    node, now=now, reason=reason, detail="terminated to make room for another request"
+                )
             )
         except Conflict:
             return  # somebody took it meanwhile; the next look counts again

@@ -1,14 +1,19 @@
-"""A run: provision, execute on every node, give back; one operation that outlives whoever asked for it."""
+"""Advance a run: provision, execute on every node, release. One operation that outlives its client."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from muster.domain import operation as operations
 from muster.domain import running, showing
+from muster.domain.command import Command
 from muster.domain.counting import counted
 from muster.domain.deadlines import EXTENSION
 from muster.domain.errors import Gone, IllegalTransition, InvalidRequest, NotCancellable, NotFound
 from muster.domain.ids import CommandId
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Member, Operation, Status, Verdict
-from muster.domain.progress import Progress, percent
+from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest, ReleaseRequest, RunRequest
 from muster.domain.running import (
@@ -22,32 +27,45 @@ from muster.domain.running import (
     Wait,
 )
 from muster.domain.settings import Settings
+from muster.domain.steps import RUN_STEPS
 from muster.operations.cancelling import request_cancel
 from muster.operations.commanding import Commander
+from muster.operations.concurrency import concurrently
 from muster.operations.desk import FrontDesk
+from muster.operations.driven_lease import DrivenLease, Next, goes_on
 from muster.operations.operating import BY_OPERATOR
 from muster.operations.publishing import Publisher
-from muster.operations.tenure import Next, Tenure, goes_on
-from muster.operations.together import together
+from muster.operations.silence import Silences
 from muster.operations.watching import Watching
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import operation_topic
 
+SILENT_SHOWN = 3
+"""Silent nodes that a message names."""
+
 
 class Running:
-    def __init__(self, ports: Ports, settings: Settings, commander: Commander, watching: Watching) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        settings: Settings,
+        commander: Commander,
+        watching: Watching,
+        silences: Silences,
+    ) -> None:
         self._ports = ports
         self._watching = watching
         self._store = ports.store
         self._settings = settings
         self._publisher = Publisher(ports.store, settings)
         self._commander = commander
+        self._silences = silences
         self.desk: FrontDesk | None = None
         """Where its provision and release are submitted; set when the desk is built, which knows us too."""
 
-    async def advance(self, tenure: Tenure) -> Next | None:
-        operation = await self._store.operation(tenure.operation_id)
-        if not goes_on(operation, tenure):
+    async def advance(self, driven: DrivenLease) -> Next | None:
+        operation = await self._store.operation(driven.operation_id)
+        if not goes_on(operation, driven):
             return None
         request = operation.request
         if not isinstance(request, RunRequest):
@@ -55,25 +73,42 @@ class Running:
         at = await self._situation(operation)
         match running.decide(at):
             case SubmitProvision():
-                await self._provision(at, request, tenure)
+                await self._provision(at, request, driven)
             case CancelProvision():
                 await self._cancel(at)
             case Extend(deadline_at=until):
                 extended_by_us = at.provision is not None and at.provision.deadline_source == EXTENSION
                 source = EXTENSION if extended_by_us else BY_OPERATOR
                 change = operations.extended(operation, deadline_at=until, source=source, now=at.now)
-                await self._store.write_operation(change, fence=tenure.fence)
+                await self._store.write_operation(change, fence=driven.fence)
             case Execute(members=members):
-                await self._execute(at, request, members, tenure)
+                await self._execute(at, request, members, driven)
             case SubmitRelease():
-                await self._release(at, tenure)
+                await self._release(at, driven)
             case Finish() as end:
-                await self._finish(end, at, tenure)
+                await self._finish(end, at, driven)
                 return None
             case Wait():
-                await self._publisher.publish(at.operation, _progress(at), tenure, now=at.now)
-                return self._later(at)
+                progress = await self._with_silences(_progress(at), at)
+                due = await self._publisher.publish(at.operation, progress, driven, now=at.now)
+                return self._later(at, due)
         return Next(at=at.now)
+
+    async def _with_silences(self, progress: Progress, at: Situation) -> Progress:
+        """Say which nodes do not answer: who waits for a command can't tell a silent one from a dead one."""
+        if at.release is not None:
+            return progress
+        silent = await self._silences.under(at.commands)
+        if not silent:
+            return progress
+        told = [
+            f"{node_id} has not answered since {_clock(each.since)}"
+            f" and will be given up at {_clock(each.given_up_at)}"
+            for node_id, each in list(silent.items())[:SILENT_SHOWN]
+        ]
+        more = len(silent) - len(told)
+        rest = [f"{more} more do not answer"] if more > 0 else []
+        return replace(progress, message="; ".join([progress.message, *told, *rest]))
 
     @property
     def _desk(self) -> FrontDesk:
@@ -116,14 +151,14 @@ class Running:
             latest = provision.deadline_at + (asked or template.spec.max_runtime)
         return None if latest is None else latest + self._settings.limits.launching
 
-    async def _provision(self, at: Situation, request: RunRequest, tenure: Tenure) -> None:
-        """Fenced: a replica that wakes up late must not ask for nodes that nobody would give back."""
+    async def _provision(self, at: Situation, request: RunRequest, driven: DrivenLease) -> None:
+        """Fenced: a replica that wakes up late must not ask for nodes that no release would give back."""
         key = running.provision_key(at.operation.id)
         try:
-            await self._desk.provision(request.provision, key=key, fence=tenure.fence)
+            await self._desk.provision(request.provision, key=key, fence=driven.fence)
         except (InvalidRequest, NotFound) as error:
             # The template or this server's providers changed since the run was accepted.
-            await self._fail(at, Verdict(reason=Reason.PROVIDER_REFUSED, message=str(error)), tenure)
+            await self._fail(at, Verdict(reason=Reason.PROVIDER_REFUSED, message=str(error)), driven)
 
     async def _cancel(self, at: Situation) -> None:
         if at.provision is None:
@@ -134,13 +169,15 @@ class Running:
             return  # its commit won: the release goes on from there
 
     async def _execute(
-        self, at: Situation, request: RunRequest, members: tuple[Member, ...], tenure: Tenure
+        self, at: Situation, request: RunRequest, members: tuple[Member, ...], driven: DrivenLease
     ) -> None:
         provision = at.provision
         if provision is None:
             return
+        # Before anything comes out of the commands, and again once all of them can be followed.
+        at = await self._show(at, _starting(at.now), driven)
         try:
-            await together(
+            await concurrently(
                 self._commander.start(
                     provision,
                     member,
@@ -150,22 +187,34 @@ class Running:
                 for member in members
             )
         except Gone as gone:
-            await self._fail(at, Verdict(reason=Reason.MACHINE_GONE, message=str(gone)), tenure)
+            await self._fail(at, Verdict(reason=Reason.MACHINE_GONE, message=str(gone)), driven)
+        else:
+            await self._show(at, _commanding(provision, at.commands, now=at.now), driven)
 
-    async def _fail(self, at: Situation, verdict: Verdict, tenure: Tenure) -> None:
+    async def _show(self, at: Situation, progress: Progress, driven: DrivenLease) -> Situation:
+        """Write what begins now, however recent the last publish is."""
+        driven.published_at = at.now
+        change = operations.progressed(at.operation, progress, now=at.now)
+        return replace(at, operation=await self._store.write_operation(change, fence=driven.fence))
+
+    async def _fail(self, at: Situation, verdict: Verdict, driven: DrivenLease) -> None:
         await self._store.write_operation(
-            operations.failing(at.operation, verdict, now=at.now), fence=tenure.fence
+            operations.failing(at.operation, verdict, now=at.now), fence=driven.fence
         )
 
-    async def _release(self, at: Situation, tenure: Tenure) -> None:
+    async def _release(self, at: Situation, driven: DrivenLease) -> None:
         if at.provision is not None:
+            await self._show(at, _returning(at.now), driven)
             request = ReleaseRequest(operation_id=at.provision.id)
-            await self._desk.release(request, key=running.release_key(at.operation.id), fence=tenure.fence)
+            await self._desk.release(request, key=running.release_key(at.operation.id), fence=driven.fence)
 
-    async def _finish(self, end: Finish, at: Situation, tenure: Tenure) -> None:
+    async def _finish(self, end: Finish, at: Situation, driven: DrivenLease) -> None:
         progress: Progress | None = None
-        if end.status is Status.SUCCEEDED:
-            progress = showing.completed(showing.RUN_STEPS, end.result, ())
+        if end.result:  # its commands ran and its nodes are back: it went all its steps, however they ended
+            verdict = end.verdict
+            codes = verdict is not None and verdict.reason is Reason.COMMAND_FAILED
+            told = verdict.message if verdict is not None and codes else end.result
+            progress = showing.completed(RUN_STEPS, told, ())
         change = operations.ended(
             at.operation,
             end.status,
@@ -174,39 +223,53 @@ class Running:
             verdict=end.verdict,
             result=end.result,
         )
-        await self._store.write_operation(change, fence=tenure.fence)
+        await self._store.write_operation(change, fence=driven.fence)
 
-    def _later(self, at: Situation) -> Next:
+    def _later(self, at: Situation, due: float) -> Next:
         """Woken by whatever its present child does: the provision's topic also hears of its commands."""
         child = at.release or at.provision
         return Next(
-            at=min(at.now + self._settings.poll_every, max(at.operation.deadline_at, at.now + 1.0)),
+            at=min(due, at.now + self._settings.poll_every, max(at.operation.deadline_at, at.now + 1.0)),
             also=None if child is None else operation_topic(child.id),
         )
+
+
+def _clock(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S} UTC"
+
+
+def _returning(now: float) -> Progress:
+    return showing.at_step(RUN_STEPS, 6, message="giving the nodes back", since=now)
+
+
+def _starting(now: float) -> Progress:
+    return showing.at_step(RUN_STEPS, 5, message="starting the commands", since=now)
+
+
+def _commanding(provision: Operation, commands: Sequence[Command], *, now: float) -> Progress:
+    done = sum(1 for command in commands if command.ended)
+    total = max(1, len(provision.members))
+    message = f"{done} of {counted(total, 'command')} ended"
+    return showing.at_step(RUN_STEPS, 5, fraction=done / total, message=message, since=now)
 
 
 def _progress(at: Situation) -> Progress:
     """The child's progress as its own, shifted into the run's steps."""
     if at.release is not None:
-        return showing.at_step(showing.RUN_STEPS, 6, message="giving the nodes back")
+        return _returning(at.now)
     provision = at.provision
     if provision is not None and provision.status is Status.SUCCEEDED:
-        done = sum(1 for command in at.commands if command.ended)
-        total = max(1, len(provision.members))
-        message = f"{done} of {counted(total, 'command')} ended"
-        return showing.at_step(showing.RUN_STEPS, 5, fraction=done / total, message=message)
+        return _commanding(provision, at.commands, now=at.now)
     shown = provision.progress if provision is not None else None
     if shown is None:
-        return showing.at_step(showing.RUN_STEPS, 1, message="asking for nodes")
-    step = min(shown.step, 4)
-    phase, label = showing.RUN_STEPS[step - 1]
-    inside = shown.percent / 100.0 * shown.total_steps - (shown.step - 1)
-    return Progress(
-        step=step,
-        total_steps=len(showing.RUN_STEPS),
-        phase=phase,
-        label=label,
+        return showing.at_step(RUN_STEPS, 1, message="asking for nodes", since=at.now)
+    low = shown.motion.low if shown.motion is not None else shown.percent
+    return showing.at_step(
+        RUN_STEPS,
+        min(shown.step, 4),
+        fraction=low / 100.0 * shown.total_steps - (shown.step - 1),
         message=shown.message,
-        percent=percent(step=step, total_steps=len(showing.RUN_STEPS), fraction=inside),
         parts=shown.parts,
+        since=shown.motion.since if shown.motion is not None else None,
+        expected=shown.motion.expected if shown.motion is not None else None,
     )

@@ -1,6 +1,6 @@
-"""What is read of a node, one section at a time, redacted before anybody keeps or shows it.
+"""Read a node's evidence one section at a time, redacted before it is stored or shown.
 
-Fails closed: a section whose redaction fails is withheld. Whatever hangs costs its own section, nothing else.
+Fails closed: a section whose redaction fails is withheld. A read that hangs costs only its own section.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ PATIENCE = 15.0
 LINES = 200
 Redactor = Callable[[str], str]
 _NOTHING = {
-    Source.PHASES: "the boot left no marks",
-    Source.AGENT: "the agent reported no end of its boot script, and nothing on the console is of its log",
+    Source.PHASES: "the boot recorded no phases",
+    Source.AGENT: "the agent reported no end of its boot script, and the console has none of its log",
     Source.CONSOLE: "the provider has no console of this machine, or not yet",
-    Source.PROVIDER: "the provider is not there any more",
+    Source.PROVIDER: "the provider is no longer configured",
 }
 
 
@@ -53,7 +53,7 @@ def section(name: Source, found: str | Exception | None, redactor: Redactor) -> 
                     name=name, missing=f"cannot be read: {redactor(ending(str(found), lines=LINES))}"
                 )
     except Exception:
-        # Nobody must see the text, so not the exception either: it may quote it.
+        # The text must not be shown, so not the exception either: it may quote it.
         logger.error("a section was withheld: it could not be redacted", extra={"section": str(name)})  # noqa: TRY400
         return Section(name=name, missing="withheld: it could not be redacted")
 

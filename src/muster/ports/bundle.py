@@ -1,23 +1,25 @@
 """Everything that one replica of the control plane needs from outside."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from muster.domain.template import Runtime, TemplateSpec
+from muster.domain.template import TemplateSpec
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.cluster_store import ClusterStore
 from muster.ports.clusters import ClusterProvider
 from muster.ports.commands import CommandStore
+from muster.ports.duties import Duty, DutyContext
+from muster.ports.endings import Endings
 from muster.ports.federation import Federation
 from muster.ports.identity import IdentityVerifier
 from muster.ports.ids import Ids
 from muster.ports.overview import OverviewStore
 from muster.ports.probe import Prober
-from muster.ports.provider import NodeProvider
-from muster.ports.runners import RunnerRegistry, Workflows
+from muster.ports.provider import Lack, NodeProvider
 from muster.ports.runtime import NodeRuntime
 from muster.ports.store import Store
+from muster.ports.template_part import TemplatePart
 from muster.ports.wakeups import Wakeups
 
 
@@ -33,15 +35,25 @@ class Ports:
     wakeups: Wakeups
     providers: Mapping[str, NodeProvider]
     verifier: IdentityVerifier
+    endings: Sequence[Endings] = ()
+    """Of those providers that can tell at once."""
+    unisolated: Mapping[str, str] = field(default_factory=dict)
+    """Providers on whose machines a run may leave something for the next one, and why."""
+    lacks: Sequence[Callable[[TemplateSpec], Lack | None]] = ()
+    """What else a template may want of a provider or runtime, and this server doesn't have."""
+    template_parts: Sequence[TemplatePart] = ()
+    """Tables of a template that integrations read."""
+    setup: Mapping[str, str] = field(default_factory=dict)
+    """By the name of a provider or runtime that is installed: what an operator does to have it."""
     cluster_providers: Mapping[str, ClusterProvider] = field(default_factory=dict)
     prober: Prober | None = None
     """None: services are known by their heartbeats alone."""
-    runtimes: Mapping[Runtime, NodeRuntime] = field(default_factory=dict)
+    runtimes: Mapping[str, NodeRuntime] = field(default_factory=dict)
     """Those whose nodes need more for an attach than their agent knows."""
-    runners: RunnerRegistry | None = None
-    workflows: Workflows | None = None
+    duties: Sequence[Callable[[DutyContext], Sequence[Duty]]] = ()
+    """Periodic work of integrations."""
     federation: Federation | None = None
-    """None: nobody signs in but by tokens of ours."""
+    """None: only Muster's own tokens can sign in."""
     outfit: Callable[[TemplateSpec], str] = lambda _spec: ""
     """What this server puts on a node of a template beside what the template says, as one word that changes
     with it."""

@@ -12,6 +12,7 @@ from muster.domain.command import Command
 from muster.domain.ids import AssignmentId, CommandId, OperationId
 from muster.domain.node import NodeChange
 from muster.ports.store import Cursor, Page
+from muster.ports.verbs import reads, writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,40 +24,54 @@ class Kept:
 
 
 class CommandStore(Protocol):
+    @writes
     async def start(self, command: Command, change: NodeChange) -> Command:
         """Insert a pending command together with the change that tells its node. A command that is there
         already is returned as it is. Raises Conflict if the node moved."""
         ...
 
+    @reads
     async def command(self, command_id: CommandId) -> Command:
         """Raises NotFound."""
         ...
 
+    @reads
     async def of_operation(self, operation_id: OperationId) -> Sequence[Command]:
         """All commands on the nodes of a provision, oldest first, at most 10,000."""
         ...
 
+    @reads
     async def unfinished(self, assignment_id: AssignmentId) -> Sequence[Command]:
         """What the node of an assignment should be busy with, oldest first."""
         ...
 
+    @reads
     async def forsaken(self, *, limit: int) -> Sequence[Command]:
         """Unfinished commands whose assignment is no longer held by their node, oldest first."""
         ...
 
+    @reads
+    async def overdue(self, *, now: float, limit: int) -> Sequence[Command]:
+        """Unfinished commands whose own timeout is over, most overdue first."""
+        ...
+
+    @writes
     async def write(self, before: Command, after: Command, change: NodeChange | None = None) -> Command:
         """The guarded write; with `change`, the node is told in the same transaction."""
         ...
 
+    @writes
     async def append_output(self, command_id: CommandId, *, offset: int, data: bytes) -> Kept:
         """Keep output from `offset` on. What is kept already is skipped, a gap is refused with Conflict,
         what goes past the cap is dropped. Idempotent. Raises NotFound."""
         ...
 
+    @reads
     async def output(self, command_id: CommandId, *, offset: int, limit: int) -> bytes:
         """Up to `limit` bytes from `offset` on; empty at the end of what is kept so far."""
         ...
 
+    @reads
     async def commands(self, *, run: str | None, after: Cursor | None, limit: int) -> Page[Command]:
         """Newest first."""
         ...

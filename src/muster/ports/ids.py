@@ -9,7 +9,7 @@ class Ids(Protocol):
         ...
 
     def secret(self) -> str:
-        """A fresh secret that nobody can guess."""
+        """Return a fresh secret that can't be guessed."""
         ...
 
     def jitter(self) -> float:

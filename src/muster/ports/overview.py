@@ -15,6 +15,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.warmth import Handover
+from muster.ports.verbs import reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +30,12 @@ class Tick:
 
 
 class OverviewStore(Protocol):
+    @reads
     async def census(self) -> Mapping[str, Mapping[NodeState, int]]:
         """Of every template, by name: how many nodes it has in each state but terminated, zeros too."""
         ...
 
+    @reads
     async def health(self) -> Mapping[str, Mapping[Health, int]]:
         """How nodes that joined and are not on their way out feel, by template: how many each way, zeros too.
 
@@ -40,26 +43,32 @@ class OverviewStore(Protocol):
         """
         ...
 
+    @reads
     async def unfinished(self, *, limit: int) -> Sequence[Operation]:
         """Operations that have not ended, oldest first."""
         ...
 
+    @reads
     async def terminating(self, *, limit: int) -> Sequence[Node]:
         """Nodes that are being ended, longest first."""
         ...
 
+    @reads
     async def failures(self, *, since: float, limit: int) -> Sequence[Failure]:
         """What failed at or after, newest first."""
         ...
 
+    @reads
     async def handovers(self, *, since: float, limit: int) -> Sequence[Handover]:
         """Provisions that were committed at or after, newest first."""
         ...
 
+    @reads
     async def changes(self, *, since: float, limit: int) -> Sequence[Event]:
         """What somebody did, and what became of templates and the installation, at or after; newest first."""
         ...
 
+    @reads
     async def ticks(self) -> Sequence[Tick]:
         """The duties that were ever performed, by name."""
         ...

@@ -1,4 +1,4 @@
-"""Asking a service from outside whether it serves. Its address came from the service: nobody trusts it."""
+"""Ask a service from outside whether it serves. Its address comes from the service and is not trusted."""
 
 from typing import Protocol
 

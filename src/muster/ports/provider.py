@@ -60,12 +60,24 @@ class LaunchAnswer:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lack:
+    """What a template wants, and this server doesn't have."""
+
+    field: str
+    """Of the template."""
+    why: str
+
+
 class NodeProvider(Protocol):
     name: str
     visibility_window: float
     """Seconds for which a machine that exists may be missing from `find`, `list` and `describe`."""
     call_timeout: float
     """Seconds after which a call without an answer counts as Uncertain."""
+    makes_way: frozenset[Reason]
+    """Refusals that the end of other machines of this installation would undo, whatever template they are of:
+    all its machines share what was lacking."""
 
     async def launch(self, request: LaunchRequest) -> LaunchAnswer:
         """Make `count` machines, tagged with token and installation, in one call.

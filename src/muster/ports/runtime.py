@@ -36,10 +36,13 @@ class NodeRuntime(Protocol):
         that somebody else heard, is harmless."""
         ...
 
-    async def attached(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> bool:
-        """Whether the node truly serves its assignment, by another's word than its own."""
+    async def attached(
+        self, node: Node, request: ProvisionRequest, spec: TemplateSpec, *, ended: bool = False
+    ) -> bool:
+        """Whether the node truly serves its assignment, by another's word than its own. `ended`: or served
+        it, now that the node reports that its program ended well."""
         ...
 
     async def withdraw(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> None:
-        """Nobody finds the node under its assignment any more. Idempotent."""
+        """Make the node unreachable under its assignment. Idempotent."""
         ...

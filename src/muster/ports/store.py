@@ -11,13 +11,14 @@ Contract of every verb:
 - Lists are bounded, in a stated order, and continue by an opaque cursor.
 - No transaction is held across an await of the caller.
 - Where a person does something, or a program of theirs, `actor` says who, for the event.
+- A verb is marked `reads` or `writes` (`ports.verbs`); what wraps the port goes by the mark.
 
-How each verb maps to SQLite, PostgreSQL and DynamoDB is in docs/adr/0003.
+How each engine keeps this is in docs/stores.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, NewType, Protocol, TypeVar
+from typing import Generic, NamedTuple, NewType, Protocol, TypeVar
 
 from muster.domain.boot import Boot, Mark
 from muster.domain.deadlines import Watch
@@ -32,10 +33,13 @@ from muster.domain.node import Binding, Node, NodeChange
 from muster.domain.operation import Fence, Kind, Operation, OperationChange, Status
 from muster.domain.reasons import Reason
 from muster.domain.template import Template, TemplateSpec
+from muster.ports.verbs import reads, writes
 
 T = TypeVar("T")
 TOTAL = "total"
 """The scope of the cap over all templates, as CapReached names it."""
+AHEAD_MOST = 1001
+"""How far the operations that wait before another are counted."""
 Cursor = NewType("Cursor", str)
 """Opaque: made by the store, handed back to it unread."""
 
@@ -76,7 +80,17 @@ class OperationView:
     seen: Mapping[NodeId, float]
     """Last heartbeat of each of the nodes that ever beat."""
     ahead: int
-    """How many operations wait in its template's queue that are older than it."""
+    """How many older operations wait in its template's queue. AHEAD_MOST: so many or more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """The nodes and launches of an operation, and nothing else. The launches are read first."""
+
+    nodes: tuple[Node, ...]
+    """Every node bound to it, by (created_at, id)."""
+    launches: tuple[Launch, ...]
+    """In the order of their ordinals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +111,8 @@ class Pool:
     """The last refill; it may have ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
-    """A heartbeat, and what it says beside "I live"."""
+class Beat(NamedTuple):
+    """A heartbeat, and what it says beside "I live". A tuple: it is made more often than all else."""
 
     node_id: NodeId
     seen_at: float
@@ -131,55 +144,68 @@ class Pruned:
 class Store(Protocol):
     # --- installation and templates ---------------------------------------------------------------
 
+    @reads
     async def installation(self) -> Installation:
         """Who we are. The id was drawn when the store was made and never changes."""
         ...
 
+    @writes
     async def limit_installation(self, max_nodes: int, *, now: float, actor: str = "") -> Installation:
         """Set the cap over all templates. Lowering it below what is in use stops launches, nothing else."""
         ...
 
+    @writes
     async def apply_template(
         self, spec: TemplateSpec, *, now: float, actor: str = "", over: int | None = None
     ) -> Template:
-        """Make `spec` current. Equal content keeps its revision and writes nothing; else revision + 1.
-        `over`: only if this revision is current. Raises Conflict if it isn't."""
+        """Make `spec` current. Equal content writes nothing. What differs in POOL_KEEPING alone changes the
+        current revision in place (event `adjusted`); all else makes the next one (event `applied`).
+        `over`: only if this version is current. Raises Conflict if it isn't."""
         ...
 
+    @reads
     async def template(self, name: str, revision: int | None = None) -> Template:
         """The current revision, or a named one. Raises NotFound."""
         ...
 
+    @reads
     async def templates(self) -> Sequence[Template]:
         """The current revision of every template, by name."""
         ...
 
     # --- nodes ------------------------------------------------------------------------------------
 
+    @reads
     async def node(self, node_id: NodeId) -> Node:
         """Raises NotFound."""
         ...
 
+    @reads
     async def node_by_machine(self, provider: str, machine_id: str) -> Node | None:
         """The newest record of a machine."""
         ...
 
+    @reads
     async def recorded(self, provider: str, machine_ids: Sequence[str]) -> Sequence[str]:
         """Those of the machines that have a record which is not terminated, in the order asked."""
         ...
 
+    @reads
     async def nodes(
         self, *, states: Sequence[NodeState], template: str | None, after: Cursor | None, limit: int
     ) -> Page[Node]:
         """Nodes in any of the states, by id."""
         ...
 
+    @reads
     async def nodes_due(self, *, now: float, limit: int) -> Sequence[Node]:
         """Nodes whose deadline has passed, longest overdue first."""
         ...
 
+    @reads
     async def count_nodes(self, *, state: NodeState, template: str | None) -> int: ...
 
+    @writes
     async def claim(
         self,
         demand: Demand,
@@ -198,25 +224,30 @@ class Store(Protocol):
         """
         ...
 
+    @reads
     async def count_claimable(self, demand: Demand, *, seen_since: float, now: float) -> int:
         """How many nodes `claim` could take at this moment."""
         ...
 
+    @reads
     async def offer(self, idle: Sequence[Node]) -> None:
         """These are all the idle nodes of some pools: see to it that claims are led to them. A hint, for
         engines whose claims ask a queue first; a claim finds every idle node without it, too."""
         ...
 
+    @writes
     async def apply(self, change: NodeChange, *, fence: Fence | None = None) -> Node:
         """The guarded node write. Raises Conflict if the record isn't `change.before` any more, or if the
         change's OperationGuard doesn't hold. `confirm_gone` also gives the node's room back."""
         ...
 
+    @writes
     async def apply_all(self, changes: Sequence[NodeChange], *, fence: Fence | None = None) -> Sequence[Node]:
         """`apply` for each, in one go. Raises as `apply` does for the first that is refused; of the others,
         all, some or none may be written then: read them again."""
         ...
 
+    @writes
     async def adopt_stray(self, node: Node, *, now: float) -> Node | None:
         """Record a machine that has no live record and no open launch, as terminating. Counts against the
         caps although it wasn't asked for. None: somebody recorded it first."""
@@ -224,6 +255,7 @@ class Store(Protocol):
 
     # --- joining ----------------------------------------------------------------------------------
 
+    @writes
     async def admit(
         self, change: NodeChange | None, node_id: NodeId, *, key_hash: str, token_hash: str
     ) -> None:
@@ -231,6 +263,7 @@ class Store(Protocol):
         replaces the token. Raises Conflict if another key was admitted before."""
         ...
 
+    @writes
     async def enrol(
         self,
         node: Node,
@@ -248,34 +281,43 @@ class Store(Protocol):
         replaced if it is live, untouched if its time is over."""
         ...
 
+    @reads
     async def admitted_key(self, node_id: NodeId) -> str | None: ...
 
+    @reads
     async def node_for_token(self, token_hash: str) -> NodeId | None: ...
 
+    @reads
     async def standing(self, node_id: NodeId) -> Standing: ...
 
+    @reads
     async def standing_for_token(self, token_hash: str) -> Standing | None:
         """`node_for_token` and `standing` at one moment."""
         ...
 
     # --- liveness ---------------------------------------------------------------------------------
 
+    @writes
     async def record_beats(self, beats: Sequence[Beat]) -> None:
         """Remember when nodes were last seen. Never moves a time back, never touches a node's version."""
         ...
 
+    @reads
     async def last_seen(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]: ...
 
+    @reads
     async def vitals(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, Vitals]:
         """How nodes feel. A node has vitals from its first join (or beat) until it is terminated."""
         ...
 
+    @writes
     async def watch(self, *, now: float, gap: float, grace: float = 0.0) -> Watch:
         """Tick: the world is watched. After a gap longer than `gap` without a tick the watch begins anew. If
         it breaks off again within `grace`, the time away counts from the first gap: whoever was owed a grace
         then is still owed it."""
         ...
 
+    @reads
     async def suspects(
         self, *, stale_before: float, settled_before: float, after: NodeId | None, limit: int
     ) -> Sequence[Vitals]:
@@ -283,26 +325,31 @@ class Store(Protocol):
         `stale_before` and not offline, offline, starting since before `settled_before`, or with news."""
         ...
 
-    async def heard(self, judged: Sequence[Vitals]) -> None:
+    @writes
+    async def mark_news_judged(self, judged: Sequence[Vitals]) -> None:
         """What these nodes said has been judged, and is news no more; what they said since then still is."""
         ...
 
+    @writes
     async def write_health(self, change: HealthChange) -> Vitals:
         """The guarded write of a node's health, with its event. Raises Conflict if the vitals' health moved
         or the node is gone; offline by any word but its own (HEARTBEAT): also if it was seen since."""
         ...
 
+    @writes
     async def record_probe(self, node_id: NodeId, *, passed: bool, now: float) -> None:
         """Remember how a probe went. Never touches when the node was last seen. Failures in a row are counted
         anew once the watch began anew after the last probe."""
         ...
 
+    @reads
     async def offline(
         self, *, states: Sequence[NodeState], since_before: float, limit: int
     ) -> Sequence[Node]:
         """Nodes in the states whose health has been offline since before, longest first."""
         ...
 
+    @reads
     async def stalled(self, *, now: float, stall_after: float, limit: int) -> Sequence[Node]:
         """Booting nodes that joined and have not advanced for longer than their template's `stall_after`, or
         than the given one where it has none; longest first."""
@@ -310,79 +357,107 @@ class Store(Protocol):
 
     # --- boots and failures -----------------------------------------------------------------------
 
+    @reads
     async def marks(self, node_id: NodeId) -> Sequence[Mark]:
         """How the node's boot went so far, in order."""
         ...
 
+    @reads
     async def boots(self, template: str, revision: int) -> Sequence[Boot]:
         """The last boots of a revision that came to their end, at most KEPT_BOOTS of each instance type,
         oldest first."""
         ...
 
+    @reads
     async def undiagnosed(self, *, limit: int) -> Sequence[Node]:
         """Failed nodes of whose failure no bundle was filed yet, by id."""
         ...
 
+    @writes
     async def file_bundle(self, bundle: Bundle, *, cause: Cause) -> bool:
         """Keep what was collected about a node's failure, with an event. The first one stays: False.
         `cause` is what it says: failures are counted by it."""
         ...
 
+    @reads
     async def bundle(self, node_id: NodeId) -> Bundle | None: ...
 
     # --- launches ---------------------------------------------------------------------------------
 
+    @writes
     async def reserve(self, launch: Launch, *, cap: int, total_cap: int, fence: Fence) -> Launch:
         """Insert a planned launch, holding its room under both caps. What is stored as a cap at that moment
         holds too, if it is lower than the caller knew. Raises CapReached (nothing written).
         A launch that is already there is returned as it is: a lost reply is harmless."""
         ...
 
+    @writes
     async def write_launch(self, before: Launch, after: Launch, *, fence: Fence | None) -> Launch:
         """The guarded write of an open launch: calling, or closed without machines (its room is freed)."""
         ...
 
+    @writes
     async def settle(
-        self, before: Launch, after: Launch, nodes: Sequence[Node], *, fence: Fence | None, now: float
+        self, before: Launch, after: Launch, machines: Sequence[Node], *, fence: Fence | None, now: float
     ) -> Launch:
         """Adopt the machines of a launch and write the launch, together. Machines that have a record already
         are left as they are. `after` may still be open (late finds). An adapter may need several
         transactions for many nodes; the launch's own write comes last, so repeating is safe."""
         ...
 
+    @reads
     async def launch(self, launch_id: LaunchId) -> Launch:
         """Raises NotFound."""
         ...
 
+    @reads
     async def launch_by_token(self, token: str) -> Launch | None: ...
 
+    @reads
     async def forsaken_launches(self, *, limit: int, after: Launch | None = None) -> Sequence[Launch]:
         """Open launches whose operation has ended, oldest first, those after the given one."""
         ...
 
     # --- operations -------------------------------------------------------------------------------
 
+    @writes
     async def submit(
-        self, operation: Operation, *, pool: Pool | None = None, fence: Fence | None = None
+        self,
+        operation: Operation,
+        *,
+        pool: Pool | None = None,
+        fence: Fence | None = None,
+        queue_cap: int | None = None,
     ) -> tuple[Operation, bool]:
         """Insert an operation (with its first lease, if it has one). The same idempotency key with an equal
         kind and request gives the operation that was made first and False; with another raises
         IdempotencyMismatch. With `pool`: Conflict if its version moved. With `fence` (of the operation that
-        asks for this one): LeaseLost if it was taken over."""
+        asks for this one): LeaseLost if it was taken over. With `queue_cap`: QueueFull if so many operations
+        of its `waiting_owner` are queued; those that are submitted at the same moment may pass it."""
         ...
 
+    @reads
     async def operation(self, operation_id: OperationId) -> Operation:
         """Raises NotFound."""
         ...
 
+    @reads
     async def operation_by_key(self, key: str) -> Operation | None:
         """The operation that was submitted under an idempotency key."""
         ...
 
+    @reads
     async def view(self, operation_id: OperationId) -> OperationView:
         """Raises NotFound."""
         ...
 
+    @reads
+    async def holdings(self, operation_id: OperationId) -> Holdings:
+        """What an operation holds, by the simplest reads there are: for whoever ends it when nothing else
+        works. Empty for an operation that isn't known."""
+        ...
+
+    @reads
     async def operations(
         self,
         *,
@@ -395,19 +470,35 @@ class Store(Protocol):
         """Newest first."""
         ...
 
-    async def lease(self, owner: str, *, now: float, until: float, limit: int) -> Sequence[Operation]:
-        """Take operations that have not ended and whose lease has lapsed, oldest first; epoch + 1."""
+    @writes
+    async def lease(
+        self, owner: str, *, now: float, until: float, limit: int, absent_since: float | None = None
+    ) -> Sequence[Operation]:
+        """Take operations that have not ended and whose lease has lapsed, oldest first; epoch + 1.
+
+        With `absent_since`, asking is a sign of life of the owner, also with a limit of 0; and operations in
+        a queue are taken, too, whose owner gave no sign of life at or after that time. They hold up those
+        behind them. An owner that never gave a sign of life keeps its leases until they lapse."""
         ...
 
+    @writes
+    async def seize(self, operation_id: OperationId, owner: str, *, now: float, until: float) -> Operation:
+        """Take an operation, whoever leads it: epoch + 1, so that the earlier leader can't write any more.
+        One that has ended is returned as it is. Raises NotFound."""
+        ...
+
+    @writes
     async def renew(self, owner: str, fences: Sequence[Fence], *, until: float) -> Sequence[Fence]:
         """Prolong leases. Gives back those that were renewed; the others are lost."""
         ...
 
+    @writes
     async def expire_leases(self, owner: str | None = None) -> int:
         """The owner's leases lapse at once, of operations (how many) and of duties: he has stopped driving.
         Of everybody, if none is named: only for a caller that knows that no other replica lives."""
         ...
 
+    @writes
     async def write_operation(
         self,
         change: OperationChange,
@@ -424,16 +515,20 @@ class Store(Protocol):
 
     # --- pools and caps ---------------------------------------------------------------------------
 
+    @reads
     async def pool(self, template: str) -> Pool: ...
 
+    @reads
     async def usage(self, template: str) -> Usage: ...
 
+    @writes
     async def audit(self, *, now: float) -> Sequence[Drift]:
         """Recount what the counters count; set right and report what differs."""
         ...
 
     # --- duties -----------------------------------------------------------------------------------
 
+    @writes
     async def lease_duty(self, name: str, owner: str, *, now: float, until: float, problem: str = "") -> bool:
         """Hold a periodic duty: True if `owner` holds it until `until`, False while another's lease lasts.
         Holding it is a tick; `problem` says what kept the owner's last one from its end."""
@@ -441,22 +536,26 @@ class Store(Protocol):
 
     # --- events -----------------------------------------------------------------------------------
 
+    @writes
     async def note(
         self, entity_id: str, name: str, *, reason: Reason | None, detail: str, now: float
     ) -> None:
         """An event of the installation itself, about something that no record shows."""
         ...
 
+    @reads
     async def events(self, *, after: Cursor | None, limit: int, entity_id: str | None = None) -> Page[Event]:
         """The feed: complete, at least once, each entity's events in the order of their versions. A cursor
         that was pruned past goes on with the oldest that is left. Raises CursorLost for one that stands at
         an event which this store doesn't have and didn't forget: it would skip what comes next."""
         ...
 
+    @reads
     async def last_events(self, *, limit: int, entity_id: str | None = None) -> Page[Event]:
         """The end of the feed, oldest first; `next` is where it goes on."""
         ...
 
+    @writes
     async def prune(self, *, before: float, limit: int) -> Pruned:
         """Forget terminated nodes, closed launches, ended operations and events older than `before`.
         What a live record still refers to stays."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 class Wakeups(Protocol):
     def notify(self, topic: str) -> None:
-        """Wake whoever waits on the topic now or is about to: never blocks, never fails."""
+        """Wake all who wait on the topic now or are about to. Never blocks, never fails."""
         ...
 
     def listen(self, topics: Sequence[str]) -> "Listener":
@@ -28,6 +28,8 @@ ROOM = "room"
 """Room under a cap or an idle node may have appeared."""
 HEALTH = "health"
 """A node's health may have changed."""
+ENDED = "ended"
+"""A machine has ended."""
 EVENTS = "events"
 """The event feed grew."""
 

@@ -90,7 +90,7 @@ class HttpProber:
             # Without goodbye: a peer that keeps silent would keep us waiting for its own.
             writer.transport.abort()
         if not words:
-            raise ConnectionError(f"cannot hear a word from {address}")
+            raise ConnectionError(f"no answer from {address}")
         return len(words) > 1 and words[0].startswith(b"HTTP/") and int(words[1]) in _SUCCESS
 
 

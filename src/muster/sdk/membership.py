@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from muster.domain.backoff import backoff, spread
 from muster.domain.health import Health
 
 REASON_MOST = 256
@@ -21,7 +22,6 @@ RETRY_MOST = 15.0
 """A control plane that comes back hears everybody well before it calls anybody silent."""
 REFUSED_MOST = 60.0
 """A refusal seldom changes by itself: a token is renewed, a cap is raised."""
-_DOUBLINGS = 10
 _OK, _UNAUTHENTICATED, _NOT_FOUND, _CONFLICT, _GONE = 200, 401, 404, 409, 410
 _BUSY = (408, 425, 429)
 _FAILING = 500
@@ -52,7 +52,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """`status` 0: nobody answered, or not as Muster does."""
+    """`status` 0: no answer, or one that is not Muster's."""
 
     status: int
     code: str = ""
@@ -186,7 +186,7 @@ class Membership:
             # Forgotten, or our token was replaced. The same key finds the same node, if there is one.
             self._forget()
             return self._again(answer, RETRY_MOST, None)
-        return self._again(answer, RETRY_MOST, f"the server refuses what is said: {answer.detail}")
+        return self._again(answer, RETRY_MOST, f"the server refuses the request: {answer.detail}")
 
     def _accepted(self, request: Request, answer: Answer) -> float:
         if request.kind is Kind.ENROL:
@@ -215,7 +215,7 @@ class Membership:
             self.problem = f"this app was taken out and stays out until it is started again: {answer.detail}"
             return 0.0
         self._key = self._draw()
-        return self._again(answer, RETRY_MOST, f"this app was given up and enrols anew: {answer.detail}")
+        return self._again(answer, RETRY_MOST, f"this app was given up and enrols again: {answer.detail}")
 
     def _refused(self, answer: Answer) -> float:
         if answer.status == _CONFLICT and answer.code == "conflict":
@@ -230,10 +230,10 @@ class Membership:
         self._serving = False
 
     def _again(self, answer: Answer, most: float, problem: str | None) -> float:
-        pause = min(most, RETRY_FIRST * 2.0 ** min(self._failures, _DOUBLINGS))
+        pause = backoff(self._failures, first=RETRY_FIRST, most=most)
         self._failures += 1
         self.problem = problem or self.problem
-        return max(pause * (0.5 + 0.5 * self._jitter()), min(answer.retry_after, most))
+        return max(spread(pause, self._jitter()), min(answer.retry_after, most))
 
 
 def in_one_line(reason: str) -> str:

@@ -201,7 +201,7 @@ class Session:
         except Exception as error:
             # It is the app's own function. It is asked often; it is complained about once.
             if not self._complained:
-                logger.warning("cannot tell whether the app is up: accepts() failed: %r", error)
+                logger.warning("cannot check whether the app is up: accepts() failed: %r", error)
             self._complained = True
             return False
 
@@ -229,7 +229,7 @@ class Session:
             level = logging.ERROR if request.kind is Kind.ENROL else logging.WARNING
             logger.log(level, "%s", after.problem)
         elif after.problem is None and problem is not None:
-            logger.info("the server hears the app again")
+            logger.info("the server answers again")
 
     def _say_goodbye(self, link: Link) -> None:
         while (left := (self._leave_by or 0.0) - time.monotonic()) > 0:

@@ -70,7 +70,7 @@ def _servers(given: str | Sequence[str] | None, environment: Mapping[str, str]) 
     found = tuple(dict.fromkeys(url.strip().rstrip("/") for url in urls if url.strip()))
     if not found:
         raise Misconfigured(
-            "cannot tell where Muster is: set MUSTER_SERVER (or server=) to its URL, e.g. "
+            "cannot find the server: set MUSTER_SERVER (or server=) to its URL, e.g. "
             "http://127.0.0.1:8420; several are separated by commas"
         )
     for url in found:
@@ -83,7 +83,7 @@ def _servers(given: str | Sequence[str] | None, environment: Mapping[str, str]) 
 
 
 def _token(given: str | None, environment: Mapping[str, str]) -> str:
-    """A line end that came along with a secret is nobody's intention."""
+    """A line end after a secret is never intended."""
     token = (given or environment.get("MUSTER_ENROL_TOKEN", "")).strip()
     path = environment.get("MUSTER_ENROL_TOKEN_FILE", "")
     if not token and path:
@@ -105,7 +105,7 @@ def _accepting(given: Given, environment: Mapping[str, str]) -> Callable[[], boo
     port = given.port if given.port is not None else _number("MUSTER_APP_PORT", environment)
     if isinstance(port, bool) or not isinstance(port, int) or not 0 < port <= PORT_MOST:
         raise Misconfigured(
-            "cannot tell when the app accepts connections: set port= (or MUSTER_APP_PORT) to the port that "
+            "cannot check when the app accepts connections: set port= (or MUSTER_APP_PORT) to the port that "
             f"it listens on, from 1 to {PORT_MOST}; an app without one gives accepts=, a function that "
             "says when it is up"
         )

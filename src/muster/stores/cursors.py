@@ -8,14 +8,27 @@ import base64
 import binascii
 import json
 import zlib
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
 
 from muster.domain.errors import InvalidRequest
-from muster.ports.store import Cursor
+from muster.ports.store import Cursor, Page
 
 _WHOLE_MOST = (1 << 63) - 1
 """A store's integer ends there."""
 _RULE = "must be a cursor that this list gave; leave it out to start from the beginning"
+
+
+class Dated(Protocol):
+    """A record that lists order by its age."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def created_at(self) -> float: ...
+
+
+R = TypeVar("R", bound=Dated)
 
 
 def encode(kind: str, *place: float | str) -> Cursor:
@@ -30,6 +43,14 @@ def decode(kind: str, cursor: Cursor, *types: type) -> tuple[Any, ...]:
     if not all(_fits(value, cls) for value, cls in zip(place[1:], types, strict=True)):
         raise InvalidRequest("cursor", cursor, _RULE)
     return tuple(place[1:])
+
+
+def page(found: Sequence[R], limit: int, kind: str) -> Page[R]:
+    """Return the first `limit` of what was found, newest first, and where to go on if there is more."""
+    items = tuple(found[:limit])
+    if len(found) <= limit:
+        return Page(items=items, next=None)
+    return Page(items=items, next=encode(kind, items[-1].created_at, items[-1].id))
 
 
 def _fits(value: object, cls: type) -> bool:
@@ -50,6 +71,6 @@ def _opened(cursor: str) -> list[Any] | None:
         if zlib.crc32(body).to_bytes(4, "big") != sealed[:4] or _text(sealed) != cursor:
             return None
         place = json.loads(body)
-    except (binascii.Error, ValueError):
+    except (binascii.Error, ValueError, RecursionError):
         return None
     return place if isinstance(place, list) else None

@@ -1,5 +1,11 @@
 """The API, one table per noun. `TABLES` is all of it."""
 
+from functools import cache
+
+from starlette.responses import Response
+
+from muster.api.access import Access
+from muster.api.openapi import document
 from muster.api.routes import (
     agent,
     blobs,
@@ -14,6 +20,19 @@ from muster.api.routes import (
     templates,
     tokens,
 )
+from muster.api.routing import JSON, Raw, Route, Table
+from muster.wire.base import encode
+
+
+async def openapi() -> Response:
+    """Describe this API: the OpenAPI 3.1 document."""
+    return Response(described(), media_type=JSON)
+
+
+@cache
+def described() -> bytes:
+    return encode(document(TABLES))
+
 
 TABLES = (
     overview.TABLE,
@@ -28,4 +47,8 @@ TABLES = (
     tokens.TABLE,
     agent.TABLE,
     health.TABLE,
+    Table(
+        "description",
+        (Route("GET", "/openapi.json", Access.PUBLIC, openapi, gives=Raw(JSON, '{"openapi": "3.1.0"}')),),
+    ),
 )

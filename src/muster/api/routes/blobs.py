@@ -1,21 +1,19 @@
 """Archives that commands start from: uploaded once, named by their content, forgotten after a day."""
 
-from starlette.requests import Request
-
 from muster.api.access import Access
-from muster.api.context import Here
-from muster.api.models.base import at
-from muster.api.models.commands import BlobOut
+from muster.api.context import Asked, Here
 from muster.api.routing import Raw, Route, Table
+from muster.wire.base import at
+from muster.wire.commands import Blob
 
 
-async def upload(ctx: Here, request: Request) -> BlobOut:
+async def upload(ctx: Here, request: Asked) -> Blob:
     """Upload an archive (gzipped tar) for a command to start from.
 
     The id is its SHA-256, so the same archive is kept once.
     """
     stored = await ctx.archives.put(request.stream(), now=ctx.now())
-    return BlobOut(id=stored.name, size=stored.size, expires_at=at(stored.expires_at))
+    return Blob(id=stored.name, size=stored.size, expires_at=at(stored.expires_at))
 
 
 TABLE = Table(

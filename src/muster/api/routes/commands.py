@@ -1,26 +1,24 @@
 """Commands: executing on a run's nodes, reading what came out, stopping."""
 
 import hashlib
-from collections.abc import AsyncIterator
-from typing import Annotated
+from collections.abc import AsyncIterator, Sequence
 
-from fastapi import Query, Response
-from starlette.responses import FileResponse, StreamingResponse
+from starlette.responses import FileResponse, Response, StreamingResponse
 
 from muster.api.access import Access, Permit
 from muster.api.closing import TOPIC
 from muster.api.context import Context, Here, Key, Permitted
-from muster.api.models.base import PageOut
-from muster.api.models.commands import CommandOut, CommandsAsked, CommandsOut, OutputAsked
-from muster.api.models.requests import CommandsIn
 from muster.api.routing import Raw, Route, Table
 from muster.domain import checks
+from muster.domain import command as domain
 from muster.domain.errors import Ambiguous, IdempotencyMismatch, NotFound
 from muster.domain.ids import CommandId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Kind, Status
 from muster.ports.store import Cursor
 from muster.ports.wakeups import command_topic
+from muster.wire.base import Page
+from muster.wire.commands import Command, Commands, CommandsQuery, CommandsRequest, OutputQuery
 
 PIECE = 256 * 1024
 RUN_LIST = 20
@@ -28,22 +26,19 @@ LOOK_EVERY = 2.0
 """Output of a node that talks to another replica wakes nobody here."""
 
 
-class CommandPage(PageOut[CommandOut]):
-    pass
-
-
-async def execute(ctx: Here, body: CommandsIn, key: Key = None) -> CommandsOut:
+async def execute(ctx: Here, body: CommandsRequest, key: Key = None) -> Commands:
     """Execute on the nodes of a provision."""
     execution = body.execution.execution()
-    if execution.archive is not None:
-        await ctx.archives.find(execution.archive, now=ctx.now())
+    for blob in (execution.archive, execution.stdin):
+        if blob is not None:
+            await ctx.archives.find(blob, now=ctx.now())
     operation_id = OperationId(body.operation_id or "") or await _live(ctx, body.run or "")
     batch = None if key is None else _batch(operation_id, key)
     commands = await ctx.plane.commander.execute(operation_id, execution, indexes=body.indexes, key=batch)
     for command in commands:
         if key is not None and command.execution != execution:
             raise IdempotencyMismatch(key, command.id)
-    return CommandsOut(items=[CommandOut.of(command) for command in commands])
+    return Commands(items=tuple(Command.of(command) for command in commands))
 
 
 async def _live(ctx: Context, run: str) -> OperationId:
@@ -70,29 +65,33 @@ def _batch(operation_id: str, key: str) -> str:
     return f"cmd-{digest[:24]}"
 
 
-async def listed(ctx: Here, asked: Annotated[CommandsAsked, Query()]) -> CommandPage:
+async def listed(ctx: Here, asked: CommandsQuery) -> Page[Command]:
     """List commands: of one provision oldest first, otherwise newest first."""
     if asked.operation_id is not None:
         commands = await ctx.ports.commands.of_operation(OperationId(asked.operation_id))
-        return CommandPage(items=[CommandOut.of(command) for command in commands], next=None)
+        return Page(items=await _shown(ctx, commands), next=None)
     after = Cursor(asked.cursor) if asked.cursor is not None else None
     page = await ctx.ports.commands.commands(run=asked.run, after=after, limit=asked.limit)
-    return CommandPage(items=[CommandOut.of(command) for command in page.items], next=page.next)
+    return Page(items=await _shown(ctx, page.items), next=page.next)
 
 
-async def show(ctx: Here, command_id: str) -> CommandOut:
+async def _shown(ctx: Context, commands: Sequence[domain.Command]) -> tuple[Command, ...]:
+    silences = await ctx.plane.silences.under(commands)
+    return tuple(Command.of(command, silences.get(command.node_id)) for command in commands)
+
+
+async def show(ctx: Here, command_id: str) -> Command:
     """Show a command."""
-    return CommandOut.of(await ctx.ports.commands.command(CommandId(command_id)))
+    (shown,) = await _shown(ctx, [await ctx.ports.commands.command(CommandId(command_id))])
+    return shown
 
 
-async def cancel(ctx: Here, command_id: str) -> CommandOut:
+async def cancel(ctx: Here, command_id: str) -> Command:
     """Ask for a command's end: its whole tree of processes is killed."""
-    return CommandOut.of(await ctx.plane.commander.cancel(CommandId(command_id)))
+    return Command.of(await ctx.plane.commander.cancel(CommandId(command_id)))
 
 
-async def output(
-    ctx: Here, permit: Permitted, command_id: str, asked: Annotated[OutputAsked, Query()]
-) -> Response:
+async def output(ctx: Here, permit: Permitted, command_id: str, asked: OutputQuery) -> Response:
     """Read output from an offset on, as raw bytes.
 
     With `follow`, more is sent as it comes, until the command has ended. Count the bytes: after a break, ask

@@ -2,13 +2,17 @@
 
 import asyncio
 
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from muster.api.access import Access
 from muster.api.context import Here
+from muster.api.dashboard import HEADERS
 from muster.api.problems import Problem
 from muster.api.routing import Raw, Route, Table
+from muster.domain.codes import PAGE, ProblemCode
+from muster.domain.codes_page import html
 from muster.domain.errors import StoreUnavailable
+from muster.domain.ids import NodeId
 
 ANSWER_WITHIN = 2.0
 DUTY_WITHIN = 30.0
@@ -16,6 +20,9 @@ DUTY_WITHIN = 30.0
 
 REFUSED_FOR = 10.0
 """Whoever asks again then finds out whether that is still so."""
+
+_UNKNOWN = NodeId("readyz")
+"""A key that no cache holds, so that the store itself answers."""
 
 
 async def healthz() -> Response:
@@ -28,7 +35,7 @@ async def readyz(ctx: Here) -> Response:
     failing = []
     try:
         async with asyncio.timeout(ANSWER_WITHIN):
-            await ctx.ports.store.installation()
+            await ctx.ports.store.admitted_key(_UNKNOWN)
     except StoreUnavailable as error:
         failing.append(f"the store can't be used ({error.why})")
     except TimeoutError:
@@ -47,7 +54,7 @@ async def readyz(ctx: Here) -> Response:
         return JSONResponse({"status": "ready"})
     return Problem(
         status=503,
-        code="not_ready",
+        code=ProblemCode.NOT_READY,
         title="Not ready",
         detail=f"cannot serve: {'; '.join(failing)}",
         headers={"Retry-After": "5"},
@@ -62,11 +69,17 @@ async def metrics(ctx: Here) -> Response:
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
+async def codes() -> Response:
+    """Show every code with its cause and what to do. Messages link here."""
+    return HTMLResponse(html(), headers=HEADERS)
+
+
 TABLE = Table(
     "health",
     (
         Route("GET", "/healthz", Access.PUBLIC, healthz, gives=Raw("application/json", '{"status": "ok"}')),
         Route("GET", "/readyz", Access.PUBLIC, readyz, gives=Raw("application/json", '{"status": "ready"}')),
+        Route("GET", PAGE, Access.PUBLIC, codes, gives=Raw("text/html", "<!doctype html>…")),
         Route("GET", "/metrics", Access.VIEWER, metrics, gives=Raw("text/plain", "muster_queue_length 0\n")),
     ),
     root="",

@@ -1,15 +1,8 @@
 """Nodes and pools: what there is, and what an operator does to it by hand."""
 
-from typing import Annotated
-
-from fastapi import Query
-
 from muster.api.access import Access
 from muster.api.context import Caller, Context, Here
-from muster.api.models.boots import TimelineOut
-from muster.api.models.diagnosis import BundleOut
-from muster.api.models.nodes import ConsoleOut, NodeOut, NodesAsked, PoolsOut
-from muster.api.routes.operations import NodesOut
+from muster.api.diagnoses import classified
 from muster.api.routing import Route, Table
 from muster.domain import node as domain
 from muster.domain.boot import by_type
@@ -19,36 +12,40 @@ from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.operations.sections import console_section
 from muster.ports.store import Cursor
+from muster.wire.base import Page, at
+from muster.wire.boots import Timeline
+from muster.wire.diagnoses import Bundle
+from muster.wire.nodes import Console, Node, NodesQuery, Pools
 
 _ENDED = (NodeState.TERMINATING, NodeState.TERMINATED)
 _PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
 
 
-async def listed(ctx: Here, asked: Annotated[NodesAsked, Query()]) -> NodesOut:
+async def listed(ctx: Here, asked: NodesQuery) -> Page[Node]:
     """List nodes. Terminated ones only if they are asked for."""
     page = await ctx.ports.store.nodes(
-        states=tuple(asked.state) or _PRESENT,
+        states=asked.state or _PRESENT,
         template=asked.template,
         after=Cursor(asked.cursor) if asked.cursor is not None else None,
         limit=asked.limit,
     )
     vitals = await ctx.ports.store.vitals([node.id for node in page.items])
-    items = [NodeOut.of(node, vitals.get(node.id)) for node in page.items]
-    return NodesOut(items=items, next=page.next)
+    items = tuple(Node.of(node, vitals.get(node.id)) for node in page.items)
+    return Page(items=items, next=page.next)
 
 
-async def show(ctx: Here, node_id: str) -> NodeOut:
+async def show(ctx: Here, node_id: str) -> Node:
     """Show a node."""
     return await _shown(ctx, await ctx.ports.store.node(NodeId(node_id)))
 
 
-async def diagnosis(ctx: Here, node_id: str) -> BundleOut:
+async def diagnosis(ctx: Here, node_id: str) -> Bundle:
     """Say why a node failed, with the line that proves it and all that was collected."""
     node = await ctx.ports.store.node(NodeId(node_id))
     bundle = await ctx.ports.store.bundle(node.id)
     if bundle is None:
         raise NoDiagnosis(_why_none(node))
-    return BundleOut.of_bundle(bundle)
+    return Bundle.of(bundle, await classified(bundle))
 
 
 def _why_none(node: domain.Node) -> str:
@@ -63,44 +60,45 @@ def _why_none(node: domain.Node) -> str:
     return f"node {node.id} has not failed: it is {node.state}; there is a diagnosis only of boots that fail"
 
 
-async def boot(ctx: Here, node_id: str) -> TimelineOut:
+async def boot(ctx: Here, node_id: str) -> Timeline:
     """Show where the time of a node's boot went."""
     store = ctx.ports.store
     node = await store.node(NodeId(node_id))
     kin = by_type(await store.boots(node.template, node.revision)).get(node.instance_type, ())
-    return TimelineOut.of(node, await store.marks(node.id), kin, now=ctx.now())
+    return Timeline.of(node, await store.marks(node.id), kin, now=ctx.now())
 
 
-async def console(ctx: Here, node_id: str) -> ConsoleOut:
+async def console(ctx: Here, node_id: str) -> Console:
     """Show the end of what a node's machine wrote to its console, without its secrets."""
     node = await ctx.ports.store.node(NodeId(node_id))
 
     async def read() -> tuple[Section, float]:
         return await console_section(ctx.ports, node), ctx.now()
 
-    return ConsoleOut.of(node, *await ctx.consoles.get(node.id, read))
+    found, read_at = await ctx.consoles.get(node.id, read)
+    return Console(node_id=node.id, text=found.text, missing=found.missing, read_at=at(read_at))
 
 
-async def terminate(ctx: Here, caller: Caller, node_id: str) -> NodeOut:
+async def terminate(ctx: Here, caller: Caller, node_id: str) -> Node:
     """End a node, whatever it does."""
     node = await ctx.plane.operator.terminate(NodeId(node_id), actor=caller.actor)
     return await _shown(ctx, node)
 
 
-async def drain(ctx: Here, caller: Caller, node_id: str) -> NodeOut:
+async def drain(ctx: Here, caller: Caller, node_id: str) -> Node:
     """Never give this node to another run; end it once it is free."""
     node = await ctx.plane.operator.drain(NodeId(node_id), actor=caller.actor)
     return await _shown(ctx, node)
 
 
-async def pools(ctx: Here) -> PoolsOut:
+async def pools(ctx: Here) -> Pools:
     """Show each template's nodes against what it may have and should keep warm."""
-    return PoolsOut.of(await ctx.overviewing.pools(await ctx.ports.access.pauses()))
+    return Pools.of(await ctx.overviewing.pools(await ctx.ports.access.pauses()))
 
 
-async def _shown(ctx: Context, node: domain.Node) -> NodeOut:
+async def _shown(ctx: Context, node: domain.Node) -> Node:
     vitals = await ctx.ports.store.vitals([node.id])
-    return NodeOut.of(node, vitals.get(node.id))
+    return Node.of(node, vitals.get(node.id))
 
 
 TABLE = Table(

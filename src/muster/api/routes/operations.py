@@ -1,88 +1,80 @@
 """Operations: what they are, how far they are, why they wait, and how to stop them."""
 
-from typing import Annotated
+from collections.abc import Sequence
 
-from fastapi import Header, Query
 from starlette.responses import StreamingResponse
 
 from muster.api import confining, streams
 from muster.api.access import Access
-from muster.api.context import Caller, Held, Here, Permitted
-from muster.api.models.base import PageOut
-from muster.api.models.nodes import NodeOut
-from muster.api.models.operations import (
-    PROGRESS_EXAMPLE,
-    ExtendIn,
-    OperationOut,
-    OperationsAsked,
-    WhyOut,
-)
+from muster.api.context import Caller, Context, Held, Here, LastEventId, Permitted
+from muster.api.diagnoses import diagnosed
 from muster.api.routing import Raw, Route, Table
+from muster.domain import node as domain
 from muster.domain.ids import OperationId
 from muster.domain.operation import Status
-from muster.operations.failures import diagnosed
 from muster.ports.store import Cursor
-
-LastEventId = Annotated[str | None, Header(alias="Last-Event-ID")]
-
-
-class OperationsOut(PageOut[OperationOut]):
-    pass
+from muster.wire.base import Page, shaped
+from muster.wire.nodes import Node
+from muster.wire.operations import PROGRESS_EXAMPLE, Extension, Operation, OperationsQuery, Why
 
 
-class NodesOut(PageOut[NodeOut]):
-    pass
-
-
-async def listed(ctx: Here, asked: Annotated[OperationsAsked, Query()], confinement: Held) -> OperationsOut:
+async def listed(ctx: Here, asked: OperationsQuery, confinement: Held) -> Page[Operation]:
     """List operations, newest first.
 
     A workflow that signed in by itself gets the provisions of its own run, which it must name.
     """
     page = await ctx.ports.store.operations(
         kind=asked.kind,
-        statuses=tuple(asked.status) or tuple(Status),
+        statuses=asked.status or tuple(Status),
         run=asked.run,
         after=Cursor(asked.cursor) if asked.cursor is not None else None,
         limit=asked.limit,
     )
     now, seen = ctx.now(), confining.of_own_run(page, asked.run, confinement)
-    return OperationsOut(items=[OperationOut.of(each, now=now) for each in seen], next=page.next)
+    return Page(items=tuple(Operation.of(each, now=now) for each in seen), next=page.next)
 
 
-async def show(ctx: Here, operation_id: str, confinement: Held) -> OperationOut:
+async def show(ctx: Here, operation_id: str, confinement: Held) -> Operation:
     """Show an operation."""
     operation = await confining.own(ctx.ports.store, operation_id, confinement)
     told = await diagnosed(ctx.ports.store, operation, now=ctx.now())
-    return OperationOut.of(operation, now=ctx.now(), diagnosis=told)
+    return Operation.of(operation, now=ctx.now(), diagnosis=told)
 
 
-async def why(ctx: Here, operation_id: str, confinement: Held) -> WhyOut:
+async def why(ctx: Here, operation_id: str, confinement: Held) -> Why:
     """Say what an operation waits for, since when, until when."""
     await confining.own(ctx.ports.store, operation_id, confinement)
-    return WhyOut.of(await ctx.plane.desk.why(OperationId(operation_id)))
+    return shaped(Why, await ctx.plane.desk.why(OperationId(operation_id)))
 
 
-async def cancel(ctx: Here, caller: Caller, operation_id: str, confinement: Held) -> OperationOut:
+async def cancel(ctx: Here, caller: Caller, operation_id: str, confinement: Held) -> Operation:
     """Ask an operation to stop. Refused once its nodes are handed over: release them instead."""
     await confining.own(ctx.ports.store, operation_id, confinement)
     operation = await ctx.plane.desk.cancel(OperationId(operation_id), actor=caller.actor)
-    return OperationOut.of(operation, now=ctx.now())
+    return Operation.of(operation, now=ctx.now())
 
 
-async def extend(ctx: Here, caller: Caller, operation_id: str, body: ExtendIn) -> NodesOut:
+async def extend(ctx: Here, caller: Caller, operation_id: str, body: Extension) -> Page[Node]:
     """Give the running nodes of a provision more time."""
     nodes = await ctx.plane.operator.extend(OperationId(operation_id), body.by, actor=caller.actor)
-    vitals = await ctx.ports.store.vitals([node.id for node in nodes])
-    return NodesOut(items=[NodeOut.of(node, vitals.get(node.id)) for node in nodes], next=None)
+    return await _shown(ctx, nodes)
 
 
-async def nodes(ctx: Here, operation_id: str, confinement: Held) -> NodesOut:
-    """List the nodes that an operation works with, or handed over, as they are now: the first few hundred."""
+async def nodes(ctx: Here, operation_id: str, confinement: Held) -> Page[Node]:
+    """List the nodes that an operation works with, or handed over, as they are now: the first few hundred.
+
+    A workflow that signed in by itself doesn't see those that serve another repository by now.
+    """
     await confining.own(ctx.ports.store, operation_id, confinement)
-    found = await ctx.plane.desk.nodes(OperationId(operation_id))
-    vitals = await ctx.ports.store.vitals([node.id for node in found])
-    return NodesOut(items=[NodeOut.of(node, vitals.get(node.id)) for node in found], next=None)
+    found = confining.own_nodes(
+        await ctx.plane.desk.nodes(OperationId(operation_id)), operation_id, confinement
+    )
+    return await _shown(ctx, found)
+
+
+async def _shown(ctx: Context, nodes: Sequence[domain.Node]) -> Page[Node]:
+    vitals = await ctx.ports.store.vitals([node.id for node in nodes])
+    return Page(items=tuple(Node.of(node, vitals.get(node.id)) for node in nodes))
 
 
 async def events(

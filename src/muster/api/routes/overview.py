@@ -3,19 +3,20 @@
 from starlette.responses import PlainTextResponse, Response
 
 from muster.api.access import Access
-from muster.api.context import Here
-from muster.api.models.overview import OverviewOut
+from muster.api.context import Caller, Here
 from muster.api.routing import Raw, Route, Table
+from muster.domain.errors import NotFound
 from muster.domain.incident import report as written
+from muster.wire.overview import Overview
 
 
-async def overview(ctx: Here) -> OverviewOut:
+async def overview(ctx: Here) -> Overview:
     """Say what is wrong first, and whose fault it is.
 
     Then what waits and why, what failed by cause and revision, machines that linger, who changed what, how
     warm the pools are, and how much there is of everything. Found out at most once a second, for all who ask.
     """
-    return OverviewOut.of(await ctx.overview())
+    return Overview.of(await ctx.overview())
 
 
 async def report(ctx: Here) -> Response:
@@ -23,10 +24,28 @@ async def report(ctx: Here) -> Response:
     return PlainTextResponse(written(await ctx.overview()), media_type="text/markdown; charset=utf-8")
 
 
+async def acknowledge(ctx: Here, caller: Caller, finding: str) -> Overview:
+    """Take a finding out of the verdict until it happens anew. Gives the overview as it is then."""
+    seen = await ctx.overview_anew()
+    known = {each.id: each for each in (*seen.findings, *(given.finding for given in seen.acknowledged))}
+    if finding not in known:
+        raise NotFound("finding", finding)
+    await ctx.plane.operator.acknowledge(known[finding], actor=caller.actor)
+    return Overview.of(await ctx.overview_anew())
+
+
+async def unacknowledge(ctx: Here, caller: Caller, finding: str) -> Overview:
+    """Let the verdict tell of a finding again. Gives the overview as it is then."""
+    await ctx.plane.operator.unacknowledge(finding, actor=caller.actor)
+    return Overview.of(await ctx.overview_anew())
+
+
 TABLE = Table(
     "overview",
     (
         Route("GET", "/overview", Access.VIEWER, overview),
+        Route("POST", "/findings/{finding}/acknowledge", Access.OPERATOR, acknowledge),
+        Route("POST", "/findings/{finding}/unacknowledge", Access.OPERATOR, unacknowledge),
         Route(
             "GET",
             "/overview/report",

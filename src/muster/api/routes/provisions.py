@@ -1,31 +1,28 @@
 """Asking for nodes, giving them back, and runs that do both."""
 
-from fastapi import Response
-
 from muster.api import confining
 from muster.api.access import Access
-from muster.api.context import Context, Held, Here, Key
-from muster.api.models.operations import OperationOut
-from muster.api.models.requests import ProvisionIn, ReleaseIn, RunIn
+from muster.api.context import Held, Here, Key
 from muster.api.routing import ROOT, Route, Table
-from muster.domain.operation import Operation
+from muster.wire.operations import Operation, Progress
+from muster.wire.provisions import ProvisionRequest, ReleaseRequest, RunRequest
 
 
-async def provision(
-    ctx: Here, body: ProvisionIn, response: Response, confinement: Held, key: Key = None
-) -> OperationOut:
+def place(operation: Progress) -> str:
+    return f"{ROOT}/operations/{operation.operation_id}"
+
+
+async def provision(ctx: Here, body: ProvisionRequest, confinement: Held, key: Key = None) -> Operation:
     """Ask for N ready nodes, all or nothing.
 
     The answer is an operation; follow it at /operations/{id}/events.
     """
     key = confining.own_key(key, confinement)
     request = await confining.held(ctx.ports.store, body.request(), confinement)
-    return accepted(ctx, response, await ctx.plane.desk.provision(request, key=key))
+    return Operation.of(await ctx.plane.desk.provision(request, key=key), now=ctx.now())
 
 
-async def release(
-    ctx: Here, body: ReleaseIn, response: Response, confinement: Held, key: Key = None
-) -> OperationOut:
+async def release(ctx: Here, body: ReleaseRequest, confinement: Held, key: Key = None) -> Operation:
     """Give back what a provision got.
 
     Releasing an unfinished provision cancels it. A run that had several provisions is refused with their
@@ -40,27 +37,23 @@ async def release(
     else:
         owner = None if confinement is None else confinement.repository
         operation = await desk.release_run(body.run or "", latest=body.latest, owner=owner, key=key)
-    return accepted(ctx, response, operation)
+    return Operation.of(operation, now=ctx.now())
 
 
-async def run(ctx: Here, body: RunIn, response: Response, key: Key = None) -> OperationOut:
+async def run(ctx: Here, body: RunRequest, key: Key = None) -> Operation:
     """Provision, execute on every node, give back: one operation that outlives its caller."""
     request = body.request()
-    if request.execution.archive is not None:
-        await ctx.archives.find(request.execution.archive, now=ctx.now())
-    return accepted(ctx, response, await ctx.plane.desk.run(request, key=key))
-
-
-def accepted(ctx: Context, response: Response, operation: Operation) -> OperationOut:
-    response.headers["Location"] = f"{ROOT}/operations/{operation.id}"
-    return OperationOut.of(operation, now=ctx.now())
+    for blob in (request.execution.archive, request.execution.stdin):
+        if blob is not None:
+            await ctx.archives.find(blob, now=ctx.now())
+    return Operation.of(await ctx.plane.desk.run(request, key=key), now=ctx.now())
 
 
 TABLE = Table(
     "provisions",
     (
-        Route("POST", "/provisions", Access.OPERATOR, provision, status=202, workflows=True),
-        Route("POST", "/releases", Access.OPERATOR, release, status=202, workflows=True),
-        Route("POST", "/runs", Access.OPERATOR, run, status=202),
+        Route("POST", "/provisions", Access.OPERATOR, provision, status=202, workflows=True, location=place),
+        Route("POST", "/releases", Access.OPERATOR, release, status=202, workflows=True, location=place),
+        Route("POST", "/runs", Access.OPERATOR, run, status=202, location=place),
     ),
 )

@@ -3,15 +3,15 @@
 import muster
 from muster.api.access import Access, mint
 from muster.api.context import Caller, Here
-from muster.api.models.base import maybe_at
-from muster.api.models.tokens import MintedOut, TokenIn, TokenOut, TokensOut, WhoOut, token_fields
 from muster.api.routing import Route, Table
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import EXTERNAL
+from muster.wire.base import shaped
+from muster.wire.tokens import Identity, MintedToken, Token, TokenRequest, Tokens
 
 
-async def create(ctx: Here, caller: Caller, body: TokenIn) -> MintedOut:
+async def create(ctx: Here, caller: Caller, body: TokenRequest) -> MintedToken:
     """Make a token. Its secret is in this answer and nowhere else."""
     now = ctx.now()
     given = body.expires_in
@@ -33,31 +33,30 @@ async def create(ctx: Here, caller: Caller, body: TokenIn) -> MintedOut:
         template=body.template,
         actor=caller.actor,
     )
-    return MintedOut(**token_fields(token), secret=secret)
+    return shaped(MintedToken, token, secret=secret)
 
 
-async def whoami(ctx: Here, token: Caller) -> WhoOut:
+async def whoami(ctx: Here, token: Caller) -> Identity:
     """Say whose token this is, and what it may do."""
     installation = await ctx.ports.store.installation()
-    return WhoOut(
+    return shaped(
+        Identity,
+        token,
         token_id=token.id,
-        name=token.name,
-        role=token.role,
-        expires_at=maybe_at(token.expires_at),
         installation_id=installation.id,
         version=muster.__version__,
     )
 
 
-async def listed(ctx: Here) -> TokensOut:
+async def listed(ctx: Here) -> Tokens:
     """List tokens, without their secrets."""
-    return TokensOut(items=[TokenOut.of(token) for token in await ctx.ports.access.tokens()])
+    return Tokens(items=tuple(shaped(Token, token) for token in await ctx.ports.access.tokens()))
 
 
-async def revoke(ctx: Here, caller: Caller, token_id: str) -> TokenOut:
+async def revoke(ctx: Here, caller: Caller, token_id: str) -> Token:
     """Revoke a token, at once and for ever."""
     token = await ctx.ports.access.revoke_token(token_id, now=ctx.now(), actor=caller.actor)
-    return TokenOut.of(token)
+    return shaped(Token, token)
 
 
 TABLE = Table(

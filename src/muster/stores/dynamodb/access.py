@@ -1,19 +1,26 @@
-"""API tokens and pauses, as the access port promises. Holds hashes of secrets, never a secret."""
+"""API tokens, pauses and acknowledgements, for the access port.
+
+Holds hashes of secrets, never a secret.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from muster.domain.access import ApiToken
+from muster.domain.acknowledgements import KEPT, Acknowledgement
 from muster.domain.errors import NotFound
+from muster.domain.events import of_installation
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Again, Table
-from muster.stores.dynamodb.templates import announcement
 from muster.stores.dynamodb.values import Key, record, restored, text
-from muster.stores.dynamodb.writing import ABSENT, THERE, Write, conflict
+from muster.stores.dynamodb.writes import ABSENT, THERE, Write, conflict
 
 EVERYTHING = "*"
 """How a pause of everything is stored: no template has this name, and it sorts before all of them."""
+
+FORGOTTEN = 20
+"""Old acknowledgements that go with one write, which has few places."""
 
 
 class DynamoAccess:
@@ -29,7 +36,7 @@ class DynamoAccess:
         write.put(keys.secret(secret_hash), {"token": token.id}, where=ABSENT, refused=taken)
         write.put((keys.TOKENS, token.id), {"d": record(token)}, where=ABSENT, refused=taken)
         changes = {"name": token.name, "role": token.role.value, "template": token.template}
-        write.tell(announcement(token.id, "token_added", {**changes}, actor=actor), at=token.created_at)
+        write.tell(of_installation(token.id, "token_added", changes, actor=actor), at=token.created_at)
         await self._feed.commit(write)
 
     async def token_for(self, secret_hash: str) -> ApiToken | None:
@@ -60,7 +67,7 @@ class DynamoAccess:
             where="#d = :before",
             refused=lambda _item: Again(token_id),
         )
-        write.tell(announcement(token_id, "token_revoked", {}, actor=actor), at=now)
+        write.tell(of_installation(token_id, "token_revoked", {"name": token.name}, actor=actor), at=now)
         await self._feed.commit(write)
         return revoked
 
@@ -71,7 +78,9 @@ class DynamoAccess:
         else:
             write.delete(_pause(template), where=THERE, refused=lambda _item: Again())
         name = "paused" if paused else "resumed"
-        write.tell(announcement(template or "everything", name, {"template": template}, actor=actor), at=now)
+        write.tell(
+            of_installation(template or "everything", name, {"template": template}, actor=actor), at=now
+        )
         try:
             await self._feed.commit(write)
         except Again:
@@ -83,6 +92,32 @@ class DynamoAccess:
     async def pauses(self) -> Sequence[str | None]:
         names = [text(item, "SK") for item in await self._table.query(keys.PAUSES)]
         return [None if name == EVERYTHING else name for name in names]
+
+    async def acknowledge(self, given: Acknowledgement) -> None:
+        write = Write()
+        old = [
+            each
+            for each in await self.acknowledgements()
+            if each.at < given.at - KEPT and each.finding != given.finding
+        ]
+        for each in old[:FORGOTTEN]:
+            write.delete((keys.ACKNOWLEDGED, each.finding))
+        write.put((keys.ACKNOWLEDGED, given.finding), {"d": record(given)})
+        write.tell(of_installation(given.finding, "acknowledged", {}, actor=given.actor), at=given.at)
+        await self._feed.commit(write)
+
+    async def unacknowledge(self, finding: str, *, now: float, actor: str = "") -> None:
+        write = Write()
+        write.delete((keys.ACKNOWLEDGED, finding), where=THERE, refused=lambda _item: Again())
+        write.tell(of_installation(finding, "unacknowledged", {}, actor=actor), at=now)
+        try:
+            await self._feed.commit(write)
+        except Again:
+            return  # it is so already
+
+    async def acknowledgements(self) -> Sequence[Acknowledgement]:
+        found = await self._table.query(keys.ACKNOWLEDGED, most=1000)
+        return [restored(Acknowledgement, item) for item in found]
 
 
 def _pause(template: str | None) -> Key:

@@ -14,7 +14,7 @@ from muster.stores.dynamodb.nodes import Nodes
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, Value, text
 from muster.stores.dynamodb.vitals import Liveness
-from muster.stores.dynamodb.writing import ABSENT, Write
+from muster.stores.dynamodb.writes import ABSENT, Write
 
 
 class Admission:
@@ -53,7 +53,7 @@ class Admission:
         if known is not None:
             if known.state in LIVE:
                 await self.admit(None, known.id, key_hash=key_hash, token_hash=token_hash)
-                await self._liveness.beats_slowly(known.id, stale_after=stale_after)
+                await self._liveness.set_stale_after(known.id, stale_after=stale_after)
             return known
         stored = await counters.caps(self._table, node.template)
         if stored[0] is None:
@@ -98,7 +98,7 @@ class Admission:
         for other in await self._records.some([] if before is None else [NodeId(before)]):
             if other.state in LIVE and other.address == node.address:
                 await self._records.change(write, lifecycle.displaced(other, now=now), fence=None)
-                self._liveness.unprobed(write, other.id)
+                self._liveness.forget_probes(write, other.id)
 
     async def admitted_key(self, node_id: NodeId) -> str | None:
         item = await self._table.get(keys.credentials(node_id))

@@ -9,16 +9,17 @@ from itertools import groupby
 from zlib import crc32
 
 from muster.domain import plain
-from muster.domain.boot import KEPT_BOOTS, Boot, Mark, spans
+from muster.domain.boot import KEPT_BOOTS, Boot, Mark
 from muster.domain.diagnosis import Bundle, Cause
-from muster.domain.events import Draft, Entity
+from muster.domain.events import of_diagnosis
 from muster.domain.ids import NodeId
 from muster.domain.node import Node, NodeChange
 from muster.stores.dynamodb import failures, keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import moment, packed, record, restored, unpacked
-from muster.stores.dynamodb.writing import ABSENT, Write
+from muster.stores.dynamodb.writes import ABSENT, Write
+from muster.stores.records import boot_of
 
 TRIMMED_EVERY = 16
 """Boots, on average, after which those of their kind are looked through for too old ones."""
@@ -39,24 +40,11 @@ async def note(table: Table, write: Write, change: NodeChange) -> bool:
         return False
     # A boot's marks begin with its join.
     passed = [] if after.joined_at is None else await marks(table, after.id)
-    _learn(write, after, [*passed, mark])
-    return crc32(after.id.encode()) % TRIMMED_EVERY == 0
-
-
-def _learn(write: Write, node: Node, passed: Sequence[Mark]) -> None:
-    until = node.booted_at or node.created_at
-    boot = Boot(
-        node_id=node.id,
-        template=node.template,
-        revision=node.revision,
-        instance_type=node.instance_type,
-        booted_at=until,
-        seconds=until - node.created_at,
-        phases=spans(node.created_at, passed, until),
-    )
-    place = moment(until, node.id)
-    key = keys.boot(node.template, node.revision, node.instance_type, place)
+    boot = boot_of(after, [*passed, mark])
+    place = moment(boot.booted_at, after.id)
+    key = keys.boot(after.template, after.revision, after.instance_type, place)
     write.put(key, {"d": record(boot), "tp": keys.BOOTED, "ts": place})
+    return crc32(after.id.encode()) % TRIMMED_EVERY == 0
 
 
 async def bound(table: Table, node: Node) -> None:
@@ -80,17 +68,16 @@ async def of_revision(table: Table, template: str, revision: int) -> Sequence[Bo
     return [boot for _, kind in kinds for boot in list(kind)[-KEPT_BOOTS:]]
 
 
-async def file_bundle(table: Table, feed: Feed, bundle: Bundle, *, cause: Cause) -> bool:
+async def file_bundle(feed: Feed, bundle: Bundle, *, cause: Cause) -> bool:
     write = Write()
-    await failures.diagnosed(table, write, bundle.node_id, cause)
+    await failures.diagnosed(feed.table, write, bundle.node_id, cause)
     write.put(
         keys.bundle(bundle.node_id),
         {"d": packed(plain.to_plain(bundle))},
         where=ABSENT,
         refused=lambda _item: AlreadyFiled(),
     )
-    draft = Draft(entity=Entity.DIAGNOSIS, entity_id=bundle.node_id, version=1, name="collected", changes={})
-    write.tell(draft, at=bundle.collected_at)
+    write.tell(of_diagnosis(bundle.node_id), at=bundle.collected_at)
     try:
         await feed.commit(write)
     except AlreadyFiled:

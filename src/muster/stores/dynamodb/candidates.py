@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from muster.domain.backoff import backoff
 from muster.domain.errors import MusterError
 from muster.domain.ids import NodeId
 from muster.domain.node import Node
@@ -53,15 +54,15 @@ class _Rest:
     """Of a queue, or of all of them, after a failure."""
 
     until: float = 0.0
-    seconds: float = 0.0
+    failures: int = 0
 
     def lasts(self, now: float) -> bool:
         # A clock that was put back doesn't make it longer.
         return now < self.until <= now + REST_MOST
 
     def begin(self, now: float) -> None:
-        self.seconds = min(max(REST_FIRST, 2 * self.seconds), REST_MOST)
-        self.until = now + self.seconds
+        self.until = now + backoff(self.failures, first=REST_FIRST, most=REST_MOST)
+        self.failures += 1
 
 
 class Candidates:
@@ -146,7 +147,7 @@ class Candidates:
             self._failed(resource_class if isinstance(error, Missing) else _ALL, error)
             return {}
         for rest in rests:
-            rest.seconds = 0.0
+            rest.failures = 0
         return answer
 
     def _failed(self, name: str, error: Exception) -> None:
@@ -157,7 +158,7 @@ class Candidates:
         said = str(error) or "it gives no answer"
         logger.warning(
             "cannot use the queue of candidates; it is left alone for a while",
-            extra={"queue": name or "all", "seconds": rest.seconds, "error": said},
+            extra={"queue": name or "all", "seconds": rest.until - now, "error": said},
         )
 
     async def _url(self, resource_class: str) -> str:

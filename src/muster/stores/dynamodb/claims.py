@@ -8,7 +8,7 @@ each; a node that somebody else took meanwhile costs a second look at the others
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from zlib import crc32
 
 from muster.domain import matching
@@ -18,14 +18,15 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.matching import Demand
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Fence
-from muster.stores.claiming import Ask, End, Together, claimed
+from muster.stores.claim_batcher import Ask, ClaimBatcher, End
 from muster.stores.dynamodb import guards, keys, nodes
 from muster.stores.dynamodb.candidates import Candidates
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import number, restored, whole
 from muster.stores.dynamodb.vitals import Liveness
-from muster.stores.dynamodb.writing import Write
+from muster.stores.dynamodb.writes import Write
+from muster.stores.records import claimed, lease_lost, of_claim
 
 AT_ONCE = 20
 """Nodes per transaction: three items each, beside up to as many fences and the heads."""
@@ -45,7 +46,7 @@ class Taken(Exception):
     """Somebody else took a node that was about to be claimed."""
 
 
-class Unled(Exception):
+class LeaseTaken(Exception):
     """The lease of one of the operations was taken over."""
 
     def __init__(self, fence: Fence) -> None:
@@ -59,7 +60,20 @@ class Claims:
         self._feed = feed
         self._liveness = liveness
         self.candidates = candidates
-        self.claim = Together(self.serve, groups=GROUPS, most=AT_ONCE).claim
+        self._batcher = ClaimBatcher(self.serve, groups=GROUPS, most=AT_ONCE)
+
+    async def claim(
+        self,
+        demand: Demand,
+        bindings: Sequence[Binding],
+        *,
+        fence: Fence,
+        seen_since: float,
+        now: float,
+        deadline_at: float,
+    ) -> Sequence[Node]:
+        ask = Ask(bindings=bindings, fence=fence, seen_since=seen_since, now=now, deadline_at=deadline_at)
+        return await self._batcher.claim(demand, ask)
 
     async def serve(self, demand: Demand, asks: Sequence[Ask]) -> Sequence[End]:
         # An empty pool is no reason to wait for its queue.
@@ -98,10 +112,10 @@ class Claims:
         return [NodeId(str(item["PK"]).partition("#")[2]) for item in found]
 
     async def take(self, some: Sequence["_Bound"], *, now: float) -> None:
-        """One transaction for all of them. Raises Taken or Unled (nothing written)."""
+        """One transaction for all of them. Raises Taken or LeaseTaken (nothing written)."""
         write = Write()
         for fence in dict.fromkeys(each.ask.fence for each in some):
-            guards.check(write, fence, Unled(fence))
+            guards.check_epoch(write, fence, LeaseTaken(fence))
         for each in some:
             node = each.node
             write.put(
@@ -113,7 +127,7 @@ class Claims:
             )
             write.put(keys.held(each.ask.fence.operation_id, node.id), {})
             operation_id = each.ask.fence.operation_id
-            write.tell(claimed(node), at=now, operations=(operation_id,), by=operation_id)
+            write.tell(of_claim(node), at=now, operations=(operation_id,), by=operation_id)
         await self._feed.commit(write)
 
 
@@ -149,14 +163,14 @@ class _Group:
         self._now = max((ask.now for ask in asks), default=0.0)
         self._met: dict[NodeId, None] = {}
         self._taken: list[_Bound] = []
-        self._unled: dict[Fence, LeaseLost] = {}
+        self._lost: dict[Fence, LeaseLost] = {}
 
     @property
     def wanted(self) -> int:
         return len(self._places)
 
     def end(self, ask: Ask) -> End:
-        lost = self._unled.get(ask.fence)
+        lost = self._lost.get(ask.fence)
         return lost or [each.node for each in self._taken if each.ask is ask]
 
     async def from_queue(self) -> None:
@@ -204,10 +218,13 @@ class _Group:
         left = list(some)
         while left and self.wanted:
             best = left[: min(self.wanted, AT_ONCE)]
-            bound = [self._bound(node, *place) for node, place in zip(best, self._places, strict=False)]
+            bound = [
+                _Bound(self._claimed(node, *place), place[0])
+                for node, place in zip(best, self._places, strict=False)
+            ]
             try:
                 await self._claims.take(bound, now=self._now)
-            except Unled as unled:
+            except LeaseTaken as unled:
                 self._forget(unled.fence)
                 continue
             except Taken:
@@ -223,22 +240,8 @@ class _Group:
 
     def _forget(self, fence: Fence) -> None:
         """Its lease was taken over: it gets nothing more, and the others go on."""
-        self._unled[fence] = guards.lost(fence)
+        self._lost[fence] = lease_lost(fence)
         self._places = deque((ask, binding) for ask, binding in self._places if ask.fence != fence)
 
-    def _bound(self, node: Node, ask: Ask, binding: Binding) -> _Bound:
-        taken = replace(
-            node,
-            state=NodeState.CLAIMED,
-            version=node.version + 1,
-            entered_at=self._now,
-            deadline_at=ask.deadline_at,
-            deadline_source="attach_timeout",
-            operation_id=binding.operation_id,
-            assignment_id=binding.assignment_id,
-            run=binding.run,
-            owner=binding.owner,
-            attached_at=None,
-            reason=None,
-        )
-        return _Bound(taken, ask)
+    def _claimed(self, node: Node, ask: Ask, binding: Binding) -> Node:
+        return claimed(node, binding, now=self._now, deadline_at=ask.deadline_at)

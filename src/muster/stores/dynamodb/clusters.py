@@ -21,7 +21,7 @@ from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, Value, moment, record, restored, text
-from muster.stores.dynamodb.writing import ABSENT, Write, conflict, moved
+from muster.stores.dynamodb.writes import ABSENT, Write, conflict, moved
 
 
 class _NameTaken(Exception):
@@ -75,10 +75,7 @@ class DynamoClusters:
         wanted = tuple(dict.fromkeys(states))
         parts = await asyncio.gather(*(self._in_state(state, start, limit + 1) for state in wanted))
         found = sorted((each for part in parts for each in part), key=_age, reverse=True)
-        items = tuple(found[:limit])
-        if len(found) <= limit:
-            return Page(items=items, next=None)
-        return Page(items=items, next=cursors.encode("clusters", items[-1].created_at, items[-1].id))
+        return cursors.page(found, limit, "clusters")
 
     async def _in_state(self, state: ClusterState, before: str | None, most: int) -> list[Cluster]:
         found: list[Cluster] = []
@@ -103,7 +100,7 @@ class DynamoClusters:
     ) -> Cluster:
         write = Write()
         if operation is None:
-            guards.hold(write, fence)
+            guards.check_fence(write, fence)
         _apply(write, change)
         if not change.after.followed:
             write.delete(keys.cluster_token(change.after.id))

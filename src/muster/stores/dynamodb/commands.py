@@ -23,7 +23,8 @@ from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.nodes import Nodes
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, Value, moment, record, restored, text, whole
-from muster.stores.dynamodb.writing import ABSENT, Write, moved
+from muster.stores.dynamodb.writes import ABSENT, Write, moved
+from muster.stores.records import command_written_at
 
 PIECE = 256 * 1024
 """Bytes of output per item: it fits, however badly it is compressed."""
@@ -91,6 +92,16 @@ class DynamoCommands:
                     break
         return found
 
+    async def overdue(self, *, now: float, limit: int) -> Sequence[Command]:
+        found: list[tuple[float, str, Command]] = []
+        async with aclosing(self._table.walk(keys.UNFINISHED, index="timed")) as items:
+            async for item in items:
+                command = restored(Command, item)
+                at = command.deadline_at
+                if command.ended_at is None and at is not None and at <= now:
+                    found.append((at, command.id, command))
+        return [command for _, _, command in sorted(found, key=lambda each: each[:2])[:limit]]
+
     async def _served(self, command: Command) -> bool:
         nodes = await self._nodes.some([NodeId(command.node_id)])
         return any(node.assignment_id == command.assignment_id and node.state in _SERVING for node in nodes)
@@ -107,8 +118,7 @@ class DynamoCommands:
         )
         if after.ended_at is not None:
             write.delete(keys.assigned(after.assignment_id, _place(after)))
-        times = (after.created_at, after.started_at, after.cancel_requested_at, after.ended_at)
-        _log(write, before, after, at=max(time for time in times if time is not None))
+        _log(write, before, after, at=command_written_at(after))
         await self._feed.commit(write)
         if change is not None:
             await self._nodes.changed(change, trim=trim)
@@ -179,9 +189,7 @@ class DynamoCommands:
                     found.append(command)
                 if len(found) > limit:
                     break
-        last = found[limit - 1] if len(found) > limit else None
-        more = None if last is None else cursors.encode("commands", last.created_at, last.id)
-        return Page(items=tuple(found[:limit]), next=more)
+        return cursors.page(found, limit, "commands")
 
     async def forget(self, operation_id: OperationId) -> None:
         """Commands and their output go with the provision that they ran on."""

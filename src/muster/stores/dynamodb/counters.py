@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from muster.domain.errors import CapReached
-from muster.domain.events import Draft, Entity
+from muster.domain.events import of_correction
 from muster.domain.launch import Launch
 from muster.ports.store import TOTAL, Drift, Usage
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, Refusal, Value, restored, whole
-from muster.stores.dynamodb.writing import Write
+from muster.stores.dynamodb.writes import Write
 
 _PREFIX = "template/"
 
@@ -86,7 +86,8 @@ async def usage(table: Table, template: str) -> Usage:
     return Usage(template=whole(found.get(own, {}), "used"), total=whole(found.get(total, {}), "used"))
 
 
-async def audit(table: Table, feed: Feed, *, now: float) -> Sequence[Drift]:
+async def audit(feed: Feed, *, now: float) -> Sequence[Drift]:
+    table = feed.table
     before = {str(item["SK"]): item for item in await table.query(keys.COUNTERS)}
     if _agree(before, await _by_index(table, before)):
         return []
@@ -122,17 +123,7 @@ def _correction(drift: Drift, before: Item, now: float) -> Write:
         where=unmoved,
         refused=lambda _item: Again(drift.scope),
     )
-    write.tell(
-        Draft(
-            entity=Entity.INSTALLATION,
-            entity_id=drift.scope,
-            version=0,
-            name="counter_corrected",
-            changes={"used": drift.counted},
-            detail=f"the counter said {drift.stored}",
-        ),
-        at=now,
-    )
+    write.tell(of_correction(drift.scope, counted=drift.counted, stored=drift.stored), at=now)
     return write
 
 

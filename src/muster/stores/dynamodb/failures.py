@@ -11,7 +11,7 @@ from muster.domain.node import Node
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import Item, moment, record, restored
-from muster.stores.dynamodb.writing import Write
+from muster.stores.dynamodb.writes import Write
 
 
 async def keep(table: Table, write: Write, failure: Failure | None) -> None:

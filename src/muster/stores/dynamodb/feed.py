@@ -20,18 +20,19 @@ from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 from muster.domain.errors import CursorLost, InvalidRequest, StoreUnavailable
-from muster.domain.events import Entity, Event
+from muster.domain.events import Entity, Event, of_note
 from muster.domain.ids import EventId
+from muster.domain.reasons import Reason
 from muster.ports.clock import Clock
 from muster.ports.store import Cursor, Page
 from muster.stores import cursors
-from muster.stores.announcing import AfterCommit
+from muster.stores.announcements import AfterCommit
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.chain import Chain
 from muster.stores.dynamodb.table import TRIES, Table, expressed
-from muster.stores.dynamodb.values import Item, cooked, moment, named, packed, raw, unpacked, whole
+from muster.stores.dynamodb.values import Item, decoded, encoded, moment, named, packed, unpacked, whole
 from muster.stores.dynamodb.wire import Refused
-from muster.stores.dynamodb.writing import MOST, Told, Write
+from muster.stores.dynamodb.writes import MOST, Told, Write
 
 _OPERATORS = (Entity.TEMPLATE, Entity.INSTALLATION)
 """What becomes of these is somebody's doing."""
@@ -60,7 +61,7 @@ class Feed:
         after_commit: AfterCommit,
         keep: float | None = None,
     ) -> None:
-        self._table = table
+        self.table = table
         self._clock = clock
         self.shards = shards
         self._after_commit = after_commit
@@ -78,14 +79,21 @@ class Feed:
         for attempt in range(TRIES):
             if await self._committed(write, logs, again=attempt > 0):
                 break
-            await self._table.back_off(attempt)
+            await self.table.back_off(attempt)
         else:
             raise StoreUnavailable(
-                f"cannot write to {self._table.name}: others write the same items all the time;"
+                f"cannot write to {self.table.name}: others write the same items all the time;"
                 " it is tried again"
             )
         if write.told:
             self._after_commit(write.written)
+
+    async def note(
+        self, entity_id: str, name: str, *, reason: Reason | None, detail: str, now: float
+    ) -> None:
+        write = Write()
+        write.tell(of_note(entity_id, name, reason=reason, detail=detail), at=now)
+        await self.commit(write)
 
     async def _committed(self, write: Write, logs: Sequence[int], *, again: bool) -> bool:
         """In our turn at each of the logs. False: somebody had one of the items at that moment."""
@@ -97,7 +105,7 @@ class Feed:
             for _ in range(REFUSALS):
                 last, items = self._numbered(write, logs)
                 try:
-                    await self._table.wire.dynamodb("transact_write_items", TransactItems=items)
+                    await self.table.wire.dynamodb("transact_write_items", TransactItems=items)
                 except Refused as refused:
                     self._raise_refusal(write, refused)
                     if not self._learned(refused, len(write.actions), logs):
@@ -130,7 +138,7 @@ class Feed:
         return last, items
 
     def _action(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
-        return {kind: {"TableName": self._table.name, **body}}
+        return {kind: {"TableName": self.table.name, **body}}
 
     def _moved(self, log: int, number: int) -> dict[str, Any]:
         values = {"seen": self._heads[log], "nothing": 0, "to": number}
@@ -153,28 +161,28 @@ class Feed:
             "es": _place(draft.entity_id, number),
             "expires": None if self._keep is None else int(told.at + self._keep),
         }
-        return {**raw(item), **named(keys.event(log, number))}
+        return {**encoded(item), **named(keys.event(log, number))}
 
     def _raise_refusal(self, write: Write, refused: Refused) -> None:
         for (_, _, meaning), (code, old) in zip(write.actions, refused.reasons, strict=False):
             if code == _FAILED and meaning is not None:
-                raise meaning(None if old is None else cooked(old)) from refused
+                raise meaning(None if old is None else decoded(old)) from refused
         known = (_FAILED, "None", *_BUSY)
         if strange := [code for code, _ in refused.reasons if code not in known]:
-            raise StoreUnavailable(f"cannot write to {self._table.name}: {strange[0]}") from refused
+            raise StoreUnavailable(f"cannot write to {self.table.name}: {strange[0]}") from refused
 
     def _learned(self, refused: Refused, own: int, logs: Sequence[int]) -> bool:
         """Whether the refusal told how far a log is."""
         learned = False
         for log, (code, old) in zip(logs, refused.reasons[own:], strict=False):
             if code == _FAILED:
-                self._heads[log] = 0 if old is None else whole(cooked(old), "n")
+                self._heads[log] = 0 if old is None else whole(decoded(old), "n")
                 learned = True
         return learned
 
     # --- reading ----------------------------------------------------------------------------------
 
-    async def page(self, *, after: Cursor | None, limit: int, entity_id: str | None) -> Page[Event]:
+    async def page(self, *, after: Cursor | None, limit: int, entity_id: str | None = None) -> Page[Event]:
         start = [0] * self.shards if after is None else self._opened(after)
         if entity_id is not None:
             return await self._page_of_entity(entity_id, start, limit)
@@ -205,19 +213,19 @@ class Feed:
         if start[log] >= end:
             return Page(items=(), next=_cursor(start))
         low, high = _place(entity_id, start[log] + 1), _place(entity_id, end)
-        found = await self._table.query(keys.feed(log), index="told", low=low, high=high, most=limit)
+        found = await self.table.query(keys.feed(log), index="told", low=low, high=high, most=limit)
         entries = [_entry(log, item) for item in found]
         if entries:
             start[log] = entries[-1][0]
         return Page(items=_events(entries), next=_cursor(start))
 
-    async def tail(self, *, limit: int, entity_id: str | None) -> Page[Event]:
+    async def tail(self, *, limit: int, entity_id: str | None = None) -> Page[Event]:
         heads = enumerate(await self.heads())
         ends = await asyncio.gather(*(self._chain.whole(log, head) for log, head in heads))
         if entity_id is not None:
             log = keys.shard(entity_id, self.shards)
             low, high = _place(entity_id, 0), _place(entity_id, ends[log])
-            items = await self._table.query(
+            items = await self.table.query(
                 keys.feed(log), index="told", low=low, high=high, forward=False, most=limit
             )
             found = [[_entry(log, item) for item in items]]
@@ -231,7 +239,7 @@ class Feed:
         return await self._look(range(self.shards))
 
     async def _look(self, logs: Sequence[int]) -> list[int]:
-        found = await self._table.get_many([keys.head(log) for log in logs])
+        found = await self.table.get_many([keys.head(log) for log in logs])
         heads = [whole(found.get(keys.head(log), {}), "n") for log in logs]
         # What was seen comes before what is written next. A head never goes back, but an answer may be old.
         self._time = max([self._time, *heads])
@@ -241,12 +249,12 @@ class Feed:
 
     async def _between(self, log: int, number: int, end: int, limit: int) -> list["_Entry"]:
         low, high = keys.digits(number + 1), keys.digits(end)
-        found = await self._table.query(keys.feed(log), low=low, high=high, most=limit)
+        found = await self.table.query(keys.feed(log), low=low, high=high, most=limit)
         return [_entry(log, item) for item in found]
 
     async def _before(self, log: int, number: int, limit: int) -> list["_Entry"]:
         low, high = keys.digits(0), keys.digits(number)
-        found = await self._table.query(keys.feed(log), low=low, high=high, forward=False, most=limit)
+        found = await self.table.query(keys.feed(log), low=low, high=high, forward=False, most=limit)
         return [_entry(log, item) for item in found]
 
     def _opened(self, cursor: Cursor) -> list[int]:
@@ -259,7 +267,7 @@ class Feed:
     async def changes(self, *, since: float, limit: int) -> list[Event]:
         """What somebody did, newest first, by an index: no decision hangs on it."""
         found: list[Event] = []
-        walk = self._table.walk(keys.CHANGES, index="timed", low=moment(since), forward=False, page=limit)
+        walk = self.table.walk(keys.CHANGES, index="timed", low=moment(since), forward=False, page=limit)
         async with aclosing(walk) as items:
             async for item in items:
                 log = int(str(item["PK"]).partition("#")[2])
@@ -281,12 +289,12 @@ class Feed:
             if left <= 0:
                 break
             low, high = keys.digits(0), keys.LAST_EVENT
-            oldest = await self._table.query(keys.feed(log), low=low, high=high, most=left)
+            oldest = await self.table.query(keys.feed(log), low=low, high=high, most=left)
             for item in oldest:
                 if _at(item) >= before:
                     break
                 doomed.append((str(item["PK"]), str(item["SK"])))
-        await self._table.delete(doomed)
+        await self.table.delete(doomed)
         return len(doomed)
 
 

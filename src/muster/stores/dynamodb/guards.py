@@ -6,43 +6,37 @@ is one item, so all that is asked of it goes into one action.
 
 from collections.abc import Sequence
 
-from muster.domain.errors import Conflict, LeaseLost
+from muster.domain.errors import Conflict
 from muster.domain.node import OperationGuard
 from muster.domain.operation import Fence
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.values import Item, Refusal, Value, whole
-from muster.stores.dynamodb.writing import Write
+from muster.stores.dynamodb.writes import Write
+from muster.stores.records import lease_lost
 
 EPOCH = "#epoch = :epoch"
-
-
-def lost(fence: Fence) -> LeaseLost:
-    return LeaseLost(
-        f"cannot write for operation {fence.operation_id}: its lease was taken over"
-        f" (epoch {fence.epoch} is not the present one); stop driving it"
-    )
 
 
 def held_by(fence: Fence, item: Item | None) -> bool:
     return item is not None and whole(item, "epoch") == fence.epoch
 
 
-def hold(write: Write, fence: Fence | None) -> None:
-    hold_all(write, fence, ())
+def check_fence(write: Write, fence: Fence | None) -> None:
+    check_all(write, fence, ())
 
 
-def hold_all(write: Write, fence: Fence | None, guards: Sequence[OperationGuard]) -> None:
+def check_all(write: Write, fence: Fence | None, guards: Sequence[OperationGuard]) -> None:
     """Ask for the fence, and once for each operation's guard."""
     by_operation = {guard.operation_id: guard for guard in guards}
     if fence is not None:
         write.by = fence.operation_id
         if fence.operation_id not in by_operation:
-            check(write, fence, lost(fence))
+            check_epoch(write, fence, lease_lost(fence))
     for operation_id, guard in by_operation.items():
         _guard(write, guard, fence if fence is not None and fence.operation_id == operation_id else None)
 
 
-def check(write: Write, fence: Fence, refused: Exception) -> None:
+def check_epoch(write: Write, fence: Fence, refused: Exception) -> None:
     key = keys.operation(fence.operation_id)
     write.check(key, EPOCH, {"epoch": fence.epoch}, lambda _item: refused)
 
@@ -64,7 +58,7 @@ def _guard(write: Write, guard: OperationGuard, fence: Fence | None) -> None:
 def _refusal(guard: OperationGuard, fence: Fence | None) -> Refusal:
     def refused(item: Item | None) -> Exception:
         if fence is not None and not held_by(fence, item):
-            return lost(fence)
+            return lease_lost(fence)
         standing = "is not committed" if guard.committed else "was committed (or is gone)"
         return Conflict(f"cannot write the node: operation {guard.operation_id} {standing}")
 

@@ -1,4 +1,4 @@
-"""Where each item lies: the keys of the table and of its indexes. docs/adr says which access each one serves.
+"""Where each item lies: the keys of the table and of its indexes. docs/stores.md has the table.
 
 `listed`, `scoped` and `timed` are global indexes of keys alone: they say which items, never what is in them.
 `told` is a local one, so that one entity's events can be read consistently.
@@ -15,10 +15,12 @@ META: Key = ("META", "META")
 WATCH: Key = ("WATCH", "WATCH")
 COUNTERS = "COUNT"
 DUTIES = "DUTY"
+REPLICAS = "REPLICA"
 POOLS = "POOL"
 TEMPLATES = "TEMPLATE"
 TOKENS = "TOKEN"
 PAUSES = "PAUSE"
+ACKNOWLEDGED = "ACKNOWLEDGED"
 COMMANDS = "COMMANDS"
 DUE, GONE, OPEN, CLOSED = "DUE", "GONE", "OPEN", "CLOSED"
 LEASED, ENDED, UNFINISHED, BOOTED = "LEASED", "ENDED", "UNFINISHED", "BOOTED"
@@ -95,6 +97,11 @@ def idempotency(key: str) -> Key:
 
 def queue(template: str) -> str:
     return f"QUEUE#{template}"
+
+
+def waiting(owner: str) -> str:
+    """The operations of an owner that are queued and may wait for room."""
+    return f"WAITING#{owner}"
 
 
 def command(command_id: CommandId) -> Key:

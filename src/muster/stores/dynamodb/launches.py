@@ -18,7 +18,8 @@ from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.nodes import ADOPTED_AT_ONCE, Nodes
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, Value, moment, record, restored, text
-from muster.stores.dynamodb.writing import ABSENT, Write, given, moved, setting
+from muster.stores.dynamodb.writes import ABSENT, Write, given, moved, setting
+from muster.stores.records import launch_written_at
 
 
 class _There(Exception):
@@ -41,7 +42,7 @@ class Launches:
         item = await self._table.get(keys.launch_token(token))
         return None if item is None else await self.get(LaunchId(text(item, "launch")))
 
-    async def forsaken(self, *, limit: int, after: Launch | None) -> Sequence[Launch]:
+    async def forsaken(self, *, limit: int, after: Launch | None = None) -> Sequence[Launch]:
         low = None if after is None else f"{moment(after.created_at, after.id)}\x00"
         found: list[Launch] = []
         async with aclosing(self._table.walk(keys.OPEN, index="timed", low=low)) as opened:
@@ -59,7 +60,7 @@ class Launches:
 
     async def reserve(self, launch: Launch, *, cap: int, total_cap: int, fence: Fence) -> Launch:
         write = Write()
-        guards.hold(write, fence)
+        guards.check_fence(write, fence)
         write.put(
             keys.launch(launch.id), {**_item(launch), "made": 0}, where=ABSENT, refused=lambda _i: _There()
         )
@@ -80,9 +81,7 @@ class Launches:
         return launch
 
     async def write(self, before: Launch, after: Launch, *, fence: Fence | None) -> Launch:
-        times = (after.created_at, after.called_at, after.closed_at)
-        now = max(time for time in times if time is not None)
-        return await self.settle(before, after, (), fence=fence, now=now)
+        return await self.settle(before, after, (), fence=fence, now=launch_written_at(after))
 
     async def settle(
         self, before: Launch, after: Launch, machines: Sequence[Node], *, fence: Fence | None, now: float
@@ -93,7 +92,7 @@ class Launches:
         parts = [fresh[start : start + ADOPTED_AT_ONCE] for start in range(0, len(fresh), ADOPTED_AT_ONCE)]
         for part in parts[:-1]:
             write = Write()
-            guards.hold(write, fence)
+            guards.check_fence(write, fence)
             write.update(
                 keys.launch(before.id),
                 "ADD #made :made",
@@ -106,7 +105,7 @@ class Launches:
             await self._feed.commit(write)
         last = parts[-1] if parts else []
         write = Write()
-        guards.hold(write, fence)
+        guards.check_fence(write, fence)
         self._change(write, before, after, made=len(last))
         self._adopt(write, last, now=now)
         counters.add(write, after.template, len(last) + after.held - before.held)

@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from muster.domain.events import Draft, Entity
-from muster.domain.operation import Fence, Operation, Step
+from muster.domain.events import of_takeover
+from muster.domain.ids import OperationId
+from muster.domain.operation import Fence, Operation
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.operation_items import age, known_of, lease_fields
 from muster.stores.dynamodb.operations import Operations
-from muster.stores.dynamodb.table import Again, Table, together
-from muster.stores.dynamodb.values import Item, moment, text
-from muster.stores.dynamodb.writing import ABSENT, Write, given, setting
+from muster.stores.dynamodb.table import Again, Table, gather_bounded
+from muster.stores.dynamodb.values import Item, moment, number, text
+from muster.stores.dynamodb.writes import ABSENT, Write, given, setting
 
 
 class Leases:
@@ -25,22 +26,57 @@ class Leases:
         self._feed = feed
         self._operations = operations
 
-    async def lease(self, owner: str, *, now: float, until: float, limit: int) -> Sequence[Operation]:
+    async def lease(
+        self, owner: str, *, now: float, until: float, limit: int, absent_since: float | None = None
+    ) -> Sequence[Operation]:
         """Those that somebody else takes in this moment are his: the next ones are tried."""
+        forsaken = [] if absent_since is None else await self._forsaken(owner, now, absent_since)
         found = await self._table.query(keys.LEASED, index="timed", high=moment(now, keys.LAST), most=1000)
         items = await self._table.get_many([(text(item, "PK"), text(item, "SK")) for item in found])
         lapsed = [each for each in known_of(items.values()) if not each.ended and each.lease_until <= now]
         taken: list[Operation] = []
-        waiting = sorted(lapsed, key=age)
+        waiting = sorted(lapsed, key=age) + sorted(forsaken, key=age)
         while waiting and len(taken) < limit:
             some = waiting[: limit - len(taken)]
             waiting = waiting[len(some) :]
-            ends = await together([partial(self._take, each, owner, now, until) for each in some])
+            ends = await gather_bounded([partial(self._take, each, owner, now, until) for each in some])
             taken += [end for end in ends if end is not None]
         if any(each.epoch > 1 for each in taken):
             # Who led before may have bound nodes in his last moment: whoever resumes has to see them.
             await self._table.settled()
         return sorted(taken, key=age)
+
+    async def _forsaken(self, owner: str, now: float, absent_since: float) -> list[Operation]:
+        """What absent replicas lead of those in a queue. They are forgotten once they lead none."""
+        await self._table.update(
+            (keys.REPLICAS, owner),
+            "SET #seen_at = :now",
+            where=f"{ABSENT} OR #seen_at < :now",
+            values={"now": now},
+        )
+        replicas = await self._table.query(keys.REPLICAS)
+        absent = [text(each, "SK") for each in replicas if (number(each, "seen_at") or 0.0) < absent_since]
+        if not absent:
+            return []
+        led = [
+            each
+            for each in await self._operations.unended()
+            if each.queued_since is not None and each.lease_owner in absent and each.lease_until > now
+        ]
+        leading = {each.lease_owner for each in led}
+        await self._table.delete([(keys.REPLICAS, each) for each in absent if each not in leading])
+        return led
+
+    async def seize(self, operation_id: OperationId, owner: str, *, now: float, until: float) -> Operation:
+        """Raises Again if the lease moved since it was read."""
+        found = await self._operations.get(operation_id)
+        if found.ended:
+            return found
+        taken = await self._take(found, owner, now, until)
+        if taken is None:
+            raise Again(operation_id)
+        await self._table.settled()
+        return taken
 
     async def _take(self, free: Operation, owner: str, now: float, until: float) -> Operation | None:
         taken = replace(free, lease_owner=owner, lease_until=until, epoch=free.epoch + 1)
@@ -54,7 +90,7 @@ class Leases:
             refused=lambda _item: Again(free.id),
         )
         if taken.epoch > 1:
-            write.tell(_takeover(taken), at=now)
+            write.tell(of_takeover(taken), at=now)
         try:
             await self._feed.commit(write)
         except Again:
@@ -63,7 +99,7 @@ class Leases:
 
     async def renew(self, owner: str, fences: Sequence[Fence], *, until: float) -> Sequence[Fence]:
         held = tuple(dict.fromkeys(fences))
-        ends = await together([partial(self._renew, owner, fence, until) for fence in held])
+        ends = await gather_bounded([partial(self._renew, owner, fence, until) for fence in held])
         renewed = {fence for fence, end in zip(held, ends, strict=True) if end}
         return [fence for fence in fences if fence in renewed]
 
@@ -81,14 +117,16 @@ class Leases:
             },
         )
 
-    async def expire(self, owner: str | None) -> int:
+    async def expire(self, owner: str | None = None) -> int:
         unended = [each for each in await self._operations.unended() if each.lease_owner is not None]
         held = [each for each in unended if owner in (None, each.lease_owner)]
-        ends = await together([partial(self._expire, each) for each in held])
+        ends = await gather_bounded([partial(self._expire, each) for each in held])
         duties = [
             duty for duty in await self._table.query(keys.DUTIES) if owner in (None, duty["lease_owner"])
         ]
-        await together([partial(self._free_duty, duty) for duty in duties])
+        await gather_bounded([partial(self._free_duty, duty) for duty in duties])
+        replicas = [text(each, "SK") for each in await self._table.query(keys.REPLICAS)]
+        await self._table.delete([(keys.REPLICAS, each) for each in replicas if owner in (None, each)])
         return sum(ends)
 
     async def _expire(self, held: Operation) -> bool:
@@ -108,20 +146,10 @@ class Leases:
             values={"zero": 0, "owner": duty["lease_owner"]},
         )
 
-    async def lease_duty(self, name: str, owner: str, *, now: float, until: float, problem: str) -> bool:
+    async def lease_duty(self, name: str, owner: str, *, now: float, until: float, problem: str = "") -> bool:
         return await self._table.update(
             (keys.DUTIES, name),
             "SET #lease_owner = :owner, #lease_until = :until, #ticked_at = :now, #problem = :problem",
             where=f"{ABSENT} OR #lease_owner = :owner OR #lease_until <= :now",
             values={"owner": owner, "until": until, "now": now, "problem": problem},
         )
-
-
-def _takeover(taken: Operation) -> Draft:
-    return Draft(
-        entity=Entity.OPERATION,
-        entity_id=taken.id,
-        version=taken.version,
-        name=Step.TAKEN_OVER.value,
-        changes={},
-    )

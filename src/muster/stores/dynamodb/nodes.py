@@ -25,7 +25,8 @@ from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import Item, Refusal, Value, moment, record, restored, text
 from muster.stores.dynamodb.vitals import Liveness
-from muster.stores.dynamodb.writing import ABSENT, Write, moved
+from muster.stores.dynamodb.writes import ABSENT, Write, moved
+from muster.stores.records import operations_of
 
 ADOPTED_AT_ONCE = 15
 """Machines per transaction: five items each, beside heads, counters, launch and fence."""
@@ -134,19 +135,19 @@ class Nodes:
 
     # --- the guarded write ------------------------------------------------------------------------
 
-    async def apply(self, change: NodeChange, *, fence: Fence | None) -> Node:
+    async def apply(self, change: NodeChange, *, fence: Fence | None = None) -> Node:
         write = Write()
         trim = await self.change(write, change, fence=fence)
         await self._feed.commit(write)
         await self.changed(change, trim=trim)
         return change.after
 
-    async def apply_all(self, changes: Sequence[NodeChange], *, fence: Fence | None) -> Sequence[Node]:
+    async def apply_all(self, changes: Sequence[NodeChange], *, fence: Fence | None = None) -> Sequence[Node]:
         """In transactions of some each: a large gang may be written in part when one of it is refused."""
         for start in range(0, len(changes), APPLIED_AT_ONCE):
             part = changes[start : start + APPLIED_AT_ONCE]
             write = Write()
-            guards.hold_all(write, fence, [change.guard for change in part if change.guard is not None])
+            guards.check_all(write, fence, [change.guard for change in part if change.guard is not None])
             trims = [await self._change(write, change) for change in part]
             await self._feed.commit(write)
             for change, trim in zip(part, trims, strict=True):
@@ -162,7 +163,7 @@ class Nodes:
 
     async def change(self, write: Write, change: NodeChange, *, fence: Fence | None) -> bool:
         """All that a node's write writes. True: let old boots go afterwards."""
-        guards.hold_all(write, fence, [] if change.guard is None else [change.guard])
+        guards.check_all(write, fence, [] if change.guard is None else [change.guard])
         return await self._change(write, change)
 
     async def _change(self, write: Write, change: NodeChange) -> bool:
@@ -307,6 +308,4 @@ def _rebind(write: Write, before: Node, after: Node) -> None:
 
 
 def log(write: Write, change: NodeChange) -> None:
-    before = change.before.operation_id if change.before else None
-    concerned = dict.fromkeys(each for each in (before, change.after.operation_id) if each is not None)
-    write.tell(drafts.of_node(change), at=change.at, operations=tuple(concerned))
+    write.tell(drafts.of_node(change), at=change.at, operations=operations_of(change))

@@ -11,7 +11,7 @@ from muster.domain import plain
 from muster.domain.operation import Operation
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.values import Item, Value, moment, number, record, unpacked, whole
-from muster.stores.kinds import REQUESTS, request_class
+from muster.stores.records import REQUESTS, request_class
 
 _APART = ("version", "epoch", "lease_owner", "lease_until")
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 from muster.domain import events as drafts
 from muster.domain.errors import (
     Conflict,
-    IdempotencyMismatch,
     IllegalTransition,
     LeaseLost,
     NotFound,
+    QueueFull,
     StoreUnavailable,
 )
 from muster.domain.failures import of_operation as of_failure
@@ -26,7 +26,7 @@ from muster.domain.operation import ENDED, Fence, Kind, Operation, OperationChan
 from muster.domain.provisioning import HELD
 from muster.domain.requests import ProvisionRequest
 from muster.domain.warmth import Handover
-from muster.ports.store import Cursor, OperationView, Page, Pool, Standing
+from muster.ports.store import AHEAD_MOST, Cursor, Holdings, OperationView, Page, Pool, Standing
 from muster.stores import cursors
 from muster.stores.dynamodb import failures, guards, keys
 from muster.stores.dynamodb.feed import Feed
@@ -44,7 +44,8 @@ from muster.stores.dynamodb.values import (
     whole,
 )
 from muster.stores.dynamodb.vitals import Liveness
-from muster.stores.dynamodb.writing import ABSENT, Write, given, moved, setting
+from muster.stores.dynamodb.writes import ABSENT, Write, given, moved, setting
+from muster.stores.records import lease_lost, same_request
 
 _TOGETHER = 99
 """Nodes that are read in one moment, beside their operation."""
@@ -77,28 +78,40 @@ class Operations:
     async def view(self, operation_id: OperationId) -> OperationView:
         # First the operation: a loss after this read moves its version.
         found = await self.get(operation_id)
+        launches, ids = await self._held(operation_id)
+        wanted = [key for node_id in ids for key in (keys.node(node_id), self._liveness.key(node_id))]
+        items, ahead = await asyncio.gather(self._table.get_many(wanted), self._ahead(found))
+        nodes = [restored(Node, items[key]) for key in map(keys.node, ids) if key in items]
+        bound = _bound(nodes, operation_id)
+        seen = {node.id: number(items.get(self._liveness.key(node.id), {}), "seen_at") for node in bound}
+        return OperationView(
+            operation=found,
+            nodes=bound,
+            launches=launches,
+            seen={node_id: at for node_id, at in seen.items() if at is not None},
+            ahead=ahead,
+        )
+
+    async def holdings(self, operation_id: OperationId) -> Holdings:
+        launches, ids = await self._held(operation_id)
+        items = await self._table.get_many([keys.node(node_id) for node_id in ids])
+        nodes = [restored(Node, item) for item in items.values()]
+        return Holdings(nodes=_bound(nodes, operation_id), launches=launches)
+
+    async def _held(self, operation_id: OperationId) -> tuple[tuple[Launch, ...], list[NodeId]]:
+        """Its launches, and the ids of nodes that are bound to it, or were a moment ago."""
         held = await self._table.query(
             keys.operation(operation_id)[0], low="LAUNCH#", high=f"NODE#{keys.LAST}"
         )
         launches = [restored(Launch, item) for item in held if text(item, "SK").startswith("LAUNCH#")]
         ids = [NodeId(text(item, "SK")[5:]) for item in held if text(item, "SK").startswith("NODE#")]
-        wanted = [key for node_id in ids for key in (keys.node(node_id), self._liveness.key(node_id))]
-        items, ahead = await asyncio.gather(self._table.get_many(wanted), self._ahead(found))
-        nodes = [restored(Node, items[key]) for key in map(keys.node, ids) if key in items]
-        bound = [node for node in nodes if node.operation_id == operation_id]
-        seen = {node.id: number(items.get(self._liveness.key(node.id), {}), "seen_at") for node in bound}
-        return OperationView(
-            operation=found,
-            nodes=tuple(sorted(bound, key=lambda node: (node.created_at, node.id))),
-            launches=tuple(sorted(launches, key=lambda launch: (len(launch.id), launch.id))),
-            seen={node_id: at for node_id, at in seen.items() if at is not None},
-            ahead=ahead,
-        )
+        return tuple(sorted(launches, key=lambda launch: (len(launch.id), launch.id))), ids
 
     async def _ahead(self, found: Operation) -> int:
         if found.template is None:
             return 0
-        return await self._table.count(keys.queue(found.template), high=moment(found.created_at, found.id))
+        high = moment(found.created_at, found.id)
+        return await self._table.count(keys.queue(found.template), high=high, most=AHEAD_MOST)
 
     async def page(
         self,
@@ -124,10 +137,7 @@ class Operations:
         # While an index moves, it may name an operation under its old status and its new one.
         by_id = {each.id: each for part in parts for each in part}
         found = sorted(by_id.values(), key=age, reverse=True)
-        items = tuple(found[:limit])
-        if len(found) <= limit:
-            return Page(items=items, next=None)
-        return Page(items=items, next=cursors.encode("operations", items[-1].created_at, items[-1].id))
+        return cursors.page(found, limit, "operations")
 
     async def _matching(
         self,
@@ -164,6 +174,10 @@ class Operations:
         )
         return Standing(node=node, operation=None if bound is None else operation(bound))
 
+    async def standing_for_token(self, token_hash: str) -> Standing | None:
+        item = await self._table.get(keys.node_token(token_hash))
+        return None if item is None else await self.standing(NodeId(text(item, "node")))
+
     async def oldest(self, *, limit: int) -> Sequence[Operation]:
         """Those that have not ended, oldest first."""
         parts = await asyncio.gather(
@@ -183,8 +197,19 @@ class Operations:
     # --- writing ----------------------------------------------------------------------------------
 
     async def submit(
-        self, asked: Operation, *, pool: Pool | None, fence: Fence | None
+        self,
+        operation: Operation,
+        *,
+        pool: Pool | None = None,
+        fence: Fence | None = None,
+        queue_cap: int | None = None,
     ) -> tuple[Operation, bool]:
+        asked = operation
+        owner = asked.waiting_owner
+        if queue_cap is not None and owner is not None:
+            waiting = await self._table.count(keys.waiting(owner), most=queue_cap)
+            if waiting >= queue_cap and await self.by_key(asked.idempotency_key) is None:
+                raise QueueFull(owner, queue_cap)
         write = Write()
         self.plan(write, asked, pool=pool, fence=fence)
         return await self.submitted(write, asked)
@@ -192,7 +217,7 @@ class Operations:
     @staticmethod
     def plan(write: Write, asked: Operation, *, pool: Pool | None, fence: Fence | None) -> None:
         """All that a submission writes."""
-        guards.hold(write, fence)
+        guards.check_fence(write, fence)
         if asked.idempotency_key is not None:
             key = keys.idempotency(asked.idempotency_key)
             write.put(key, {"op": asked.id}, where=ABSENT, refused=lambda _item: _KeyUsed())
@@ -200,6 +225,7 @@ class Operations:
         write.put(keys.operation(asked.id), new(asked), where=ABSENT, refused=lambda _item: taken)
         if asked.queued_since is not None and asked.template is not None:
             _enter(write, asked, asked.template)
+        _wait(write, None, asked)
         if pool is not None:
             _refilled(write, pool, asked.id)
         write.tell(drafts.of_submission(asked), at=asked.created_at)
@@ -215,12 +241,14 @@ class Operations:
         first = await self.by_key(asked.idempotency_key)
         if first is None:
             raise Again(asked.id)  # it was forgotten in this moment
-        if first.kind is not asked.kind or first.request != asked.request:
-            raise IdempotencyMismatch(first.idempotency_key or "", first.id)
-        return first
+        return same_request(first, asked)
 
     async def write(
-        self, change: OperationChange, *, fence: Fence | None, clock: Callable[[], float] | None
+        self,
+        change: OperationChange,
+        *,
+        fence: Fence | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> Operation:
         write = Write()
         written = await self.change(write, change, fence=fence, clock=clock)
@@ -239,7 +267,7 @@ class Operations:
         before, after = change.before, change.after
         item = await self._table.get(keys.operation(before.id))
         if fence is not None and not guards.held_by(fence, item):
-            raise guards.lost(fence)
+            raise lease_lost(fence)
         if item is None:
             raise moved(before.id, before.version)(None)
         conditions = ["#v = :expected"]
@@ -248,9 +276,9 @@ class Operations:
             write.by = fence.operation_id
             conditions.append(guards.EPOCH)
             values["epoch"] = fence.epoch
-        await self._hold_place(write, change)
+        await self._check_place(write, change)
         if change.fresh_for is not None:
-            until = await self._hold_freshness(change, item, clock)
+            until = await self._check_freshness(change, item, clock)
             conditions.append("#lease_until >= :until")
             values["until"] = until
         present = operation(item)
@@ -264,6 +292,7 @@ class Operations:
             refused=_refusal(before, fence),
         )
         _queue(write, before, after)
+        _wait(write, before, after)
         if after.committed and not before.committed and after.kind is Kind.PROVISION:
             _handed_over(write, after)
         await failures.keep(self._table, write, of_failure(change))
@@ -273,23 +302,25 @@ class Operations:
             after, lease_owner=lease.lease_owner, lease_until=lease.lease_until, epoch=present.epoch
         )
 
-    async def _hold_place(self, write: Write, change: OperationChange) -> None:
+    async def _check_place(self, write: Write, change: OperationChange) -> None:
         template = change.before.template
         if not change.first_in_line or template is None:
             return
         counted = await self._table.get((keys.queue(template), _ENTERED))
         ahead = await self._ahead(change.before)
         if ahead:
-            raise Conflict(f"cannot take {change.before.id} out of the queue: {ahead} older ones stand in it")
+            raise Conflict(f"cannot take {change.before.id} out of the queue: {ahead} older ones are in it")
         where = "attribute_not_exists(#n)" if counted is None else "#n = :n"
         write.check(
             (keys.queue(template), _ENTERED),
             where,
             {} if counted is None else {"n": whole(counted, "n")},
-            lambda _item: Conflict(f"cannot take {change.before.id} out of the queue: somebody entered it"),
+            lambda _item: Conflict(
+                f"cannot take {change.before.id} out of the queue: another operation entered it"
+            ),
         )
 
-    async def _hold_members(self, change: OperationChange) -> None:
+    async def _check_members(self, change: OperationChange) -> None:
         """The version that the commit asks for speaks for its nodes, whose loss moves it; but the caller may
         have read the version that a loss made, and the node as it was before. Here both are of one moment."""
         before, ids = change.before, [member.node_id for member in change.after.members]
@@ -311,13 +342,13 @@ class Operations:
             await self._table.back_off(attempt)
         raise StoreUnavailable(f"cannot read {wanted[0][0]}: others write it all the time; it is tried again")
 
-    async def _hold_freshness(
+    async def _check_freshness(
         self, change: OperationChange, item: Item, clock: Callable[[], float] | None
     ) -> float:
         """Nobody is seen earlier than before, so having looked is as good as asking in the write; the lease
         is asked for there once more."""
         if clock is None:
-            raise IllegalTransition(f"cannot commit {change.before.id}: nobody says what time it is")
+            raise IllegalTransition(f"cannot commit {change.before.id}: the change has no time")
         seen = await self._liveness.last_seen([member.node_id for member in change.after.members])
         now, until = clock(), number(item, "lease_until") or 0.0
         if until <= now:
@@ -328,9 +359,9 @@ class Operations:
             silent = now - seen.get(member.node_id, 0.0)
             if silent > (change.fresh_for or 0.0):
                 raise Conflict(
-                    f"cannot commit {change.before.id}: {member.node_id} is silent for {silent:.1f} s"
+                    f"cannot commit {change.before.id}: {member.node_id} sent no heartbeat for {silent:.1f} s"
                 )
-        await self._hold_members(change)
+        await self._check_members(change)
         return until
 
     async def pool(self, template: str) -> Pool:
@@ -346,12 +377,17 @@ class Operations:
 def _refusal(before: Operation, fence: Fence | None) -> Callable[[Item | None], Exception]:
     def refused(item: Item | None) -> Exception:
         if fence is not None and not guards.held_by(fence, item):
-            return guards.lost(fence)
+            return lease_lost(fence)
         if item is not None and whole(item, "v") == before.version:
             return LeaseLost(f"cannot commit {before.id}: its lease ran out; stop driving it")
         return moved(before.id, before.version)(item)
 
     return refused
+
+
+def _bound(nodes: Sequence[Node], operation_id: OperationId) -> tuple[Node, ...]:
+    bound = [node for node in nodes if node.operation_id == operation_id]
+    return tuple(sorted(bound, key=lambda node: (node.created_at, node.id)))
 
 
 def _place(waiting: Operation, template: str) -> Key:
@@ -371,6 +407,19 @@ def _queue(write: Write, before: Operation, after: Operation) -> None:
         _enter(write, after, template)
     elif before.queued_since is not None and after.queued_since is None:
         write.delete(_place(before, template))
+
+
+def _wait(write: Write, before: Operation | None, after: Operation) -> None:
+    """Those that wait are counted by their owner, from their submission on."""
+    owner = after.waiting_owner
+    was, waits = before is not None and before.status is Status.QUEUED, after.status is Status.QUEUED
+    if owner is None or was == waits:
+        return
+    place = keys.waiting(owner), moment(after.created_at, after.id)
+    if waits:
+        write.put(place, {})
+    else:
+        write.delete(place)
 
 
 def _handed_over(write: Write, after: Operation) -> None:

@@ -26,7 +26,7 @@ from muster.stores.dynamodb.operation_items import known, operation
 from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, Key, moment, restored, text, whole
-from muster.stores.dynamodb.writing import Write
+from muster.stores.dynamodb.writes import Write
 
 
 class Pruner:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from muster.aws import partition
 from muster.domain.errors import Conflict, StoreUnavailable
 from muster.domain.ids import InstallationId
 from muster.domain.template import RESOURCE_CLASSES
@@ -19,14 +20,13 @@ from muster.stores.dynamodb.candidates import queue_name
 from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import Item, whole
 from muster.stores.dynamodb.wire import Location, Missing, Refused, Wire
+from muster.stores.records import MAX_NODES
 
 SHARDS = 16
 """Logs of the feed and partitions of the vitals: each takes about 1,000 writes a second."""
 GB = 10**9
 LOG_BYTES = 10 * GB
 """What DynamoDB lets one partition key of a table with a local index hold, index included."""
-MAX_NODES = 100
-"""The cap of a new installation: high enough to try things, low enough to bound a mistake's bill."""
 TRIES = 120
 _INDEXES = {"listed": ("lp", "ls"), "scoped": ("sp", "ss"), "timed": ("tp", "ts")}
 _TTL = {"Enabled": True, "AttributeName": "expires"}
@@ -67,7 +67,7 @@ async def create(
         await wire.dynamodb("update_time_to_live", TableName=name, TimeToLiveSpecification=_TTL)
         made.append("time to live")
     if installed is None:
-        await found(wire, ids=ids, shards=shards or SHARDS)
+        await name_installation(wire, ids=ids, shards=shards or SHARDS)
         made.append("installation")
     for queue in (queue_name(name, each) for each in classes):
         if await _queue(wire, queue) is None:
@@ -160,8 +160,9 @@ def _attributes() -> list[dict[str, str]]:
 
 def policy(location: Location, *, account: str = "*") -> str:
     """What a server may do, and nothing else. Making the store takes more; that is a person's work."""
-    table = f"arn:aws:dynamodb:{location.region}:{account}:table/{location.table}"
-    queues = [f"arn:aws:sqs:{location.region}:{account}:{name}" for name in _queues(location)]
+    aws = f"arn:{partition(location.region)}"
+    table = f"{aws}:dynamodb:{location.region}:{account}:table/{location.table}"
+    queues = [f"{aws}:sqs:{location.region}:{account}:{name}" for name in _queues(location)]
     statements = [
         {
             "Sid": "MusterTable",
@@ -230,7 +231,7 @@ async def _active(wire: Wire, clock: Clock) -> Mapping[str, Any]:
     raise StoreUnavailable(f"cannot make the table {wire.location.table}: it is not active after {TRIES} s")
 
 
-async def found(wire: Wire, *, ids: Ids, shards: int) -> None:
+async def name_installation(wire: Wire, *, ids: Ids, shards: int) -> None:
     """Name a new store; one that somebody else named meanwhile keeps its name."""
     installation = InstallationId(ids.new("inst"))
     meta: dict[str, Any] = {

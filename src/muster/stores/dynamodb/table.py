@@ -6,16 +6,18 @@ In expressions, `#name` is an attribute and `:name` one of the given values.
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 
+from muster.domain.backoff import backoff, spread
 from muster.domain.errors import StoreUnavailable
 from muster.ports.clock import Clock
 from muster.ports.ids import Ids
-from muster.stores.dynamodb.values import Item, Key, Value, attribute, cooked, named
+from muster.stores.dynamodb.values import Item, Key, Value, attribute, decoded, named
 from muster.stores.dynamodb.wire import Refused, Wire
 
 T = TypeVar("T")
+P = ParamSpec("P")
 BATCH = 100
 AT_ONCE = 25
 """Calls in flight of one verb that makes many."""
@@ -54,7 +56,7 @@ class Table:
         answer = await self.wire.dynamodb(
             "get_item", TableName=self.name, Key=named(key), ConsistentRead=True
         )
-        return cooked(answer["Item"]) if "Item" in answer else None
+        return decoded(answer["Item"]) if "Item" in answer else None
 
     async def get_many(self, keys: Sequence[Key]) -> dict[Key, Item]:
         """Those that there are."""
@@ -72,7 +74,7 @@ class Table:
             request = {self.name: {"Keys": asked, "ConsistentRead": True}}
             answer = await self.wire.dynamodb("batch_get_item", RequestItems=request)
             for each in answer["Responses"].get(self.name, ()):
-                found[each["PK"]["S"], each["SK"]["S"]] = cooked(each)
+                found[each["PK"]["S"], each["SK"]["S"]] = decoded(each)
             asked = answer.get("UnprocessedKeys", {}).get(self.name, {}).get("Keys", [])
             if not asked:
                 return found
@@ -88,7 +90,7 @@ class Table:
         except Refused:
             return None
         found = zip(keys, answer["Responses"], strict=True)
-        return {key: cooked(each["Item"]) for key, each in found if each.get("Item")}
+        return {key: decoded(each["Item"]) for key, each in found if each.get("Item")}
 
     async def query(
         self,
@@ -113,7 +115,7 @@ class Table:
         found: list[Item] = []
         while True:
             answer = await self.wire.dynamodb("query", **asked)
-            found.extend(cooked(each) for each in answer["Items"])
+            found.extend(decoded(each) for each in answer["Items"])
             if "LastEvaluatedKey" not in answer or (most is not None and len(found) >= most):
                 return found[:most]
             asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
@@ -183,7 +185,7 @@ class Table:
         while True:
             answer = await self.wire.dynamodb("scan", **asked)
             for each in answer["Items"]:
-                yield cooked(each)
+                yield decoded(each)
             if "LastEvaluatedKey" not in answer:
                 return
             asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
@@ -192,9 +194,13 @@ class Table:
         answer = await self.wire.dynamodb("scan", TableName=self.name, ConsistentRead=True, Limit=1)
         return bool(answer["Items"])
 
-    async def count(self, partition: str, *, index: str | None = None, high: str | None = None) -> int:
-        """How many items; those below `high`, if it is given (by the table's own key)."""
+    async def count(
+        self, partition: str, *, index: str | None = None, high: str | None = None, most: int | None = None
+    ) -> int:
+        """How many items; those below `high`, if it is given (by the table's own key). At most `most`."""
         asked = self._asked(partition, index) | {"Select": "COUNT"}
+        if most is not None:
+            asked["Limit"] = most
         if high is not None:
             values: dict[str, Value] = {"partition": partition, "high": high}
             given = {"KeyConditionExpression": "#PK = :partition AND #SK < :high"}
@@ -203,7 +209,7 @@ class Table:
         while True:
             answer = await self.wire.dynamodb("query", **asked)
             counted += int(answer["Count"])
-            if "LastEvaluatedKey" not in answer:
+            if "LastEvaluatedKey" not in answer or (most is not None and counted >= most):
                 return counted
             asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
@@ -240,7 +246,15 @@ class Table:
         await self._clock.sleep(self._settle)
 
     async def back_off(self, attempt: int) -> None:
-        await self._clock.sleep(min(0.02 * 2**attempt, 2.0) * (0.5 + self._ids.jitter() / 2))
+        await self._clock.sleep(spread(backoff(attempt, first=0.02, most=2.0), self._ids.jitter()))
+
+    def repeating(self, work: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+        """The same verb, done again until what it read still holds when it writes."""
+
+        async def verb(*args: P.args, **kwargs: P.kwargs) -> T:
+            return await self.repeated(lambda: work(*args, **kwargs))
+
+        return verb
 
     async def repeated(self, work: Callable[[], Awaitable[T]]) -> T:
         """Until what it read still holds when it writes."""
@@ -254,7 +268,7 @@ class Table:
         )
 
 
-async def together(work: Sequence[Callable[[], Awaitable[T]]], *, at_once: int = AT_ONCE) -> list[T]:
+async def gather_bounded(work: Sequence[Callable[[], Awaitable[T]]], *, at_once: int = AT_ONCE) -> list[T]:
     """Many calls, so many at a time; their answers in order."""
     turn = asyncio.Semaphore(at_once)
 

@@ -10,16 +10,17 @@ from functools import lru_cache
 from muster.domain import checks, plain
 from muster.domain import events as drafts
 from muster.domain.errors import Conflict, NotFound
-from muster.domain.events import Draft, Entity
 from muster.domain.ids import InstallationId
-from muster.domain.plain import Plain
-from muster.domain.template import Template, TemplateSpec
+from muster.domain.template import Template, TemplateSpec, applied
 from muster.ports.store import TOTAL, Installation
 from muster.stores.dynamodb import counters, keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, Value, packed, text, unpacked, whole
-from muster.stores.dynamodb.writing import ABSENT, Write
+from muster.stores.dynamodb.writes import ABSENT, Write
+
+_UNCHANGED = "#revision = :revision AND (attribute_not_exists(#version) OR #version = :version)"
+"""Templates had no version of their own at first: it was the revision."""
 
 
 async def installation(table: Table) -> Installation:
@@ -38,11 +39,9 @@ async def process_home(table: Table, home: str) -> str:
     return text(await table.get(keys.META) or {}, "process_home")
 
 
-async def limit_installation(
-    table: Table, feed: Feed, max_nodes: int, *, now: float, actor: str
-) -> Installation:
+async def limit_installation(feed: Feed, max_nodes: int, *, now: float, actor: str = "") -> Installation:
     checks.whole("max_nodes", max_nodes, least=0, most=checks.MACHINES_MAX)
-    before = await installation(table)
+    before = await installation(feed.table)
     if before.max_nodes != max_nodes:
         write = Write()
         write.update(
@@ -52,38 +51,25 @@ async def limit_installation(
             where="#cap = :before",
             refused=lambda _item: Again("the limit"),
         )
-        write.tell(announcement(before.id, "limited", {"max_nodes": max_nodes}, actor=actor), at=now)
+        told = drafts.of_installation(before.id, "limited", {"max_nodes": max_nodes}, actor=actor)
+        write.tell(told, at=now)
         await feed.commit(write)
     return Installation(id=before.id, max_nodes=max_nodes)
 
 
-def announcement(
-    entity_id: str, name: str, changes: dict[str, Plain], *, detail: str = "", actor: str = ""
-) -> Draft:
-    """An event of the installation, which has no version of its own."""
-    return Draft(
-        entity=Entity.INSTALLATION,
-        entity_id=entity_id,
-        version=0,
-        name=name,
-        changes=changes,
-        detail=detail,
-        actor=actor,
-    )
-
-
 async def apply(
-    table: Table, feed: Feed, spec: TemplateSpec, *, now: float, actor: str, over: int | None
+    feed: Feed, spec: TemplateSpec, *, now: float, actor: str = "", over: int | None = None
 ) -> Template:
-    item = await table.get(keys.template(spec.name))
+    item = await feed.table.get(keys.template(spec.name))
     before = None if item is None else _template(item)
-    if over is not None and (before is None or before.revision != over):
-        raise Conflict(f"cannot change template {spec.name}: revision {over} is not its current one")
-    if before is not None and before.spec == spec:
-        return before
-    after = Template(spec=spec, revision=before.revision + 1 if before else 1, applied_at=now)
+    if over is not None and (before is None or before.version != over):
+        raise Conflict(f"cannot change template {spec.name}: version {over} is not its current one")
+    after = applied(before, spec, now=now)
+    if after is before:
+        return after
     written: Item = {
         "revision": after.revision,
+        "version": after.version,
         "d": packed(plain.fields_to_plain(spec)),
         "applied_at": now,
     }
@@ -91,8 +77,8 @@ async def apply(
     write.put(
         keys.template(spec.name),
         written,
-        where=ABSENT if before is None else "#revision = :before",
-        values={} if before is None else {"before": before.revision},
+        where=ABSENT if before is None else _UNCHANGED,
+        values={} if before is None else {"revision": before.revision, "version": before.version},
         refused=lambda _item: Again(spec.name),
     )
     write.put(keys.revision(spec.name, after.revision), written)
@@ -101,12 +87,12 @@ async def apply(
         "SET #cap = :cap ADD #used :nothing",
         {"cap": spec.max_nodes, "nothing": 0},
     )
-    write.tell(drafts.of_template(after, actor=actor), at=now)
+    write.tell(drafts.of_template(before, after, actor=actor), at=now)
     await feed.commit(write)
     return after
 
 
-async def get(table: Table, name: str, revision: int | None) -> Template:
+async def get(table: Table, name: str, revision: int | None = None) -> Template:
     item = await table.get(keys.template(name) if revision is None else keys.revision(name, revision))
     if item is None:
         raise NotFound("template", name if revision is None else f"{name}, revision {revision}")
@@ -136,6 +122,7 @@ def _template(item: Item) -> Template:
     return Template(
         spec=_spec(item["d"]),
         revision=whole(item, "revision"),
+        version=whole(item, "version" if "version" in item else "revision"),
         applied_at=float(applied_at),  # type: ignore[arg-type]  # it was written as a number
     )
 

@@ -16,7 +16,7 @@ from muster.domain.plain import Plain
 T = TypeVar("T")
 Value = None | bool | int | float | str | bytes
 Item = Mapping[str, Value]
-Raw = dict[str, dict[str, Any]]
+Encoded = dict[str, dict[str, Any]]
 Key = tuple[str, str]
 
 LONG = 2048
@@ -38,12 +38,12 @@ def attribute(value: Value) -> dict[str, Any]:
     return {"B": value} if isinstance(value, bytes) else {"S": value}
 
 
-def raw(item: Item) -> Raw:
+def encoded(item: Item) -> Encoded:
     """Nothing is written for None: an index skips an item that lacks its key."""
     return {name: attribute(value) for name, value in item.items() if value is not None}
 
 
-def cooked(item: Mapping[str, Mapping[str, Any]]) -> dict[str, Value]:
+def decoded(item: Mapping[str, Mapping[str, Any]]) -> dict[str, Value]:
     return {name: _value(value) for name, value in item.items()}
 
 
@@ -56,7 +56,7 @@ def _value(attribute: Mapping[str, Any]) -> Value:
     return value  # type: ignore[no-any-return]  # S, B and BOOL are what they say
 
 
-def named(key: Key) -> Raw:
+def named(key: Key) -> Encoded:
     return {"PK": {"S": key[0]}, "SK": {"S": key[1]}}
 
 

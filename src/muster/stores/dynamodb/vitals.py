@@ -12,20 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from muster.domain import events as drafts
+from muster.domain import plain
 from muster.domain.deadlines import Watch
 from muster.domain.errors import Conflict
-from muster.domain.health import Health, HealthChange, HealthSource, Vitals
+from muster.domain.health import HEALTH_FIELDS, Health, HealthChange, HealthSource, Vitals
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
 from muster.ports.store import Beat
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
-from muster.stores.dynamodb.table import Again, Table, together
+from muster.stores.dynamodb.table import Again, Table, gather_bounded
 from muster.stores.dynamodb.values import Item, Key, Value, moment, number, text, whole
-from muster.stores.dynamodb.writing import ABSENT, THERE, Write, given, setting
+from muster.stores.dynamodb.writes import ABSENT, THERE, Write, given, setting
 
-_TIMES = ("joined_at", "seen_at", "stale_after", "advanced_at", "probe_passing_since", "probed_at")
 _SUSPECT = """
     #known = :yes AND (
         #news = :yes
@@ -38,6 +38,8 @@ _SUSPECT = """
 _UNPROBED: dict[str, Value] = {"probe_failures": 0, "probe_passing_since": None, "probed_at": None}
 
 
+REMEMBERED = 200_000
+"""Nodes whose last beat is remembered; beyond that, all are forgotten and each is written once more."""
 _Decide = Callable[[Item], dict[str, Value] | None]
 """What to set of an item; None: nothing."""
 
@@ -128,11 +130,11 @@ class Liveness:
         """Whether the node counts among those whose health is counted."""
         return {"leaving": None if stays else True}
 
-    def unprobed(self, write: Write, node_id: NodeId) -> None:
+    def forget_probes(self, write: Write, node_id: NodeId) -> None:
         """What probes found there counts no more."""
         write.update(self.key(node_id), setting(_UNPROBED, bump="c"), given(_UNPROBED, bump="c"))
 
-    async def beats_slowly(self, node_id: NodeId, *, stale_after: float) -> None:
+    async def set_stale_after(self, node_id: NodeId, *, stale_after: float) -> None:
         """The node told at its join how often it beats."""
         await self._table.update(
             self.key(node_id), "SET #stale_after = :stale", where=THERE, values={"stale": stale_after}
@@ -142,7 +144,7 @@ class Liveness:
 
     async def record(self, beats: Sequence[Beat]) -> None:
         """Each is a write of its own: losing one to a later beat, or to the node's end, is no error."""
-        await together([partial(self._beat, beat) for beat in beats])
+        await gather_bounded([partial(self._beat, beat) for beat in beats])
 
     async def _beat(self, beat: Beat) -> None:
         if beat.activity is None and beat.said is None:
@@ -179,8 +181,10 @@ class Liveness:
         since = None if watch is None else number(watch, "since")
         await self._revise(node_id, partial(_probed, passed, now, since or 0.0))
 
-    async def heard(self, judged: Sequence[Vitals]) -> None:
-        await together([partial(self._revise, each.node_id, partial(_heard, each)) for each in judged])
+    async def mark_news_judged(self, judged: Sequence[Vitals]) -> None:
+        await gather_bounded(
+            [partial(self._revise, each.node_id, partial(_news_judged, each)) for each in judged]
+        )
 
     # --- health -----------------------------------------------------------------------------------
 
@@ -197,11 +201,7 @@ class Liveness:
         elif disowned:
             where, values["seen"] = f"{where} AND #seen_at = :seen", before.seen_at
         sets: dict[str, Value] = {
-            "health": after.health.value,
-            "health_reason": after.health_reason,
-            "health_source": after.health_source.value,
-            "health_since": after.health_since,
-            "health_version": after.health_version,
+            **{name: getattr(after, name) for name in HEALTH_FIELDS},
             **_offline(after),
         }
         write = Write()
@@ -280,45 +280,54 @@ class Liveness:
 
     # --- the watch --------------------------------------------------------------------------------
 
-    async def watch(self, *, now: float, gap: float, grace: float) -> Watch:
+    async def watch(self, *, now: float, gap: float, grace: float = 0.0) -> Watch:
         item = await self._table.get(keys.WATCH)
         if item is None:
             first = {"since": now, "ticked": now}
             if not await self._table.update(keys.WATCH, setting(first), where=ABSENT, values=first):
                 raise Again("watch")
             return Watch(since=now)
-        since, ticked, away = (
-            number(item, "since") or 0.0,
-            number(item, "ticked") or 0.0,
-            number(item, "away"),
-        )
-        if now - ticked > gap:
-            owed = away is not None and ticked < since + grace
-            since, away = now, away if owed else ticked
-        sets = {"since": since, "ticked": max(now, ticked), "away": away}
+        ticked = number(item, "ticked") or 0.0
+        before = Watch(since=number(item, "since") or 0.0, away_from=number(item, "away"))
+        watch = before.ticked(ticked, now=now, gap=gap, grace=grace)
+        sets = {"since": watch.since, "ticked": max(now, ticked), "away": watch.away_from}
         values = {**given(sets), "before": ticked}
         if not await self._table.update(keys.WATCH, setting(sets), where="#ticked = :before", values=values):
             raise Again("watch")
-        return Watch(since=since, away_from=away)
+        return watch
+
+
+class Beats:
+    """Heartbeats at a price: a node's are written once in a while, and at once if they say something new.
+
+    A beat that is left out is no loss: `stale_after` is several times the pause, and the next one is written.
+    Remembers what this process wrote; another one that hears the same node writes it once more.
+    """
+
+    def __init__(self, liveness: Liveness, *, every: float) -> None:
+        self._liveness = liveness
+        self._every = every
+        self._written: dict[NodeId, tuple[float, Health | None, str]] = {}
+
+    async def record(self, beats: Sequence[Beat]) -> None:
+        due = [beat for beat in beats if self._due(beat)]
+        await self._liveness.record(due)
+        if len(self._written) > REMEMBERED:
+            self._written.clear()
+        for beat in due:
+            self._written[beat.node_id] = (beat.seen_at, beat.said, beat.reason)
+
+    def _due(self, beat: Beat) -> bool:
+        at, said, reason = self._written.get(beat.node_id, (None, None, ""))
+        if at is None or beat.seen_at >= at + self._every:
+            return True
+        # An older beat than one that was written is for the store to judge.
+        return beat.seen_at < at or (beat.said is not None and (beat.said, beat.reason) != (said, reason))
 
 
 def vitals(item: Item) -> Vitals:
-    said = item.get("said")
-    return Vitals(
-        node_id=NodeId(text(item, "SK")),
-        boot_id=str(item.get("boot_id") or ""),
-        said=None if said is None else Health(str(said)),
-        said_reason=str(item.get("said_reason") or ""),
-        activity=whole(item, "activity"),
-        probe_failures=whole(item, "probe_failures"),
-        news=bool(item.get("news")),
-        health=Health(text(item, "health")),
-        health_reason=str(item.get("health_reason") or ""),
-        health_source=HealthSource(str(item.get("health_source") or HealthSource.RECONCILE.value)),
-        health_since=number(item, "health_since") or 0.0,
-        health_version=whole(item, "health_version"),
-        **{name: number(item, name) for name in _TIMES},
-    )
+    """What is missing has its default."""
+    return plain.from_plain(Vitals, {**item, "node_id": text(item, "SK")})
 
 
 def _booting(node_id: str, booting: bool) -> dict[str, Value]:
@@ -366,7 +375,7 @@ def _probed(passed: bool, now: float, watched_since: float, item: Item) -> dict[
     }
 
 
-def _heard(judged: Vitals, item: Item) -> dict[str, Value] | None:
+def _news_judged(judged: Vitals, item: Item) -> dict[str, Value] | None:
     """What was judged is news no more; what was said since then still is."""
     now = vitals(item)
     same = (now.said, now.said_reason, now.probed_at, now.boot_id) == (

@@ -1,8 +1,8 @@
 """The wire to AWS: one client each for DynamoDB and SQS, and what goes wrong on the way.
 
 Owns timeouts, repeats and the translation of errors. The SDK repeats what was throttled or lost, with backoff
-and jitter, for about a quarter of a minute; then the caller hears StoreUnavailable. A transaction carries a
-token that the SDK draws once per call, so its repeats are the same transaction.
+and jitter, until a quarter of a minute has passed; then the caller hears StoreUnavailable. A transaction
+carries a token that the SDK draws once per call, so its repeats are the same transaction.
 
 Leases and heartbeats are single conditional writes, and nothing else is: some connections are kept for these.
 """
@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from muster import __version__
 from muster.domain.errors import InvalidRequest, MusterError, StoreUnavailable
@@ -23,7 +23,9 @@ ATTEMPTS = 5
 SQS_ATTEMPTS = 2
 """A queue brings hints: one repeat, for a connection that went stale."""
 CONNECT_SECONDS = 3.0
-READ_SECONDS = 10.0
+READ_SECONDS = 5.0
+ANSWER_SECONDS = 15.0
+"""For a call and all of its repeats, whatever the store does or doesn't answer."""
 CONNECTIONS = 64
 SPARE = 8
 """Of these, for single conditional writes: renewals, duties and heartbeats wait for no flood of work."""
@@ -31,6 +33,7 @@ WAITING_SECONDS = 30.0
 """Whoever waits longer for a connection is told that the store doesn't keep up."""
 SCHEME = "dynamodb"
 _RULE = "must look like dynamodb://TABLE?region=eu-central-1"
+_ENDPOINTS = ("endpoint", "dynamodb_endpoint", "sqs_endpoint")
 _TABLE = re.compile(r"[A-Za-z0-9_-]{3,64}")
 """What both a table and, with a class behind it, a queue may be named."""
 
@@ -42,6 +45,10 @@ class Location:
     table: str
     region: str
     endpoint: str | None = None
+    """Of both services; None: AWS's own."""
+    dynamodb_endpoint: str | None = None
+    sqs_endpoint: str | None = None
+    """Of one service, before `endpoint`: private links have one for each."""
 
     @classmethod
     def of(cls, url: str) -> "Location":
@@ -49,19 +56,32 @@ class Location:
         given = parse_qs(parts.query, keep_blank_values=True)
         if parts.scheme != SCHEME or not parts.netloc or parts.path not in ("", "/"):
             raise InvalidRequest("store", url, _RULE)
-        unknown = sorted(set(given) - {"region", "endpoint"})
+        unknown = sorted(set(given) - {"region", *_ENDPOINTS})
         if unknown:
-            raise InvalidRequest("store", url, f"{_RULE}; it knows region and endpoint, not {unknown[0]}")
+            known = " and ".join((", ".join(("region", *_ENDPOINTS[:-1])), _ENDPOINTS[-1]))
+            raise InvalidRequest("store", url, f"{_RULE}; it knows {known}, not {unknown[0]}")
         if not given.get("region", [""])[-1]:
             raise InvalidRequest("store", url, f"{_RULE}: the region is missing")
         if not _TABLE.fullmatch(parts.netloc):
             raise InvalidRequest(
                 "store", url, f"{_RULE}: a table's name is 3 to 64 letters, digits, hyphens and underscores"
             )
-        endpoint = given.get("endpoint", [""])[-1] or None
-        if endpoint is not None and not endpoint.startswith(("http://", "https://")):
-            raise InvalidRequest("store", url, f"{_RULE}: an endpoint begins with http:// or https://")
-        return cls(table=parts.netloc, region=given["region"][-1], endpoint=endpoint)
+        endpoints = {name: given.get(name, [""])[-1] or None for name in _ENDPOINTS}
+        for name, endpoint in endpoints.items():
+            if endpoint is not None and not endpoint.startswith(("http://", "https://")):
+                raise InvalidRequest("store", url, f"{_RULE}: {name} begins with http:// or https://")
+        return cls(table=parts.netloc, region=given["region"][-1], **endpoints)
+
+    @property
+    def url(self) -> str:
+        """The address that names this location."""
+        named = {"region": self.region, **{each: getattr(self, each) for each in _ENDPOINTS}}
+        query = urlencode({name: value for name, value in named.items() if value}, safe=":/")
+        return f"{SCHEME}://{self.table}?{query}"
+
+    def endpoint_of(self, service: str) -> str | None:
+        own = self.dynamodb_endpoint if service == "dynamodb" else self.sqs_endpoint
+        return own or self.endpoint
 
 
 @cache
@@ -115,8 +135,10 @@ class Wire:
                 parameter_validation=False,
                 user_agent=f"muster/{__version__}",
             )
-            named = {"region_name": location.region, "endpoint_url": location.endpoint, "config": config}
-            return _session().create_client(service, **named)
+            where = location.endpoint_of(service)
+            return _session().create_client(
+                service, region_name=location.region, endpoint_url=where, config=config
+            )
 
         clients = AsyncExitStack()
         try:
@@ -136,7 +158,7 @@ class Wire:
 
     async def dynamodb(self, verb: str, **given: Any) -> Mapping[str, Any]:
         if verb == "update_item":
-            return await self._call(self._dynamodb, verb, given)
+            return await self._bounded(verb, given)
         try:
             async with asyncio.timeout(WAITING_SECONDS):
                 await self._usual.acquire()
@@ -146,9 +168,17 @@ class Wire:
                 f" busy for {WAITING_SECONDS:g} s; try again later"
             ) from error
         try:
-            return await self._call(self._dynamodb, verb, given)
+            return await self._bounded(verb, given)
         finally:
             self._usual.release()
+
+    async def _bounded(self, verb: str, given: dict[str, Any]) -> Mapping[str, Any]:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await self._call(self._dynamodb, verb, given)
+        except TimeoutError as error:
+            told = TimeoutError(f"none within {ANSWER_SECONDS:g} s")
+            raise translated(told, self.location) from error
 
     async def sqs(self, verb: str, **given: Any) -> Mapping[str, Any]:
         return await self._call(self._sqs, verb, given)
@@ -213,7 +243,7 @@ def translated(error: Exception, location: Location) -> Exception:
                 " the machine a role, or set a profile or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
                 why="there are no AWS credentials to use",
             )
-        where = location.endpoint or f"AWS in {location.region}"
+        where = location.endpoint_of("dynamodb") or f"AWS in {location.region}"
         return StoreUnavailable(
             f"cannot reach the store {location.table}: {where} gave no answer ({error});"
             " check the network, the region, the endpoint and the credentials"
@@ -251,7 +281,7 @@ def _of_answer(response: Mapping[str, Any], location: Location) -> Exception:
     if code in _MISSING:
         return Missing(
             f"cannot use the store {location.table}: there is no such table or queue in {location.region};"
-            f" run: muster store create --store 'dynamodb://{location.table}?region={location.region}'",
+            f" run: muster store create --store '{location.url}'",
             why="its table or a queue of it is missing",
         )
     if code in _FORBIDDEN:

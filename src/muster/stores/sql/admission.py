@@ -14,7 +14,7 @@ def admit(tx: Tx, change: NodeChange | None, node_id: NodeId, *, key_hash: str, 
     if key is not None and key != key_hash:
         raise Conflict(f"cannot admit node {node_id}: another key was admitted before")
     if change is not None:
-        nodes.apply(tx, change, fence=None)
+        nodes.apply(tx, change)
     elif key is None:
         raise Conflict(f"cannot renew the token of node {node_id}: it never joined")
     tx.change(
@@ -33,7 +33,7 @@ def enrol(
     if known is not None:
         if known.state in LIVE:
             admit(tx, None, known.id, key_hash=key_hash, token_hash=token_hash)
-            liveness.beats_slowly(tx, known.id, stale_after=stale_after)
+            liveness.set_stale_after(tx, known.id, stale_after=stale_after)
         return known
     stored = templates.caps(tx, node.template)
     if stored.template is None:
@@ -42,13 +42,13 @@ def enrol(
     counters.take(tx, node.template, 1, cap=stored.template, total_cap=stored.total)
     if node.address:
         for other in nodes.at_address(tx, node.template, node.address):
-            nodes.apply(tx, lifecycle.displaced(other, now=now), fence=None)
-            liveness.unprobed(tx, other.id)
+            nodes.apply(tx, lifecycle.displaced(other, now=now))
+            liveness.forget_probes(tx, other.id)
     if not nodes.adopt(tx, node, now=now):
         raise Again(f"{node.machine_id} was enrolled at the same moment")
     joined = lifecycle.joined(node, boot_id=boot_id, now=now)
     admit(tx, joined, node.id, key_hash=key_hash, token_hash=token_hash)
-    liveness.beats_slowly(tx, node.id, stale_after=stale_after)
+    liveness.set_stale_after(tx, node.id, stale_after=stale_after)
     return joined.after
 
 

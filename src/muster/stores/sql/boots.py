@@ -7,11 +7,12 @@ the durations of a kind are bounded, the oldest making way.
 from collections.abc import Sequence
 
 from muster.domain import plain
-from muster.domain.boot import KEPT_BOOTS, Boot, Mark, spans
+from muster.domain.boot import KEPT_BOOTS, Boot, Mark
 from muster.domain.diagnosis import Bundle, Cause
-from muster.domain.events import Draft, Entity
+from muster.domain.events import of_diagnosis
 from muster.domain.ids import NodeId
 from muster.domain.node import Node, NodeChange
+from muster.stores.records import boot_of
 from muster.stores.sql import events, failures
 from muster.stores.sql.rows import BOOT, NODE, from_json, to_json
 from muster.stores.sql.tx import Tx, Value
@@ -54,20 +55,10 @@ def note(tx: Tx, change: NodeChange) -> None:
             },
         )
     if change.came_up and change.before is not None and change.teaches:
-        _learn(tx, after)
+        _learn(tx, boot_of(after, marks(tx, after.id)))
 
 
-def _learn(tx: Tx, node: Node) -> None:
-    until = node.booted_at or node.created_at
-    boot = Boot(
-        node_id=node.id,
-        template=node.template,
-        revision=node.revision,
-        instance_type=node.instance_type,
-        booted_at=until,
-        seconds=until - node.created_at,
-        phases=spans(node.created_at, marks(tx, node.id), until),
-    )
+def _learn(tx: Tx, boot: Boot) -> None:
     tx.change(BOOT.insert, BOOT.params(boot))
     kind: dict[str, Value] = {
         "template": boot.template,
@@ -82,11 +73,11 @@ def marks(tx: Tx, node_id: NodeId) -> Sequence[Mark]:
 
 
 def of_revision(tx: Tx, template: str, revision: int) -> Sequence[Boot]:
-    return [BOOT.decode(row) for row in tx.execute(_BOOTS, {"template": template, "revision": revision})]
+    return BOOT.all(tx.execute(_BOOTS, {"template": template, "revision": revision}))
 
 
 def undiagnosed(tx: Tx, *, limit: int) -> Sequence[Node]:
-    return [NODE.decode(row) for row in tx.execute(UNDIAGNOSED, {"limit": limit})]
+    return NODE.all(tx.execute(UNDIAGNOSED, {"limit": limit}))
 
 
 def file_bundle(tx: Tx, bundle: Bundle, *, cause: Cause) -> bool:
@@ -95,10 +86,7 @@ def file_bundle(tx: Tx, bundle: Bundle, *, cause: Cause) -> bool:
         {"id": bundle.node_id, "bundle": to_json(plain.to_plain(bundle))},
     )
     if filed:
-        draft = Draft(
-            entity=Entity.DIAGNOSIS, entity_id=bundle.node_id, version=1, name="collected", changes={}
-        )
-        events.append(tx, draft, at=bundle.collected_at)
+        events.append(tx, of_diagnosis(bundle.node_id), at=bundle.collected_at)
         failures.diagnosed(tx, bundle.node_id, cause)
     return bool(filed)
 

@@ -11,8 +11,9 @@ from muster.domain.ids import AssignmentId
 from muster.domain.matching import Demand
 from muster.domain.node import Binding, Node
 from muster.domain.template import Reuse
-from muster.stores.claiming import Ask, End, claimed
-from muster.stores.sql import events, guards, lists
+from muster.stores.claim_batcher import Ask, End
+from muster.stores.records import lease_lost, of_claim
+from muster.stores.sql import events, guards, statements
 from muster.stores.sql.rows import NODE
 from muster.stores.sql.tx import Tx, Value
 
@@ -24,12 +25,16 @@ _SET = """
     assignment_id = bindings.assignment_id, run = bindings.run, owner = bindings.owner,
     attached_at = NULL, reason = NULL
 """
+"""What `records.claimed` says, in SQL."""
+_ANY_IDLE = "SELECT 1 FROM nodes WHERE template = :template AND state = 'idle' LIMIT 1"
+"""Asked first where nobody else writes meanwhile: an empty pool is common, and to prepare the temporary
+tables of a claim takes longer than to look."""
 AT_ONCE = 64
 """Bindings per statement: joining them with nodes costs their product, so a large gang is taken in parts."""
 
 
 def claim(tx: Tx, demand: Demand, ask: Ask) -> Sequence[Node]:
-    guards.hold(tx, ask.fence)
+    guards.check_fence(tx, ask.fence)
     return _serve(tx, demand, [ask])[0]
 
 
@@ -38,13 +43,13 @@ def claim_together(tx: Tx, demand: Demand, asks: Sequence[Ask]) -> Sequence[End]
     somebody else's operation."""
     if len(asks) == 1:
         return [claim(tx, demand, asks[0])]
-    epochs = guards.hold_free(tx, [ask.fence for ask in asks])
+    epochs = guards.lock_fences(tx, [ask.fence for ask in asks])
     allowed = [ask for ask in asks if epochs.get(ask.fence.operation_id) == ask.fence.epoch]
     served = dict(zip(map(id, allowed), _serve(tx, demand, allowed), strict=True))
     return [
         served.get(id(ask))
         if epochs.get(ask.fence.operation_id, ask.fence.epoch) == ask.fence.epoch
-        else guards.lost(ask.fence)
+        else lease_lost(ask.fence)
         for ask in asks
     ]
 
@@ -53,6 +58,8 @@ def _serve(tx: Tx, demand: Demand, asks: Sequence[Ask]) -> list[list[Node]]:
     """Each one's nodes, in the order of the asks. All of them asked before the latest `now`."""
     if not asks:
         return []
+    if tx.locks.alone and not tx.execute(_ANY_IDLE, {"template": demand.template}):
+        return [[] for _ in asks]
     now = max(ask.now for ask in asks)
     params = wanted(demand, seen_since=max(ask.seen_since for ask in asks), now=now)
     places = [(binding, ask.deadline_at) for ask in asks for binding in ask.bindings]
@@ -93,11 +100,11 @@ def _take(
         params[f"owner{index}"] = binding.owner
         params[f"deadline{index}"] = deadline_at
     sql = statement(len(demand.usage), demand.reuse, _patterns(demand), len(places), lock)
-    return [NODE.decode(row) for row in tx.execute(sql, params)]
+    return NODE.all(tx.execute(sql, params))
 
 
 def count(tx: Tx, demand: Demand, *, seen_since: float, now: float) -> int:
-    usages = lists.marks("usage", len(demand.usage))
+    usages = statements.marks("usage", len(demand.usage))
     owners = {
         Reuse.NEVER: "AND n.last_owner IS NULL",
         Reuse.SAME_OWNER: "AND (n.last_owner IS NULL OR n.last_owner = :owner)",
@@ -194,4 +201,4 @@ def _like(pattern: str) -> str:
 
 def _log(tx: Tx, node: Node, *, at: float) -> None:
     operations = () if node.operation_id is None else (node.operation_id,)
-    events.append(tx, claimed(node), at=at, operations=operations)
+    events.append(tx, of_claim(node), at=at, operations=operations, record=node)

@@ -13,8 +13,8 @@ from muster.domain.ids import ClusterId, OperationId
 from muster.domain.operation import Fence, Operation, OperationChange
 from muster.ports.store import Cursor, Page
 from muster.stores import cursors
-from muster.stores.sql import events, guards, lists, operations
-from muster.stores.sql.engines import Engine
+from muster.stores.sql import events, guards, operations, statements
+from muster.stores.sql.engines import EngineVerbs, read, write
 from muster.stores.sql.rows import CLUSTER
 from muster.stores.sql.tx import Tx, Value
 
@@ -36,49 +36,6 @@ _FORGET = "DELETE FROM cluster_tokens WHERE cluster_id = :id"
 _TOKEN = "SELECT token FROM cluster_tokens WHERE cluster_id = :id"  # noqa: S105 — a statement
 
 
-class SqlClusters:
-    """Implements muster.ports.cluster_store.ClusterStore; see there for what each verb promises."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def submit(self, operation: Operation, change: ClusterChange) -> tuple[Operation, bool]:
-        return await self._engine.write(lambda tx: _submit(tx, operation, change))
-
-    async def cluster(self, cluster_id: ClusterId) -> Cluster:
-        return await self._engine.read(lambda tx: _get(tx, cluster_id))
-
-    async def named(self, name: str) -> Cluster | None:
-        return await self._engine.read(lambda tx: _named(tx, name))
-
-    async def of_operation(self, operation_id: OperationId) -> Cluster:
-        return await self._engine.read(lambda tx: _of_operation(tx, operation_id))
-
-    async def clusters(
-        self, *, states: Sequence[ClusterState], after: Cursor | None, limit: int
-    ) -> Page[Cluster]:
-        return await self._engine.read(lambda tx: _page(tx, states=states, after=after, limit=limit))
-
-    async def write(
-        self,
-        change: ClusterChange,
-        *,
-        fence: Fence,
-        operation: OperationChange | None = None,
-        token: str | None = None,
-    ) -> Cluster:
-        return await self._engine.write(
-            lambda tx: _write(tx, change, fence=fence, operation=operation, token=token)
-        )
-
-    async def token(self, cluster_id: ClusterId) -> str | None:
-        return await self._engine.read(lambda tx: _token(tx, cluster_id))
-
-    async def create_seconds(self, template: str, *, limit: int) -> Sequence[float]:
-        bound: dict[str, Value] = {"template": template, "limit": limit}
-        return await self._engine.read(lambda tx: [row[0] for row in tx.execute(CREATE_SECONDS, bound)])
-
-
 def _get(tx: Tx, cluster_id: ClusterId) -> Cluster:
     rows = tx.execute(_BY_ID, {"id": cluster_id})
     if not rows:
@@ -88,8 +45,7 @@ def _get(tx: Tx, cluster_id: ClusterId) -> Cluster:
 
 def _named(tx: Tx, name: str) -> Cluster | None:
     asked: dict[str, Value] = {"name": name.lower()}
-    rows = tx.execute(LIVE_NAMED, asked) or tx.execute(EVER_NAMED, asked)
-    return CLUSTER.decode(rows[0]) if rows else None
+    return CLUSTER.first(tx.execute(LIVE_NAMED, asked) or tx.execute(EVER_NAMED, asked))
 
 
 def _of_operation(tx: Tx, operation_id: OperationId) -> Cluster:
@@ -106,41 +62,43 @@ def listing(states: int, *, paged: bool) -> str:
         f"SELECT {CLUSTER.select} FROM clusters WHERE state = :state{index}{before}"
         for index in range(states)
     ]
-    return lists.merged(wanted, "created_at DESC, id DESC")
+    return statements.merged(wanted, "created_at DESC, id DESC")
 
 
 def _page(tx: Tx, *, states: Sequence[ClusterState], after: Cursor | None, limit: int) -> Page[Cluster]:
     wanted = tuple(dict.fromkeys(state.value for state in states))
     if not wanted:
         return Page(items=(), next=None)
-    params: dict[str, Value] = {"limit": limit + 1, **lists.bound("state", wanted)}
+    params: dict[str, Value] = {"limit": limit + 1, **statements.bound("state", wanted)}
     if after is not None:
         params["created_at"], params["id"] = cursors.decode("clusters", after, float, str)
     rows = tx.execute(listing(len(wanted), paged=after is not None), params)
-    items = tuple(CLUSTER.decode(row) for row in rows[:limit])
-    if len(rows) <= limit:
-        return Page(items=items, next=None)
-    return Page(items=items, next=cursors.encode("clusters", items[-1].created_at, items[-1].id))
+    return cursors.page(CLUSTER.all(rows), limit, "clusters")
 
 
 def _submit(tx: Tx, operation: Operation, change: ClusterChange) -> tuple[Operation, bool]:
-    stored, made = operations.submit(tx, operation, pool=None, fence=None)
+    stored, made = operations.submit(tx, operation)
     if made:
         _apply(tx, change, operation)
     return stored, made
 
 
 def _write(
-    tx: Tx, change: ClusterChange, *, fence: Fence, operation: OperationChange | None, token: str | None
+    tx: Tx,
+    change: ClusterChange,
+    *,
+    fence: Fence,
+    operation: OperationChange | None = None,
+    token: str | None = None,
 ) -> Cluster:
-    guards.hold(tx, fence)
+    guards.check_fence(tx, fence)
     _apply(tx, change, None)
     if not change.after.followed:
         tx.change(_FORGET, {"id": change.after.id})
     elif token is not None:
         tx.change(_KEEP, {"id": change.after.id, "token": token})
     if operation is not None:
-        operations.write(tx, operation, fence=fence, clock=None)
+        operations.write(tx, operation, fence=fence)
     return change.after
 
 
@@ -164,6 +122,23 @@ def _insert(tx: Tx, cluster: Cluster) -> None:
     raise ClusterExists(there.name, there.state, message)
 
 
+def _create_seconds(tx: Tx, template: str, *, limit: int) -> Sequence[float]:
+    return [row[0] for row in tx.execute(CREATE_SECONDS, {"template": template, "limit": limit})]
+
+
 def _token(tx: Tx, cluster_id: ClusterId) -> str | None:
     rows = tx.execute(_TOKEN, {"id": cluster_id})
     return None if not rows else str(rows[0][0])
+
+
+class SqlClusters(EngineVerbs):
+    """Implements muster.ports.cluster_store.ClusterStore."""
+
+    submit = write(_submit)
+    cluster = read(_get)
+    named = read(_named)
+    of_operation = read(_of_operation)
+    clusters = read(_page)
+    write = write(_write)
+    token = read(_token)
+    create_seconds = read(_create_seconds)

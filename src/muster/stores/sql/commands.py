@@ -15,8 +15,9 @@ from muster.domain.node import NodeChange
 from muster.ports.commands import Kept
 from muster.ports.store import Cursor, Page
 from muster.stores import cursors
+from muster.stores.records import command_written_at
 from muster.stores.sql import events, guards, nodes
-from muster.stores.sql.engines import Engine
+from muster.stores.sql.engines import EngineVerbs, read, write
 from muster.stores.sql.rows import COMMAND
 from muster.stores.sql.tx import Again, Tx, Value
 
@@ -36,6 +37,10 @@ FORSAKEN = f"""
     )
     ORDER BY c.created_at, c.id LIMIT :limit
 """
+OVERDUE = f"""
+    SELECT {COMMAND.select} FROM commands WHERE ended_at IS NULL AND deadline_at <= :now
+    ORDER BY deadline_at, id LIMIT :limit
+"""
 _SIZE = """
     SELECT start + length(data) FROM command_output WHERE command_id = :id ORDER BY start DESC LIMIT 1
 """
@@ -49,43 +54,8 @@ _FIRST = """
 """
 
 
-class SqlCommands:
-    """Implements muster.ports.commands.CommandStore; see there for what each verb promises."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def start(self, command: Command, change: NodeChange) -> Command:
-        return await self._engine.write(lambda tx: _start(tx, command, change))
-
-    async def command(self, command_id: CommandId) -> Command:
-        return await self._engine.read(lambda tx: _get(tx, command_id))
-
-    async def of_operation(self, operation_id: OperationId) -> Sequence[Command]:
-        return await self._engine.read(lambda tx: _all(tx, OF_OPERATION, {"id": operation_id}))
-
-    async def unfinished(self, assignment_id: AssignmentId) -> Sequence[Command]:
-        return await self._engine.read(lambda tx: _all(tx, UNFINISHED, {"id": assignment_id}))
-
-    async def forsaken(self, *, limit: int) -> Sequence[Command]:
-        return await self._engine.read(lambda tx: _all(tx, FORSAKEN, {"limit": limit}))
-
-    async def write(self, before: Command, after: Command, change: NodeChange | None = None) -> Command:
-        return await self._engine.write(lambda tx: _write(tx, before, after, change))
-
-    async def append_output(self, command_id: CommandId, *, offset: int, data: bytes) -> Kept:
-        return await self._engine.write(lambda tx: _append(tx, command_id, offset, data))
-
-    async def output(self, command_id: CommandId, *, offset: int, limit: int) -> bytes:
-        return await self._engine.read(lambda tx: _output(tx, command_id, offset, limit))
-
-    async def commands(self, *, run: str | None, after: Cursor | None, limit: int) -> Page[Command]:
-        return await self._engine.read(lambda tx: _page(tx, run=run, after=after, limit=limit))
-
-
 def _find(tx: Tx, command_id: CommandId) -> Command | None:
-    rows = tx.execute(_BY_ID, {"id": command_id})
-    return COMMAND.decode(rows[0]) if rows else None
+    return COMMAND.first(tx.execute(_BY_ID, {"id": command_id}))
 
 
 def _get(tx: Tx, command_id: CommandId) -> Command:
@@ -95,8 +65,20 @@ def _get(tx: Tx, command_id: CommandId) -> Command:
     return found
 
 
-def _all(tx: Tx, sql: str, params: dict[str, Value]) -> Sequence[Command]:
-    return [COMMAND.decode(row) for row in tx.execute(sql, params)]
+def _of_operation(tx: Tx, operation_id: OperationId) -> Sequence[Command]:
+    return COMMAND.all(tx.execute(OF_OPERATION, {"id": operation_id}))
+
+
+def _unfinished(tx: Tx, assignment_id: AssignmentId) -> Sequence[Command]:
+    return COMMAND.all(tx.execute(UNFINISHED, {"id": assignment_id}))
+
+
+def _forsaken(tx: Tx, *, limit: int) -> Sequence[Command]:
+    return COMMAND.all(tx.execute(FORSAKEN, {"limit": limit}))
+
+
+def _overdue(tx: Tx, *, now: float, limit: int) -> Sequence[Command]:
+    return COMMAND.all(tx.execute(OVERDUE, {"now": now, "limit": limit}))
 
 
 def _start(tx: Tx, command: Command, change: NodeChange) -> Command:
@@ -104,7 +86,7 @@ def _start(tx: Tx, command: Command, change: NodeChange) -> Command:
     if there is not None:
         return there
     try:
-        nodes.apply(tx, change, fence=None)
+        nodes.apply(tx, change)
     except Conflict:
         if _find(tx, command.id) is not None:
             raise Again(f"{command.id} was started at the same moment") from None
@@ -114,16 +96,15 @@ def _start(tx: Tx, command: Command, change: NodeChange) -> Command:
     return command
 
 
-def _write(tx: Tx, before: Command, after: Command, change: NodeChange | None) -> Command:
+def _write(tx: Tx, before: Command, after: Command, change: NodeChange | None = None) -> Command:
     if change is not None:
-        nodes.apply(tx, change, fence=None)
+        nodes.apply(tx, change)
     guards.update(tx, COMMAND, before, after)
-    times = (after.created_at, after.started_at, after.cancel_requested_at, after.ended_at)
-    _log(tx, before, after, at=max(time for time in times if time is not None))
+    _log(tx, before, after, at=command_written_at(after))
     return after
 
 
-def _append(tx: Tx, command_id: CommandId, offset: int, data: bytes) -> Kept:
+def _append(tx: Tx, command_id: CommandId, *, offset: int, data: bytes) -> Kept:
     _get(tx, command_id)
     rows = tx.execute(_SIZE, {"id": command_id})
     size: int = rows[0][0] if rows else 0
@@ -138,7 +119,7 @@ def _append(tx: Tx, command_id: CommandId, offset: int, data: bytes) -> Kept:
     return Kept(size=size, full=offset + len(data) > OUTPUT_CAP)
 
 
-def _output(tx: Tx, command_id: CommandId, offset: int, limit: int) -> bytes:
+def _output(tx: Tx, command_id: CommandId, *, offset: int, limit: int) -> bytes:
     _get(tx, command_id)
     end = min(offset + limit, OUTPUT_CAP)
     if offset >= end:
@@ -169,11 +150,23 @@ def _page(tx: Tx, *, run: str | None, after: Cursor | None, limit: int) -> Page[
     if after is not None:
         params["created_at"], params["id"] = cursors.decode("commands", after, float, str)
     rows = tx.execute(listing(by_run=run is not None, paged=after is not None), params)
-    items = tuple(COMMAND.decode(row) for row in rows[:limit])
-    more = len(rows) > limit
-    last = items[-1] if more else None
-    return Page(items=items, next=cursors.encode("commands", last.created_at, last.id) if last else None)
+    return cursors.page(COMMAND.all(rows), limit, "commands")
 
 
 def _log(tx: Tx, before: Command | None, after: Command, *, at: float) -> None:
     events.append(tx, drafts.of_command(before, after), at=at, operations=(after.operation_id,))
+
+
+class SqlCommands(EngineVerbs):
+    """Implements muster.ports.commands.CommandStore."""
+
+    start = write(_start)
+    command = read(_get, point=True)
+    of_operation = read(_of_operation)
+    unfinished = read(_unfinished, point=True)
+    forsaken = read(_forsaken)
+    overdue = read(_overdue)
+    append_output = write(_append)
+    output = read(_output)
+    commands = read(_page)
+    write = write(_write)

@@ -7,6 +7,7 @@ or writes a node as terminated; the audit recounts, and says so where they were 
 from collections.abc import Sequence
 
 from muster.domain.errors import CapReached
+from muster.domain.events import of_correction
 from muster.ports.store import TOTAL, Drift, Usage
 from muster.stores.sql import events
 from muster.stores.sql.tx import Tx
@@ -71,14 +72,8 @@ def audit(tx: Tx, *, now: float) -> Sequence[Drift]:
     drifts = _drifts(tx)
     for drift in drifts:
         tx.change(_ADD, {"scope": drift.scope, "change": drift.counted - drift.stored})
-        events.announce(
-            tx,
-            drift.scope,
-            "counter_corrected",
-            changes={"used": drift.counted},
-            detail=f"the counter said {drift.stored}",
-            now=now,
-        )
+        told = of_correction(drift.scope, counted=drift.counted, stored=drift.stored)
+        events.append(tx, told, at=now)
     return drifts
 
 

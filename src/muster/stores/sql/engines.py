@@ -9,17 +9,20 @@ never suspends, which makes a simulation over it repeatable.
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from functools import update_wrapper
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from muster.domain.errors import StoreUnavailable
-from muster.stores.announcing import AfterCommit, Written
+from muster.ports.verbs import reads, writes
+from muster.stores.announcements import AfterCommit, Written
 from muster.stores.sql.events import EVERYTHING
 from muster.stores.sql.lanes import Lanes
-from muster.stores.sql.running import Done, Work
+from muster.stores.sql.tx import Done, Tx, Work
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 BATCH_MOST = 64
 """Writes per commit: enough to make the disk's answer cheap, few enough to keep each one's wait short."""
@@ -61,8 +64,9 @@ class Engine(Protocol):
         waits for nothing but what is running."""
         ...
 
-    async def read(self, work: Work[T]) -> T:
-        """Run over one snapshot."""
+    async def read(self, work: Work[T], *, point: bool = False) -> T:
+        """Run over one snapshot. `point`: it looks up a few rows by their keys, which takes no time to speak
+        of, so an engine in this process may run it where it is called."""
         ...
 
     async def complete_upto(self) -> int:
@@ -71,6 +75,39 @@ class Engine(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class EngineVerbs:
+    """Base of a port's adapter. Its verbs are transaction functions, each made a method by `read` or `write`:
+
+    node = read(nodes.get)
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+
+Verb = Callable[Concatenate[EngineVerbs, P], Coroutine[Any, Any, T]]
+
+
+def read(work: Callable[Concatenate[Tx, P], T], *, point: bool = False) -> Verb[P, T]:
+    """Make a verb of a transaction function that only reads. `point`: as for `Engine.read`."""
+
+    def verb(self: EngineVerbs, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        return self._engine.read(lambda tx: work(tx, *args, **kwargs), point=point)
+
+    update_wrapper(verb, work)
+    return reads(verb)
+
+
+def write(work: Callable[Concatenate[Tx, P], T], *, urgent: bool = False) -> Verb[P, T]:
+    """Make a verb of a transaction function that writes. `urgent`: it passes whatever else waits."""
+
+    def verb(self: EngineVerbs, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        return self._engine.write(lambda tx: work(tx, *args, **kwargs), urgent=urgent)
+
+    update_wrapper(verb, work)
+    return writes(verb)
 
 
 class Inline:
@@ -84,7 +121,7 @@ class Inline:
     async def write(self, work: Work[T], *, urgent: bool = False) -> T:
         return self._run(self._writer, work)
 
-    async def read(self, work: Work[T]) -> T:
+    async def read(self, work: Work[T], *, point: bool = False) -> T:
         return self._run(self._reader, work)
 
     async def complete_upto(self) -> int:
@@ -113,17 +150,26 @@ class Threaded:
         *,
         together: int = BATCH_MOST,
         horizon: Work[int] | None = None,
+        near: Runner | None = None,
     ) -> None:
         """`together`: how many writes one writer takes at a time. `horizon`: asks the engine up to which
-        event its log is complete; None: one writer at a time leaves no gap."""
-        self._writers = _Crew(writers, "muster-store-writer", after_commit, most=together)
-        self._readers = _Crew(readers, "muster-store-reader", after_commit, most=BATCH_MOST)
+        event its log is complete; None: one writer at a time leaves no gap. `near`: runs point reads on the
+        caller's thread, and never waits for a lock; what it can't do goes to the readers."""
+        self._writers = _WorkerPool(writers, "muster-store-writer", after_commit, most=together)
+        self._readers = _WorkerPool(readers, "muster-store-reader", after_commit, most=BATCH_MOST)
         self._horizon = horizon
+        self._near = near
 
     async def write(self, work: Work[T], *, urgent: bool = False) -> T:
         return await self._writers.submit(work, urgent=urgent)
 
-    async def read(self, work: Work[T]) -> T:
+    async def read(self, work: Work[T], *, point: bool = False) -> T:
+        if point and self._near is not None:
+            (end,), _ = self._near.run((work,))
+            if end.error is None:
+                return end.value  # type: ignore[no-any-return]  # the type of the work that was run
+            if not isinstance(end.error, StoreUnavailable):
+                raise end.error
         return await self._readers.submit(work)
 
     async def complete_upto(self) -> int:
@@ -131,11 +177,14 @@ class Threaded:
 
     async def close(self) -> None:
         """What was submitted before is done first."""
+        if self._near is not None:
+            near, self._near = self._near, None
+            near.close()
         await self._writers.close()
         await self._readers.close()
 
 
-class _Crew:
+class _WorkerPool:
     """Threads that take what waits, up to a batch each, run it and answer for the batch in one call."""
 
     def __init__(self, runners: Sequence[Runner], name: str, after_commit: AfterCommit, *, most: int) -> None:

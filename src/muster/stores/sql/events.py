@@ -11,13 +11,14 @@ gives the same numbers once more: by its time, a cursor of the history that was 
 from collections.abc import Sequence
 
 from muster.domain.errors import CursorLost
-from muster.domain.events import Draft, Entity, Event
+from muster.domain.events import Draft, Entity, Event, of_note
 from muster.domain.ids import EventId, OperationId
-from muster.domain.plain import Plain
+from muster.domain.node import Node
+from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
 from muster.ports.store import Cursor, Page
 from muster.stores import cursors
-from muster.stores.announcing import Written
+from muster.stores.announcements import Written
 from muster.stores.sql.rows import from_json, to_json
 from muster.stores.sql.tx import Row, Tx, Value
 
@@ -48,7 +49,15 @@ CHANGES = f"""
 """
 
 
-def append(tx: Tx, draft: Draft, *, at: float, operations: Sequence[OperationId] = ()) -> None:
+def append(
+    tx: Tx,
+    draft: Draft,
+    *,
+    at: float,
+    operations: Sequence[OperationId] = (),
+    record: Node | Operation | None = None,
+) -> None:
+    """`record`: what the draft's entity is after this write, for those who keep it in memory."""
     tx.append(
         {
             "at": at,
@@ -61,35 +70,11 @@ def append(tx: Tx, draft: Draft, *, at: float, operations: Sequence[OperationId]
             "actor": draft.actor,
         },
     )
-    tx.written.append(Written(draft=draft, operation_ids=tuple(operations), by=tx.by))
+    tx.written.append(Written(draft=draft, operation_ids=tuple(operations), by=tx.by, record=record))
 
 
 def note(tx: Tx, entity_id: str, name: str, *, reason: Reason | None, detail: str, now: float) -> None:
-    changes: dict[str, Plain] = {} if reason is None else {"reason": reason.value}
-    announce(tx, entity_id, name, changes=changes, detail=detail, now=now)
-
-
-def announce(
-    tx: Tx,
-    entity_id: str,
-    name: str,
-    *,
-    changes: dict[str, Plain],
-    detail: str = "",
-    actor: str = "",
-    now: float,
-) -> None:
-    """An event of the installation, which has no version of its own."""
-    draft = Draft(
-        entity=Entity.INSTALLATION,
-        entity_id=entity_id,
-        version=0,
-        name=name,
-        changes=changes,
-        detail=detail,
-        actor=actor,
-    )
-    append(tx, draft, at=now)
+    append(tx, of_note(entity_id, name, reason=reason, detail=detail), at=now)
 
 
 def feed(

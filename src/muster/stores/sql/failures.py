@@ -8,13 +8,8 @@ from muster.domain.ids import NodeId
 from muster.stores.sql.rows import FAILURE
 from muster.stores.sql.tx import Tx
 
-# What fails again, after a rescue, is the same node: the last time counts.
-_KEEP = f"""
-    {FAILURE.insert}
-    ON CONFLICT (id) DO UPDATE SET
-        at = excluded.at, reason = excluded.reason, cause = NULL,
-        operation_id = excluded.operation_id, detail = excluded.detail
-"""
+_KEEP = FAILURE.upserting("id")
+"""What fails again, after a rescue, is the same node: the last time counts."""
 _REVISION = """
     SELECT coalesce(
         (SELECT revision FROM nodes WHERE id = :node_id),
@@ -40,5 +35,5 @@ def diagnosed(tx: Tx, node_id: NodeId, cause: Cause) -> None:
     tx.change("UPDATE failures SET cause = :cause WHERE id = :id", {"id": node_id, "cause": cause.value})
 
 
-def since(tx: Tx, *, at: float, limit: int) -> Sequence[Failure]:
-    return [FAILURE.decode(row) for row in tx.execute(SINCE, {"since": at, "limit": limit})]
+def since(tx: Tx, *, since: float, limit: int) -> Sequence[Failure]:
+    return FAILURE.all(tx.execute(SINCE, {"since": since, "limit": limit}))

@@ -7,11 +7,12 @@ is committed. Each refuses by raising, which undoes the whole write.
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from muster.domain.errors import Conflict, LeaseLost
+from muster.domain.errors import Conflict
 from muster.domain.ids import OperationId
 from muster.domain.node import OperationGuard
 from muster.domain.operation import Fence
-from muster.stores.sql import lists
+from muster.stores.records import lease_lost, moved
+from muster.stores.sql import statements
 from muster.stores.sql.rows import Codec
 from muster.stores.sql.tx import Tx
 
@@ -29,31 +30,24 @@ class Record(Protocol):
 R = TypeVar("R", bound=Record)
 
 
-def hold(tx: Tx, fence: Fence | None) -> None:
+def check_fence(tx: Tx, fence: Fence | None) -> None:
     if fence is None:
         return
     # Held to the end: a takeover waits for this write, or this write sees the takeover.
     rows = tx.execute(EPOCH + tx.locks.hold, {"id": fence.operation_id})
     if not rows or rows[0][0] != fence.epoch:
-        raise lost(fence)
+        raise lease_lost(fence)
     tx.by = fence.operation_id
 
 
-def hold_free(tx: Tx, fences: Sequence[Fence]) -> Mapping[OperationId, int]:
+def lock_fences(tx: Tx, fences: Sequence[Fence]) -> Mapping[OperationId, int]:
     """The epochs of those operations that nobody else holds; these are held now."""
     params = {f"id{place}": fence.operation_id for place, fence in enumerate(fences)}
-    rows = tx.execute(f"{EPOCHS} ({lists.marks('id', len(fences))}){tx.locks.skip}", params)
+    rows = tx.execute(f"{EPOCHS} ({statements.marks('id', len(fences))}){tx.locks.skip}", params)
     return {OperationId(name): epoch for name, epoch in rows}
 
 
-def lost(fence: Fence) -> LeaseLost:
-    return LeaseLost(
-        f"cannot write for operation {fence.operation_id}: its lease was taken over"
-        f" (epoch {fence.epoch} is not the present one); stop driving it"
-    )
-
-
-def hold_operation(tx: Tx, guard: OperationGuard | None) -> None:
+def check_operation(tx: Tx, guard: OperationGuard | None) -> None:
     if guard is None:
         return
     if guard.committed:  # which stays so: there is nothing to hold
@@ -64,11 +58,11 @@ def hold_operation(tx: Tx, guard: OperationGuard | None) -> None:
             raise Conflict(f"cannot write the node: operation {guard.operation_id} is not committed")
         return
     # Moving the version makes a commit that judged the node as it was before lose its own guarded write.
-    moved = tx.change(
+    uncommitted = tx.change(
         "UPDATE operations SET version = version + 1 WHERE id = :id AND committed_at IS NULL",
         {"id": guard.operation_id},
     )
-    if not moved:
+    if not uncommitted:
         raise Conflict(f"cannot write the node: operation {guard.operation_id} was committed (or is gone)")
 
 
@@ -77,6 +71,4 @@ def update(tx: Tx, codec: Codec[R], before: R, after: R) -> None:
     changes = codec.changed(before, after)
     sql = codec.update(tuple(changes))
     if not tx.change(sql, {**changes, "id": before.id, "expected": before.version}):
-        raise Conflict(
-            f"cannot write {before.id}: it has moved on from version {before.version}; read it again"
-        )
+        raise moved(before.id, before.version)

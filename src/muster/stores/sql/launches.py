@@ -12,6 +12,7 @@ from muster.domain.ids import LaunchId, OperationId
 from muster.domain.launch import Launch
 from muster.domain.node import Node
 from muster.domain.operation import Fence
+from muster.stores.records import launch_written_at
 from muster.stores.sql import counters, events, guards, nodes, templates
 from muster.stores.sql.rows import LAUNCH
 from muster.stores.sql.tx import Tx, Value
@@ -31,8 +32,7 @@ FORSAKEN = f"""
 
 
 def find(tx: Tx, launch_id: LaunchId) -> Launch | None:
-    rows = tx.execute(_BY_ID, {"id": launch_id})
-    return LAUNCH.decode(rows[0]) if rows else None
+    return LAUNCH.first(tx.execute(_BY_ID, {"id": launch_id}))
 
 
 def get(tx: Tx, launch_id: LaunchId) -> Launch:
@@ -43,22 +43,21 @@ def get(tx: Tx, launch_id: LaunchId) -> Launch:
 
 
 def by_token(tx: Tx, token: str) -> Launch | None:
-    rows = tx.execute(_BY_TOKEN, {"token": token})
-    return LAUNCH.decode(rows[0]) if rows else None
+    return LAUNCH.first(tx.execute(_BY_TOKEN, {"token": token}))
 
 
 def of_operation(tx: Tx, operation_id: OperationId) -> tuple[Launch, ...]:
     return tuple(LAUNCH.decode(row) for row in tx.execute(OF_OPERATION, {"id": operation_id}))
 
 
-def forsaken(tx: Tx, *, limit: int, after: Launch | None) -> Sequence[Launch]:
+def forsaken(tx: Tx, *, limit: int, after: Launch | None = None) -> Sequence[Launch]:
     place: tuple[float, str] = (-1.0, "") if after is None else (after.created_at, after.id)
     params: dict[str, Value] = {"limit": limit, "created_at": place[0], "id": place[1]}
-    return [LAUNCH.decode(row) for row in tx.execute(FORSAKEN, params)]
+    return LAUNCH.all(tx.execute(FORSAKEN, params))
 
 
 def reserve(tx: Tx, launch: Launch, *, cap: int, total_cap: int, fence: Fence) -> Launch:
-    guards.hold(tx, fence)
+    guards.check_fence(tx, fence)
     there = find(tx, launch.id)
     if there is not None:
         return there
@@ -76,15 +75,13 @@ def reserve(tx: Tx, launch: Launch, *, cap: int, total_cap: int, fence: Fence) -
 
 
 def write(tx: Tx, before: Launch, after: Launch, *, fence: Fence | None) -> Launch:
-    times = (after.created_at, after.called_at, after.closed_at)
-    now = max(time for time in times if time is not None)
-    return settle(tx, before, after, (), fence=fence, now=now)
+    return settle(tx, before, after, (), fence=fence, now=launch_written_at(after))
 
 
 def settle(
     tx: Tx, before: Launch, after: Launch, machines: Sequence[Node], *, fence: Fence | None, now: float
 ) -> Launch:
-    guards.hold(tx, fence)
+    guards.check_fence(tx, fence)
     guards.update(tx, LAUNCH, before, after)
     adopted = sum(nodes.adopt(tx, node, now=now) for node in machines)
     counters.add(tx, after.template, adopted + after.held - before.held)

@@ -1,16 +1,17 @@
-"""Leases: who drives an operation, and who holds a periodic duty, until when.
+"""Leases: who drives an operation, and who holds a periodic duty, until when; and which replicas live.
 
-Owns the lease columns of operations and the duties. A lease never moves an operation's version: it says who
-may write, not what was done. Every lease taken raises the epoch, which is what fences the earlier holder.
+Owns the lease columns of operations, the duties and the replicas' signs of life. A lease never moves an
+operation's version: it says who may write, not what was done. Every lease taken raises the epoch, which
+is what fences the earlier holder.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
 
-from muster.domain.events import Draft, Entity
+from muster.domain.events import of_takeover
 from muster.domain.ids import OperationId
-from muster.domain.operation import Fence, Kind, Operation, Step
-from muster.stores.sql import events
+from muster.domain.operation import Fence, Kind, Operation
+from muster.stores.sql import events, operations
 from muster.stores.sql.rows import OPERATION
 from muster.stores.sql.tx import Tx, Value
 
@@ -26,6 +27,34 @@ LEASE = f"""
     )
     UPDATE operations SET lease_owner = :owner, lease_until = :until, epoch = epoch + 1
     WHERE id IN (SELECT id FROM due)
+    RETURNING {OPERATION.select}
+"""
+_ALIVE = """
+    INSERT INTO replicas (owner, seen_at) VALUES (:owner, :now)
+    ON CONFLICT (owner) DO UPDATE SET seen_at = excluded.seen_at WHERE replicas.seen_at < excluded.seen_at
+"""
+_ABSENT = "SELECT owner FROM replicas WHERE seen_at < :absent_since LIMIT 1"
+# What stands in a queue holds up those behind it, so it doesn't wait until the lease of a dead owner lapses.
+FORSAKEN = f"""
+    WITH due AS MATERIALIZED (
+        SELECT id FROM operations
+        WHERE queued_since IS NOT NULL AND ended_at IS NULL AND lease_until > :now AND kind IN ({_KNOWN})
+          AND lease_owner IN (SELECT owner FROM replicas WHERE seen_at < :absent_since)
+        ORDER BY created_at, id LIMIT :limit {LOCK}
+    )
+    UPDATE operations SET lease_owner = :owner, lease_until = :until, epoch = epoch + 1
+    WHERE id IN (SELECT id FROM due)
+    RETURNING {OPERATION.select}
+"""
+_FORGET = """
+    DELETE FROM replicas WHERE seen_at < :absent_since AND NOT EXISTS (
+        SELECT 1 FROM operations
+        WHERE queued_since IS NOT NULL AND lease_owner = replicas.owner AND lease_until > :now
+    )
+"""
+_SEIZE = f"""
+    UPDATE operations SET lease_owner = :owner, lease_until = :until, epoch = epoch + 1
+    WHERE id = :id AND ended_at IS NULL
     RETURNING {OPERATION.select}
 """
 _EXPIRE = """
@@ -45,25 +74,38 @@ _EXPIRE_DUTIES = "UPDATE duties SET lease_until = 0"
 _RENEWED_AT_ONCE = 500
 
 
-def lease(tx: Tx, owner: str, *, now: float, until: float, limit: int) -> Sequence[Operation]:
+def lease(
+    tx: Tx, owner: str, *, now: float, until: float, limit: int, absent_since: float | None = None
+) -> Sequence[Operation]:
     params: dict[str, Value] = {"owner": owner, "now": now, "until": until, "limit": limit}
-    taken = [OPERATION.decode(row) for row in tx.execute(LEASE.replace(LOCK, tx.locks.skip), params)]
+    taken = OPERATION.all(tx.execute(LEASE.replace(LOCK, tx.locks.skip), params))
+    if absent_since is not None:
+        tx.change(_ALIVE, {"owner": owner, "now": now})
+        taken += _forsaken(tx, {**params, "absent_since": absent_since, "limit": limit - len(taken)})
     taken.sort(key=lambda operation: (operation.created_at, operation.id))
     for operation in taken:
         if operation.epoch > 1:
-            _log_takeover(tx, operation, now=now)
+            events.append(tx, of_takeover(operation), at=now)
     return taken
 
 
-def _log_takeover(tx: Tx, operation: Operation, *, now: float) -> None:
-    draft = Draft(
-        entity=Entity.OPERATION,
-        entity_id=operation.id,
-        version=operation.version,
-        name=Step.TAKEN_OVER.value,
-        changes={},
-    )
-    events.append(tx, draft, at=now)
+def _forsaken(tx: Tx, params: dict[str, Value]) -> list[Operation]:
+    absent = {"absent_since": params["absent_since"]}
+    if not tx.execute(_ABSENT, absent):
+        return []
+    rows = tx.execute(FORSAKEN.replace(LOCK, tx.locks.skip), params)
+    tx.change(_FORGET, {**absent, "now": params["now"]})
+    return [OPERATION.decode(row) for row in rows]
+
+
+def seize(tx: Tx, operation_id: OperationId, owner: str, *, now: float, until: float) -> Operation:
+    rows = tx.execute(_SEIZE, {"id": operation_id, "owner": owner, "until": until})
+    if not rows:
+        return operations.get(tx, operation_id)
+    taken = OPERATION.decode(rows[0])
+    if taken.epoch > 1:
+        events.append(tx, of_takeover(taken), at=now)
+    return taken
 
 
 @lru_cache(maxsize=64)
@@ -90,14 +132,16 @@ def renew(tx: Tx, owner: str, fences: Sequence[Fence], *, until: float) -> Seque
     return [fence for fence in fences if fence in renewed]
 
 
-def expire(tx: Tx, owner: str | None) -> int:
+def expire(tx: Tx, owner: str | None = None) -> int:
     if owner is None:
+        tx.change("DELETE FROM replicas")
         tx.change(_EXPIRE_DUTIES)
         return tx.change(_EXPIRE)
+    tx.change("DELETE FROM replicas WHERE owner = :owner", {"owner": owner})
     tx.change(f"{_EXPIRE_DUTIES} WHERE {_OWNED}", {"owner": owner})
     return tx.change(f"{_EXPIRE} AND {_OWNED}", {"owner": owner})
 
 
-def lease_duty(tx: Tx, name: str, owner: str, *, now: float, until: float, problem: str) -> bool:
+def lease_duty(tx: Tx, name: str, owner: str, *, now: float, until: float, problem: str = "") -> bool:
     params: dict[str, Value] = {"name": name, "owner": owner, "now": now, "until": until, "problem": problem}
     return bool(tx.change(_DUTY, params))

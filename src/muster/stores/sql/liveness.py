@@ -12,7 +12,8 @@ from muster.domain.errors import Conflict
 from muster.domain.ids import NodeId
 from muster.domain.node import Node
 from muster.ports.store import Beat
-from muster.stores.sql import lists
+from muster.stores.sql import statements
+from muster.stores.sql.rows import to_json
 from muster.stores.sql.tx import Tx, Value
 
 AT_ONCE = 200
@@ -32,6 +33,15 @@ def _beat(count: int, lock: str) -> str:
         ON CONFLICT (node_id) DO UPDATE SET seen_at = excluded.seen_at
         WHERE liveness.seen_at IS NULL OR excluded.seen_at > liveness.seen_at
     """
+
+
+_BEATS_ALONE = f"""
+    INSERT INTO liveness (node_id, seen_at)
+    SELECT n.id, :at FROM json_each(:ids) AS b CROSS JOIN nodes AS n
+    WHERE {_ALIVE.replace("b.node_id", "b.value")}
+    ON CONFLICT (node_id) DO UPDATE SET seen_at = excluded.seen_at
+    WHERE liveness.seen_at IS NULL OR excluded.seen_at > liveness.seen_at
+"""
 
 
 @cache
@@ -101,7 +111,7 @@ def joined(tx: Tx, node: Node, *, stall_after: float | None) -> None:
     )
 
 
-def unprobed(tx: Tx, node_id: NodeId) -> None:
+def forget_probes(tx: Tx, node_id: NodeId) -> None:
     """What probes found there counts no more."""
     tx.change(
         """
@@ -112,7 +122,7 @@ def unprobed(tx: Tx, node_id: NodeId) -> None:
     )
 
 
-def beats_slowly(tx: Tx, node_id: NodeId, *, stale_after: float) -> None:
+def set_stale_after(tx: Tx, node_id: NodeId, *, stale_after: float) -> None:
     """The node told at its join how often it beats."""
     tx.change(
         "UPDATE liveness SET stale_after = :stale_after WHERE node_id = :id",
@@ -145,7 +155,7 @@ def stopped_booting(tx: Tx, node_id: NodeId) -> None:
     tx.change("UPDATE liveness SET booting = 0 WHERE node_id = :id", {"id": node_id})
 
 
-def hold_still(tx: Tx, node_id: NodeId, still_since: float | None) -> None:
+def check_still(tx: Tx, node_id: NodeId, still_since: float | None) -> None:
     """The guard of a write that judges a boot for having stood still."""
     if still_since is None:
         return
@@ -156,7 +166,7 @@ def hold_still(tx: Tx, node_id: NodeId, still_since: float | None) -> None:
         raise Conflict(f"cannot fail node {node_id}: its boot has advanced since; look again")
 
 
-def hold_silent(tx: Tx, node_id: NodeId, silent_since: float | None) -> None:
+def check_silent(tx: Tx, node_id: NodeId, silent_since: float | None) -> None:
     """The guard of a write that gives a node up for its silence."""
     if silent_since is None:
         return
@@ -172,8 +182,11 @@ def forget(tx: Tx, node_id: NodeId) -> None:
 def record(tx: Tx, beats: Sequence[Beat]) -> None:
     plain = [beat for beat in beats if beat.activity is None and beat.said is None]
     telling = [beat for beat in beats if beat.activity is not None or beat.said is not None]
-    for some in _parts(plain):
-        _record_plain(tx, some)
+    if tx.locks.alone:
+        _record_alone(tx, plain)
+    else:
+        for some in _parts(plain):
+            _record_plain(tx, some)
     for some in _parts(telling):
         params = _numbered(some)
         for number, beat in enumerate(some):
@@ -184,13 +197,20 @@ def record(tx: Tx, beats: Sequence[Beat]) -> None:
 
 
 def _record_plain(tx: Tx, beats: Sequence[Beat]) -> None:
-    if not tx.locks.alone:
-        # Nearly all have a row. Only the others have to hold their node, so that it isn't buried meanwhile.
-        known = {row[0] for row in tx.execute(_beat_again(len(beats)), _numbered(beats))}
-        beats = [beat for beat in beats if beat.node_id not in known]
+    # Nearly all have a row. Only the others have to hold their node, so that it isn't buried meanwhile.
+    known = {row[0] for row in tx.execute(_beat_again(len(beats)), _numbered(beats))}
+    beats = [beat for beat in beats if beat.node_id not in known]
     if beats:
-        lock = tx.locks.share and f"{tx.locks.share} OF n"
-        tx.change(_beat(len(beats), lock), _numbered(beats))
+        tx.change(_beat(len(beats), f"{tx.locks.share} OF n"), _numbered(beats))
+
+
+def _record_alone(tx: Tx, beats: Sequence[Beat]) -> None:
+    """SQLite binds a list as one value faster than as many. Beats of one flush have few different times."""
+    together: dict[float, list[NodeId]] = {}
+    for beat in beats:
+        together.setdefault(beat.seen_at, []).append(beat.node_id)
+    for at, node_ids in together.items():
+        tx.change(_BEATS_ALONE, {"at": at, "ids": to_json(list(node_ids))})
 
 
 def _parts(beats: Sequence[Beat]) -> list[list[Beat]]:
@@ -216,10 +236,10 @@ def _numbered(beats: Sequence[Beat]) -> dict[str, Value]:
 
 def last_seen(tx: Tx, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:
     seen: dict[NodeId, float] = {}
-    for chunk in lists.in_chunks(tuple(dict.fromkeys(node_ids))):
+    for chunk in statements.in_chunks(tuple(dict.fromkeys(node_ids))):
         sql = f"""
             SELECT node_id, seen_at FROM liveness
-            WHERE node_id IN ({lists.marks("id", len(chunk))}) AND seen_at IS NOT NULL ORDER BY node_id
+            WHERE node_id IN ({statements.marks("id", len(chunk))}) AND seen_at IS NOT NULL ORDER BY node_id
         """
-        seen.update((NodeId(node_id), at) for node_id, at in tx.execute(sql, lists.bound("id", chunk)))
+        seen.update((NodeId(node_id), at) for node_id, at in tx.execute(sql, statements.bound("id", chunk)))
     return seen

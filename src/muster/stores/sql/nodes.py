@@ -17,7 +17,8 @@ from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Fence
 from muster.ports.store import Cursor, Page
 from muster.stores import cursors
-from muster.stores.sql import boots, counters, events, failures, guards, lists, liveness, templates
+from muster.stores.records import operations_of
+from muster.stores.sql import boots, counters, events, failures, guards, liveness, statements, templates
 from muster.stores.sql.rows import NODE
 from muster.stores.sql.tx import Tx
 
@@ -41,18 +42,17 @@ def get(tx: Tx, node_id: NodeId) -> Node:
 
 
 def by_machine(tx: Tx, provider: str, machine_id: str) -> Node | None:
-    rows = tx.execute(_BY_MACHINE, {"provider": provider, "machine_id": machine_id})
-    return NODE.decode(rows[0]) if rows else None
+    return NODE.first(tx.execute(_BY_MACHINE, {"provider": provider, "machine_id": machine_id}))
 
 
 def recorded(tx: Tx, provider: str, machine_ids: Sequence[str]) -> Sequence[str]:
     known: dict[str, None] = {}
-    for chunk in lists.in_chunks(tuple(dict.fromkeys(machine_ids))):
+    for chunk in statements.in_chunks(tuple(dict.fromkeys(machine_ids))):
         sql = f"""
             SELECT machine_id FROM nodes WHERE provider = :provider AND state <> 'terminated'
-            AND machine_id IN ({lists.marks("id", len(chunk))}) ORDER BY machine_id
+            AND machine_id IN ({statements.marks("id", len(chunk))}) ORDER BY machine_id
         """
-        rows = tx.execute(sql, {"provider": provider, **lists.bound("id", chunk)})
+        rows = tx.execute(sql, {"provider": provider, **statements.bound("id", chunk)})
         known.update((row[0], None) for row in rows)
     return [machine_id for machine_id in dict.fromkeys(machine_ids) if machine_id in known]
 
@@ -60,7 +60,7 @@ def recorded(tx: Tx, provider: str, machine_ids: Sequence[str]) -> Sequence[str]
 @cache
 def listing(states: int, by_template: bool) -> str:
     template = "template = :template AND " if by_template else ""
-    return lists.merged(
+    return statements.merged(
         [
             f"SELECT {NODE.select} FROM nodes WHERE {template}state = :state{index} AND id > :after"
             for index in range(states)
@@ -76,7 +76,7 @@ def page(
     start = "" if after is None else cursors.decode("nodes", after, str)[0]
     if not wanted:
         return Page(items=(), next=None)
-    params = {"template": template, "after": start, "limit": limit + 1, **lists.bound("state", wanted)}
+    params = {"template": template, "after": start, "limit": limit + 1, **statements.bound("state", wanted)}
     rows = tx.execute(listing(len(wanted), template is not None), params)
     items = tuple(NODE.decode(row) for row in rows[:limit])
     more = len(rows) > limit
@@ -86,15 +86,20 @@ def page(
 def at_address(tx: Tx, template: str, address: str) -> Sequence[Node]:
     sql = f"""
         SELECT {NODE.select} FROM nodes
-        WHERE template = :template AND state IN ({lists.marks("state", len(LIVE))}) AND address = :address
+        WHERE template = :template AND address = :address
+        AND state IN ({statements.marks("state", len(LIVE))})
         ORDER BY id LIMIT 1000{tx.locks.hold}
     """
-    params = {"template": template, "address": address, **lists.bound("state", [each.value for each in LIVE])}
-    return [NODE.decode(row) for row in tx.execute(sql, params)]
+    params = {
+        "template": template,
+        "address": address,
+        **statements.bound("state", [each.value for each in LIVE]),
+    }
+    return NODE.all(tx.execute(sql, params))
 
 
 def due(tx: Tx, *, now: float, limit: int) -> Sequence[Node]:
-    return [NODE.decode(row) for row in tx.execute(DUE, {"now": now, "limit": limit})]
+    return NODE.all(tx.execute(DUE, {"now": now, "limit": limit}))
 
 
 def count(tx: Tx, *, state: NodeState, template: str | None) -> int:
@@ -104,12 +109,12 @@ def count(tx: Tx, *, state: NodeState, template: str | None) -> int:
     return counted
 
 
-def apply(tx: Tx, change: NodeChange, *, fence: Fence | None) -> Node:
+def apply(tx: Tx, change: NodeChange, *, fence: Fence | None = None) -> Node:
     return apply_all(tx, (change,), fence=fence)[0]
 
 
-def apply_all(tx: Tx, changes: Sequence[NodeChange], *, fence: Fence | None) -> Sequence[Node]:
-    guards.hold(tx, fence)
+def apply_all(tx: Tx, changes: Sequence[NodeChange], *, fence: Fence | None = None) -> Sequence[Node]:
+    guards.check_fence(tx, fence)
     return [_apply(tx, change) for change in changes]
 
 
@@ -117,9 +122,9 @@ def _apply(tx: Tx, change: NodeChange) -> Node:
     before, after = change.before, change.after
     if before is None:
         raise IllegalTransition(f"cannot adopt node {after.id} by itself: settle its launch or adopt a stray")
-    guards.hold_operation(tx, change.guard)
-    liveness.hold_still(tx, before.id, change.still_since)
-    liveness.hold_silent(tx, before.id, change.silent_since)
+    guards.check_operation(tx, change.guard)
+    liveness.check_still(tx, before.id, change.still_since)
+    liveness.check_silent(tx, before.id, change.silent_since)
     guards.update(tx, NODE, before, after)
     _note_boot(tx, change, before)
     if change.name is Verb.CONFIRM_GONE:
@@ -167,6 +172,6 @@ def adopt_stray(tx: Tx, node: Node, *, now: float) -> Node | None:
 
 
 def _log(tx: Tx, change: NodeChange) -> None:
-    before = change.before.operation_id if change.before else None
-    concerned = dict.fromkeys(each for each in (before, change.after.operation_id) if each is not None)
-    events.append(tx, drafts.of_node(change), at=change.at, operations=tuple(concerned))
+    events.append(
+        tx, drafts.of_node(change), at=change.at, operations=operations_of(change), record=change.after
+    )

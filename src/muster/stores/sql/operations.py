@@ -11,41 +11,49 @@ from functools import cache
 from muster.domain import events as drafts
 from muster.domain.errors import (
     Conflict,
-    IdempotencyMismatch,
     IllegalTransition,
     LeaseLost,
     NotFound,
+    QueueFull,
     StoreFull,
 )
 from muster.domain.failures import of_operation as of_failure
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.operation import TO_THE_END, Fence, Kind, Operation, OperationChange, Status
-from muster.ports.store import Cursor, OperationView, Page, Pool, Standing
+from muster.ports.store import AHEAD_MOST, Cursor, Holdings, OperationView, Page, Pool, Standing
 from muster.stores import cursors
+from muster.stores.records import same_request
 from muster.stores.sql import (
     admission,
     events,
     failures,
     guards,
     launches,
-    lists,
     liveness,
     nodes,
-    pools,
+    statements,
 )
 from muster.stores.sql.rows import NODE, OPERATION, age_of_operation, known_operations
 from muster.stores.sql.tx import FULL, Tx, Value
 
 _BY_ID = f"SELECT {OPERATION.select} FROM operations WHERE id = :id"
 _BY_KEY = f"SELECT {OPERATION.select} FROM operations WHERE idempotency_key = :key"
-_INSERT = f"{OPERATION.insert} ON CONFLICT (id) DO NOTHING"
+_INSERT = f"{OPERATION.inserting('waiting_owner')} ON CONFLICT (id) DO NOTHING"
 # A gang is bounded where requests enter; this bound only keeps a bug from loading everything.
 NODES_OF = f"""
     SELECT {NODE.select} FROM nodes WHERE operation_id = :id ORDER BY created_at, id LIMIT 10000
 """
-AHEAD = """
-    SELECT count(*) FROM operations
-    WHERE template = :template AND queued_since IS NOT NULL AND (created_at, id) < (:created_at, :id)
+AHEAD = f"""
+    SELECT count(*) FROM (
+        SELECT 1 FROM operations
+        WHERE template = :template AND queued_since IS NOT NULL AND (created_at, id) < (:created_at, :id)
+        LIMIT {AHEAD_MOST}
+    ) AS counted
+"""
+WAITING = """
+    SELECT count(*) FROM (
+        SELECT 1 FROM operations WHERE waiting_owner = :owner AND status = 'queued' LIMIT :cap
+    ) AS counted
 """
 _LEASE = "SELECT lease_owner, lease_until, epoch FROM operations WHERE id = :id"
 
@@ -59,15 +67,20 @@ def get(tx: Tx, operation_id: OperationId) -> Operation:
 
 def view(tx: Tx, operation_id: OperationId) -> OperationView:
     operation = get(tx, operation_id)
-    made = launches.of_operation(tx, operation_id)
-    held = tuple(NODE.decode(row) for row in tx.execute(NODES_OF, {"id": operation_id}))
+    held = holdings(tx, operation_id)
     return OperationView(
         operation=operation,
-        nodes=held,
-        launches=made,
-        seen=liveness.last_seen(tx, [node.id for node in held]),
+        nodes=held.nodes,
+        launches=held.launches,
+        seen=liveness.last_seen(tx, [node.id for node in held.nodes]),
         ahead=_ahead(tx, operation),
     )
+
+
+def holdings(tx: Tx, operation_id: OperationId) -> Holdings:
+    made = launches.of_operation(tx, operation_id)
+    held = tuple(NODE.decode(row) for row in tx.execute(NODES_OF, {"id": operation_id}))
+    return Holdings(nodes=held, launches=made)
 
 
 def standing(tx: Tx, node_id: NodeId) -> Standing:
@@ -99,7 +112,7 @@ def listing(statuses: int, *, by_kind: bool, by_run: bool, paged: bool) -> str:
         f"{' AND kind = :kind' if by_kind else ''}{' AND run = :run' if by_run else ''}"
         f"{' AND (created_at, id) < (:created_at, :id)' if paged else ''}"
     )
-    return lists.merged(
+    return statements.merged(
         [
             f"SELECT {OPERATION.select} FROM operations WHERE status = :status{index}{extra}"
             for index in range(statuses)
@@ -118,7 +131,7 @@ def page(
     limit: int,
 ) -> Page[Operation]:
     wanted = tuple(dict.fromkeys(status.value for status in statuses))
-    params: dict[str, Value] = {"limit": limit + 1, "run": run, **lists.bound("status", wanted)}
+    params: dict[str, Value] = {"limit": limit + 1, "run": run, **statements.bound("status", wanted)}
     if kind is not None:
         params["kind"] = kind.value
     if after is not None:
@@ -133,55 +146,72 @@ def page(
     return Page(items=items, next=cursors.encode("operations", *age_of_operation(rows[limit - 1])))
 
 
-def submit(tx: Tx, operation: Operation, *, pool: Pool | None, fence: Fence | None) -> tuple[Operation, bool]:
-    guards.hold(tx, fence)
+def submit(
+    tx: Tx,
+    operation: Operation,
+    *,
+    pool: Pool | None = None,
+    fence: Fence | None = None,
+    queue_cap: int | None = None,
+) -> tuple[Operation, bool]:
+    guards.check_fence(tx, fence)
     first = by_key(tx, operation.idempotency_key)
     if first is not None:
-        if first.kind is not operation.kind or first.request != operation.request:
-            raise IdempotencyMismatch(first.idempotency_key or "", first.id)
-        return first, False
+        return same_request(first, operation), False
     if operation.kind not in TO_THE_END and tx.short():
         raise StoreFull(f"cannot use the store: {FULL}", why=FULL)
-    if not tx.change(_INSERT, OPERATION.params(operation)):
+    owner = operation.waiting_owner
+    if queue_cap is not None and owner is not None:
+        _check_queue(tx, owner, queue_cap)
+    if not tx.change(_INSERT, {**OPERATION.params(operation), "waiting_owner": owner}):
         raise Conflict(f"cannot submit operation {operation.id}: there is one of that id")
     if pool is not None:
-        pools.refilled(tx, pool, operation.id)
-    events.append(tx, drafts.of_submission(operation), at=operation.created_at)
+        _refilled(tx, pool, operation.id)
+    events.append(tx, drafts.of_submission(operation), at=operation.created_at, record=operation)
     return operation, True
+
+
+def _check_queue(tx: Tx, owner: str, cap: int) -> None:
+    if tx.execute(WAITING, {"owner": owner, "cap": cap})[0][0] >= cap:
+        raise QueueFull(owner, cap)
 
 
 def by_key(tx: Tx, key: str | None) -> Operation | None:
     if key is None:
         return None
-    rows = tx.execute(_BY_KEY, {"key": key})
-    return OPERATION.decode(rows[0]) if rows else None
+    return OPERATION.first(tx.execute(_BY_KEY, {"key": key}))
 
 
 def write(
-    tx: Tx, change: OperationChange, *, fence: Fence | None, clock: Callable[[], float] | None
+    tx: Tx,
+    change: OperationChange,
+    *,
+    fence: Fence | None = None,
+    clock: Callable[[], float] | None = None,
 ) -> Operation:
-    guards.hold(tx, fence)
-    hold_place(tx, change)
-    hold_freshness(tx, change, clock)
+    guards.check_fence(tx, fence)
+    check_place(tx, change)
+    check_freshness(tx, change, clock)
     guards.update(tx, OPERATION, change.before, change.after)
-    events.append(tx, drafts.of_operation(change), at=change.after.updated_at)
-    failures.keep(tx, of_failure(change))
     # The lease is not guarded by the version: what is stored may be newer than what the caller read.
     owner, until, epoch = tx.execute(_LEASE, {"id": change.after.id})[0]
-    return replace(change.after, lease_owner=owner, lease_until=until, epoch=epoch)
+    after = replace(change.after, lease_owner=owner, lease_until=until, epoch=epoch)
+    events.append(tx, drafts.of_operation(change), at=after.updated_at, record=after)
+    failures.keep(tx, of_failure(change))
+    return after
 
 
-def hold_place(tx: Tx, change: OperationChange) -> None:
+def check_place(tx: Tx, change: OperationChange) -> None:
     ahead = _ahead(tx, change.before) if change.first_in_line else 0
     if ahead:
-        raise Conflict(f"cannot take {change.before.id} out of the queue: {ahead} older ones stand in it")
+        raise Conflict(f"cannot take {change.before.id} out of the queue: {ahead} older ones are in it")
 
 
-def hold_freshness(tx: Tx, change: OperationChange, clock: Callable[[], float] | None) -> None:
+def check_freshness(tx: Tx, change: OperationChange, clock: Callable[[], float] | None) -> None:
     if change.fresh_for is None:
         return
     if clock is None:
-        raise IllegalTransition(f"cannot commit {change.before.id}: nobody says what time it is")
+        raise IllegalTransition(f"cannot commit {change.before.id}: the change has no time")
     now = clock()
     _, until, _ = (tx.execute(_LEASE, {"id": change.before.id}) or [(None, 0.0, 0)])[0]
     if until <= now:
@@ -192,4 +222,31 @@ def hold_freshness(tx: Tx, change: OperationChange, clock: Callable[[], float] |
     for member in change.after.members:
         silent = now - seen.get(member.node_id, 0.0)
         if silent > change.fresh_for:
-            raise Conflict(f"cannot commit {change.before.id}: {member.node_id} is silent for {silent:.1f} s")
+            raise Conflict(
+                f"cannot commit {change.before.id}: {member.node_id} sent no heartbeat for {silent:.1f} s"
+            )
+
+
+def pool(tx: Tx, template: str) -> Pool:
+    rows = tx.execute("SELECT version, refill FROM pools WHERE template = :template", {"template": template})
+    if not rows:
+        return Pool(template=template, version=0, refill=None)
+    version, refill = rows[0]
+    return Pool(template=template, version=version, refill=refill)
+
+
+def _refilled(tx: Tx, pool: Pool, operation_id: OperationId) -> None:
+    """A refill was submitted by somebody who saw the pool at this version."""
+    tx.change(
+        "INSERT INTO pools (template, version) VALUES (:template, 0) ON CONFLICT (template) DO NOTHING",
+        {"template": pool.template},
+    )
+    moved = tx.change(
+        """
+        UPDATE pools SET version = version + 1, refill = :refill
+        WHERE template = :template AND version = :version
+        """,
+        {"template": pool.template, "version": pool.version, "refill": operation_id},
+    )
+    if not moved:
+        raise Conflict(f"cannot refill {pool.template}: its pool has moved on from version {pool.version}")

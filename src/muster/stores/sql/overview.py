@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from muster.domain.events import Event
-from muster.domain.failures import Failure
 from muster.domain.health import Health
 from muster.domain.ids import OperationId
 from muster.domain.lifecycle import NodeState
@@ -11,8 +9,8 @@ from muster.domain.node import Node
 from muster.domain.operation import ENDED, Operation, Status
 from muster.domain.warmth import Handover
 from muster.ports.overview import Tick
-from muster.stores.sql import events, failures, lists
-from muster.stores.sql.engines import Engine
+from muster.stores.sql import events, failures, statements
+from muster.stores.sql.engines import EngineVerbs, read
 from muster.stores.sql.rows import NODE, OPERATION, from_json, known_operations
 from muster.stores.sql.tx import Tx
 
@@ -34,7 +32,7 @@ HEALTH = f"""
     WHERE n.template = names.name AND n.state IN ({", ".join(f"'{state}'" for state in _LIVE)})
     GROUP BY n.template, l.health ORDER BY n.template
 """
-UNFINISHED = lists.merged(
+UNFINISHED = statements.merged(
     [
         f"SELECT {OPERATION.select} FROM operations WHERE status = '{status.value}'"
         for status in Status
@@ -52,41 +50,6 @@ HANDOVERS = """
 _TICKS = "SELECT name, ticked_at, problem FROM duties ORDER BY name LIMIT 1000"
 
 
-class SqlOverview:
-    """Implements muster.ports.overview.OverviewStore; see there for what each verb promises."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def census(self) -> Mapping[str, Mapping[NodeState, int]]:
-        return await self._engine.read(_census)
-
-    async def health(self) -> Mapping[str, Mapping[Health, int]]:
-        return await self._engine.read(_health)
-
-    async def unfinished(self, *, limit: int) -> Sequence[Operation]:
-        return await self._engine.read(lambda tx: known_operations(tx.execute(UNFINISHED, {"limit": limit})))
-
-    async def terminating(self, *, limit: int) -> Sequence[Node]:
-        return await self._engine.read(
-            lambda tx: [NODE.decode(row) for row in tx.execute(TERMINATING, {"limit": limit})]
-        )
-
-    async def failures(self, *, since: float, limit: int) -> Sequence[Failure]:
-        return await self._engine.read(lambda tx: failures.since(tx, at=since, limit=limit))
-
-    async def handovers(self, *, since: float, limit: int) -> Sequence[Handover]:
-        return await self._engine.read(lambda tx: _handovers(tx, since, limit))
-
-    async def changes(self, *, since: float, limit: int) -> Sequence[Event]:
-        return await self._engine.read(lambda tx: events.changes(tx, since=since, limit=limit))
-
-    async def ticks(self) -> Sequence[Tick]:
-        return await self._engine.read(
-            lambda tx: [Tick(name=name, at=at, problem=problem) for name, at, problem in tx.execute(_TICKS)]
-        )
-
-
 def _census(tx: Tx) -> Mapping[str, Mapping[NodeState, int]]:
     found: dict[str, dict[NodeState, int]] = {}
     for name, state, count in tx.execute(CENSUS):
@@ -101,7 +64,19 @@ def _health(tx: Tx) -> Mapping[str, Mapping[Health, int]]:
     return found
 
 
-def _handovers(tx: Tx, since: float, limit: int) -> Sequence[Handover]:
+def _unfinished(tx: Tx, *, limit: int) -> Sequence[Operation]:
+    return known_operations(tx.execute(UNFINISHED, {"limit": limit}))
+
+
+def _terminating(tx: Tx, *, limit: int) -> Sequence[Node]:
+    return NODE.all(tx.execute(TERMINATING, {"limit": limit}))
+
+
+def _ticks(tx: Tx) -> Sequence[Tick]:
+    return [Tick(name=name, at=at, problem=problem) for name, at, problem in tx.execute(_TICKS)]
+
+
+def _handovers(tx: Tx, *, since: float, limit: int) -> Sequence[Handover]:
     return [
         Handover(
             operation_id=OperationId(operation_id),
@@ -115,3 +90,16 @@ def _handovers(tx: Tx, since: float, limit: int) -> Sequence[Handover]:
             HANDOVERS, {"since": since, "limit": limit}
         )
     ]
+
+
+class SqlOverview(EngineVerbs):
+    """Implements muster.ports.overview.OverviewStore."""
+
+    census = read(_census)
+    health = read(_health)
+    unfinished = read(_unfinished)
+    terminating = read(_terminating)
+    failures = read(failures.since)
+    handovers = read(_handovers)
+    changes = read(events.changes)
+    ticks = read(_ticks)

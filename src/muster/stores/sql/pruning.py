@@ -12,7 +12,7 @@ from muster.domain.ids import OperationId
 from muster.domain.requests import ReleaseRequest
 from muster.domain.running import provision_key, release_key
 from muster.ports.store import Pruned
-from muster.stores.sql import lists
+from muster.stores.sql import statements
 from muster.stores.sql.rows import OPERATION
 from muster.stores.sql.tx import Tx, Value
 
@@ -113,9 +113,9 @@ def prune(tx: Tx, *, before: float, limit: int) -> Pruned:
 def _light(tx: Tx, nodes: list[str]) -> list[str]:
     """As many from the front as have few enough bundles between them."""
     bundled: dict[str, bool] = {}
-    for chunk in lists.in_chunks(nodes):
-        sql = f"SELECT node_id FROM bundles WHERE node_id IN ({lists.marks('id', len(chunk))})"
-        bundled.update((row[0], True) for row in tx.execute(sql, lists.bound("id", chunk)))
+    for chunk in statements.in_chunks(nodes):
+        sql = f"SELECT node_id FROM bundles WHERE node_id IN ({statements.marks('id', len(chunk))})"
+        bundled.update((row[0], True) for row in tx.execute(sql, statements.bound("id", chunk)))
     heavy = [place for place, node_id in enumerate(nodes) if node_id in bundled]
     return nodes[: heavy[BUNDLES]] if len(heavy) > BUNDLES else nodes
 
@@ -125,8 +125,8 @@ def _without_commands(tx: Tx, operations: list[str]) -> list[str]:
     operations from the front that have none left."""
     bare: list[str] = []
     room = BITE
-    for chunk in lists.in_chunks(operations, WEIGHED):
-        found = tx.execute(weighed(len(chunk)), lists.bound("id", chunk))
+    for chunk in statements.in_chunks(operations, WEIGHED):
+        found = tx.execute(weighed(len(chunk)), statements.bound("id", chunk))
         doomed: list[str] = []
         for command_id, weight in found:
             if weight > room and room < BITE:  # the first one goes however much it is
@@ -136,7 +136,7 @@ def _without_commands(tx: Tx, operations: list[str]) -> list[str]:
         _delete(tx, "command_output", "command_id", doomed)
         _delete(tx, "commands", "id", doomed)
         if len(doomed) < len(found):
-            left = {row[0]: True for row in tx.execute(_busy(len(chunk)), lists.bound("id", chunk))}
+            left = {row[0]: True for row in tx.execute(_busy(len(chunk)), statements.bound("id", chunk))}
             return bare + [each for each in chunk if each not in left]
         bare += chunk
     return bare
@@ -150,14 +150,14 @@ def weighed(operations: int) -> str:
         SELECT c.id, {RECORD} + (
             SELECT coalesce(sum(length(p.data)), 0) FROM command_output AS p WHERE p.command_id = c.id
         ) AS weight
-        FROM commands AS c WHERE c.operation_id IN ({lists.marks("id", operations)})
+        FROM commands AS c WHERE c.operation_id IN ({statements.marks("id", operations)})
         ORDER BY c.operation_id, c.created_at, c.id LIMIT {2 * BITE // RECORD}
     """
 
 
 @cache
 def _busy(operations: int) -> str:
-    return f"SELECT operation_id FROM commands WHERE operation_id IN ({lists.marks('id', operations)})"
+    return f"SELECT operation_id FROM commands WHERE operation_id IN ({statements.marks('id', operations)})"
 
 
 def _operations_being_released(tx: Tx) -> frozenset[str]:
@@ -184,6 +184,6 @@ def _prune_events(tx: Tx, *, before: float, limit: int) -> int:
 
 
 def _delete(tx: Tx, table: str, column: str, ids: list[str]) -> None:
-    for chunk in lists.in_chunks(ids):
-        marks = lists.marks("id", len(chunk))
-        tx.change(f"DELETE FROM {table} WHERE {column} IN ({marks})", lists.bound("id", chunk))
+    for chunk in statements.in_chunks(ids):
+        marks = statements.marks("id", len(chunk))
+        tx.change(f"DELETE FROM {table} WHERE {column} IN ({marks})", statements.bound("id", chunk))

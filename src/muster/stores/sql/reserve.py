@@ -4,13 +4,19 @@ their machines back must still be written.
 Owns how much is kept, and the judgement that the disk is short. The reserve is free pages inside the database
 file and a write-ahead log of some length: both are on the disk already, so that using them asks it for
 nothing. Writes use the free pages up; they are filled up again as long as the disk has room. What begins
-something new is refused meanwhile: that would use up what the end of the old needs.
+something new is refused meanwhile: that would use up what the end of the old needs. A start on a full disk
+needs a new log: it gives up a spare file beside the database.
 """
 
 import contextlib
+import logging
 import os
 import sqlite3
 from pathlib import Path
+
+from muster.stores.sql.tx import FULL
+
+logger = logging.getLogger(__name__)
 
 SIZE = 8 * 1024 * 1024
 """Thousands of writes: enough to give back whatever a machine holds."""
@@ -22,6 +28,27 @@ _AMPLE = 3 * SIZE
 
 _SELDOM = 8
 """One commit of so many looks: that takes a tenth of a commit's time, and half of it isn't gone so soon."""
+
+
+SPARE = 4 * 1024 * 1024
+"""Enough for a new log, its map, and what a start writes."""
+
+
+def spare_of(path: str | Path) -> Path:
+    return Path(f"{path}-spare")
+
+
+def give_up_spare(path: Path) -> None:
+    """Before a file is opened, if its disk is full: its log and the log's map need room. Never raises."""
+    with contextlib.suppress(OSError):
+        if _free(path) < SHORT:
+            spare_of(path).unlink()
+            logger.warning("the disk of %s is full, so the spare room beside it is used: %s", path, FULL)
+
+
+def _free(path: Path) -> int:
+    disk = os.statvfs(path.parent)
+    return disk.f_bavail * disk.f_frsize if disk.f_blocks else _AMPLE  # some file systems don't say
 
 
 class Reserve:
@@ -43,6 +70,8 @@ class Reserve:
             if self._calls == 1:  # somebody may have been killed while it was filled up
                 self._connection.execute("DROP TABLE IF EXISTS ballast")
             (pages,) = self._connection.execute("PRAGMA freelist_count").fetchone()
+            if self._free() >= _AMPLE:
+                self._keep_spare()
             full = pages * self._page >= SIZE // 2 and self._log.stat().st_size >= SIZE // 2
             if full or self._free() < _AMPLE:
                 return
@@ -51,6 +80,14 @@ class Reserve:
             self._connection.execute("INSERT INTO ballast VALUES (zeroblob(:size))", {"size": SIZE})
             self._connection.execute("DROP TABLE ballast")
 
+    def _keep_spare(self) -> None:
+        spare = spare_of(self._path)
+        if spare.exists() and spare.stat().st_size == SPARE:
+            return
+        descriptor = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            file.write(bytes(SPARE))  # what isn't written whole is written again later
+
     def short(self) -> bool:
         try:
             return self._free() < SHORT
@@ -58,5 +95,4 @@ class Reserve:
             return False  # whoever writes will hear what is wrong
 
     def _free(self) -> int:
-        disk = os.statvfs(self._path.parent)
-        return disk.f_bavail * disk.f_frsize if disk.f_blocks else _AMPLE  # some file systems don't say
+        return _free(self._path)

@@ -1,30 +1,30 @@
 """Records as rows and back: one column per field of the dataclass, JSON text for nested values.
 
-Owns the encoding of every record. What a column needs is worked out once per class, so that reading or
-writing a row costs no reflection. Refuses nothing: the schema and the domain do.
+Owns the encoding of every record, declared at the end: a class and its table. What a column needs is worked
+out once per class, so that a row costs no reflection.
 """
 
 import json
-import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
 from enum import Enum
-from functools import lru_cache, partial
-from typing import Any, Generic, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+from functools import lru_cache
+from typing import Any, Generic, TypeVar, get_origin, get_type_hints
 
 from muster.domain import plain
 from muster.domain.access import ApiToken
-from muster.domain.boot import Boot, Span
+from muster.domain.acknowledgements import Acknowledgement
+from muster.domain.boot import Boot
 from muster.domain.cluster import Cluster
-from muster.domain.command import Command, Execution
+from muster.domain.command import Command
 from muster.domain.failures import Failure
 from muster.domain.health import Vitals
 from muster.domain.launch import Launch
 from muster.domain.node import Node
-from muster.domain.operation import Member, Operation, Verdict
+from muster.domain.operation import Operation
 from muster.domain.plain import Plain
-from muster.domain.progress import Progress
 from muster.domain.requests import Request
-from muster.stores.kinds import REQUESTS, request_class
+from muster.stores.records import REQUESTS, request_class
 from muster.stores.sql.tx import Row, Value
 
 T = TypeVar("T")
@@ -37,6 +37,8 @@ from_json: Callable[[str], Any] = json.loads
 
 REMEMBERED = 256
 REMEMBERED_LENGTH = 4096
+BUILT_MOST = 2048
+"""Records per table that are kept as they were built last: some 2 KiB each."""
 
 
 def _remembering(build: Convert) -> Convert:
@@ -51,37 +53,50 @@ def _remembering(build: Convert) -> Convert:
 
 
 class Codec(Generic[T]):
-    """One class and its table. `nested` says how to rebuild the fields that are kept as JSON."""
+    """One class and its table. The class says all: its fields are the columns, nested values are JSON text.
 
-    def __init__(self, cls: type[T], table: str, nested: Mapping[str, Convert] | None = None) -> None:
+    A new field needs a column of the same name (a migration) and nothing here.
+    """
+
+    def __init__(self, cls: type[T], table: str) -> None:
         self._cls = cls
         self.table = table
         self.columns = plain.field_names(cls)
         hints = get_type_hints(cls)
-        self._nested = nested or {}
-        pairs = {name: self._conversions(name, hints[name]) for name in self.columns}
-        self._encode: dict[str, Convert] = {n: enc for n, (enc, _) in pairs.items() if enc is not None}
+        pairs = [(name, *self._conversions(name, hints[name])) for name in self.columns]
+        self._encode: dict[str, Convert] = {name: encode for name, encode, _ in pairs if encode is not None}
         self._decode: tuple[tuple[int, Convert], ...] = tuple(
-            (index, dec)
-            for index, (_, dec) in enumerate(pairs[name] for name in self.columns)
-            if dec is not None
+            (index, decode) for index, (_, _, decode) in enumerate(pairs) if decode is not None
         )
         self._updates: dict[tuple[str, ...], str] = {}
+        self._built: dict[Value, tuple[Row, T]] = {}
+        """The last row of each record, by its first column, and what was built from it."""
         self.select = ", ".join(self.columns)
-        marks = ", ".join(f":{name}" for name in self.columns)
-        self.insert = f"INSERT INTO {table} ({self.select}) VALUES ({marks})"
+        self.insert = self.inserting()
 
     def _conversions(self, name: str, hint: Any) -> tuple[Convert | None, Convert | None]:
-        if name in self._nested:
-            return _nested_to_json, _remembering(self._nested[name])
-        bare = _bare(hint)
+        """How a field is written to its column and read from it; None: as it is."""
+        bare = plain.bare(hint)
         if isinstance(bare, type) and issubclass(bare, Enum):
             members: dict[str | None, Enum | None] = {member.value: member for member in bare}
             members[None] = None
             return _enum_value, members.__getitem__
         if bare is bool:
             return int, bool
+        if is_dataclass(bare) or get_origin(bare) is tuple:
+            return _nested_to_json, _remembering(plain.decoder(bare))
         return None, None
+
+    def inserting(self, *more: str) -> str:
+        """The insert of a record. `more`: columns of the table that are no fields."""
+        names = (*self.columns, *more)
+        marks = ", ".join(f":{name}" for name in names)
+        return f"INSERT INTO {self.table} ({', '.join(names)}) VALUES ({marks})"
+
+    def upserting(self, key: str) -> str:
+        """The insert of a record that replaces the one with the same key."""
+        sets = ", ".join(f"{name} = excluded.{name}" for name in self.columns if name != key)
+        return f"{self.insert} ON CONFLICT ({key}) DO UPDATE SET {sets}"
 
     def qualified(self, alias: str) -> str:
         return ", ".join(f"{alias}.{name}" for name in self.columns)
@@ -110,38 +125,45 @@ class Codec(Generic[T]):
         return sql
 
     def decode(self, row: Row) -> T:
+        """A record that was read before and has not changed is not built again: records are frozen."""
+        before = self._built.get(row[0])
+        if before is not None and before[0] == row:
+            return before[1]
+        if len(self._built) >= BUILT_MOST:
+            self._built.clear()
+        built = self._build(row)
+        self._built[row[0]] = (row, built)
+        return built
+
+    def _build(self, row: Row) -> T:
         values = list(row)
         for index, convert in self._decode:
             values[index] = convert(values[index])
         return self._cls(**dict(zip(self.columns, values, strict=True)))
 
+    def all(self, rows: Sequence[Row]) -> list[T]:
+        return [self.decode(row) for row in rows]
+
+    def first(self, rows: Sequence[Row]) -> T | None:
+        return self.decode(rows[0]) if rows else None
+
 
 _REQUEST_OF: dict[type[Request], Convert] = {
-    cls: _remembering(partial(plain.from_plain, cls)) for cls in REQUESTS.values()
+    cls: _remembering(plain.decoder(cls)) for cls in REQUESTS.values()
 }
 
 
 class _OperationCodec(Codec[Operation]):
     """The kind of an operation tells the class of its request."""
 
-    def decode(self, row: Row) -> Operation:
+    def _build(self, row: Row) -> Operation:
         request = _REQUEST_OF[request_class(row[_KIND])](row[_REQUEST])
-        return super().decode((*row[:_REQUEST], request, *row[_REQUEST + 1 :]))
+        return super()._build((*row[:_REQUEST], request, *row[_REQUEST + 1 :]))
 
     def _conversions(self, name: str, hint: Any) -> tuple[Convert | None, Convert | None]:
         if name == "request":
             return _nested_to_json, None
         return super()._conversions(name, hint)
-
-
-def _bare(hint: Any) -> Any:
-    """The type itself, without `| None` and NewType."""
-    if isinstance(hint, NewType):
-        return _bare(hint.__supertype__)
-    if get_origin(hint) in (Union, types.UnionType):
-        inner = [option for option in get_args(hint) if option is not type(None)]
-        return _bare(inner[0]) if len(inner) == 1 else hint
-    return hint
 
 
 def _enum_value(value: Enum | None) -> Any:
@@ -152,30 +174,15 @@ def _nested_to_json(value: object) -> str | None:
     return None if value is None else to_json(plain.to_plain(value))
 
 
-def _members(items: list[Mapping[str, Plain]]) -> tuple[Member, ...]:
-    return tuple(plain.from_plain(Member, item) for item in items)
-
-
 NODE: Codec[Node] = Codec(Node, "nodes")
-LAUNCH: Codec[Launch] = Codec(Launch, "launches", {"instance_types": tuple})
-OPERATION: Codec[Operation] = _OperationCodec(
-    Operation,
-    "operations",
-    {
-        "members": _members,
-        "verdict": lambda data: plain.from_plain(Verdict, data),
-        "progress": lambda data: plain.from_plain(Progress, data),
-    },
-)
-COMMAND: Codec[Command] = Codec(
-    Command, "commands", {"execution": lambda data: plain.from_plain(Execution, data)}
-)
+LAUNCH: Codec[Launch] = Codec(Launch, "launches")
+OPERATION: Codec[Operation] = _OperationCodec(Operation, "operations")
+COMMAND: Codec[Command] = Codec(Command, "commands")
 VITALS: Codec[Vitals] = Codec(Vitals, "liveness")
-BOOT: Codec[Boot] = Codec(
-    Boot, "boots", {"phases": lambda items: tuple(plain.from_plain(Span, item) for item in items)}
-)
+BOOT: Codec[Boot] = Codec(Boot, "boots")
 CLUSTER: Codec[Cluster] = Codec(Cluster, "clusters")
 API_TOKEN: Codec[ApiToken] = Codec(ApiToken, "api_tokens")
+ACKNOWLEDGEMENT: Codec[Acknowledgement] = Codec(Acknowledgement, "acknowledgements")
 FAILURE: Codec[Failure] = Codec(Failure, "failures")
 _KIND = OPERATION.columns.index("kind")
 _REQUEST = OPERATION.columns.index("request")

@@ -393,6 +393,47 @@ _LOSSES = (
     "ALTER TABLE commands ADD COLUMN reason TEXT",
 )
 
+_ACKNOWLEDGEMENTS = (
+    """
+    CREATE TABLE acknowledgements (
+        finding TEXT NOT NULL PRIMARY KEY,
+        tone TEXT NOT NULL,
+        at REAL NOT NULL,
+        actor TEXT NOT NULL
+    )
+    """,
+)
+
+_ERRORS = (
+    # Unforeseen errors in a row while it was driven.
+    "ALTER TABLE operations ADD COLUMN errors INTEGER NOT NULL DEFAULT 0",
+)
+
+_WAITING_OWNERS = (
+    # Of operations that may wait for room: whose they are, so that the waiting ones of one owner are counted.
+    "ALTER TABLE operations ADD COLUMN waiting_owner TEXT",
+    """
+    CREATE INDEX operations_waiting_owner ON operations (waiting_owner)
+        WHERE status = 'queued' AND waiting_owner IS NOT NULL
+    """,
+)
+
+_TEMPLATE_VERSIONS = (
+    # Of every change, also of those that make no revision; NULL: as the revision.
+    "ALTER TABLE templates ADD COLUMN version INTEGER",
+)
+
+_REPLICAS = (
+    # When each replica last asked for work.
+    "CREATE TABLE replicas (owner TEXT NOT NULL PRIMARY KEY, seen_at REAL NOT NULL)",
+)
+
+_COMMAND_DEADLINES = (
+    # When a command's own timeout is over.
+    "ALTER TABLE commands ADD COLUMN deadline_at REAL",
+    "CREATE INDEX commands_deadline ON commands (deadline_at, id) WHERE ended_at IS NULL",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -405,6 +446,12 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=9, name="roles that are left", statements=_ROLES_LEFT),
     Migration(version=10, name="terminated nodes, oldest first", statements=_OLDEST_FIRST),
     Migration(version=11, name="why commands were lost", statements=_LOSSES),
+    Migration(version=12, name="acknowledgements", statements=_ACKNOWLEDGEMENTS),
+    Migration(version=13, name="errors of operations", statements=_ERRORS),
+    Migration(version=14, name="owners of waiting operations", statements=_WAITING_OWNERS),
+    Migration(version=15, name="versions of templates", statements=_TEMPLATE_VERSIONS),
+    Migration(version=16, name="signs of life of replicas", statements=_REPLICAS),
+    Migration(version=17, name="deadlines of commands", statements=_COMMAND_DEADLINES),
 )
 LATEST = MIGRATIONS[-1].version
 

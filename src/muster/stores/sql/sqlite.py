@@ -5,7 +5,9 @@ savepoint each, so that a failing write undoes itself alone and the disk is aske
 """
 
 import contextlib
+import logging
 import sqlite3
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -13,16 +15,23 @@ from typing import Any
 
 from muster.domain.errors import Conflict, StoreUnavailable
 from muster.domain.ids import OperationId
-from muster.stores.announcing import Written
-from muster.stores.sql.appending import APPEND
-from muster.stores.sql.reporting import Report
-from muster.stores.sql.reserve import Reserve
-from muster.stores.sql.running import Done, T, Work, caused
+from muster.stores.announcements import Written
+from muster.stores.sql.reserve import Reserve, give_up_spare
 from muster.stores.sql.schema import LATEST
-from muster.stores.sql.tx import ALONE, FULL, NOTHING, Params, Row
+from muster.stores.sql.statements import APPEND
+from muster.stores.sql.tx import ALONE, FULL, NOTHING, Done, Params, Report, Row, T, Work, caused
+from muster.stores.sql.vacuum import Vacuum
+
+logger = logging.getLogger(__name__)
 
 BUSY_SECONDS = 5.0
 """How long a commit waits for another process, such as a backup, before it gives up."""
+
+CACHE_KIB = 32 * 1024
+CHECK_SECONDS = 3.0
+"""A check at start ends after so long, whatever is left to check."""
+_STEPS = 10_000
+"""Instructions of SQLite between two looks at the clock: a millisecond."""
 
 
 class SqliteTx:
@@ -50,21 +59,29 @@ class SqliteTx:
         return self._reserve is not None and self._reserve.short()
 
 
-def connect(path: str | Path, *, readonly: bool = False) -> sqlite3.Connection:
+def connect(
+    path: str | Path, *, readonly: bool = False, cache_kib: int = CACHE_KIB, patience: float = BUSY_SECONDS
+) -> sqlite3.Connection:
+    """`cache_kib`: what this connection may keep of the file in memory; `patience`: seconds that a statement
+    waits for a lock."""
     # Several statements differ only in their number of values, so keep more of them prepared.
     connection = sqlite3.connect(
         path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=512
     )
     try:
+        if connection.execute("PRAGMA page_count").fetchone() == (0,):
+            # Only before anything else is written to the file. Later, it would be a write.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         for pragma in (
             "journal_mode = WAL",
             "synchronous = FULL",
             "temp_store = MEMORY",
-            "cache_size = -65536",
+            f"cache_size = -{cache_kib}",
         ):
             connection.execute(f"PRAGMA {pragma}").fetchall()
         if readonly:
             connection.execute("PRAGMA query_only = ON")
+        connection.execute(f"PRAGMA busy_timeout = {patience * 1000:.0f}")
     except BaseException:
         connection.close()
         raise
@@ -93,6 +110,45 @@ def look(path: Path) -> Report:
     )
 
 
+def check(connection: sqlite3.Connection, path: str | Path, *, within: float = CHECK_SECONDS) -> None:
+    """Look for damaged pages. Raises StoreUnavailable if one was found in time."""
+    until = time.monotonic() + within
+    connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+    try:
+        said = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+            logger.info("checked %s for %.0f s and found no damage so far", path, within)
+            return
+        said = str(error)
+    finally:
+        connection.set_progress_handler(None, 0)
+    if said != "ok":
+        raise StoreUnavailable(
+            f"cannot use the store {path}: the file is damaged ({' '.join(str(said).split())}). Nothing was"
+            " changed. Put the latest backup in its place (docs/operations.md), or save readable rows with"
+            f" `sqlite3 {path} .recover`",
+            why="the file is damaged",
+        )
+
+
+def installation_of(path: Path) -> str | None:
+    """Whose store a file is; None: there is no file, or nothing in it. Changes nothing in
+    it. Raises StoreUnavailable."""
+    if not path.exists() or not path.stat().st_size:
+        return None
+    give_up_spare(path)
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as connection:
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+            if "installation" not in tables:
+                return None
+            named: str | None = connection.execute("SELECT max(id) FROM installation").fetchone()[0]
+            return named
+    except sqlite3.Error as error:
+        raise translated(error) from error
+
+
 def back_up(path: Path, copy: Path) -> None:
     """A whole and consistent copy, while others write. Raises StoreUnavailable, leaving nothing."""
     try:
@@ -113,13 +169,17 @@ class Writer:
         self._connection = connection
         self._cursor = connection.cursor()
         self._reserve: Reserve | None = None
+        self._vacuum: Vacuum | None = None
 
     def reserve(self, path: str | Path) -> None:
-        """Keep room from now on, for what must be written though the disk is full."""
+        """Keep room from now on, for what must be written though the disk is full; give back what is more."""
         self._reserve = Reserve(self._connection, path)
         self._reserve.keep()
+        self._vacuum = Vacuum(self._connection)
 
     def ready(self) -> bool:
+        if self._vacuum is not None:
+            self._vacuum.step()
         return True
 
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
@@ -229,7 +289,7 @@ def translated(error: BaseException) -> BaseException:
     code = getattr(error, "sqlite_errorcode", None)
     advice = None if code is None else _ADVICE.get(code & _PRIMARY)
     if code in _TAKEN:
-        return caused(Conflict(f"cannot write: the record is there already ({error})"), error)
+        return caused(Conflict(f"cannot write: the record exists ({error})"), error)
     if advice is None:
         return error
     return caused(StoreUnavailable(f"cannot use the store: {advice} ({error})", why=advice), error)

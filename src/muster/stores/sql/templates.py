@@ -1,7 +1,7 @@
 """Templates with their revisions, and the installation itself.
 
-Owns both. A template's revision rises only when its content changed; every revision is kept, because launches
-and nodes name theirs.
+Owns both. A template's revision rises only when its nodes are to be made differently; every revision is kept,
+because launches and nodes name theirs. How the pool is kept changes in the current revision.
 """
 
 from collections.abc import Sequence
@@ -12,16 +12,14 @@ from muster.domain import checks, plain
 from muster.domain import events as drafts
 from muster.domain.errors import Conflict, NotFound
 from muster.domain.ids import InstallationId
-from muster.domain.template import Template, TemplateSpec
+from muster.domain.template import Template, TemplateSpec, applied
 from muster.ports.store import Installation
+from muster.stores.records import MAX_NODES
 from muster.stores.sql import events
 from muster.stores.sql.rows import from_json, to_json
-from muster.stores.sql.tx import Row, Tx
+from muster.stores.sql.tx import Again, Row, Tx, Value
 
-MAX_NODES = 100
-"""The cap of a new installation: high enough to try things, low enough to bound a mistake's bill."""
-
-_COLUMNS = "spec, revision, applied_at"
+_COLUMNS = "spec, revision, coalesce(version, revision), applied_at"
 _CURRENT = f"SELECT {_COLUMNS} FROM templates WHERE name = :name ORDER BY revision DESC LIMIT 1"
 _REVISION = f"SELECT {_COLUMNS} FROM templates WHERE name = :name AND revision = :revision"
 _ALL_CURRENT = f"""
@@ -29,9 +27,19 @@ _ALL_CURRENT = f"""
     WHERE revision = (SELECT max(revision) FROM templates AS newer WHERE newer.name = t.name)
     ORDER BY name LIMIT 10000
 """
+_INSERT = """
+    INSERT INTO templates (name, revision, version, spec, applied_at)
+    VALUES (:name, :revision, :version, :spec, :applied_at)
+"""
+# Where transactions run side by side, one that waited for the row may find that it is not the current one.
+_ADJUST = """
+    UPDATE templates SET spec = :spec, version = :version, applied_at = :applied_at
+    WHERE name = :name AND revision = :revision
+      AND NOT EXISTS (SELECT 1 FROM templates AS n WHERE n.name = :name AND n.revision > :revision)
+"""
 
 
-def found(tx: Tx, installation_id: InstallationId) -> None:
+def name_installation(tx: Tx, installation_id: InstallationId) -> None:
     """Name a new store; an existing one keeps its name."""
     if not tx.execute("SELECT 1 FROM installation"):
         tx.change(
@@ -73,35 +81,34 @@ def limit_installation(tx: Tx, max_nodes: int, *, now: float, actor: str = "") -
     before = installation(tx)
     if before.max_nodes != max_nodes:
         tx.change("UPDATE installation SET max_nodes = :max_nodes", {"max_nodes": max_nodes})
-        events.announce(tx, before.id, "limited", changes={"max_nodes": max_nodes}, actor=actor, now=now)
+        told = drafts.of_installation(before.id, "limited", {"max_nodes": max_nodes}, actor=actor)
+        events.append(tx, told, at=now)
     return installation(tx)
 
 
 def apply(tx: Tx, spec: TemplateSpec, *, now: float, actor: str = "", over: int | None = None) -> Template:
-    rows = tx.execute(_CURRENT, {"name": spec.name})
+    rows = tx.execute(_CURRENT + tx.locks.hold, {"name": spec.name})
     before = _template(rows[0]) if rows else None
-    if over is not None and (before is None or before.revision != over):
-        raise Conflict(f"cannot change template {spec.name}: revision {over} is not its current one")
-    if before is not None and before.spec == spec:
-        return before
-    after = Template(spec=spec, revision=before.revision + 1 if before else 1, applied_at=now)
-    tx.change(
-        """
-        INSERT INTO templates (name, revision, spec, applied_at)
-        VALUES (:name, :revision, :spec, :applied_at)
-        """,
-        {
-            "name": spec.name,
-            "revision": after.revision,
-            "spec": to_json(plain.fields_to_plain(spec)),
-            "applied_at": now,
-        },
-    )
-    events.append(tx, drafts.of_template(after, actor=actor), at=now)
+    if over is not None and (before is None or before.version != over):
+        raise Conflict(f"cannot change template {spec.name}: version {over} is not its current one")
+    after = applied(before, spec, now=now)
+    if after is before:
+        return after
+    adjusted = before is not None and before.revision == after.revision
+    written: dict[str, Value] = {
+        "name": spec.name,
+        "revision": after.revision,
+        "version": after.version,
+        "spec": to_json(plain.fields_to_plain(spec)),
+        "applied_at": now,
+    }
+    if not tx.change(_ADJUST if adjusted else _INSERT, written):
+        raise Again(f"template {spec.name} was changed at the same moment")
+    events.append(tx, drafts.of_template(before, after, actor=actor), at=now)
     return after
 
 
-def get(tx: Tx, name: str, revision: int | None) -> Template:
+def get(tx: Tx, name: str, revision: int | None = None) -> Template:
     rows = tx.execute(_CURRENT if revision is None else _REVISION, {"name": name, "revision": revision})
     if not rows:
         raise NotFound("template", name if revision is None else f"{name}, revision {revision}")
@@ -113,8 +120,8 @@ def current(tx: Tx) -> Sequence[Template]:
 
 
 def _template(row: Row) -> Template:
-    spec, revision, applied_at = row
-    return Template(spec=_spec(spec), revision=revision, applied_at=applied_at)
+    spec, revision, version, applied_at = row
+    return Template(spec=_spec(spec), revision=revision, version=version, applied_at=applied_at)
 
 
 @lru_cache(maxsize=256)

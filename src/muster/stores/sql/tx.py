@@ -1,22 +1,23 @@
-"""What a transaction function may do: run statements, and say what it wrote.
+"""Transactions: what a transaction function may do, and what engines and drivers hand to each other.
 
 Owns the boundary between statements and drivers. Statements name their parameters `:name` and use only what
 SQLite and PostgreSQL have in common; a driver that spells parameters differently translates them here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from muster.domain.ids import OperationId
-from muster.stores.announcing import Written
+from muster.stores.announcements import Written
 
+T = TypeVar("T")
 Value = None | int | float | str | bytes
 Params = Mapping[str, Value]
 Row = tuple[Any, ...]
 
 NOTHING: Params = {}
-FULL = "the disk is full; free some space, nothing else is needed: `muster doctor` says what takes it"
+FULL = "the disk is full; free some space: `muster doctor` says which nodes use it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,3 +73,38 @@ class Tx(Protocol):
     def short(self) -> bool:
         """Whether there is only room left for what ends something: nothing new should begin."""
         ...
+
+
+Work = Callable[[Tx], T]
+"""May be run more than once, if another transaction was in the way; only the last run counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How one piece of work ended."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+
+def caused(error: Exception, cause: BaseException) -> Exception:
+    """`raise … from`, for an error that is handed over instead of raised."""
+    error.__cause__ = cause
+    return error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a look at a store found."""
+
+    where: str
+    engine: str
+    version: int
+    """Of the schema; 0: there is none yet."""
+    latest: int
+    """Of the schema that this program knows."""
+    installation_id: str | None
+    connections: int | None = None
+    """That the server has for everybody; None: it is a file."""
+    problem: str = ""
+    """What is wrong with it, if something is."""

@@ -9,11 +9,11 @@ from functools import cache
 from muster.domain import events as drafts
 from muster.domain.deadlines import Watch
 from muster.domain.errors import Conflict
-from muster.domain.health import Health, HealthChange, HealthSource, Vitals
+from muster.domain.health import HEALTH_FIELDS, Health, HealthChange, HealthSource, Vitals
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
-from muster.stores.sql import events, lists
+from muster.stores.sql import events, statements
 from muster.stores.sql.rows import NODE, VITALS
 from muster.stores.sql.tx import Tx
 
@@ -48,35 +48,34 @@ STALLED = f"""
           AND n.id = l.node_id
     ) AS still ORDER BY since, id LIMIT :limit
 """
+_JUDGED = ", ".join(f"{name} = :{name}" for name in HEALTH_FIELDS)
 
 
 def get(tx: Tx, node_ids: Sequence[NodeId]) -> Mapping[NodeId, Vitals]:
     found: dict[NodeId, Vitals] = {}
-    for chunk in lists.in_chunks(tuple(dict.fromkeys(node_ids))):
+    for chunk in statements.in_chunks(tuple(dict.fromkeys(node_ids))):
         sql = f"""
             SELECT {VITALS.select} FROM liveness
-            WHERE node_id IN ({lists.marks("id", len(chunk))}) ORDER BY node_id
+            WHERE node_id IN ({statements.marks("id", len(chunk))}) ORDER BY node_id
         """
-        for row in tx.execute(sql, lists.bound("id", chunk)):
+        for row in tx.execute(sql, statements.bound("id", chunk)):
             vitals = VITALS.decode(row)
             found[vitals.node_id] = vitals
     return found
 
 
-def watch(tx: Tx, *, now: float, gap: float, grace: float) -> Watch:
+def watch(tx: Tx, *, now: float, gap: float, grace: float = 0.0) -> Watch:
     rows = tx.execute("SELECT since, ticked_at, away_from FROM watch WHERE id = 1" + tx.locks.hold)
     if not rows:
         tx.change("INSERT INTO watch (id, since, ticked_at) VALUES (1, :now, :now)", {"now": now})
         return Watch(since=now)
     since, ticked_at, away_from = rows[0]
-    if now - ticked_at > gap:
-        owed = away_from is not None and ticked_at < since + grace
-        since, away_from = now, away_from if owed else ticked_at
+    watch = Watch(since=since, away_from=away_from).ticked(ticked_at, now=now, gap=gap, grace=grace)
     tx.change(
         "UPDATE watch SET since = :since, ticked_at = :ticked_at, away_from = :away_from WHERE id = 1",
-        {"since": since, "ticked_at": max(now, ticked_at), "away_from": away_from},
+        {"since": watch.since, "ticked_at": max(now, ticked_at), "away_from": watch.away_from},
     )
-    return Watch(since=since, away_from=away_from)
+    return watch
 
 
 def suspects(
@@ -88,7 +87,7 @@ def suspects(
         "after": after or "",
         "limit": limit,
     }
-    return [VITALS.decode(row) for row in tx.execute(SUSPECTS, params)]
+    return VITALS.all(tx.execute(SUSPECTS, params))
 
 
 def write_health(tx: Tx, change: HealthChange) -> Vitals:
@@ -97,21 +96,11 @@ def write_health(tx: Tx, change: HealthChange) -> Vitals:
     unseen = "AND seen_at IS NOT DISTINCT FROM :seen_at" if disowned else ""
     moved = tx.change(
         f"""
-        UPDATE liveness SET health = :health, health_reason = :reason, health_source = :source,
-            health_since = :since, health_version = :version
-        WHERE node_id = :id AND health_version = :expected AND boot_id = :boot_id {unseen}
+        UPDATE liveness SET {_JUDGED}
+        WHERE node_id = :node_id AND health_version = :expected AND boot_id = :boot_id {unseen}
         """,
-        {
-            "id": before.node_id,
-            "seen_at": before.seen_at,
-            "boot_id": before.boot_id,
-            "expected": before.health_version,
-            "health": after.health.value,
-            "reason": after.health_reason,
-            "source": after.health_source.value,
-            "since": after.health_since,
-            "version": after.health_version,
-        },
+        # What is asked for is as it was before; a judgement sets none of it.
+        {**VITALS.params(after), "expected": before.health_version},
     )
     if not moved:
         raise Conflict(f"cannot write the health of node {before.node_id}: it has moved on; read it again")
@@ -121,9 +110,9 @@ def write_health(tx: Tx, change: HealthChange) -> Vitals:
     return after
 
 
-def heard(tx: Tx, vitals: Sequence[Vitals]) -> None:
+def mark_news_judged(tx: Tx, judged: Sequence[Vitals]) -> None:
     """What these said has been judged. What they said since then is news again."""
-    for each in sorted(vitals, key=lambda vitals: vitals.node_id):
+    for each in sorted(judged, key=lambda vitals: vitals.node_id):
         tx.change(
             """
             UPDATE liveness SET news = 0
@@ -161,7 +150,7 @@ def offline_in(states: int) -> str:
     return f"""
         SELECT {NODE.qualified("n")} FROM liveness AS l CROSS JOIN nodes AS n
         WHERE l.health = 'offline' AND l.health_since < :before AND n.id = l.node_id
-          AND n.state IN ({lists.marks("state", states)})
+          AND n.state IN ({statements.marks("state", states)})
         ORDER BY l.health_since, l.node_id LIMIT :limit
     """
 
@@ -170,10 +159,10 @@ def offline(tx: Tx, *, states: Sequence[NodeState], since_before: float, limit: 
     wanted = tuple(dict.fromkeys(state.value for state in states))
     if not wanted:
         return []
-    params = {"before": since_before, "limit": limit, **lists.bound("state", wanted)}
-    return [NODE.decode(row) for row in tx.execute(offline_in(len(wanted)), params)]
+    params = {"before": since_before, "limit": limit, **statements.bound("state", wanted)}
+    return NODE.all(tx.execute(offline_in(len(wanted)), params))
 
 
 def stalled(tx: Tx, *, now: float, stall_after: float, limit: int) -> Sequence[Node]:
     params = {"now": now, "before": now - stall_after, "limit": limit}
-    return [NODE.decode(row) for row in tx.execute(STALLED, params)]
+    return NODE.all(tx.execute(STALLED, params))

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from psycopg.errors import ReadOnlySqlTransaction
 
-from muster.stores.sql.appending import COLUMNS, INTO
+from muster.stores.sql.statements import COLUMNS, INTO
 from muster.stores.sql.tx import Tx
 
 _ROUND = 1 << 31

@@ -17,14 +17,13 @@ from psycopg.pq import ExecStatus
 
 from muster.domain.errors import StoreUnavailable
 from muster.domain.ids import OperationId
-from muster.stores.announcing import Written
+from muster.stores.announcements import Written
 from muster.stores.sql.postgres import feed
-from muster.stores.sql.postgres.connecting import Connection, Door
+from muster.stores.sql.postgres.connection_shares import Share
+from muster.stores.sql.postgres.connections import Connection, ConnectionFactory
 from muster.stores.sql.postgres.dialect import numbered, storable, values
-from muster.stores.sql.postgres.sharing import Share
-from muster.stores.sql.postgres.troubles import Remedy, parting, remedy, translated, uncertain
-from muster.stores.sql.running import Done, Work
-from muster.stores.sql.tx import NOTHING, Again, Locks, Params, Row, Value
+from muster.stores.sql.postgres.errors import Remedy, connection_ended, remedy, translated, uncertain
+from muster.stores.sql.tx import NOTHING, Again, Done, Locks, Params, Row, Value, Work
 
 SIDE_BY_SIDE = Locks(alone=False, hold=" FOR UPDATE", skip=" FOR UPDATE SKIP LOCKED", share=" FOR SHARE")
 RACES_MOST = 12
@@ -84,15 +83,15 @@ class PgTx:
 class Session:
     """A connection that is made when it is needed, and again when it was lost."""
 
-    def __init__(self, door: Door, share: Share) -> None:
-        self._door = door
+    def __init__(self, factory: ConnectionFactory, share: Share) -> None:
+        self._factory = factory
         self._share = share
         self._connection: Connection | None = None
         self.key = 0
 
     @property
     def where(self) -> str:
-        return self._door.where
+        return self._factory.where
 
     @property
     def connected(self) -> bool:
@@ -103,7 +102,7 @@ class Session:
         it is for us to say so."""
         if self.connected:
             return self._stay()
-        if self._door.closed is not None or not self._share.ask():
+        if self._factory.closed is not None or not self._share.ask():
             return self._share.held == 0
         try:
             self.cursor().close()
@@ -120,7 +119,7 @@ class Session:
             return False
         if self._share.look():
             try:
-                self._door.connect().close()
+                self._factory.connect().close()
             except psycopg.Error:
                 self._share.refused()
         return True
@@ -129,7 +128,7 @@ class Session:
         """Raises StoreUnavailable."""
         if self._connection is None or not self.connected:
             self.close()
-            self._connection = self._door.open()
+            self._connection = self._factory.open()
             self._share.entered()
             self.key = 0
         return self._connection.cursor()
@@ -165,8 +164,8 @@ class Session:
 class Writer:
     """Runs each write as a transaction of its own."""
 
-    def __init__(self, door: Door, share: Share) -> None:
-        self._session = Session(door, share)
+    def __init__(self, factory: ConnectionFactory, share: Share) -> None:
+        self._session = Session(factory, share)
         self._committing = False
 
     def ready(self) -> bool:
@@ -189,7 +188,7 @@ class Writer:
             try:
                 return self._transact(work)
             except BaseException as error:  # whatever it was, the one who waits must hear of it
-                connected = self._session.connected and not parting(error)
+                connected = self._session.connected and not connection_ended(error)
                 if self._committing and not connected:
                     self._session.close()
                     return Done(error=uncertain(error, where=self._session.where)), []
@@ -206,13 +205,13 @@ class Writer:
     def _transact(self, work: Work[Any]) -> tuple[Done, list[Written]]:
         self._committing = False
         cursor = self._session.cursor()
-        _told(cursor, b"BEGIN")
+        _command(cursor, b"BEGIN")
         tx = PgTx(cursor)
         value = work(tx)
         if tx.written:
             tx.finish(self._key(cursor))
         self._committing = True
-        if _told(cursor, b"COMMIT") != b"COMMIT":
+        if _command(cursor, b"COMMIT") != b"COMMIT":
             raise Again("the server rolled back instead")
         return Done(value=value), tx.written
 
@@ -225,8 +224,8 @@ class Writer:
 class Reader:
     """Runs batches of reads, all on one snapshot that is as new as the newest of them."""
 
-    def __init__(self, door: Door, share: Share) -> None:
-        self._session = Session(door, share)
+    def __init__(self, factory: ConnectionFactory, share: Share) -> None:
+        self._session = Session(factory, share)
 
     def ready(self) -> bool:
         return self._session.ready()
@@ -236,7 +235,7 @@ class Reader:
             try:
                 return self._look(batch), []
             except BaseException as error:  # whatever it was, every waiter must hear of it
-                connected = self._session.connected and not parting(error)
+                connected = self._session.connected and not connection_ended(error)
                 found = remedy(error, connected=connected)
                 self._session.leave(found)
                 if found is Remedy.NONE and connected and len(batch) > 1:
@@ -252,9 +251,9 @@ class Reader:
 
     def _look(self, batch: Sequence[Work[Any]]) -> list[Done]:
         cursor = self._session.cursor()
-        _told(cursor, _READ)
+        _command(cursor, _READ)
         ends = [self._one(work, cursor) for work in batch]
-        _told(cursor, b"COMMIT")
+        _command(cursor, b"COMMIT")
         return ends
 
     def _one(self, work: Work[Any], cursor: psycopg.Cursor[Row]) -> Done:
@@ -266,7 +265,7 @@ class Reader:
             return Done(error=error)
 
 
-def _told(cursor: psycopg.Cursor[Row], command: bytes) -> bytes:
+def _command(cursor: psycopg.Cursor[Row], command: bytes) -> bytes:
     """A command without parameters or rows, by the shortest way; what the server did."""
     connection = cursor.connection
     result = connection.pgconn.exec_(command)

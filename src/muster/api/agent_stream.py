@@ -1,0 +1,104 @@
+"""What agents hear: a stream of lines for each, in place of a poll that is asked again and again.
+
+Each line is a JSON object with the whole desired state. The first comes at once, the next when what the agent
+should do has changed, or after some seconds in any case: so a silent stream is a broken one, a lost wake-up
+costs no more than that, and the agent's dead man is put off. A line that isn't taken holds up the next, which
+says then what is true then: nothing piles up for an agent that doesn't read.
+"""
+
+import asyncio
+import logging
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from muster.api import closing
+from muster.api.context import Context
+from muster.domain import desired as domain
+from muster.domain.errors import MusterError
+from muster.domain.ids import NodeId
+from muster.enrolment.streams import Stream
+from muster.wire.agent import Desired, StreamLine
+from muster.wire.base import encode
+
+logger = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/x-ndjson"
+SILENT_MOST = 24.0
+"""Seconds between two lines. Agents wait 30 s for one, and so do some proxies."""
+_HEADERS = [
+    (b"content-type", MEDIA_TYPE.encode()),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+async def with_commands(ctx: Context, node_id: NodeId, found: domain.Desired) -> Desired:
+    if found.assignment_id is None or not found.commanded:
+        return Desired.of(found, ())
+    return Desired.of(found, await ctx.plane.enrolment.commands.unfinished(node_id, found.assignment_id))
+
+
+def meaning(desired: Desired) -> object:
+    """What the node should do: all but the record's version, and the time that passes by itself."""
+    return desired.directive, desired.assignment_id, desired.run, desired.kit, desired.commands
+
+
+class AgentStream(Response):
+    """The answer to a node that listens, for as long as `shown` proves that it is this node."""
+
+    def __init__(self, context: Context, node_id: NodeId, shown: str | None) -> None:
+        self._context = context
+        self._node_id = node_id
+        self._shown = shown
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        with self._context.streams.open(self._node_id, unless=closing.TOPIC) as stream:
+            first = await self._now()
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await self._tell(stream, first, send, what="first")
+            try:
+                await self._follow(stream, receive, send)
+            except MusterError as error:
+                # Said in full when the agent asks anew.
+                logger.debug("a stream ended", extra={"node_id": self._node_id, "error": str(error)})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _follow(self, stream: Stream, receive: Receive, send: Send) -> None:
+        ctx, due = self._context, self._due()
+        while True:
+            await stream.news(max(0.0, due - ctx.now()))
+            silent = ctx.now() >= due
+            if ctx.closing.begun or stream.ended or (silent and await self._over(receive)):
+                return
+            if not silent and stream.holds_back():
+                continue
+            found = await self._now()
+            if silent or meaning(found) != stream.told:
+                await self._tell(stream, found, send, what="alive" if silent else "news")
+                due = self._due()
+
+    async def _now(self) -> Desired:
+        found = await self._context.plane.enrolment.desired(self._node_id)
+        return await with_commands(self._context, self._node_id, found)
+
+    async def _over(self, receive: Receive) -> bool:
+        """Whether the agent has closed its connection, or another speaks for the node by now."""
+        try:
+            async with asyncio.timeout(0):
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+        except TimeoutError:
+            return await self._context.gate.node(self._shown) != self._node_id
+        return True
+
+    def _due(self) -> float:
+        ctx = self._context
+        return ctx.now() + SILENT_MOST * (0.75 + 0.25 * ctx.ports.ids.jitter())
+
+    async def _tell(self, stream: Stream, desired: Desired, send: Send, *, what: str) -> None:
+        ctx = self._context
+        stream.told = meaning(desired)
+        line = StreamLine(desired=desired, beat_seconds=ctx.settings.beat_seconds, spread=ctx.streams.spread)
+        ctx.metrics.pushes.add(what=what)
+        await send({"type": "http.response.body", "body": encode(line) + b"\n", "more_body": True})

@@ -1,0 +1,248 @@
+"""Connections: what a caller may send and how slowly, and how many may stay that showed no valid token.
+
+A connection is a stranger's until a token that was shown on it proved good. Strangers share a part of the
+descriptors, and one address a part of that. Where there are too many, the one that came first is dropped: a
+caller with a token is known within its first request, so it is the silent ones that give way. The rest of the
+descriptors is left to agents, operators and the server itself.
+"""
+
+import asyncio
+import logging
+import resource
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any, ClassVar, cast
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from muster.api.gathering import Answering
+from muster.api.problems import Problem
+from muster.api.sealing import SEAL
+from muster.domain.codes import ProblemCode
+from muster.wire.problems import MEDIA_TYPE
+
+logger = logging.getLogger(__name__)
+
+HEAD_MOST = 32 << 10
+"""Bytes of a request before its body. The longest token is half of that."""
+FIELDS_MOST = 100
+HEAD_SECONDS = 15.0
+"""From the connection, or a later request's first byte, to the end of the head."""
+BODY_SECONDS = 30.0
+BODY_LEAST = 1024
+"""Bytes of a body that must come within each BODY_SECONDS."""
+UNREAD_SECONDS = 30.0
+"""A caller that takes nothing of its answer for so long is dropped; a stream is taken up by its last id."""
+PER_ADDRESS = 100
+DESCRIPTORS = 65536
+"""What a server asks for, if it may have so many."""
+BACKLOG = 2048
+"""Connections that the system keeps for a server that is busy, at most."""
+_HEAD, _BODY = "head", "body"
+
+
+def raise_descriptors() -> None:
+    """The usual soft limit of 1024 is for programs that use select()."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+class Lines:
+    """The connections of a server. `descriptors`: how many files the process may have open."""
+
+    def __init__(self, descriptors: int | None = None) -> None:
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if descriptors is None else descriptors
+        most = DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+        self._strangers_most = most // 4
+        self._most = most - min(512, most // 4)
+        """The others are the server's own: its store, its files, its nodes."""
+        self.backlog = min(BACKLOG, most // 16)
+        """How many are accepted in one turn of the loop. From there to the end of a dropped one it takes four
+        turns: what is on its way in them stays within the server's own part."""
+        self._count = 0
+        self._strangers: dict[Bounded, str] = {}
+        self._by_address: dict[str, dict[Bounded, None]] = {}
+
+    def opened(self, line: "Bounded", address: str) -> None:
+        self._count += 1
+        self._strangers[line] = address
+        self._by_address.setdefault(address, {})[line] = None
+        self._make_room(address)
+
+    def admitted(self, line: "Bounded") -> None:
+        address = self._strangers.pop(line, None)
+        if address is not None:
+            mates = self._by_address[address]
+            del mates[line]
+            if not mates:
+                del self._by_address[address]
+
+    def closed(self, line: "Bounded") -> None:
+        self._count -= 1
+        self.admitted(line)
+
+    def _make_room(self, address: str) -> None:
+        """A dropped connection is closed by the loop, later: it is no stranger from now on all the same."""
+        if len(self._by_address[address]) > PER_ADDRESS:
+            self._drop(self._by_address[address], f"{address} has {PER_ADDRESS} more")
+        elif len(self._strangers) > self._strangers_most or self._count > self._most:
+            self._drop(self._strangers, f"{self._count} connections are open")
+
+    def _drop(self, lines: Iterable["Bounded"], why: str) -> None:
+        oldest = next(iter(lines))
+        self.admitted(oldest)
+        oldest.transport.abort()
+        logger.warning("dropped the oldest connection that showed no valid token: %s", why)
+
+
+class Bounded(Answering):
+    """One connection that is held to these bounds."""
+
+    __slots__ = (
+        "_advanced",
+        "_in_head",
+        "_marked",
+        "_midway",
+        "_overhead",
+        "_phase",
+        "_received",
+        "_timer",
+        "_unread",
+    )
+
+    lines: ClassVar[Lines]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_head = self._midway = self._advanced = False
+        self._overhead = self._received = self._marked = 0
+        self._phase: str | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+
+    # --- coming and going -------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base
+        super().connection_made(transport)
+        self._expect(_HEAD)
+        self.lines.opened(self, self.client[0] if self.client else "")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lines.closed(self)
+        self._expect(None)
+        self._taken()
+        super().connection_lost(exc)
+
+    def admitted(self) -> None:
+        """A token that was shown here is good."""
+        self.lines.admitted(self)
+
+    # --- what is sent -----------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        self._advanced = False
+        self._received += len(data)
+        super().data_received(data)
+        self._overhead = 0 if self._advanced or not self._midway else self._overhead + len(data)
+        if self._overhead > HEAD_MOST and not self.transport.is_closing():
+            self._refuse_head()
+        self._expect(_HEAD if self._in_head else _BODY if self._midway else None)
+
+    def on_message_begin(self) -> None:
+        self._midway = self._in_head = True
+        super().on_message_begin()
+        self.scope["state"]["admitted"] = self.admitted
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            raise ValueError("no trailer is taken")
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_head, self._advanced = False, True
+        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        if size > HEAD_MOST or len(self.headers) > FIELDS_MOST:
+            self._overhead = HEAD_MOST + 1
+            raise ValueError("the head is too large")
+        if self.parser.get_http_version() not in ("1.0", "1.1"):
+            raise ValueError("only HTTP/1.0 and 1.1 are spoken here")
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._advanced = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._midway = False
+
+    # --- how slowly -------------------------------------------------------------------------------
+
+    def _expect(self, phase: str | None) -> None:
+        if phase is self._phase:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._phase, self._marked = phase, self._received
+        if phase is not None:
+            self._timer = self.loop.call_later(HEAD_SECONDS if phase is _HEAD else BODY_SECONDS, self._late)
+
+    def _late(self) -> None:
+        phase, self._phase = self._phase, None
+        came = self._received - self._marked
+        if phase is _BODY and (came >= BODY_LEAST or self.flow.read_paused):
+            self._expect(phase)
+        elif phase is _HEAD and self._received and not self.transport.is_closing():
+            self._refuse(
+                HTTPStatus.REQUEST_TIMEOUT, ProblemCode.TOO_SLOW, f"send its head within {HEAD_SECONDS:g} s"
+            )
+        else:
+            self.transport.abort()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._taken()
+        super().resume_writing()
+
+    def _taken(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    # --- what is refused --------------------------------------------------------------------------
+
+    def send_400_response(self, msg: str) -> None:
+        if self._overhead > HEAD_MOST:
+            self._refuse_head()
+        else:
+            self._refuse(
+                HTTPStatus.BAD_REQUEST, ProblemCode.MALFORMED_REQUEST, "send HTTP/1.1 as it is written down"
+            )
+
+    def _refuse_head(self) -> None:
+        rule = f"send a head of at most {HEAD_MOST} bytes in {FIELDS_MOST} fields"
+        self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, ProblemCode.HEAD_TOO_LARGE, rule)
+
+    def _refuse(self, status: HTTPStatus, code: ProblemCode, rule: str) -> None:
+        """The last answer of the connection. One that is under way is cut off."""
+        last = cast("RequestResponseCycle | None", self.cycle)
+        if last is not None and not last.response_complete:
+            self.transport.abort()
+            return
+        detail = f"cannot read the request: {rule}"
+        body = Problem(status=status, code=code, title=status.phrase, detail=detail).body()
+        fields = (
+            (b"content-type", MEDIA_TYPE.encode()),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+            *SEAL,
+        )
+        head = b"".join(b"%s: %s\r\n" % field for field in fields)
+        self.send(STATUS_LINE[status] + head + b"\r\n" + body)
+        self.transport.close()

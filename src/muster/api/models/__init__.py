@@ -1,1 +1,0 @@
-"""What goes over the wire, as Pydantic models with examples. Nothing past the routes sees them."""

@@ -1,0 +1,48 @@
+"""`muster acknowledge`: hide findings that were seen, until they happen again."""
+
+from typing import Annotated
+
+import typer
+
+from muster.cli.printing import Output
+
+
+def acknowledge(
+    findings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FINDING]...", help="As `muster status` names them, e.g. paused.ci."),
+    ] = None,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="All present findings.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Show the finding again.")] = False,
+    _output: Output = None,
+) -> None:
+    """Hide findings. They come back when they happen again or get worse.
+
+    A finding without a known start, such as a slow store, comes back after an hour.
+    """
+    from muster.cli import printing
+    from muster.cli.connecting import connected
+    from muster.cli.exits import UsageProblem
+    from muster.client import calls
+
+    if bool(findings) == everything:
+        raise UsageProblem(
+            "cannot acknowledge without a finding: name some as in `muster status`, or use --all"
+        )
+    with connected() as client:
+        seen = client.send(calls.overview())
+        if everything and undo:
+            findings = [each.finding.id for each in seen.acknowledged]
+        elif everything:
+            findings = [each.id for each in seen.findings]
+        for name in findings or ():
+            seen = client.send(calls.unacknowledge(name) if undo else calls.acknowledge(name))
+    if printing.wants_json():
+        printing.document(seen)
+        return
+    done = "told again" if undo else "acknowledged"
+    for name in findings or ():
+        printing.say(f"✔ {name} is {done}")
+    if not findings:
+        printing.say("✔ there is nothing to acknowledge" if not undo else "✔ nothing was acknowledged")

@@ -1,0 +1,119 @@
+"""Tables of the settings file, as integrations declare them: the value of a table, a check of each key.
+
+The reader of the file does the rest: unknown keys with the nearest name, the file and line of every error.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from muster.config.reading import nearest
+from muster.config.values import Check
+from muster.domain.errors import InvalidRequest
+from muster.domain.plain import Plain, fields_to_plain, from_plain
+from muster.domain.template import TemplateSpec
+
+T = TypeVar("T")
+
+
+def _fine(_value: Any) -> None:
+    """Nothing is wrong with how the keys go together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One table: `[ec2]`. Its value is `kind(**keys)`."""
+
+    kind: Callable[..., Any]
+    keys: Mapping[str, Check]
+    environment: tuple[str, ...] = ()
+    """Keys that the environment may set: `region` of [ec2] as MUSTER_EC2_REGION."""
+    secret: tuple[str, ...] = ()
+    """Keys that only the environment may set. Files are copied, shown and kept in histories."""
+    maps: tuple[str, ...] = ()
+    """Keys that are tables with free names. The check is for each of their values."""
+    private: tuple[str, ...] = ()
+    """Keys that name files which jobs on this machine must not see."""
+    named: bool = False
+    """Each of its tables has a name: [trust.NAME]. The value is a tuple, and `kind` takes the name too."""
+    check: Callable[[Any], None] = _fine
+    """How the keys go together. Raises InvalidRequest, naming one of them."""
+
+    def variable(self, table: str, key: str) -> str:
+        return f"MUSTER_{table}_{key}".upper()
+
+
+def _any(_spec: TemplateSpec, _value: Any) -> None:
+    """Nothing is wrong with how the table and the rest of the template go together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateTable(Generic[T]):
+    """One table of a template: `[templates.NAME.ec2]`. Implements muster.ports.template_part.TemplatePart.
+
+    A template carries it as plain data; `of` reads it. What is stored has every default.
+    """
+
+    name: str
+    kind: type[T]
+    """A frozen dataclass that checks itself."""
+    keys: Mapping[str, Check]
+    provider: str = ""
+    """The provider whose templates may have it."""
+    runtime: str = ""
+    """The runtime whose templates may have it."""
+    needs: tuple[str, ...] = ()
+    """Keys without a default. A template of this provider or runtime must have the table."""
+    always: bool = False
+    """Every template shows it, also of other providers: as the first ones did. Leave it out."""
+    rule: Callable[[TemplateSpec, T], None] = _any
+    """How the table and the rest of the template go together. Raises InvalidRequest."""
+    warning: Callable[[TemplateSpec, T], None] = _any
+    """The same, for what stored templates may say and new ones may not."""
+
+    def of(self, spec: TemplateSpec) -> T:
+        """What a template says here; the defaults, if it says nothing."""
+        given = spec.tables.get(self.name)
+        return self._read(given if isinstance(given, Mapping) else {})
+
+    def serves(self, spec: TemplateSpec) -> bool:
+        return spec.provider == self.provider or spec.runtime == self.runtime
+
+    def whole(self, spec: TemplateSpec) -> Mapping[str, Plain] | None:
+        given = spec.tables.get(self.name)
+        if given is None and not self.always and not self.serves(spec):
+            return None
+        if given is None and self.needs:
+            raise InvalidRequest(self.name, None, f"is required for {self._whose}")
+        if given is not None and not isinstance(given, Mapping):
+            raise InvalidRequest(self.name, given, "must be a table")
+        value = self._read(given or {})
+        if not self.serves(spec) and not (self.always and value == self.kind()):
+            raise InvalidRequest(
+                self.name, "…", f"must be left out: it is for {self._whose}, and refused for any other"
+            )
+        self.rule(spec, value)
+        return fields_to_plain(value)
+
+    def check(self, spec: TemplateSpec) -> None:
+        if self.serves(spec):
+            self.warning(spec, self.of(spec))
+
+    @property
+    def _whose(self) -> str:
+        return f"the provider {self.provider}" if self.provider else f"the runtime {self.runtime}"
+
+    def _read(self, content: Mapping[str, Plain]) -> T:
+        for key in content:
+            if key not in self.keys:
+                raise InvalidRequest(f"{self.name}.{key}", content[key], nearest(key, self.keys))
+        for key in self.needs:
+            if key not in content:
+                raise InvalidRequest(f"{self.name}.{key}", None, "must be given")
+        try:
+            return from_plain(self.kind, content)
+        except InvalidRequest as error:
+            own = error.field.removeprefix(f"{self.name}.")
+            raise InvalidRequest(f"{self.name}.{own}", error.value, error.rule) from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidRequest(self.name, "…", f"can't be read: {error}") from error

@@ -1,0 +1,75 @@
+"""Checks of single values of the settings file. Each gives the value to use, or raises InvalidRequest.
+
+For the tables of the core and of every integration.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from muster.domain import checks
+from muster.domain.errors import InvalidRequest
+
+Check = Callable[[str, object], object]
+"""Gives the value to use, or raises InvalidRequest naming the field."""
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def whole(least: int, most: int) -> Check:
+    return lambda name, value: checks.whole(name, value, least=least, most=most)
+
+
+def seconds(name: str, value: object) -> object:
+    return checks.seconds(name, value)
+
+
+def one_of(kind: type[StrEnum]) -> Check:
+    return lambda name, value: kind(checks.known(name, value, tuple(kind)))
+
+
+def known(*words: str) -> Check:
+    return lambda name, value: checks.known(name, value, words)
+
+
+def text(name: str, value: object) -> object:
+    return checks.text(name, value)
+
+
+def text_or_number(name: str, value: object) -> object:
+    return checks.text(name, str(value) if type(value) is int else value)
+
+
+def path(name: str, value: object) -> object:
+    return Path(checks.text(name, value, longest=4096)).expanduser()
+
+
+def url(name: str, value: object) -> object:
+    parts = urlsplit(checks.text(name, value, longest=2048))
+    try:
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.query or parts.fragment or parts.username:
+        raise InvalidRequest(name, value, "must be a URL like https://muster.example.com:8420")
+    return str(value).rstrip("/")
+
+
+def strings(name: str, value: object) -> object:
+    if not isinstance(value, list):
+        raise InvalidRequest(name, value, "must be a list")
+    return tuple(value)
+
+
+def texts(name: str, value: object) -> object:
+    if not isinstance(value, list):
+        raise InvalidRequest(name, value, "must be a list of texts")
+    return tuple(checks.text(name, each) for each in value)
+
+
+def script(name: str, value: object) -> object:
+    return checks.script(name, value)
+
+
+def identifier(name: str, value: object) -> object:
+    return checks.name(name, value)

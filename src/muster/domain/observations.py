@@ -1,0 +1,122 @@
+"""What the verdict is judged from: calls, ticks of duties, and what waits, failed, lingers or is paused."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from muster.domain.failures import Failure, Group
+from muster.domain.health import Health
+from muster.domain.node import Node
+from muster.domain.operation import Operation
+from muster.domain.reasons import Reason
+from muster.domain.waiting import Waiting
+
+LATE_TICKS = 3
+LATE_LEAST = 30.0
+"""A duty is late after so many of its intervals, and this much on top: one slow tick is none."""
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calls:
+    """How the calls of the last `window` seconds went. Durations are upper bounds, in seconds."""
+
+    window: float
+    calls: int = 0
+    errors: int = 0
+    throttled: int = 0
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    last_error: str = ""
+
+    @property
+    def error_rate(self) -> float | None:
+        return self.errors / self.calls if self.calls else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependency:
+    """Somebody whom this replica calls."""
+
+    name: str
+    calls: Calls
+    github: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DutyObservation:
+    name: str
+    every: float
+    ticked_at: float | None
+    late: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starved:
+    """A template whose nodes this server can't make, although it should keep some warm."""
+
+    template: str
+    wanted: int
+    has: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSign:
+    """A cluster that failed, or whose work has failed and is being undone."""
+
+    name: str
+    operation_id: str
+    reason: Reason | None
+    detail: str
+    since: float
+    left: bool
+    """It failed, and what there is of it stays until somebody deletes it."""
+    deleting: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observations:
+    now: float
+    store: Calls
+    dependencies: Sequence[Dependency]
+    duties: Sequence[DutyObservation]
+    waiting: Sequence[Waiting]
+    failures: Sequence[Group]
+    """Of the last hour."""
+    handed_over: Mapping[str, float]
+    """When a template's nodes were last handed over to somebody; only what is known."""
+    health: Mapping[str, Mapping[Health, int]]
+    """Of nodes that joined and stay, by template; only those with nodes."""
+    stuck: Sequence[Node]
+    """Longest first."""
+    orphans: Sequence[Node]
+    paused: Sequence[str | None]
+    starved: Sequence[Starved] = ()
+    clusters: Sequence[ClusterSign] = ()
+    local: Collection[str] = ()
+    """Templates whose nodes are processes of the server's machine."""
+    internal: Sequence[Failure] = ()
+    """Operations that an internal error ended in the last hour, newest first."""
+    stuck_operations: Sequence[Operation] = ()
+    """Open ones that unforeseen errors keep from advancing, or that outlive their deadline."""
+
+
+def in_all(health: Mapping[str, Mapping[Health, int]]) -> dict[Health, int]:
+    """Whatever their template: how many feel each way, zeros too."""
+    return {each: sum(counts.get(each, 0) for counts in health.values()) for each in Health}
+
+
+def late(ticked_at: float | None, *, every: float, since: float, now: float) -> bool:
+    """`since`: when this replica began to judge. Earlier ticks can't be expected."""
+    return now - max(ticked_at or 0.0, since) > LATE_TICKS * every + LATE_LEAST
+
+
+def aged(seconds: float) -> str:
+    """A duration in words that are short enough for a sentence."""
+    if seconds < MINUTE:
+        return f"{max(seconds, 0.0):.0f} s"
+    if seconds < HOUR:
+        return f"{seconds / MINUTE:.0f} min"
+    return f"{seconds / HOUR:.0f} h" if seconds < 2 * DAY else f"{seconds / DAY:.0f} d"

@@ -1,0 +1,90 @@
+"""The streams on which nodes hear at this replica what to do: one for each node, the newest.
+
+Owns what each node was told last, so that nothing is told twice: neither what changed only the record's
+version, nor what the answer to the node's own report says. Knows nothing of HTTP.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from muster.domain.ids import NodeId
+from muster.ports.wakeups import Listener, Wakeups, node_topic
+
+SPREAD_LEAST = 1.0
+SPREAD_RATE = 1000
+"""New streams per second that a replica is asked to take when it comes back."""
+
+
+class Stream:
+    """One node's. `told` is what it was told last, in whatever form its owner compares."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self.told: object = None
+        self.ended = False
+        self.answering = 0
+        """Reports of the node that are being answered: the answer says what is new."""
+        self.missed = False
+        """It was woken meanwhile."""
+
+    async def news(self, within: float) -> None:
+        """Until there may be something to say, or so many seconds have passed."""
+        await self._listener.wait(within)
+
+    def holds_back(self) -> bool:
+        """Whether to leave it to an answer. The stream is woken once more when that is given."""
+        self.missed = self.answering > 0
+        return self.missed
+
+    def close(self) -> None:
+        self.ended = True
+        self._listener.close()
+
+
+class Streams:
+    def __init__(self, wakeups: Wakeups) -> None:
+        self._wakeups = wakeups
+        self._open: dict[NodeId, Stream] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def spread(self) -> float:
+        """Seconds over which the nodes come back together, if all streams break at once."""
+        return max(SPREAD_LEAST, len(self._open) / SPREAD_RATE)
+
+    @contextmanager
+    def open(self, node_id: NodeId, *, unless: str) -> Iterator[Stream]:
+        """The node's stream from now on: an earlier one ends. `unless`: another topic that wakes it."""
+        self.end(node_id)
+        stream = self._open[node_id] = Stream(self._wakeups.listen((node_topic(node_id), unless)))
+        try:
+            yield stream
+        finally:
+            stream.close()
+            if self._open.get(node_id) is stream:
+                del self._open[node_id]
+
+    def end(self, node_id: NodeId) -> None:
+        """Somebody else speaks for the node now, or it listens elsewhere."""
+        stream = self._open.pop(node_id, None)
+        if stream is not None:
+            stream.ended = True
+            self._wakeups.notify(node_topic(node_id))
+
+    @contextmanager
+    def answering(self, node_id: NodeId) -> Iterator[Stream | None]:
+        """While a report of the node is answered, its stream keeps silent. The caller says what the answer
+        told, if it could be given."""
+        stream = self._open.get(node_id)
+        if stream is None:
+            yield None
+            return
+        stream.answering += 1
+        try:
+            yield stream
+        finally:
+            stream.answering -= 1
+            if stream.missed:
+                self._wakeups.notify(node_topic(node_id))

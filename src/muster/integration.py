@@ -1,0 +1,166 @@
+"""The contract of an integration: what a package may add to Muster. See docs/adding.md.
+
+An integration is one folder or one package on PyPI. It is found by its entry point in the group
+`muster.integrations` (`muster.discovery`). All that is specific to it is inside; the core never imports it.
+Importing the module that the entry point names must be cheap: it names commands and tables for `--help`, and
+imports what they need when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from muster.config import Config
+    from muster.config.tables import Table, TemplateTable
+    from muster.domain.deadlines import Limits
+    from muster.domain.template import TemplateSpec
+    from muster.ports.clock import Clock
+    from muster.ports.clusters import ClusterProvider
+    from muster.ports.duties import Duty, DutyContext
+    from muster.ports.endings import Endings
+    from muster.ports.federation import Federation
+    from muster.ports.identity import IdentityVerifier
+    from muster.ports.ids import Ids
+    from muster.ports.provider import Lack, NodeProvider
+    from muster.ports.runtime import NodeRuntime
+    from muster.ports.store import Store
+
+OPERATING, TRYING = "Operating", "Trying it out"
+"""Panels of `muster --help`."""
+NO_HOME = "none"
+"""A server without nodes of its own machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the CLI: a function of its own name in its module, or an `app` of several."""
+
+    panel: str
+    help: str
+    module: str
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A line of `muster doctor`."""
+
+    subject: str
+    level: Level
+    words: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """The machine and the settings that a server would have here, before it runs."""
+
+    config: Config
+    data: Path
+    """The data directory."""
+    installation_id: str | None = None
+    """None: no server answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What a server that starts says of itself."""
+
+    tables: Mapping[str, Any]
+    """The settings, by the name of the table."""
+    limits: Limits
+    installation_id: str
+    urls: Sequence[str]
+    """Where nodes reach the server."""
+    public: bool
+    """Whether an operator named these. If not, they may be of this machine alone."""
+    nodes: Path
+    """A directory for what runs on this machine."""
+    hidden: Sequence[Path]
+    """What jobs on this machine must not see."""
+    store: Store
+    clock: Clock
+    ids: Ids
+    environment: Mapping[str, str]
+    watched: Callable[[str, Any], Any]
+    """Wraps a port so that its calls are counted and timed under a name. Providers are wrapped already."""
+
+
+async def _nothing() -> None:
+    """Nothing to close."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What an integration adds to a server. All of it may be empty: its settings are not there."""
+
+    providers: Sequence[NodeProvider] = ()
+    cluster_providers: Sequence[ClusterProvider] = ()
+    runtimes: Mapping[str, NodeRuntime] = field(default_factory=dict)
+    verifiers: Mapping[str, IdentityVerifier] = field(default_factory=dict)
+    """By the name of the provider whose machines prove themselves so."""
+    endings: Sequence[Endings] = ()
+    """Of providers that can tell at once when a machine ends."""
+    federation: Federation | None = None
+    starts_with: Mapping[str, Callable[[TemplateSpec], str]] = field(default_factory=dict)
+    """By provider: the program that a node of a template starts with. Nodes with another one are outdated."""
+    unisolated: Mapping[str, str] = field(default_factory=dict)
+    """Providers on whose machines a run may leave something for the next one, and why."""
+    lacks: Callable[[TemplateSpec], Lack | None] = lambda _spec: None
+    """What a template wants and this server doesn't have."""
+    duties: Callable[[DutyContext], Sequence[Duty]] = lambda _given: ()
+    """Periodic work of its own. One replica at a time performs it."""
+    close: Callable[[], Awaitable[None]] = _nothing
+
+
+class Integration:
+    """Subclass it, and override what yours adds. `name` is also that of its table of settings."""
+
+    name: str
+    providers: Sequence[str] = ()
+    """Names for `provider = "…"` of a template."""
+    runtimes: Sequence[str] = ()
+    """Names for `runtime = "…"` of a template."""
+    attach_timeouts: ClassVar[Mapping[str, float]] = {}
+    """By runtime: seconds that an attach may take, if not as long as usual."""
+    setup: str = ""
+    """What an operator does to have it: "set region under [ec2]: see docs/ec2.md"."""
+    local: bool = False
+    """Whether it is about the machine that the server runs on."""
+    commands: ClassVar[Mapping[str, Command]] = {}
+
+    def tables(self) -> Mapping[str, Table]:
+        """Tables of muster.toml, by name."""
+        return {}
+
+    def template_tables(self) -> Sequence[TemplateTable[Any]]:
+        """Tables of a template."""
+        return ()
+
+    async def connect(self, site: Site) -> Parts:
+        """The adapters for a server that starts. Raises MusterError for settings that can't be used."""
+        return Parts()
+
+    def doctor(self, machine: Machine) -> Iterator[Check]:
+        """What `muster doctor` says about it; nothing if neither settings nor templates name it."""
+        return iter(())
+
+    def running(self, nodes: Path, tables: Mapping[str, Any]) -> Mapping[str, int]:
+        """How many nodes run on this machine, by installation. A server doesn't start over another's."""
+        return {}
+
+    def home(self, nodes: Path, tables: Mapping[str, Any], ids: Ids) -> str | None:
+        """Where its nodes are, if all replicas must have them in one place. NO_HOME: nowhere. None: that
+        doesn't matter."""
+        return None

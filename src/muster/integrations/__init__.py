@@ -1,0 +1,1 @@
+"""Where nodes, clusters and runners come from: one sealed package per integration."""

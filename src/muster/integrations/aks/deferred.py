@@ -1,0 +1,67 @@
+"""The cluster port in front of Azure's SDKs, which are loaded when they are first needed.
+
+They take most of a second to load and are an extra to install: a server without clusters pays for neither.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, cast
+
+from muster.domain.cluster_spec import ClusterSpec
+from muster.integrations.aks.credentials import check_environment, check_installed, is_loopback
+from muster.ports.clusters import ClusterProvider
+
+ENDPOINT = "https://management.azure.com"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AksSettings:
+    endpoint: str = ENDPOINT
+    credential: str = "auto"
+    call_timeout: float = 30.0
+    poll_every: float = 20.0
+
+
+def deferred(settings: AksSettings, environment: Mapping[str, str]) -> ClusterProvider:
+    return cast(ClusterProvider, _Deferred(settings, environment))
+
+
+class _Deferred:
+    name = "aks"
+
+    def __init__(self, settings: AksSettings, environment: Mapping[str, str]) -> None:
+        self.call_timeout = settings.call_timeout
+        self.poll_every = settings.poll_every
+        self._settings = settings
+        self._environment = environment
+        self._provider: ClusterProvider | None = None
+
+    async def check(self, spec: ClusterSpec) -> None:
+        check_installed()
+        if not is_loopback(self._settings.endpoint):
+            check_environment(self._settings.credential, self._environment)
+        await (await self._loaded()).check(spec)
+
+    async def close(self) -> None:
+        if self._provider is not None:
+            await self._provider.close()
+
+    def __getattr__(self, verb: str) -> Any:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await getattr(await self._loaded(), verb)(*args, **kwargs)
+
+        return call
+
+    async def _loaded(self) -> ClusterProvider:
+        if self._provider is None:
+            check_installed()
+            module = await asyncio.to_thread(import_module, "muster.integrations.aks.provider")
+            self._keep(module.AksProvider(self._settings))
+        return cast(ClusterProvider, self._provider)
+
+    def _keep(self, provider: ClusterProvider) -> None:
+        """Whoever else waited for the import may have been here in the meantime."""
+        if self._provider is None:
+            self._provider = provider

@@ -1,0 +1,194 @@
+"""The SDKs' errors, translated once into what the caller does next.
+
+Owns how they are read: status, code and details from the answer's body; a failed long-running operation comes
+as an error with the status 200, so its code alone tells.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from azure.core.exceptions import (
+    AzureError,
+    ClientAuthenticationError,
+    HttpResponseError,
+    ServiceRequestError,
+    ServiceResponseError,
+)
+from azure.core.polling.base_polling import BadResponse, BadStatus
+from azure.mgmt.core.polling.async_arm_polling import AsyncARMPolling
+
+from muster.domain.cluster_errors import WAIT, Problem, translated
+from muster.domain.errors import NameInUse, ProviderError, Refused, Throttled, TrackLost, Uncertain
+from muster.domain.reasons import Reason
+
+_DETAILS_MOST = 20
+_DEPTH_MOST = 5
+
+
+class NotThere(ProviderError):
+    """It isn't there: 404. Never leaves this package."""
+
+    def __init__(self, refusal: Refused) -> None:
+        self.refusal = refusal
+        super().__init__(str(refusal))
+
+
+class Conflicting(ProviderError):
+    """409 with a code of its own. Never leaves this package."""
+
+    def __init__(self, problem: Problem, error: ProviderError) -> None:
+        self.problem = problem
+        self.error = error
+        super().__init__(str(error))
+
+
+@contextmanager
+def translating(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except ClientAuthenticationError as error:
+        if not _by_arm(error):
+            raise Uncertain(f"cannot {doing}: no token could be had to ask Azure: {_said(error)}") from error
+        raise Refused(
+            f"cannot {doing}: Azure refused the credentials: {_said(error)}", Reason.PERMISSION
+        ) from error
+    except HttpResponseError as error:
+        raise of_answer(error, doing) from error
+    except (ServiceRequestError, ServiceResponseError) as error:
+        raise Uncertain(f"cannot {doing}: Azure can't be reached: {_said(error)}") from error
+    except AzureError as error:
+        raise Uncertain(f"cannot {doing}: {_said(error)}") from error
+
+
+def _by_arm(error: ClientAuthenticationError) -> bool:
+    """Whether the resource manager itself didn't take our token. Who gives tokens may just be away."""
+    url = str(getattr(getattr(error.response, "request", None), "url", ""))
+    return urlsplit(url).path.startswith("/subscriptions/")
+
+
+@contextmanager
+def polling(doing: str, method: AsyncARMPolling | None = None) -> Iterator[None]:
+    """One poll of a long-running operation. What it meets is no outcome of the operation: never Refused.
+
+    `method`: what polls; None while the token is read. The SDK tells an answer that isn't a success by
+    exceptions that have neither status nor body, and a token that it can't read by ValueError.
+    """
+    try:
+        with plainly(), translating(doing):
+            yield
+    except (BadStatus, BadResponse) as error:
+        raise _of_poll(error, doing, method) from error
+    except ValueError as error:
+        raise TrackLost(f"cannot {doing}: its token can't be read") from error
+    except NotThere as error:
+        raise TrackLost(str(error)) from error
+    except Refused as error:
+        raise Uncertain(str(error)) from error
+
+
+def _of_poll(error: Exception, doing: str, method: AsyncARMPolling | None) -> ProviderError:
+    answer = getattr(getattr(method, "_pipeline_response", None), "http_response", None)
+    status = getattr(answer, "status_code", 0)
+    if status == HTTPStatus.NOT_FOUND:
+        return TrackLost(f"cannot {doing}: Azure doesn't know of it (any more)")
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        wait = _number(getattr(answer, "headers", {}).get("Retry-After"))
+        return Throttled(f"cannot {doing} yet: Azure throttles requests", wait or WAIT)
+    return Uncertain(f"cannot {doing}: {_said(error)}")
+
+
+def of_answer(error: HttpResponseError, doing: str) -> ProviderError:
+    problem = problem_of(error)
+    told = translated(problem, doing=doing)
+    if problem.status == HTTPStatus.NOT_FOUND and isinstance(told, Refused):
+        return NotThere(told) if told.reason is Reason.PROVIDER_REFUSED else told
+    if problem.status == HTTPStatus.PRECONDITION_FAILED:
+        return NameInUse(str(told))
+    return Conflicting(problem, told) if problem.status == HTTPStatus.CONFLICT else told
+
+
+def problem_of(error: HttpResponseError) -> Problem:
+    status = error.status_code or 0
+    found = _problem(_told(error), depth=0)
+    if found is None:
+        code = str(getattr(error.error, "code", "") or error.reason or "Unknown")
+        found = Problem(code=code, message=error.message or "")
+    headers = getattr(error.response, "headers", {})
+    retry_after = _number(headers.get("Retry-After"))
+    # An operation that was accepted and then failed is told with a success: what matters is its code.
+    own = status if status >= HTTPStatus.BAD_REQUEST else 0
+    return Problem(
+        code=found.code, message=found.message, status=own, retry_after=retry_after, details=found.details
+    )
+
+
+def _told(error: HttpResponseError) -> Any:
+    """The error in the answer's body; nothing if it isn't one that we can read."""
+    read = getattr(error.response, "json", None)
+    try:
+        data = read() if read is not None else {}
+    except Exception:
+        return {}
+    if not isinstance(data, dict):
+        return {}
+    # A cancelled operation has a status and no error.
+    return data.get("error") or {"code": data.get("status"), "message": data.get("message"), **data}
+
+
+def _problem(data: Any, *, depth: int) -> Problem | None:
+    if not isinstance(data, dict) or not data.get("code") or depth > _DEPTH_MOST:
+        return None
+    details = data.get("details")
+    inner = [
+        _problem(each, depth=depth + 1)
+        for each in (details if isinstance(details, list) else [])[:_DETAILS_MOST]
+    ]
+    return Problem(
+        code=str(data["code"]),
+        message=str(data.get("message") or ""),
+        details=tuple(each for each in inner if each is not None),
+    )
+
+
+def of_detail(detail: Any) -> Problem | None:
+    """The error that a cluster carries in its own record."""
+    if detail is None or not getattr(detail, "code", None):
+        return None
+    inner = [of_detail(each) for each in (getattr(detail, "details", None) or [])[:_DETAILS_MOST]]
+    return Problem(
+        code=str(detail.code),
+        message=str(getattr(detail, "message", "") or ""),
+        details=tuple(each for each in inner if each is not None),
+    )
+
+
+def _number(text: Any) -> float | None:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return None
+
+
+def _said(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+@contextmanager
+def needing(what: str) -> Iterator[None]:
+    """What must be there for the call, and isn't, is a refusal: asking again won't bring it."""
+    try:
+        yield
+    except NotThere as error:
+        raise type(error.refusal)(f"{error}; {what}", Reason.PROVIDER_REFUSED) from error
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """A conflict that has no meaning of its own here is told by its translation."""
+    try:
+        yield
+    except Conflicting as conflict:
+        raise conflict.error from conflict

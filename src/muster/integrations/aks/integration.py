@@ -1,0 +1,32 @@
+"""What clusters on Azure add to Muster."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from muster.integration import Integration, Parts, Site
+
+if TYPE_CHECKING:
+    from muster.config.tables import Table
+
+
+class Aks(Integration):
+    name = "aks"
+    providers = (name,)
+
+    def tables(self) -> Mapping[str, "Table"]:
+        from muster.integrations.aks.tables import SETTINGS
+
+        return {self.name: SETTINGS}
+
+    async def connect(self, site: Site) -> Parts:
+        from muster.integrations.aks.deferred import AksSettings, deferred
+
+        given = site.tables[self.name]
+        settings = AksSettings(
+            endpoint=given.endpoint, credential=given.credential, poll_every=given.poll_every
+        )
+        provider = deferred(settings, site.environment)
+        return Parts(cluster_providers=(provider,), close=provider.close)
+
+
+INTEGRATION = Aks()

@@ -1,0 +1,137 @@
+"""The SDK, at a bounded rate. The only module that knows it; errors leave as AwsError, NoAnswer or NotAsked.
+
+Nothing is repeated here: whoever asked knows whether asking again is the same question.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from functools import cache
+from typing import Any
+
+from muster.domain.errors import MusterError
+from muster.integrations.ec2.pacing import Pacer
+from muster.integrations.ec2.settings import Ec2Settings
+from muster.integrations.ec2.translating import HELD, AwsError, NoAnswer, NotAsked, throttles
+from muster.ports.clock import Clock
+from muster.ports.ids import Ids
+
+try:
+    from aiobotocore.config import AioConfig
+    from aiobotocore.session import AioSession, get_session
+    from botocore import exceptions
+    from botocore.parsers import ResponseParserError
+except ImportError as error:
+    raise MusterError(
+        "cannot use the provider ec2: its SDK is missing; install it with: pip install 'muster-compute[aws]'"
+    ) from error
+
+CONNECT_WITHIN = 5.0
+ANSWER_WITHIN = 25.0
+CONNECTIONS = 20
+WAIT_MOST = 5.0
+HTTP_UNAVAILABLE = 503
+_BEFORE_ASKING = (
+    exceptions.CredentialRetrievalError,
+    exceptions.NoCredentialsError,
+    exceptions.ParamValidationError,
+    exceptions.PartialCredentialsError,
+)
+
+
+class Aws:
+    def __init__(self, settings: Ec2Settings, clock: Clock, ids: Ids) -> None:
+        self._settings = settings
+        self._stack = AsyncExitStack()
+        self._clients: dict[str, Any] = {}
+        self._opening = asyncio.Lock()
+        self.reads = Pacer(clock, ids.jitter, per_second=settings.reads_per_second)
+        self.writes = Pacer(clock, ids.jitter, per_second=settings.writes_per_second)
+        # Apart: there may be many consoles, and a look at machines must not queue behind them.
+        self._consoles = Pacer(clock, ids.jitter, per_second=settings.reads_per_second)
+
+    async def open(self) -> None:
+        for service in ("ec2", "sts"):
+            await self._client(service)
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+        self._clients.clear()
+
+    async def read(self, verb: str, *, service: str = "ec2", **given: Any) -> Mapping[str, Any]:
+        await self.turn(self.reads)
+        return await self.call(verb, self.reads, service=service, **given)
+
+    async def hear(self, verb: str, **given: Any) -> Mapping[str, Any]:
+        await self.turn(self._consoles)
+        return await self.call(verb, self._consoles, **given)
+
+    async def write(self, verb: str, **given: Any) -> Mapping[str, Any]:
+        await self.turn(self.writes)
+        return await self.call(verb, self.writes, **given)
+
+    async def turn(self, pacer: Pacer) -> None:
+        """Whoever would have to wait for long is told so instead: nothing was asked, nothing is unknown."""
+        if pacer.held > WAIT_MOST:
+            text = "AWS throttled earlier calls; this one was not made"
+            raise AwsError(HELD, text, HTTP_UNAVAILABLE, pause=pacer.held)
+        await pacer.turn()
+
+    async def pages(self, verb: str, **given: Any) -> AsyncIterator[Mapping[str, Any]]:
+        token: str | None = None
+        while True:
+            more = {"NextToken": token} if token else {}
+            page = await self.read(verb, **given, **more)
+            yield page
+            token = page.get("NextToken")
+            if not token:
+                return
+
+    async def call(self, verb: str, pacer: Pacer, *, service: str = "ec2", **given: Any) -> Mapping[str, Any]:
+        """Without waiting for a turn."""
+        try:
+            client = await self._client(service)
+            answer: Mapping[str, Any] = await getattr(client, verb)(**given)
+        except exceptions.ClientError as error:
+            known = _of_client_error(error)
+            if throttles(known):
+                known.pause = pacer.throttled()
+            raise known from error
+        except _BEFORE_ASKING as error:
+            raise NotAsked(str(error)) from error
+        except ResponseParserError as error:
+            # A page of a proxy's, most likely; whether AWS heard isn't known.
+            raise NoAnswer(f"the answer is no answer of AWS's ({str(error).partition(':')[0]})") from error
+        except (exceptions.BotoCoreError, exceptions.HTTPClientError, TimeoutError, OSError) as error:
+            raise NoAnswer(str(error) or type(error).__name__) from error
+        pacer.answered()
+        return answer
+
+    async def _client(self, service: str) -> Any:
+        async with self._opening:
+            if service not in self._clients:
+                opened = _session().create_client(
+                    service,
+                    region_name=self._settings.region,
+                    endpoint_url=self._settings.endpoint_url,
+                    config=AioConfig(
+                        connect_timeout=CONNECT_WITHIN,
+                        read_timeout=ANSWER_WITHIN,
+                        max_pool_connections=CONNECTIONS,
+                        retries={"total_max_attempts": 1},
+                    ),
+                )
+                self._clients[service] = await self._stack.enter_async_context(opened)
+            return self._clients[service]
+
+
+@cache
+def _session() -> AioSession:
+    """One for the process: the description of EC2 is large, and read once."""
+    return get_session()
+
+
+def _of_client_error(error: Any) -> AwsError:
+    said = error.response.get("Error", {})
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return AwsError(str(said.get("Code", "")), str(said.get("Message", "")), int(status))

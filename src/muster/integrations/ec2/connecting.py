@@ -1,0 +1,41 @@
+"""The parts of this adapter, put together for a server."""
+
+import logging
+
+from muster.domain import deadlines
+from muster.integration import Parts, Site
+from muster.integrations.ec2.identity import Ec2Verifier
+from muster.integrations.ec2.provider import Ec2Provider
+from muster.integrations.ec2.settings import Ec2Settings
+from muster.integrations.ec2.tables import Ec2Config
+
+logger = logging.getLogger(__name__)
+
+
+async def connect(given: Ec2Config, site: Site) -> Parts:
+    if not site.public and given.endpoint_url is None:
+        logger.warning("machines on EC2 can't reach %s: set server.public_url", ", ".join(site.urls))
+    settings = Ec2Settings(
+        region=given.region,
+        installation_id=site.installation_id,
+        servers=tuple(sorted(site.urls)),  # what machines start with is the same whoever launches them
+        dead_man=lambda spec: deadlines.first_dead_man(spec, site.limits),
+        account=given.account,
+        endpoint_url=given.endpoint_url,
+        certificates=given.certificates,
+        visibility_window=given.visibility_window,
+    )
+    provider = Ec2Provider(settings, site.clock, site.ids)
+    try:
+        await provider.open()
+        verifier = Ec2Verifier(settings, provider.aws, site.clock)
+    except BaseException:
+        await provider.close()
+        raise
+    return Parts(
+        providers=(provider,),
+        verifiers={provider.name: verifier},
+        starts_with={provider.name: provider.starts_with},
+        unisolated={provider.name: "jobs there are root on the machine"},
+        close=provider.close,
+    )

@@ -1,0 +1,65 @@
+"""`muster iam`: the rights in AWS that a server and its nodes need, as policies to paste."""
+
+from typing import Annotated
+
+import typer
+
+from muster.cli.printing import Output
+from muster.cli.settings_file import SettingsFile, chosen
+
+WHO = ("server", "nodes")
+
+
+def iam(
+    who: Annotated[str, typer.Argument(metavar="WHO", help="server or nodes.")] = "server",
+    *,
+    file: SettingsFile = None,
+    installation: Annotated[
+        str | None,
+        typer.Option(
+            "--installation",
+            metavar="ID",
+            help="The installation of the machines. (default: the running server's)",
+        ),
+    ] = None,
+    _output: Output = None,
+) -> None:
+    """Print the least that a server (or a node) must be allowed in AWS, as an IAM policy."""
+    import json
+    import os
+
+    from muster.cli import printing
+    from muster.config import load
+    from muster.domain import checks
+    from muster.integrations.ec2 import policies
+
+    checks.known("who", who, WHO)
+    if who == "nodes":
+        policy = policies.for_nodes()
+    else:
+        config = load(chosen(file), environment=os.environ)
+        mine = checks.text("installation", installation) if installation else _installation()
+        policy = policies.for_server(
+            config.templates,
+            installation_id=mine,
+            region=config.tables["ec2"].region or "*",
+            account=config.tables["ec2"].account,
+        )
+        given = policies.profiles(config.templates)
+        if given:
+            names = ", ".join(given)
+            typer.echo(f"iam:PassRole: the role of {names} is taken to have its profile's name", err=True)
+    printing.say(json.dumps(policy, indent=2))
+
+
+def _installation() -> str:
+    """The server's own, or none: before it ran for the first time there is no installation."""
+    from muster.cli.connecting import connected
+    from muster.client import calls
+    from muster.domain.errors import MusterError
+
+    try:
+        with connected() as client:
+            return client.send(calls.installation()).id
+    except MusterError:
+        return ""

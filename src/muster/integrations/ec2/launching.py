@@ -1,0 +1,76 @@
+"""Launch templates kept in step with what templates say: found by content hash, made when there is none.
+
+Owns the version to launch with. A version is never changed and never deleted here: machines of a call that
+is still unanswered may need it. No client token of ours is given: AWS answers one that succeeded from memory,
+also after somebody deleted what it made. The name lets nobody make a second launch template, and a version
+that was made twice has the same content twice.
+"""
+
+from typing import Any
+
+from muster.integrations.ec2.api import Aws
+from muster.integrations.ec2.launch_template import Content
+from muster.integrations.ec2.translating import NO_LAUNCH_TEMPLATE, AwsError
+
+LATEST = "$Latest"
+EXISTS = "InvalidLaunchTemplateName.AlreadyExistsException"
+PAGE = 200
+
+
+class LaunchTemplates:
+    def __init__(self, aws: Aws) -> None:
+        self._aws = aws
+        self._known: dict[tuple[str, str], int] = {}
+
+    async def version(self, content: Content) -> int:
+        """The number of the version that has this content; it is made if there is none."""
+        key = (content.name, content.hash)
+        if key not in self._known:
+            self._known[key] = await self.found(content) or await self._made(content)
+        return self._known[key]
+
+    def forget(self, content: Content) -> None:
+        """Somebody deleted it."""
+        self._known = {key: number for key, number in self._known.items() if key[0] != content.name}
+
+    async def found(self, content: Content) -> int | None:
+        """Nearly always the newest; else any, for instance after a template was changed and changed back."""
+        try:
+            return await self._version(content, Versions=[LATEST]) or await self._version(
+                content, MaxResults=PAGE
+            )
+        except AwsError as error:
+            if error.code in NO_LAUNCH_TEMPLATE:
+                return None
+            raise
+
+    async def _version(self, content: Content, **which: Any) -> int | None:
+        numbers: list[int] = []
+        async for page in self._aws.pages(
+            "describe_launch_template_versions", LaunchTemplateName=content.name, **which
+        ):
+            numbers += [
+                int(each["VersionNumber"])
+                for each in page.get("LaunchTemplateVersions", ())
+                if each.get("VersionDescription") == content.description
+            ]
+        return min(numbers, default=None)
+
+    async def _made(self, content: Content) -> int:
+        given = {
+            "LaunchTemplateName": content.name,
+            "VersionDescription": content.description,
+            "LaunchTemplateData": content.data,
+        }
+        try:
+            first = await self._aws.write("create_launch_template", **given, TagSpecifications=content.tags)
+            return int(first["LaunchTemplate"]["LatestVersionNumber"])
+        except AwsError as error:
+            if error.code != EXISTS:
+                raise
+        # Another replica was faster, most likely with the same content.
+        found = await self.found(content)
+        if found is not None:
+            return found
+        made = await self._aws.write("create_launch_template_version", **given)
+        return int(made["LaunchTemplateVersion"]["VersionNumber"])

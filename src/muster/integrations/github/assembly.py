@@ -1,0 +1,91 @@
+"""The parts of this adapter, put together: how one speaks to GitHub, and all that follows from it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from muster.domain.errors import InvalidRequest
+from muster.integrations.github.api import GitHubApi, new_http
+from muster.integrations.github.credentials import AppCredentials, Credentials, PersonalToken
+from muster.integrations.github.federation import GitHubFederation
+from muster.integrations.github.registry import GitHubRegistry
+from muster.integrations.github.runtime import GitHubRuntime, RunnerPackage
+from muster.ports.clock import Clock
+
+PUBLIC = "https://github.com"
+SECRET_MOST = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """As whom to speak to which GitHub."""
+
+    url: str = PUBLIC
+    api_url: str | None = None
+    issuer: str | None = None
+    token: str = ""
+    token_file: Path | None = None
+    app_id: str = ""
+    private_key_file: Path | None = None
+
+    @property
+    def api(self) -> str:
+        return self.api_url or ("https://api.github.com" if self.url == PUBLIC else f"{self.url}/api/v3")
+
+    @property
+    def signs(self) -> str:
+        """Who signs for jobs."""
+        public = "https://token.actions.githubusercontent.com"
+        return self.issuer or (public if self.url == PUBLIC else f"{self.url}/_services/token")
+
+    def credentials(self, http: httpx.AsyncClient, clock: Clock) -> Credentials:
+        """Raises InvalidRequest for secrets that can't be read or used. Never shows one."""
+        if self.app_id and self.private_key_file is not None:
+            key = secret("private_key_file", self.private_key_file)
+            return AppCredentials(http, clock, api_url=self.api, app_id=self.app_id, private_key=key)
+        if self.token_file is not None:
+            return PersonalToken(secret("token_file", self.token_file))
+        return PersonalToken(self.token)
+
+
+def secret(field: str, path: Path) -> str:
+    try:
+        with path.open(encoding="ascii") as file:
+            text = file.read(SECRET_MOST).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not plain text"
+        raise InvalidRequest(field, str(path), f"must be a file that can be read: {why}") from error
+    if not text:
+        raise InvalidRequest(field, str(path), "must not be empty")
+    return text
+
+
+class GitHub:
+    """Everything behind the ports that GitHub serves, over one client."""
+
+    def __init__(
+        self,
+        account: Account,
+        package: RunnerPackage,
+        clock: Clock,
+        *,
+        installation_id: str,
+        transport: httpx.AsyncBaseTransport | None = None,
+        watched: Callable[[GitHubRegistry], GitHubRegistry] = lambda registry: registry,
+    ) -> None:
+        self._http = new_http(transport)
+        credentials = account.credentials(self._http, clock)
+        self.api = GitHubApi(self._http, credentials, clock, api_url=account.api)
+        self.registry = watched(GitHubRegistry(self.api, clock))
+        self.runtime = GitHubRuntime(
+            self.registry, package, installation_id=installation_id, web_url=account.url
+        )
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+
+def federation(account: Account, clock: Clock, *, audiences: Sequence[str]) -> GitHubFederation:
+    return GitHubFederation(new_http(), clock, issuer=account.signs, audiences=audiences)

@@ -1,0 +1,111 @@
+"""`muster doctor` on GitHub: whether the credentials are good for what the templates and rules want.
+
+Asks for a registration token in every place, which nobody uses and which ends by itself, and looks at the
+workflow runs of every repository: these are the rights that matter. And whether workflows can reach us.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from muster.domain.errors import MusterError, ProviderError, Throttled
+from muster.integration import Check, Level
+from muster.integrations.github.runner import Scope
+from muster.integrations.github.tables import TEMPLATE
+
+if TYPE_CHECKING:
+    from muster.config import Config
+    from muster.integrations.github.runners import RunnerRegistry, Workflows
+
+SUBJECT = "github"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def checks(config: "Config") -> Iterator[Check]:
+    wanted = any(each.runtime == "github" for each in config.templates)
+    if not config.tables[SUBJECT].configured:
+        if not wanted:
+            return
+        advice = "give [github] an app_id and a private_key_file, or a token_file: see docs/github.md"
+        words = "templates use runners, but [github] is not configured"
+        yield Check(subject=SUBJECT, level=Level.FAILED, words=words, advice=advice)
+        return
+    yield from asyncio.run(_looked(config))
+    yield _public_url(config)
+    if not config.tables["trust"]:
+        advice = "add a [trust.NAME] for each repository whose workflows may sign in"
+        words = "no workflow is trusted: all of them need a token of this server"
+        yield Check(subject=SUBJECT, level=Level.WARNING, words=words, advice=advice)
+
+
+def _public_url(config: "Config") -> Check:
+    """The Action's steps run on GitHub's machines, or on those of a GitHub that is here too."""
+    public = [each for each in config.server.public_url if urlsplit(each).hostname not in LOOPBACK]
+    if public or urlsplit(config.tables[SUBJECT].url).hostname in LOOPBACK:
+        words = ", ".join(public) or "this machine's own, as its GitHub is here too"
+        return Check(subject="public_url", level=Level.OK, words=words)
+    words = "server.public_url is not set, or this machine's own: workflows elsewhere can't reach the server"
+    advice = "set server.public_url to the address that the Action's `server` names"
+    return Check(subject="public_url", level=Level.WARNING, words=words, advice=advice)
+
+
+def places(config: "Config") -> dict[Scope, str]:
+    """Where runners are to be registered, with their group, as far as it is known before somebody asks."""
+    runners = [TEMPLATE.of(spec) for spec in config.templates if spec.runtime == "github"]
+    found = {Scope.named(each.scope): each.group for each in runners if each.scope}
+    if not all(each.scope for each in runners) or not runners:
+        found.update({Scope.named(name): "" for name in repositories(config)})
+    return found
+
+
+def repositories(config: "Config") -> list[str]:
+    """Whose workflow runs are to be looked up, as far as their names are known."""
+    named = [rule.repository for rule in config.tables["trust"] if "*" not in rule.repository]
+    scopes = [runner.scope for each in config.templates if "/" in (runner := TEMPLATE.of(each)).scope]
+    return sorted({*named, *scopes})
+
+
+async def _looked(config: "Config") -> list[Check]:
+    from muster.integrations.github.connecting import github_of
+    from muster.system import SystemClock
+
+    try:
+        parts = github_of(config.tables[SUBJECT], SystemClock(), installation_id="doctor")
+    except MusterError as error:
+        return [Check(subject=SUBJECT, level=Level.FAILED, words=str(error))]
+    known = sorted(places(config).items())
+    try:
+        checks = [await _checked(parts.registry, scope, group) for scope, group in known]
+        checks += [await _read(parts.registry, each) for each in repositories(config)]
+    finally:
+        await parts.close()
+    if not checks:
+        patterns = ", ".join(rule.repository for rule in config.tables["trust"])
+        words = f"no place to look at: {patterns or 'no runner.scope and no [trust] rule names one'}"
+        checks.append(Check(subject=SUBJECT, level=Level.WARNING, words=words))
+    return checks
+
+
+async def _checked(registry: "RunnerRegistry", scope: Scope, group: str) -> Check:
+    try:
+        await registry.check(scope, group=group)
+        await registry.registration_token(scope)
+    except ProviderError as error:
+        return _trouble(error, "check credentials and rights: docs/github.md lists them")
+    return Check(subject=SUBJECT, level=Level.OK, words=f"runners can be registered for {scope}")
+
+
+async def _read(workflows: "Workflows", repository: str) -> Check:
+    """Without it nobody sees that a workflow is over, or that it was started again."""
+    try:
+        await workflows.active(repository)
+    except ProviderError as error:
+        return _trouble(error, "give the app or token `Actions: read`, to see when runs end and begin again")
+    return Check(subject=SUBJECT, level=Level.OK, words=f"workflow runs of {repository} can be looked up")
+
+
+def _trouble(error: ProviderError, advice: str) -> Check:
+    if isinstance(error, Throttled):
+        return Check(subject=SUBJECT, level=Level.WARNING, words=str(error), advice="look again later")
+    return Check(subject=SUBJECT, level=Level.FAILED, words=str(error), advice=advice)

@@ -1,0 +1,38 @@
+"""What runners of GitHub Actions add to Muster."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from muster.integration import Check, Integration, Machine, Parts, Site
+
+if TYPE_CHECKING:
+    from muster.config.tables import Table, TemplateTable
+
+
+class GitHubActions(Integration):
+    name = "github"
+    runtimes = (name,)
+    setup = "see docs/github.md"
+
+    def tables(self) -> Mapping[str, "Table"]:
+        from muster.integrations.github.tables import SETTINGS, TRUST
+
+        return {self.name: SETTINGS, "trust": TRUST}
+
+    def template_tables(self) -> Sequence["TemplateTable[Any]"]:
+        from muster.integrations.github.tables import TEMPLATE
+
+        return (TEMPLATE,)
+
+    async def connect(self, site: Site) -> Parts:
+        from muster.integrations.github.connecting import connect
+
+        return await connect(site)
+
+    def doctor(self, machine: Machine) -> Iterator[Check]:
+        from muster.integrations.github.doctor import checks
+
+        return checks(machine.config)
+
+
+INTEGRATION = GitHubActions()

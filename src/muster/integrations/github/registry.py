@@ -1,0 +1,245 @@
+"""Runners and workflow runs, as GitHub tells of them. The one place that knows its paths and fields."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from muster.domain.errors import Refused, Uncertain
+from muster.domain.reasons import Reason
+from muster.integrations.github.api import GitHubApi
+from muster.integrations.github.runner import Job, RunStatus, Scope, WorkflowRun
+from muster.integrations.github.runners import Runner
+from muster.integrations.github.wire import Answer, unreadable
+from muster.ports.clock import Clock
+from muster.single_flight import SingleFlight
+
+DEFAULT_GROUP = 1
+WORK = "_work"
+FINE_FOR = 60.0
+REFUSED_FOR = 15.0
+"""For how long an answer to "could runners be registered there?" holds."""
+GROUPS_FOR = 600.0
+ACTIVE = ("queued", "in_progress")
+ACTIVE_PAGES = 10
+"""Of runs of one kind; GitHub itself lists no more than a thousand."""
+_CREATED, _GONE, _TAKEN, _BUSY = 201, 404, 409, 422
+
+
+class GitHubRegistry:
+    def __init__(self, api: GitHubApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._looks: SingleFlight[Scope, Sequence[Runner]] = SingleFlight()
+        self._checked: dict[tuple[Scope, str], tuple[float, Refused | None]] = {}
+        self._groups: dict[tuple[Scope, str], tuple[float, int]] = {}
+
+    # --- runners ----------------------------------------------------------------------------------
+
+    async def check(self, scope: Scope, *, group: str) -> None:
+        until, refusal = self._checked.get((scope, group), (0.0, None))
+        if self._clock.now() >= until:
+            refusal = await self._refusal(scope, group)
+            pause = FINE_FOR if refusal is None else REFUSED_FOR
+            self._checked[scope, group] = (self._clock.now() + pause, refusal)
+        if refusal is not None:
+            raise Refused(str(refusal), refusal.reason)
+
+    async def _refusal(self, scope: Scope, group: str) -> Refused | None:
+        try:
+            await self._api.get(_runners(scope), f"look at the runners of {scope}", scope=scope, params=_ONE)
+            await self._group(scope, group)
+        except Refused as refusal:
+            return refusal
+        return None
+
+    async def just_in_time(self, scope: Scope, *, name: str, labels: Sequence[str], group: str) -> str:
+        what = f"register a runner for {scope}"
+        body = {
+            "name": name,
+            "runner_group_id": await self._group(scope, group),
+            "labels": list(labels),
+            "work_folder": WORK,
+        }
+        path = f"{_runners(scope)}/generate-jitconfig"
+        answer = await self._send("POST", path, what, scope, body)
+        if answer.status == _TAKEN:
+            # An earlier answer was lost, or heard by somebody who is no more.
+            earlier = await self.find(scope, name)
+            if earlier is not None and not await self.remove(scope, earlier.id):
+                raise Uncertain(f"cannot {what}: the one named {name} is busy")
+            answer = await self._send("POST", path, what, scope, body)
+        return _text(self._read(answer, what, scope, group), "encoded_jit_config", what)
+
+    async def registration_token(self, scope: Scope) -> str:
+        what = f"get a registration token for {scope}"
+        answer = await self._send("POST", f"{_runners(scope)}/registration-token", what, scope)
+        return _text(self._read(answer, what, scope), "token", what)
+
+    async def runners(self, scope: Scope) -> Sequence[Runner]:
+        return await self._looks.get_later(scope, lambda: self._list(scope))
+
+    async def _list(self, scope: Scope) -> Sequence[Runner]:
+        what = f"list the runners of {scope}"
+        return tuple(
+            _runner(each, what)
+            for each in await self._api.pages(_runners(scope), what, scope=scope, items="runners")
+        )
+
+    async def find(self, scope: Scope, name: str) -> Runner | None:
+        what = f"look for a runner of {scope}"
+        data = await self._api.get(_runners(scope), what, scope=scope, params={"name": name, **_PAGE})
+        found = (_runner(each, what) for each in _listed(data, "runners", what))
+        return next((runner for runner in found if runner.name == name), None)
+
+    async def remove(self, scope: Scope, runner_id: int) -> bool:
+        what = f"remove a runner of {scope}"
+        answer = await self._send("DELETE", f"{_runners(scope)}/{runner_id}", what, scope)
+        if answer.status in (_GONE, _BUSY):
+            return answer.status == _GONE
+        self._api.read(answer, what)
+        return True
+
+    async def _group(self, scope: Scope, name: str) -> int:
+        if not name:
+            return DEFAULT_GROUP
+        until, known = self._groups.get((scope, name), (0.0, 0))
+        if self._clock.now() < until:
+            return known
+        what = f"look for the runner group {name!r} of {scope.owner}"
+        if scope.repository:
+            raise Refused(f"cannot {what}: runners of a repository have no groups", Reason.PROVIDER_REFUSED)
+        listed = await self._api.pages(
+            f"/orgs/{scope.owner}/actions/runner-groups", what, scope=scope, items="runner_groups"
+        )
+        try:
+            ids = {str(each["name"]): int(each["id"]) for each in listed}
+        except (KeyError, TypeError, ValueError) as error:
+            raise unreadable(what) from error
+        if name not in ids:
+            words = f"cannot {what}: there are {', '.join(sorted(ids)) or 'none'}"
+            raise Refused(words, Reason.PROVIDER_REFUSED)
+        self._groups[scope, name] = (self._clock.now() + GROUPS_FOR, ids[name])
+        return ids[name]
+
+    async def _send(
+        self, method: str, path: str, what: str, scope: Scope, body: dict[str, Any] | None = None
+    ) -> Answer:
+        try:
+            return await self._api.send(method, path, what, scope=scope, body=body)
+        except Refused as refusal:
+            self._found_out(scope, "", refusal)
+            raise
+
+    def _read(self, answer: Answer, what: str, scope: Scope, group: str = "") -> Any:
+        try:
+            return self._api.read(answer, what)
+        except Refused as refusal:
+            self._found_out(scope, group, refusal)
+            raise
+
+    def _found_out(self, scope: Scope, group: str, refusal: Refused) -> None:
+        """The next one who asks whether it would work is told so, without trying."""
+        self._checked[scope, group] = (self._clock.now() + REFUSED_FOR, refusal)
+
+    # --- workflow runs ----------------------------------------------------------------------------
+
+    async def run(self, repository: str, run_id: int) -> WorkflowRun | None:
+        what, scope = f"look up run {run_id} of {repository}", Scope.named(repository)
+        path = f"/repos/{repository}/actions/runs/{run_id}"
+        answer = await self._api.look(path, what, scope=scope, patient=True)
+        return None if answer.status == _GONE else _run(repository, self._api.read(answer, what), what)
+
+    async def can_see(self, repository: str) -> bool:
+        what, scope = f"look at the runs of {repository}", Scope.named(repository)
+        path = f"/repos/{repository}/actions/runs"
+        answer = await self._api.look(path, what, scope=scope, params=_ONE, patient=True)
+        if answer.status == _GONE:
+            return False
+        self._api.read(answer, what)
+        return True
+
+    async def active(self, repository: str) -> Sequence[WorkflowRun]:
+        what, scope = f"list the runs of {repository}", Scope.named(repository)
+        found: dict[int, WorkflowRun] = {}
+        for status in ACTIVE:
+            listed = await self._api.pages(
+                f"/repos/{repository}/actions/runs",
+                what,
+                scope=scope,
+                items="workflow_runs",
+                params={"status": status},
+                patient=True,
+                most=ACTIVE_PAGES,
+            )
+            for each in listed:
+                run = _run(repository, each, what)
+                found[run.run_id] = run
+        return sorted(found.values(), key=lambda run: -run.run_id)
+
+    async def jobs(self, repository: str, run_id: int) -> Sequence[Job]:
+        what, scope = f"list the jobs of run {run_id} of {repository}", Scope.named(repository)
+        listed = await self._api.pages(
+            f"/repos/{repository}/actions/runs/{run_id}/jobs",
+            what,
+            scope=scope,
+            items="jobs",
+            params={"filter": "latest"},
+            patient=True,
+        )
+        return tuple(_job(each, what) for each in listed)
+
+
+_ONE = {"per_page": "1"}
+_PAGE = {"per_page": "100"}
+
+
+def _runners(scope: Scope) -> str:
+    place = f"/repos/{scope}" if scope.repository else f"/orgs/{scope.owner}"
+    return f"{place}/actions/runners"
+
+
+def _listed(data: Any, items: str, what: str) -> Iterator[Any]:
+    if not isinstance(data, dict) or not isinstance(data.get(items), list):
+        raise unreadable(what)
+    yield from data[items]
+
+
+def _text(data: Any, field: str, what: str) -> str:
+    value = data.get(field) if isinstance(data, dict) else None
+    if not isinstance(value, str) or not value:
+        raise unreadable(what)
+    return value
+
+
+def _runner(data: Any, what: str) -> Runner:
+    try:
+        return Runner(
+            id=int(data["id"]),
+            name=str(data["name"]),
+            online=data["status"] == "online",
+            busy=bool(data["busy"]),
+            labels=tuple(str(each["name"]).lower() for each in data["labels"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise unreadable(what) from error
+
+
+def _run(repository: str, data: Any, what: str) -> WorkflowRun:
+    try:
+        completed = data["status"] == "completed"
+        return WorkflowRun(
+            repository=repository,
+            run_id=int(data["id"]),
+            attempt=int(data.get("run_attempt") or 1),
+            status=RunStatus.COMPLETED if completed else RunStatus.ACTIVE,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise unreadable(what) from error
+
+
+def _job(data: Any, what: str) -> Job:
+    if not isinstance(data, dict) or not isinstance(data.get("labels") or [], list):
+        raise unreadable(what)
+    return Job(
+        labels=tuple(str(each).lower() for each in data.get("labels") or ()),
+        queued=data.get("status") == "queued",
+    )

@@ -1,0 +1,173 @@
+"""The runtime github: a node is attached when GitHub lists its runner online under the run's label.
+
+Owns what a runner is called, which labels it has and how it is configured. The secret that registers it is
+asked for when its node asks, goes into that node's kit, and is kept nowhere by us.
+"""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+
+from muster.agent.shipping import bare
+from muster.domain.errors import InvalidRequest, Uncertain
+from muster.domain.node import Node
+from muster.domain.requests import ProvisionRequest
+from muster.domain.template import LOCAL, Reuse, TemplateSpec
+from muster.domain.workflow import label
+from muster.integrations.github.runner import Scope, runner_name, scope_of
+from muster.integrations.github.runners import RunnerRegistry
+from muster.integrations.github.tables import TEMPLATE, check_sharing
+from muster.ports.runtime import Kit, NodeRuntime
+
+USER = "runner"
+DOWNLOAD = "https://github.com/actions/runner/releases/download/v{version}/actions-runner-{os}-{arch}-{version}.tar.gz"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerPackage:
+    """Where a node has the runner from: a path in its image, or a download that is checked."""
+
+    path: str = ""
+    version: str = ""
+    sha256: tuple[str, ...] = ()
+    """One per platform. What was downloaded must have one of them."""
+    url: str = DOWNLOAD
+
+    def __post_init__(self) -> None:
+        if not self.path and not (self.version and self.sha256):
+            rule = "must be given together with runner_sha256, or runner_path where images have the runner"
+            raise InvalidRequest("runner_version", self.version, rule)
+
+
+class GitHubRuntime(NodeRuntime):
+    def __init__(
+        self, registry: RunnerRegistry, package: RunnerPackage, *, installation_id: str, web_url: str
+    ) -> None:
+        self._registry = registry
+        self._package = package
+        self._installation = installation_id
+        self._web_url = web_url.rstrip("/")
+
+    async def check(self, request: ProvisionRequest, spec: TemplateSpec) -> None:
+        labels_of(request, spec)
+        runner = TEMPLATE.of(spec)
+        check_sharing(spec, runner)
+        await self._registry.check(self._scope(request, spec), group=runner.group)
+
+    def boot_script(self, spec: TemplateSpec) -> str:
+        parts = ["#!/bin/sh", "set -e"]
+        if user_of(spec):
+            # Before the operator's script, which may give it more: a group, a right to sudo.
+            parts.append(
+                f"[ $(id -u) != 0 ] || id -u {USER} >/dev/null 2>&1 || useradd -m -s /bin/bash {USER}"
+            )
+        if spec.boot_script.strip():
+            parts += _embedded(spec.boot_script)
+        given = {
+            "path": self._package.path,
+            "version": self._package.version,
+            "url": self._package.url,
+            "sha256": list(self._package.sha256),
+        }
+        parts.append(f"muster-agent step {shlex.quote(f'Actions runner {self._package.version}'.strip())}")
+        parts += _document("python3 -", program("install.py", given))
+        return "\n".join(parts) + "\n"
+
+    async def kit(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> Kit:
+        scope, name, labels = self._scope(request, spec), self._name(node), labels_of(request, spec)
+        given: dict[str, object] = {"path": self._package.path, "user": user_of(spec)}
+        runner = TEMPLATE.of(spec)
+        if ephemeral(spec):
+            given["jit"] = await self._registry.just_in_time(
+                scope, name=name, labels=labels, group=runner.group
+            )
+        else:
+            given["token"] = await self._registry.registration_token(scope)
+            given["arguments"] = self._arguments(scope, name, labels, spec)
+        return Kit(program=program("serve.py", given))
+
+    def _arguments(self, scope: Scope, name: str, labels: tuple[str, ...], spec: TemplateSpec) -> list[str]:
+        named = TEMPLATE.of(spec).group
+        group = ["--runnergroup", named] if named else []
+        return [
+            *("--unattended", "--replace", "--disableupdate"),
+            # Any job that asks for `self-hosted` alone would be served otherwise.
+            "--no-default-labels",
+            *("--url", f"{self._web_url}/{scope}"),
+            *("--name", name),
+            *("--labels", ",".join(labels)),
+            *("--work", "_work"),
+            *group,
+        ]
+
+    async def attached(
+        self, node: Node, request: ProvisionRequest, spec: TemplateSpec, *, ended: bool = False
+    ) -> bool:
+        name, wanted = self._name(node), labels_of(request, spec)[0].lower()
+        for runner in await self._registry.runners(self._scope(request, spec)):
+            if runner.name == name:
+                return runner.online and wanted in runner.labels
+        # GitHub drops an ephemeral runner after its one job, which may end before anybody saw it online.
+        return ended and ephemeral(spec)
+
+    async def withdraw(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> None:
+        scope = self._scope(request, spec)
+        runner = await self._registry.find(scope, self._name(node))
+        if runner is not None and not await self._registry.remove(scope, runner.id):
+            raise Uncertain(f"cannot remove runner {runner.name}: GitHub takes it for busy")
+
+    def _name(self, node: Node) -> str:
+        if node.assignment_id is None:
+            raise InvalidRequest("assignment_id", None, f"node {node.id} has no assignment")
+        return runner_name(self._installation, node.assignment_id)
+
+    def _scope(self, request: ProvisionRequest, spec: TemplateSpec) -> Scope:
+        found = scope_of(TEMPLATE.of(spec), request.workflow)
+        if found is None:
+            rule = (
+                "must come with a workflow, or its template with a runner.scope: where is the runner to be?"
+            )
+            raise InvalidRequest("run", request.run, rule)
+        return found
+
+
+def ephemeral(spec: TemplateSpec) -> bool:
+    """Whether its runners serve one job each."""
+    said = TEMPLATE.of(spec).ephemeral
+    return spec.reuse is Reuse.NEVER if said is None else said
+
+
+def user_of(spec: TemplateSpec) -> str:
+    """As whom its runners run; empty: as whom the agent runs, which is all that a node which shares its
+    machine with others can do."""
+    return "" if spec.provider == LOCAL else USER
+
+
+def labels_of(request: ProvisionRequest, spec: TemplateSpec) -> tuple[str, ...]:
+    """The run's own label first. Without a workflow, the run is its label."""
+    own = request.workflow.label if request.workflow is not None else label("run", request.run)
+    named: dict[str, str] = {}
+    for each in (own, *TEMPLATE.of(spec).labels):
+        named.setdefault(each.lower(), each)  # to GitHub, case makes no difference
+    return tuple(named.values())
+
+
+def program(name: str, given: Mapping[str, object]) -> str:
+    """A node's program with what it is given, as one text for an interpreter's standard input."""
+    text = resources.files("muster.integrations.github").joinpath("node", name).read_text(encoding="utf-8")
+    return f"{bare(text)}\nmain({dict(given)!r})\n"
+
+
+def _embedded(script: str) -> list[str]:
+    """The operator's script as a file of its own: it may be in any language, and ends with its own code."""
+    place = '"$MUSTER_HOME/boot-script"'
+    runs = place if script.startswith("#!") else f"/bin/sh {place}"
+    return [*_document(f"cat > {place}", script), f"chmod 700 {place}", runs]
+
+
+def _document(command: str, text: str) -> list[str]:
+    end = "MUSTER_END"
+    while end in text:
+        end += "_"
+    return [f"{command} <<'{end}'", text.rstrip("\n"), end]

@@ -1,0 +1,57 @@
+"""What a machine has said: its agent's words, then those of its boot script, from the end and bounded.
+
+The script's words lie in the node's own directory, where it may put anything in their place: only a plain
+file is read, never what a link leads to. Owns no file; refuses to read more than the end of one.
+"""
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from muster.integrations.process.slots import Slot
+
+MOST = 256 * 1024
+"""Bytes of each file that are looked at: room for long lines, not for a flood."""
+KEEPER = "muster: "
+SCRIPT = f"{KEEPER}the boot script said:"
+
+
+def said(slot: Slot, lines: int) -> str | None:
+    """The last lines, at most so many; None if nothing was said, or nothing is left of it."""
+    if lines <= 0:
+        return None
+    agent = _lines(_end(slot.console.with_name("console.1.log")) + _end(slot.console))[-lines:]
+    script = _lines(_end(slot.work / "log"))
+    if script:
+        # Each gets what the other doesn't need, and at least half.
+        kept = max(lines // 2, lines - 1 - len(script))
+        agent = agent[-kept:]
+        script = [SCRIPT, *script[-max(1, lines - 1 - len(agent)) :]]
+    found = [*agent, *script][-lines:]
+    return "\n".join(found) if found else None
+
+
+def keepers_last_word(slot: Slot) -> str:
+    """What the keeper said at the end; nothing if it was killed."""
+    last = _lines(_end(slot.console))[-1:]
+    return last[0].removeprefix(KEEPER) if last and last[0].startswith(KEEPER) else ""
+
+
+def _end(path: Path) -> bytes:
+    """The last bytes of a plain file, from the beginning of a line on; nothing of anything else."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            facts = os.fstat(descriptor)
+            if stat.S_ISREG(facts.st_mode):
+                start = max(0, facts.st_size - MOST)
+                data = os.pread(descriptor, MOST, start)
+                return data if start == 0 else data.partition(b"\n")[2]
+        finally:
+            os.close(descriptor)
+    return b""
+
+
+def _lines(data: bytes) -> list[str]:
+    return data.decode("utf-8", "replace").removesuffix("\n").split("\n") if data else []

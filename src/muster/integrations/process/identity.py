@@ -1,0 +1,45 @@
+"""Who a joining agent is: it shows the secret that its slot was started with.
+
+A proof is `process:<machine id>:<secret>`. The slot holds only the secret's hash, so whoever reads the
+disk can't join; and only a machine that lives can, so a secret is worth nothing once its node has ended.
+"""
+
+import asyncio
+import hashlib
+import hmac
+from pathlib import Path
+
+from muster.domain.errors import Forbidden
+from muster.integrations.process.slots import Tree
+from muster.ports.identity import Identity
+
+_LONGEST = 512
+
+
+class ProcessVerifier:
+    def __init__(self, root: Path, *, installation_id: str) -> None:
+        self._tree = Tree(root, installation_id)
+
+    async def verify(self, proof: str) -> Identity:
+        return await asyncio.to_thread(self._verify, proof)
+
+    def _verify(self, proof: str) -> Identity:
+        parts = proof.split(":") if len(proof) <= _LONGEST else []
+        if len(parts) != len(("process", "machine", "secret")) or parts[0] != "process":
+            raise Forbidden("cannot accept the proof: it is not of the form process:<machine>:<secret>")
+        _, machine_id, secret = parts
+        slot = self._tree.slot(machine_id)
+        record = None if slot is None or slot.gone else slot.record()
+        if slot is None or record is None:
+            raise Forbidden("cannot accept the proof: there is no such machine here")
+        shown = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+        if not hmac.compare_digest(shown, record.secret_sha256):
+            raise Forbidden("cannot accept the proof: it doesn't show this machine's secret")
+        if not slot.locked():
+            raise Forbidden("cannot accept the proof: the machine has ended")
+        return Identity(
+            installation_id=slot.grant.installation_id,
+            provider="process",
+            machine_id=machine_id,
+            token=slot.grant.token,
+        )

@@ -1,0 +1,97 @@
+"""What is left of machines that are gone: their files at once, their words for a while, their tokens for
+longer.
+
+A token is remembered long after its machines, so that a late repeat of its launch makes nothing.
+Owns removal from the tree; refuses to touch a slot that isn't marked gone. What can't be removed now is tried
+again at the next pruning, and keeps no other slot's files.
+"""
+
+import logging
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.agent.agent import wipe
+from muster.integrations.process.slots import Grant, Slot, Tree, sync, write
+
+logger = logging.getLogger(__name__)
+
+WITHIN = 10.0
+"""Seconds for one pruning: the caller waits, and jobs decide how much there is to remove."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """How long what is kept."""
+
+    seconds: float = 3600.0
+    """For the console of a machine that is gone: time to look at a failure."""
+    launches: int = 50
+    """At most this many launches' consoles, the latest: a failing boot script may end thousands an hour."""
+    tokens: float = 7 * 86400.0
+    """Far longer than any server sleeps before it repeats a launch."""
+    tokens_most: int = 2000
+    """Of those older than `seconds` at most so many, the latest: every launch looks at all of them. A server
+    that slept before it repeats one has made no newer ones."""
+
+
+def prune(tree: Tree, keeping: Keeping, *, now: float, within: float = WITHIN) -> None:
+    """The caller holds the launching lock, so no slot is being started."""
+    remover = _Remover(until=time.monotonic() + within)
+    over: list[tuple[float, Path]] = []
+    closed: list[tuple[float, Path]] = []
+    for directory, grant in tree.directories():
+        if (directory / "closed").exists():
+            closed.append((grant.at, directory))
+            continue
+        slots = tree.slots(directory, grant)
+        for slot in slots:
+            if slot.gone:
+                remover.remove(slot.work)
+                remover.remove(slot.tmp)
+        ended = _ended_at(slots, grant, keeping)
+        if ended is not None:
+            over.append((ended, directory))
+    _forget(closed, keeping, now, remover)
+    over.sort(reverse=True)
+    for place, (ended, directory) in enumerate(over):
+        if place >= keeping.launches or now - ended > keeping.seconds:
+            _close(directory, now, remover)
+
+
+def _ended_at(slots: tuple[Slot, ...], grant: Grant, keeping: Keeping) -> float | None:
+    """When the last of a launch's machines was gone; None while any lives or may yet be started."""
+    ends = [slot.gone_at() for slot in slots if slot.started]
+    if len(ends) < len(slots):
+        # Some were never started and a repeat may still start them, until nobody can be waiting any more.
+        ends.append(grant.at + keeping.tokens)
+    return None if None in ends else max((end for end in ends if end is not None), default=grant.at)
+
+
+def _close(directory: Path, now: float, remover: "_Remover") -> None:
+    write(directory / "closed", {"at": now})
+    for entry in sorted(directory.iterdir()):
+        if entry.is_dir() and not entry.is_symlink():
+            remover.remove(entry)
+
+
+def _forget(closed: list[tuple[float, Path]], keeping: Keeping, now: float, remover: "_Remover") -> None:
+    closed.sort(reverse=True)
+    for place, (at, directory) in enumerate(closed):
+        spare = place >= keeping.tokens_most and now - at > keeping.seconds
+        if spare or now - at > keeping.tokens:
+            remover.remove(directory)
+            with suppress(FileNotFoundError):
+                sync(directory.parent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Remover:
+    until: float
+    """By the monotonic clock. One removal gets half of what is left: the others get a turn too."""
+
+    def remove(self, path: Path) -> None:
+        left = self.until - time.monotonic()
+        if left > 0 and path.exists() and not wipe(str(path), left / 2):
+            logger.warning("cannot remove all of a gone machine's files yet", extra={"path": str(path)})

@@ -1,0 +1,36 @@
+"""The settings [process] and the table [templates.NAME.process]."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.config import values
+from muster.config.tables import Table, TemplateTable
+from muster.integrations.process.spec import Demand, Home, ProcessSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessConfig:
+    capacity: int = 20
+    """Nodes that fit on this machine. Beyond it the provider says so, as a cloud would. 0: there is no such
+    provider, as it must be for replicas on several machines."""
+    directory: Path | None = None
+    """Where they are kept; replicas on this machine share it. None: in the data directory."""
+    isolation: str = "auto"
+
+
+SETTINGS = Table(
+    kind=ProcessConfig,
+    keys={
+        "capacity": values.whole(0, 10_000),
+        "isolation": values.known("auto", "sandbox", "none"),
+        "directory": values.path,
+    },
+    environment=("capacity", "isolation", "directory"),
+)
+TEMPLATE = TemplateTable(
+    name="process",
+    kind=ProcessSpec,
+    keys={"isolation": values.one_of(Demand), "home": values.one_of(Home)},
+    provider="process",
+    always=True,
+)

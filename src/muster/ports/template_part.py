@@ -1,0 +1,21 @@
+"""A table of a template that an integration reads. Templates carry it as plain data."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from muster.domain.plain import Plain
+from muster.domain.template import TemplateSpec
+
+
+class TemplatePart(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def whole(self, spec: TemplateSpec) -> Mapping[str, Plain] | None:
+        """The table with every default, as it is stored; None: this template has none.
+        Raises InvalidRequest, naming the key as `TABLE.KEY`, for what no template may say."""
+        ...
+
+    def check(self, spec: TemplateSpec) -> None:
+        """Raises InvalidRequest for what must not be applied any more. Stored templates may say it."""
+        ...

@@ -1,5 +1,0 @@
-"""Apps that enrol themselves. No cloud is behind them: what is known of them is in the store."""
-
-from muster.providers.external.provider import ExternalProvider
-
-__all__ = ["ExternalProvider"]

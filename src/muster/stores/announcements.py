@@ -1,0 +1,106 @@
+"""What a committed write tells those who wait: the mapping from facts to wake-up topics.
+
+Owns which topics a write touches. A store that is given a hook calls it once after each commit with what
+was written; nothing here is needed for correctness, because wake-ups are hints.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from muster.domain.events import Draft, Entity
+from muster.domain.ids import OperationId
+from muster.domain.launch import OPEN
+from muster.domain.lifecycle import Fact, NodeState, Verb
+from muster.domain.node import Node
+from muster.domain.operation import ENDED, Operation, Status
+from muster.ports.wakeups import (
+    EVENTS,
+    HEALTH,
+    OPERATIONS,
+    ROOM,
+    Wakeups,
+    command_topic,
+    driver_topic,
+    node_topic,
+    operation_topic,
+    progress_topic,
+)
+
+_ROOMY = (NodeState.IDLE.value, NodeState.TERMINATED.value)
+_OPEN = tuple(state.value for state in OPEN)
+_ENDED = tuple(status.value for status in ENDED)
+NOTHING_NEW = (Fact.ATTACHED.value, Verb.HAND_OVER.value)
+"""Changes after which a node is told what it was told before. It learns of the new version when it beats."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """One event as it was appended, and the operations it concerns beyond what the event itself says."""
+
+    draft: Draft
+    operation_ids: tuple[OperationId, ...] = ()
+    by: OperationId | None = None
+    """The operation whose driver wrote it, under its fence."""
+    record: Node | Operation | None = None
+    """What the event's entity is from now on. None: not said."""
+
+
+AfterCommit = Callable[[Sequence[Written]], None]
+
+
+def announcer(wakeups: Wakeups) -> AfterCommit:
+    """A hook for a store that notifies each topic of a commit once, in a stable order."""
+
+    def announce(written: Sequence[Written]) -> None:
+        for topic in dict.fromkeys(topic for each in written for topic in topics(each)):
+            wakeups.notify(topic)
+
+    return announce
+
+
+def topics(written: Written) -> tuple[str, ...]:
+    draft = written.draft
+    found: list[str] = []
+    for operation_id in written.operation_ids:
+        found += _concerning(operation_id, written.by)
+    match draft.entity:
+        case Entity.NODE:
+            if draft.name not in NOTHING_NEW:
+                found.append(node_topic(draft.entity_id))
+            if draft.changes.get("state") in _ROOMY:
+                found.append(ROOM)
+            if draft.changes.get("booted_at") is not None:
+                found.append(HEALTH)
+        case Entity.LAUNCH:
+            state = draft.changes.get("state")
+            if state is not None and state not in _OPEN:
+                found.append(ROOM)
+        case Entity.OPERATION:
+            found += (*_concerning(draft.entity_id, written.by), progress_topic(draft.entity_id))
+            found.extend(_of_operation(draft))
+        case Entity.HEALTH | Entity.DIAGNOSIS | Entity.CLUSTER:
+            pass  # whoever follows the feed is told; nobody waits for it
+        case Entity.COMMAND:
+            found.append(command_topic(draft.entity_id))
+        case Entity.TEMPLATE | Entity.INSTALLATION:
+            # A new revision or a higher cap may let something go on that waits for room.
+            found.append(ROOM)
+    found.append(EVENTS)
+    return tuple(dict.fromkeys(found))
+
+
+def _concerning(operation_id: str, by: OperationId | None) -> tuple[str, ...]:
+    # Fenced writes come from the one driver there is, which decides anew after each of them by itself.
+    everybody = operation_topic(operation_id)
+    return (everybody,) if operation_id == by else (everybody, driver_topic(operation_id))
+
+
+def _of_operation(draft: Draft) -> tuple[str, ...]:
+    changes = draft.changes
+    if changes.get("status") in _ENDED:
+        return (OPERATIONS, ROOM)
+    if draft.name == "submitted":
+        return (OPERATIONS,)
+    left_queue = "queued_since" in changes and changes["queued_since"] is None
+    tries_again = changes.get("status") == Status.RUNNING.value
+    return (ROOM,) if left_queue or tries_again else ()

@@ -1,0 +1,306 @@
+"""The store as one replica reaches it: what can't have changed is answered from memory.
+
+Owns how old an answer may be. A replica that is `alone` on its store sees every commit, so nothing is kept
+that a commit changed. Where replicas share a store, only what seldom changes is kept: settings and API tokens
+for SETTLED seconds, whom a node's token speaks for for SPEAKER seconds.
+
+Nothing from memory decides: every write is guarded by the store. A write that was refused, or whose end isn't
+known, drops all records, so that the next look reads anew.
+"""
+
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any, Generic, TypeVar, cast
+
+from muster.domain.access import ApiToken
+from muster.domain.errors import Conflict, LeaseLost, NotFound, StoreUnavailable
+from muster.domain.events import Entity
+from muster.domain.ids import NodeId, OperationId
+from muster.domain.lifecycle import LIVE, NodeState
+from muster.domain.node import Node, NodeChange
+from muster.domain.operation import Fence, Operation
+from muster.domain.template import Template
+from muster.ports.access import AccessStore
+from muster.ports.clock import Clock
+from muster.ports.store import Beat, Installation, OperationView, Standing, Store
+from muster.stores.announcements import Written
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+SETTLED = 1.0
+SPEAKER = 30.0
+RECORDS_MOST = 4096
+VIEWS_MOST = 1024
+SPEAKERS_MOST = 20_000
+SETTINGS_MOST = 512
+SEEN_MOST = 50_000
+MOVES_OPERATION = (NodeState.FAILED, NodeState.RELEASING, NodeState.TERMINATING)
+"""A node that goes there before the commit moves the version of its operation, of which no event tells."""
+_DOUBTS = (Conflict, LeaseLost, StoreUnavailable)
+_UNTOLD = ("seize", "expire_leases", "prune")
+"""Verbs that change, or forget, records without an event."""
+
+
+class Kept(Generic[K, V]):
+    """Answers by key, for so many seconds, the oldest dropped first."""
+
+    def __init__(self, clock: Clock, *, most: int, seconds: float = inf) -> None:
+        self._clock = clock
+        self._most = most
+        self._seconds = seconds
+        self._entries: dict[K, tuple[V, float]] = {}
+        self._reads: dict[K, object] = {}
+        """Reads under way. One that isn't here any more when it ends may have missed a change."""
+
+    def get(self, key: K) -> V | None:
+        value, until = self._entries.get(key, (None, 0.0))
+        return value if value is not None and self._clock.now() < until else None
+
+    async def read(self, key: K, find: Callable[[], Awaitable[V]]) -> V:
+        known = self.get(key)
+        if known is not None:
+            return known
+        now, mine = self._clock.now(), object()
+        read = self._reads.setdefault(key, mine)
+        try:
+            found = await find()
+            if self._reads.get(key) is read and found is not None:
+                self.put(key, found, now=now)
+            return found
+        finally:
+            if read is mine and self._reads.get(key) is mine:
+                del self._reads[key]
+
+    def put(self, key: K, value: V, *, now: float | None = None) -> None:
+        self.forget(key)
+        if not self._most:
+            return
+        while len(self._entries) >= self._most:
+            del self._entries[next(iter(self._entries))]
+        self._entries[key] = (value, (self._clock.now() if now is None else now) + self._seconds)
+
+    def forget(self, key: K) -> None:
+        self._entries.pop(key, None)
+        self._reads.pop(key, None)
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self._reads.clear()
+
+
+class CachedAccess:
+    """Implements muster.ports.access.AccessStore."""
+
+    def __init__(self, inner: AccessStore, clock: Clock, *, alone: bool) -> None:
+        self._inner = inner
+        seconds = inf if alone else SETTLED
+        self._tokens: Kept[str, ApiToken | None] = Kept(clock, most=SETTINGS_MOST, seconds=seconds)
+        self._paused: Kept[str, bool] = Kept(clock, most=SETTINGS_MOST, seconds=seconds)
+
+    def as_access(self) -> AccessStore:
+        return cast("AccessStore", self)
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._inner, verb)
+
+    async def token_for(self, secret_hash: str) -> ApiToken | None:
+        return await self._tokens.read(secret_hash, lambda: self._inner.token_for(secret_hash))
+
+    async def paused(self, template: str) -> bool:
+        return await self._paused.read(template, lambda: self._inner.paused(template))
+
+    def saw(self, written: Iterable[Written]) -> None:
+        if any(each.draft.entity is Entity.INSTALLATION for each in written):
+            self._tokens.clear()
+            self._paused.clear()
+
+
+class CachedStore:
+    """Implements muster.ports.store.Store: verbs that aren't here go to the store as they are."""
+
+    def __init__(self, inner: Store, clock: Clock, *, alone: bool) -> None:
+        self._inner = inner
+        self._alone = alone
+        settled = inf if alone else SETTLED
+        self._templates: Kept[tuple[str, int | None], Template] = Kept(
+            clock, most=SETTINGS_MOST, seconds=settled
+        )
+        self._installation: Kept[str, Installation] = Kept(clock, most=1, seconds=settled)
+        self._speakers: Kept[str, NodeId | None] = Kept(
+            clock, most=SPEAKERS_MOST, seconds=inf if alone else SPEAKER
+        )
+        records = RECORDS_MOST if alone else 0
+        self._nodes: Kept[NodeId, Node] = Kept(clock, most=records)
+        self._operations: Kept[OperationId, Operation] = Kept(clock, most=records)
+        self._views: Kept[OperationId, OperationView] = Kept(clock, most=VIEWS_MOST if alone else 0)
+        self._seen: dict[NodeId, float] = {}
+
+    def as_store(self) -> Store:
+        return cast("Store", self)
+
+    def __getattr__(self, verb: str) -> Any:
+        """A verb as it is. What a write was about is dropped if it was refused."""
+        call = getattr(self._inner, verb)
+
+        async def guarded(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return await call(*args, **kwargs)
+            except _DOUBTS:
+                self._forget_records()
+                raise
+            finally:
+                if verb in _UNTOLD:
+                    self._forget_records()
+
+        setattr(self, verb, guarded)
+        return guarded
+
+    async def lease(self, owner: str, **given: Any) -> Sequence[Operation]:
+        taken = await self._inner.lease(owner, **given)
+        self._forget_operations(operation.id for operation in taken)
+        return taken
+
+    async def renew(self, owner: str, fences: Sequence[Fence], **given: Any) -> Sequence[Fence]:
+        kept = await self._inner.renew(owner, fences, **given)
+        self._forget_operations(fence.operation_id for fence in fences)
+        return kept
+
+    # --- settings ---------------------------------------------------------------------------------
+
+    async def installation(self) -> Installation:
+        return await self._installation.read("", self._inner.installation)
+
+    async def template(self, name: str, revision: int | None = None) -> Template:
+        return await self._templates.read((name, revision), lambda: self._inner.template(name, revision))
+
+    # --- who speaks -------------------------------------------------------------------------------
+
+    async def node_for_token(self, token_hash: str) -> NodeId | None:
+        return await self._speakers.read(token_hash, lambda: self._inner.node_for_token(token_hash))
+
+    async def standing_for_token(self, token_hash: str) -> Standing | None:
+        node_id = await self.node_for_token(token_hash)
+        return None if node_id is None else await self.standing(node_id)
+
+    async def admit(self, change: NodeChange | None, node_id: NodeId, **given: Any) -> None:
+        try:
+            await self._inner.admit(change, node_id, **given)
+        finally:
+            self._speakers.clear()  # the node's older token dies
+
+    async def enrol(self, node: Node, **given: Any) -> Node:
+        try:
+            return await self._inner.enrol(node, **given)
+        finally:
+            self._speakers.clear()
+
+    # --- records ----------------------------------------------------------------------------------
+
+    async def node(self, node_id: NodeId) -> Node:
+        return await self._nodes.read(node_id, lambda: self._inner.node(node_id))
+
+    async def operation(self, operation_id: OperationId) -> Operation:
+        return await self._operations.read(operation_id, lambda: self._inner.operation(operation_id))
+
+    async def standing(self, node_id: NodeId) -> Standing:
+        if not self._alone:
+            return await self._inner.standing(node_id)
+        node = await self.node(node_id)
+        if node.operation_id is None:
+            return Standing(node=node, operation=None)
+        try:
+            return Standing(node=node, operation=await self.operation(node.operation_id))
+        except NotFound:
+            return Standing(node=node, operation=None)
+
+    async def view(self, operation_id: OperationId) -> OperationView:
+        found = await self._views.read(operation_id, lambda: self._inner.view(operation_id))
+        later = {node.id: self._seen[node.id] for node in found.nodes if node.id in self._seen}
+        seen = {**later, **{name: max(at, later.get(name, at)) for name, at in found.seen.items()}}
+        return replace(found, seen=seen)
+
+    async def record_beats(self, beats: Sequence[Beat]) -> None:
+        await self._inner.record_beats(beats)
+        if not self._alone:
+            return
+        if len(self._seen) > SEEN_MOST:
+            self._seen.clear()
+            self._views.clear()
+        for beat in beats:
+            self._seen[beat.node_id] = max(beat.seen_at, self._seen.get(beat.node_id, 0.0))
+
+    async def last_seen(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:
+        known = [self._nodes.get(node_id) for node_id in node_ids]
+        if all(node is not None and node.state in LIVE and node.id in self._seen for node in known):
+            return {node_id: self._seen[node_id] for node_id in node_ids}
+        return await self._inner.last_seen(node_ids)
+
+    # --- what changed -----------------------------------------------------------------------------
+
+    def saw(self, written: Iterable[Written]) -> None:
+        """Each commit of this replica, right after it."""
+        for each in written:
+            match each.draft.entity:
+                case Entity.NODE:
+                    self._node_changed(each)
+                case Entity.OPERATION:
+                    self._operation_changed(each)
+                case Entity.LAUNCH:
+                    for operation_id in each.operation_ids:
+                        self._views.forget(operation_id)
+                case Entity.TEMPLATE | Entity.INSTALLATION:
+                    self._templates.clear()
+                    self._installation.clear()
+                case _:
+                    pass
+
+    def _node_changed(self, written: Written) -> None:
+        node = written.record
+        if not isinstance(node, Node):
+            self._nodes.forget(NodeId(written.draft.entity_id))
+            self._forget_operations(written.operation_ids)
+            return
+        self._nodes.put(node.id, node)
+        for operation_id in written.operation_ids:
+            known = self._operations.get(operation_id)
+            if node.state in MOVES_OPERATION and (known is None or not known.committed):
+                self._forget_operations((operation_id,))
+                continue
+            view = self._views.get(operation_id)
+            if view is not None:
+                self._views.put(operation_id, _with_node(view, node))
+            else:
+                self._views.forget(operation_id)
+
+    def _operation_changed(self, written: Written) -> None:
+        operation = written.record
+        if "queued_since" in written.draft.changes and written.draft.name != "submitted":
+            self._views.clear()  # who stands before whom
+        if not isinstance(operation, Operation):
+            self._forget_operations((OperationId(written.draft.entity_id),))
+            return
+        self._operations.put(operation.id, operation)
+        view = self._views.get(operation.id)
+        if view is not None:
+            self._views.put(operation.id, replace(view, operation=operation))
+        else:
+            self._views.forget(operation.id)
+
+    def _forget_operations(self, operation_ids: Iterable[OperationId]) -> None:
+        for operation_id in operation_ids:
+            self._operations.forget(operation_id)
+            self._views.forget(operation_id)
+
+    def _forget_records(self) -> None:
+        self._nodes.clear()
+        self._operations.clear()
+        self._views.clear()
+        self._speakers.clear()
+
+
+def _with_node(view: OperationView, node: Node) -> OperationView:
+    others = [each for each in view.nodes if each.id != node.id]
+    bound = [*others, node] if node.operation_id == view.operation.id else others
+    return replace(view, nodes=tuple(sorted(bound, key=lambda each: (each.created_at, each.id))))

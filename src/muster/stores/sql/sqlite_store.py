@@ -1,0 +1,87 @@
+"""Opening a store in a SQLite file: checked, brought up to date, named, and with its threads.
+
+Owns the order. A start on a full disk first gives up the spare room. A damaged file is found before
+anything is written to it. Every error names the file.
+"""
+
+from pathlib import Path
+
+from muster.domain.errors import InvalidRequest, StoreUnavailable
+from muster.domain.ids import InstallationId
+from muster.ports.ids import Ids
+from muster.stores.announcements import AfterCommit
+from muster.stores.sql import schema, sqlite, templates
+from muster.stores.sql.engines import Inline, Threaded
+from muster.stores.sql.reserve import give_up_spare
+from muster.stores.sql.store import SqlStore
+from muster.stores.sql.tx import T, Work
+from muster.stores.sql.vacuum import convert
+
+CACHE_MIB = 64
+CONNECTIONS = 3
+"""One writes, one reads, one looks up a few rows at a time on the loop's own thread."""
+
+
+def _quiet(_written: object) -> None:
+    """Nobody listens."""
+
+
+def open_sqlite(
+    path: str | Path,
+    *,
+    ids: Ids,
+    inline: bool = False,
+    after_commit: AfterCommit = _quiet,
+    cache_mib: int = CACHE_MIB,
+) -> SqlStore:
+    """Open (or make) a store in a file. `cache_mib`: what its connections may keep of the file in memory, all
+    together. Raises StoreUnavailable, saying what is wrong with it."""
+    if not inline and str(path) == ":memory:":
+        raise InvalidRequest("path", path, "must be a file: the reader's connection would see another memory")
+    cache = cache_mib * 1024 // CONNECTIONS
+    try:
+        if inline:
+            writer = _opened(path, ids, cache=cache)
+            return SqlStore(Inline(writer, writer.reader(), after_commit))
+        give_up_spare(Path(path))
+        writer = _opened(path, ids, cache=cache, file=Path(path))
+        writer.reserve(path)
+        try:
+            reader = sqlite.Reader(sqlite.connect(path, readonly=True, cache_kib=cache))
+            near = sqlite.Reader(sqlite.connect(path, readonly=True, cache_kib=cache, patience=0.0))
+        except BaseException:
+            writer.close()
+            raise
+    except Exception as error:
+        raise _naming(path, sqlite.translated(error)) from error
+    return SqlStore(Threaded([writer], [reader], after_commit, near=near))
+
+
+def _naming(path: str | Path, error: BaseException) -> BaseException:
+    if not isinstance(error, StoreUnavailable) or str(path) in str(error):
+        return error
+    return StoreUnavailable(str(error).replace("the store", f"the store {path}", 1), why=error.why)
+
+
+def _opened(path: str | Path, ids: Ids, *, cache: int, file: Path | None = None) -> sqlite.Writer:
+    """`file`: is checked, and made one that can shrink."""
+    connection = sqlite.connect(path, cache_kib=cache)
+    writer = sqlite.Writer(connection)
+    try:
+        if file is not None:
+            sqlite.check(connection, file)
+            convert(connection, file)
+        while _now(writer, schema.advance):
+            pass
+        _now(writer, lambda tx: templates.name_installation(tx, InstallationId(ids.new("inst"))))
+    except BaseException:
+        writer.close()
+        raise
+    return writer
+
+
+def _now(writer: sqlite.Writer, work: Work[T]) -> T:
+    (end,), _ = writer.run((work,))
+    if end.error is not None:
+        raise end.error
+    return end.value  # type: ignore[no-any-return]  # the type of the work that was run

@@ -1,0 +1,60 @@
+"""What all shapes of the wire share: frozen, given by keyword, with an example for the documentation."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, dataclass_transform
+
+import msgspec
+
+T = TypeVar("T")
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
+"""With a zone, so that the document says date-time."""
+EXAMPLE_TIME = "2026-05-04T09:30:00Z"
+PAGE_MOST = 500
+encode = msgspec.json.Encoder().encode
+
+
+class _Frozen(msgspec.StructMeta):
+    """Structs don't inherit `kw_only`; here every one has it."""
+
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
+    ) -> "_Frozen":
+        options = {"frozen": True, "kw_only": True, **options}
+        return super().__new__(mcs, name, bases, namespace, **options)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
+class Shape(msgspec.Struct, metaclass=_Frozen, frozen=True):
+    EXAMPLE: ClassVar[Mapping[str, Any]] = {}
+
+
+class Query(Shape):
+    """Query parameters. They are text by nature, so numbers are read from it."""
+
+
+class Said(Shape):
+    """What an agent sends. The agent may be newer than its server, which leaves unknown fields aside."""
+
+
+class Page(Shape, Generic[T]):
+    items: tuple[T, ...]
+    next: str | None = None
+    """Where to go on; null: nothing more at present."""
+
+
+def shaped(cls: type[T], source: object, /, **others: object) -> T:
+    """Make a shape from a domain value, or a domain value from a shape.
+
+    Fields of the same name are copied, nested ones too. Seconds become a time where `cls` says so. `others`
+    are the fields that `source` lacks.
+    """
+    if others:
+        names: tuple[str, ...] = getattr(cls, "__struct_fields__", None) or tuple(cls.__annotations__)
+        own = {name: getattr(source, name) for name in names if name not in others and hasattr(source, name)}
+        source = {**own, **others}
+    return msgspec.convert(source, cls, strict=False, from_attributes=True)
+
+
+def at(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,170 @@
+"""Commands, archives and results."""
+
+from typing import Annotated, Any, Self
+
+from msgspec import Meta
+
+from muster.domain import command as domain
+from muster.domain.command import CommandState, exit_status
+from muster.domain.errors import InvalidRequest
+from muster.domain.health import Silence
+from muster.domain.reasons import Reason
+from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, shaped
+
+INDEXES_MOST = 1000
+EXECUTION_EXAMPLE = {"argv": ["make", "test"], "env": {"CI": "1"}, "timeout": 600}
+COMMAND_EXAMPLE: dict[str, Any] = {
+    "id": "cmd-1hx2k9q0c7m3t8v5e4",
+    "operation_id": "op-1hx2k9q0c7m3t8v5e1",
+    "assignment_id": "as-1hx2k9q0c7m3t8v5e3",
+    "node_id": "node-1hx2k9q0c7m3t8v5e2",
+    "run": "ci-42",
+    "ordinal": 0,
+    "count": 1,
+    "argv": ["make", "test"],
+    "timeout": 600.0,
+    "archive": None,
+    "stdin": None,
+    "collect": [],
+    "state": "exited",
+    "version": 3,
+    "created_at": EXAMPLE_TIME,
+    "started_at": EXAMPLE_TIME,
+    "ended_at": EXAMPLE_TIME,
+    "cancel_requested_at": None,
+    "exit_code": 0,
+    "signal": None,
+    "exit_status": 0,
+    "detail": "",
+    "truncated": False,
+    "kept": None,
+    "reason": None,
+    "silent_since": None,
+    "given_up_at": None,
+}
+
+
+class Execution(Shape):
+    """What to execute. No shell is involved; the workspace is the working directory."""
+
+    EXAMPLE = EXECUTION_EXAMPLE
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = {}
+    timeout: float | None = None
+    archive: str | None = None
+    """The id of an uploaded archive (PUT /blobs) to unpack into the workspace first."""
+    stdin: str | None = None
+    """The id of uploaded bytes (PUT /blobs) to read as standard input; without it, there is none."""
+    collect: tuple[str, ...] = ()
+    """Paths in the workspace to bring back; see GET /commands/{id}/artifact."""
+
+    def execution(self) -> domain.Execution:
+        env = tuple(domain.Variable(name=name, value=value) for name, value in self.env.items())
+        return shaped(domain.Execution, self, env=env)
+
+
+class CommandsRequest(Shape):
+    """Execute on the nodes of a provision, named by its operation or by a run that has only one live."""
+
+    EXAMPLE = {"run": "ci-42", "execution": EXECUTION_EXAMPLE}
+
+    operation_id: str | None = None
+    run: str | None = None
+    indexes: Annotated[tuple[int, ...], Meta(max_length=INDEXES_MOST)] = ()
+    """On these alone; empty: on all."""
+    execution: Execution
+
+    def __post_init__(self) -> None:
+        if (self.operation_id is None) == (self.run is None):
+            raise InvalidRequest("operation_id", self.operation_id, "name either an operation_id or a run")
+
+
+class Command(Shape):
+    """One execution on one node. Its environment stays out: it belongs to the caller."""
+
+    EXAMPLE = COMMAND_EXAMPLE
+
+    id: str
+    operation_id: str
+    assignment_id: str
+    node_id: str
+    run: str
+    ordinal: int
+    count: int
+    argv: tuple[str, ...]
+    timeout: float | None = None
+    archive: str | None = None
+    stdin: str | None = None
+    collect: tuple[str, ...] = ()
+    state: CommandState
+    version: int
+    created_at: Time
+    started_at: Time | None = None
+    ended_at: Time | None = None
+    cancel_requested_at: Time | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    exit_status: int | None = None
+    """As a shell would say it, once it has ended."""
+    detail: str = ""
+    truncated: bool = False
+    """Whether output beyond the cap was dropped."""
+    kept: int | None = None
+    """How many bytes of it were kept then."""
+    reason: Reason | None = None
+    """Why it was lost, if its node was taken away for one; deadline_exceeded: it timed out."""
+    silent_since: Time | None = None
+    """Since when its node does not answer; null: it does, or the command has ended."""
+    given_up_at: Time | None = None
+    """When the node is given up then, and the command with it, unless it answers before."""
+
+    @property
+    def ended(self) -> bool:
+        return self.exit_status is not None
+
+    @classmethod
+    def of(cls, command: domain.Command, silence: Silence | None = None) -> Self:
+        asked = command.execution
+        return shaped(
+            cls,
+            command,
+            argv=asked.argv,
+            timeout=asked.timeout,
+            archive=asked.archive,
+            stdin=asked.stdin,
+            collect=asked.collect,
+            exit_status=exit_status(command) if command.ended else None,
+            truncated=command.truncated_at is not None,
+            kept=command.truncated_at,
+            silent_since=silence.since if silence else None,
+            given_up_at=silence.given_up_at if silence else None,
+        )
+
+
+class Commands(Shape):
+    EXAMPLE = {"items": [COMMAND_EXAMPLE]}
+
+    items: tuple[Command, ...]
+
+
+class CommandsQuery(Query):
+    operation_id: str | None = None
+    """All commands on the nodes of one provision, oldest first. Without it: newest first, in pages."""
+    run: str | None = None
+    cursor: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=PAGE_MOST)] = 100
+
+
+class OutputQuery(Query):
+    offset: Annotated[int, Meta(ge=0)] = 0
+    follow: bool = False
+    """Keep sending until the command has ended."""
+
+
+class Blob(Shape):
+    EXAMPLE = {"id": "sha256-" + 64 * "0", "size": 10240, "expires_at": EXAMPLE_TIME}
+
+    id: str
+    size: int
+    expires_at: Time

@@ -1,0 +1,214 @@
+"""Events in the form of the API.
+
+Owns the one translation from stored changes to the public feed: fields have the names, words and times of the
+API's resources. A node's first event holds the whole node; folding its later ones into it gives the node.
+
+The stored form stays as it is. The translation goes field by field and decodes no record, so events that an
+older version stored are read as well.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Self
+
+from msgspec import Meta
+
+from muster.domain.codes import help_for
+from muster.domain.command import CommandState, exit_status_of
+from muster.domain.events import Entity
+from muster.domain.events import Event as StoredEvent
+from muster.domain.operation import ENDED
+from muster.domain.reasons import ADVICE
+from muster.wire.base import EXAMPLE_TIME, Query, Shape, Time, shaped
+
+FEED_MOST = 1000
+TAIL_MOST = 10_000
+Fields = dict[str, Any]
+_INNER: Mapping[Entity, frozenset[str]] = {
+    Entity.NODE: frozenset({"boot_id", "left_at"}),
+    Entity.LAUNCH: frozenset({"token"}),
+    Entity.COMMAND: frozenset({"deadline_at"}),
+    Entity.OPERATION: frozenset({"warm", "errors"}),
+    Entity.CLUSTER: frozenset(
+        {"stage", "stage_at", "group_asked_at", "asked_at", "answered", "principal", "kubelet", "roles_left"}
+    ),
+    Entity.TEMPLATE: frozenset({"version", "outfit"}),
+}
+"""Fields of records that the API's resources don't have."""
+_NO_VITALS = {
+    "last_seen_at": None,
+    "health": None,
+    "health_reason": "",
+    "health_source": None,
+    "health_since": None,
+}
+_NO_PROGRESS: Fields = {
+    **dict.fromkeys(("phase", "label", "step", "total_steps", "percent", "motion", "eta_seconds")),
+    "message": "",
+    "parts": [],
+}
+_OVER = (CommandState.EXITED, CommandState.LOST)
+
+
+class Event(Shape):
+    EXAMPLE = {
+        "id": "ev-17",
+        "at": EXAMPLE_TIME,
+        "entity": "node",
+        "entity_id": "node-1hx2k9q0c7m3t8v5e2",
+        "version": 3,
+        "name": "booted",
+        "changes": {"version": 3, "booted_at": EXAMPLE_TIME},
+        "detail": "",
+        "actor": "",
+    }
+
+    id: str
+    at: Time
+    entity: Annotated[str, Meta(extra_json_schema={"enum": [*Entity]})]
+    entity_id: str
+    version: int
+    name: str
+    changes: dict[str, Any]
+    """The fields that the write changed, with the names and words of the API's own resource: of a Node where
+    the entity is node or health, of an Operation, a Command, a Cluster, a Template."""
+    detail: str = ""
+    actor: str = ""
+    """Who did it; empty: it isn't known, or Muster did it by itself."""
+
+    @classmethod
+    def of(cls, event: StoredEvent) -> Self:
+        return shaped(cls, event, changes=changes_of(event))
+
+
+class EventsQuery(Query):
+    cursor: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=FEED_MOST)] = 100
+    entity_id: str | None = None
+    last: Annotated[int, Meta(ge=1, le=TAIL_MOST)] | None = None
+    """The last so many, instead of a page from `cursor` on; `next` is the end of the feed."""
+
+
+def changes_of(event: StoredEvent) -> Fields:
+    """What the event changed, as fields of the API's resource."""
+    translate = _TRANSLATIONS.get(event.entity)
+    changes = dict(event.changes) if translate is None else translate(event)
+    inner = _INNER.get(event.entity, ())
+    return _fields({name: value for name, value in changes.items() if name not in inner})
+
+
+def without_environment(request: Fields) -> Fields:
+    """A run's environment belongs to its caller and may hold what nobody else should see."""
+    execution = request.get("execution")
+    if not isinstance(execution, dict):
+        return request
+    return {**request, "execution": {key: value for key, value in execution.items() if key != "env"}}
+
+
+def _fields(stored: Mapping[str, Any]) -> Fields:
+    """The same fields, with times as text."""
+    return {
+        name: _time(value) if name.endswith(("_at", "since")) and isinstance(value, int | float) else value
+        for name, value in stored.items()
+    }
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _node(event: StoredEvent) -> Fields:
+    return {**event.changes, **(_NO_VITALS if "id" in event.changes else {})}
+
+
+def _health(event: StoredEvent) -> Fields:
+    return {**event.changes, "health_since": event.changes.get("health_since") or None}
+
+
+def _command(event: StoredEvent) -> Fields:
+    changes: Fields = dict(event.changes)
+    if "truncated_at" in changes:
+        changes["kept"] = changes.pop("truncated_at")
+        changes["truncated"] = changes["kept"] is not None
+    if changes.get("state") in _OVER:
+        changes["exit_status"] = exit_status_of(
+            changes["state"], changes.get("reason"), changes.get("exit_code"), changes.get("signal")
+        )
+    return changes
+
+
+def _operation(event: StoredEvent) -> Fields:
+    changes: Fields = {**event.changes, "version": event.version}
+    for stored, shown in (("id", "operation_id"), ("created_at", "started_at")):
+        if stored in changes:
+            changes[shown] = changes.pop(stored)
+    if "request" in changes:
+        changes["request"] = without_environment(changes["request"])
+    if "progress" in changes:
+        changes |= _progress(changes.pop("progress"), event.at)
+    if "verdict" in changes:
+        changes["error"] = _error(changes.pop("verdict"))
+    if changes.get("status") in ENDED:
+        changes |= {"motion": None, "eta_seconds": None}
+    return changes
+
+
+def _progress(stored: Fields | None, at: float) -> Fields:
+    if stored is None:
+        return _NO_PROGRESS
+    same = {name: stored.get(name, absent) for name, absent in _NO_PROGRESS.items()}
+    motion, expected = stored.get("motion"), stored.get("expected_at")
+    return {
+        **same,
+        "motion": motion and _motion(motion),
+        "eta_seconds": round(expected - at, 1) if expected is not None and expected > at else None,
+        "parts": [_fields(part) for part in stored.get("parts", ())],
+    }
+
+
+def _motion(stored: Fields) -> Fields:
+    return {
+        "from_percent": stored["low"],
+        "to_percent": stored["high"],
+        "since": _time(stored["since"]),
+        "expected_seconds": stored["expected"],
+    }
+
+
+def _error(verdict: Fields | None) -> Fields | None:
+    """Without the code and the diagnosis, which the verdict alone does not tell."""
+    if verdict is None:
+        return None
+    reason = verdict["reason"]
+    return {
+        "reason": reason,
+        "message": verdict["message"],
+        "advice": verdict.get("advice") or ADVICE.get(reason, ""),
+        "help": help_for(reason),
+        "node_id": verdict.get("node_id"),
+    }
+
+
+def _template(event: StoredEvent) -> Fields:
+    changes: Fields = dict(event.changes)
+    spec = changes.pop("spec", {})
+    cluster = spec.get("cluster")
+    return {**spec, **changes, **({"cluster": _cluster_spec(cluster)} if cluster else {})}
+
+
+def _cluster_spec(spec: Fields) -> Fields:
+    pools = [{**pool, "labels": _pairs(pool.get("labels", ()))} for pool in spec["pools"]]
+    return {**spec, "tags": _pairs(spec.get("tags", ())), "pools": pools}
+
+
+def _pairs(stored: Any) -> dict[str, str]:
+    return {pair["name"]: pair["value"] for pair in stored}
+
+
+_TRANSLATIONS: Mapping[Entity, Callable[[StoredEvent], Fields]] = {
+    Entity.NODE: _node,
+    Entity.HEALTH: _health,
+    Entity.COMMAND: _command,
+    Entity.OPERATION: _operation,
+    Entity.TEMPLATE: _template,
+}

@@ -1,0 +1,144 @@
+"""The way between agents or callers and the replicas: latency, loss, repetition, and nobody there.
+
+Owns delivery. A message reaches one replica and is worked on inside that replica's Life: if it dies, the
+sender hears nothing, or that the connection broke.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+from muster.domain.errors import IllegalTransition, MusterError
+from muster.plane import ControlPlane
+from muster_simulation.life import Life, outside
+from muster_simulation.trace import FaultCounts
+
+T = TypeVar("T")
+Message = Callable[[ControlPlane], Coroutine[Any, Any, T]]
+
+
+class Unreachable(Exception):
+    """No answer: nobody there, the connection broke, or it took too long. It may have happened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkFaults:
+    latency: tuple[float, float] = (0.001, 0.01)
+    lost: float = 0.0
+    """Of each way."""
+    duplicate: float = 0.0
+    """A message arrives again, up to `stale` seconds later: whoever sends until he is heard sends copies. A
+    heartbeat is sent once."""
+    stale: float = 60.0
+    lost_beat: float = 0.0
+
+
+QUIET = NetworkFaults()
+
+
+class Station(Protocol):
+    """A replica as the network sees it."""
+
+    @property
+    def life(self) -> Life: ...
+
+    @property
+    def plane(self) -> ControlPlane: ...
+
+
+class Network:
+    def __init__(
+        self,
+        *,
+        random: Random,
+        counts: FaultCounts,
+        pick: Callable[[], Station | None],
+        failed: Callable[[BaseException], None],
+        faults: NetworkFaults = QUIET,
+    ) -> None:
+        self.faults = faults
+        self._random = random
+        self._counts = counts
+        self._pick = pick
+        self._failed = failed
+        self._open: dict[str, dict[int, asyncio.Future[Any]]] = {}
+        self._count = 0
+
+    async def call(self, message: Message[T], *, timeout: float, repeatable: bool = True) -> T:
+        """Send and wait for the answer. Raises what the replica raised, or Unreachable."""
+        loop = asyncio.get_running_loop()
+        reply: asyncio.Future[T] = loop.create_future()
+        expiry = outside(loop.call_later, timeout, _fail, reply, "no answer in time")
+        if not self._strikes(self.faults.lost, "lost"):
+            outside(loop.call_later, self._latency(), self._arrive, message, reply)
+        if repeatable and self._strikes(self.faults.duplicate, "repeated"):
+            again = self._random.random() * self.faults.stale
+            outside(loop.call_later, again, self._arrive, message, None)
+        try:
+            return await reply
+        finally:
+            expiry.cancel()
+
+    def cut(self, life: Life) -> None:
+        """A replica died: those who wait for its answers hear that the connection broke."""
+        for reply in self._open.pop(life.name, {}).values():
+            outside(asyncio.get_running_loop().call_later, self._latency(), _fail, reply, "connection broke")
+
+    def _arrive(self, message: Message[T], reply: asyncio.Future[T] | None) -> None:
+        station = self._pick()
+        if station is None:
+            if reply is not None:
+                _fail(reply, "nobody there")
+            return
+        self._count += 1
+        number = self._count
+        task = station.life.spawn(message(station.plane))
+        if reply is not None:
+            self._open.setdefault(station.life.name, {})[number] = reply
+        task.add_done_callback(lambda done: self._answer(done, station.life.name, number, reply))
+
+    def _answer(
+        self, task: "asyncio.Task[T]", name: str, number: int, reply: asyncio.Future[T] | None
+    ) -> None:
+        self._open.get(name, {}).pop(number, None)
+        if task.cancelled():
+            error: BaseException | None = Unreachable("the replica gave up")
+        else:
+            error = task.exception()
+            if error is not None and (
+                not isinstance(error, MusterError) or isinstance(error, IllegalTransition)
+            ):
+                self._failed(error)
+        if reply is None or self._strikes(self.faults.lost, "lost"):
+            return
+        loop = asyncio.get_running_loop()
+        if error is not None:
+            loop.call_later(self._latency(), _raise, reply, error)
+        else:
+            loop.call_later(self._latency(), _settle, reply, task.result())
+
+    def _latency(self) -> float:
+        return self._random.uniform(*self.faults.latency)
+
+    def _strikes(self, probability: float, kind: str) -> bool:
+        if probability <= 0.0 or self._random.random() >= probability:
+            return False
+        self._counts.add(f"message {kind}")
+        return True
+
+
+def _fail(reply: asyncio.Future[Any], why: str) -> None:
+    _raise(reply, Unreachable(why))
+
+
+def _raise(reply: asyncio.Future[Any], error: BaseException) -> None:
+    if not reply.done():
+        reply.set_exception(error)
+        reply.exception()  # the sender may have died: nobody has to hear it
+
+
+def _settle(reply: asyncio.Future[T], result: T) -> None:
+    if not reply.done():
+        reply.set_result(result)

@@ -1,0 +1,224 @@
+"""The replicas: started, crashed, paused, restarted. All work over the one store.
+
+Owns which replica lives and when. A crash comes at a moment in time, or at a chosen step of a store verb:
+between a commit and its reply is where it hurts. A restarted replica is a new Life with a new owner.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from muster.plane import ControlPlane
+from muster.ports.clock import Clock
+from muster_simulation.invariants.truth import Presence
+from muster_simulation.life import Life, outside
+from muster_simulation.network import Network
+from muster_simulation.storage import StoreFaults, StorePath
+from muster_simulation.trace import FaultCounts, Trace
+
+HOUR = 3600.0
+STORE = "the store"
+STEPS = 40
+"""Crashes and pauses that wait for a step of a store write fall within this many."""
+TARGETS = ("claim", "reserve", "write_launch", "settle", "apply", "apply_all", "write_operation")
+TARGET_STEPS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaFaults:
+    """Rates per replica and hour, ranges in seconds."""
+
+    crashes: float = 0.0
+    restart: tuple[float, float] = (1.0, 150.0)
+    pauses: float = 0.0
+    pause: tuple[float, float] = (5.0, 400.0)
+    """Up to far beyond a lease, and beyond a launch's window."""
+    outages: float = 0.0
+    """Of the store, for everybody."""
+    outage: tuple[float, float] = (2.0, 60.0)
+    absences: float = 0.0
+    """Of the control plane as a whole: all replicas are down, and come back together."""
+    absence: tuple[float, float] = (25.0, 300.0)
+    ambushed: float = 0.7
+    """The share of crashes and pauses that wait for a step of a store write; the others come at any time."""
+    targeted: float = 0.6
+    """The share of those that wait for one of the verbs in which somebody's fate is decided."""
+    targets: tuple[str, ...] = TARGETS
+
+
+STEADY = ReplicaFaults()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    index: int
+    life: Life
+    plane: ControlPlane
+    path: StorePath
+
+
+class Replicas:
+    def __init__(
+        self,
+        count: int,
+        *,
+        build: Callable[[str, StorePath], ControlPlane],
+        store_faults: StoreFaults,
+        clock: Clock,
+        random: Random,
+        counts: FaultCounts,
+        trace: Trace,
+        failed: Callable[[BaseException], None],
+        faults: ReplicaFaults = STEADY,
+    ) -> None:
+        self.faults = faults
+        self._slots: list[Replica | None] = [None] * count
+        self._build = build
+        self._store_faults = store_faults
+        self._clock = clock
+        self._random = random
+        self._counts = counts
+        self._trace = trace
+        self._failed = failed
+        self._network: Network | None = None
+        self._starts = 0
+        self._away_until = 0.0
+        self.presence = Presence()
+
+    def connect(self, network: Network) -> None:
+        self._network = network
+
+    # --- who is there -----------------------------------------------------------------------------
+
+    def pick(self) -> Replica | None:
+        """One that accepts connections: a paused one does too, and answers when it wakes."""
+        there = [replica for replica in self._slots if replica is not None]
+        return self._random.choice(there) if there else None
+
+    @property
+    def healthy(self) -> bool:
+        """Somebody lives, runs, and can reach the store."""
+        running = any(replica is not None and not replica.life.shut for replica in self._slots)
+        return running and not self._store_faults.down
+
+    @property
+    def calm(self) -> bool:
+        return self.healthy and self._clock.now() > self.presence.calm_since
+
+    # --- life and death ---------------------------------------------------------------------------
+
+    def start(self, index: int) -> None:
+        if self._slots[index] is not None:
+            return
+        still_away = self._away_until - self._clock.now()
+        if still_away > 0.0:
+            self._later(still_away, self.start, index)
+            return
+        self._starts += 1
+        owner = f"replica-{index}.{self._starts}"
+        path = StorePath(self._store_faults)
+        replica = Replica(index=index, life=Life(owner), plane=self._build(owner, path), path=path)
+        self._slots[index] = replica
+        self._remark(f"{owner} starts", owner)
+        outside(replica.life.spawn, replica.plane.run()).add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        self._failed(error or RuntimeError("a replica stopped by itself"))
+
+    def crash(self, replica: Replica) -> None:
+        """Kill -9, now."""
+        if not replica.life.alive:
+            return
+        self._counts.add("replica crashed")
+        replica.life.kill()
+        self._slots[replica.index] = None
+        self._remark(f"{replica.life.name} crashes", replica.life.name)
+        if self._network is not None:
+            self._network.cut(replica.life)
+        self._later(self._random.uniform(*self.faults.restart), self.start, replica.index)
+
+    def pause(self, replica: Replica) -> None:
+        if not replica.life.alive or replica.life.paused:
+            return
+        seconds = self._random.uniform(*self.faults.pause)
+        name = replica.life.name
+        self._counts.add("replica paused")
+        replica.life.pause(asyncio.get_running_loop().time() + seconds)
+        self._remark(f"{name} stands still for {seconds:.0f} s", name)
+        self._later(seconds, self._remark, f"{name} goes on", name)
+
+    async def trouble(self, index: int) -> None:
+        """Crash and pause the replica in this slot, again and again, until there are no such faults."""
+        while True:
+            rate = self.faults.crashes + self.faults.pauses
+            if not rate:
+                return
+            await asyncio.sleep(self._random.expovariate(rate / HOUR))
+            replica = self._slots[index]
+            if replica is None or not rate or not self.faults.crashes + self.faults.pauses:
+                continue
+            strike = self.crash if self._random.random() * rate < self.faults.crashes else self.pause
+            if self._random.random() < self.faults.ambushed:
+                self._lie_in_wait(replica, strike)
+            else:
+                strike(replica)
+
+    def _lie_in_wait(self, replica: Replica, strike: Callable[[Replica], None]) -> None:
+        async def act() -> None:
+            if self.faults is STEADY:
+                return
+            outside(strike, replica)
+            if not replica.life.alive:
+                await replica.life.die()
+
+        if self._random.random() < self.faults.targeted:
+            verb = self._random.choice(self.faults.targets)
+            replica.path.ambush(self._random.randrange(1, TARGET_STEPS), act, verb=verb)
+        else:
+            replica.path.ambush(self._random.randrange(1, STEPS), act)
+
+    async def black_out(self) -> None:
+        """Outages of the store."""
+        while self.faults.outages:
+            await asyncio.sleep(self._random.expovariate(self.faults.outages / HOUR))
+            if not self.faults.outages:
+                return
+            self._counts.add("store: outage")
+            self._store_faults.down = True
+            self._remark("the store is out of reach", STORE)
+            await asyncio.sleep(self._random.uniform(*self.faults.outage))
+            self._store_faults.down = False
+            self._remark("the store is back", STORE)
+
+    async def go_away(self) -> None:
+        """All at once, and for a while."""
+        while self.faults.absences:
+            await asyncio.sleep(self._random.expovariate(self.faults.absences / HOUR))
+            if not self.faults.absences:
+                return
+            seconds = self._random.uniform(*self.faults.absence)
+            self._counts.add("control plane away")
+            self._away_until = self._clock.now() + seconds
+            for replica in tuple(self._slots):
+                if replica is not None:
+                    self.crash(replica)
+            await asyncio.sleep(seconds)
+
+    def settle(self) -> None:
+        """No more trouble: everybody who isn't there is started."""
+        self.faults = STEADY
+        self._away_until = 0.0
+        self._store_faults.down = False
+        self._remark("no more trouble", STORE)
+        for index in range(len(self._slots)):
+            self.start(index)
+
+    def _remark(self, text: str, *who: str) -> None:
+        now = self._clock.now()
+        self.presence.note(now, there=self.healthy, who=who)
+        self._trace.remark(now, text)
+
+    def _later(self, delay: float, act: Callable[..., None], *args: object) -> None:
+        outside(asyncio.get_running_loop().call_later, delay, act, *args)
