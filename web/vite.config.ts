@@ -13,7 +13,7 @@ export default defineConfig({
     reportCompressedSize: false, // scripts/budget.mjs measures it, and fails if it is too much
     rolldownOptions: { checks: { pluginTimings: false } }, // a busy machine is no finding
   },
-  server: { proxy: { "/api": SERVER } },
+  server: { proxy: { "^/api/": SERVER } },
   test: {
     environment: "happy-dom",
     include: ["src/**/*.test.{ts,tsx}"],

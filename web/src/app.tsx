@@ -1,6 +1,6 @@
 /** The frame around every page: who is signed in, where one is, whether the connection holds. */
 
-import { useEffect, useRef, useState, useSyncExternalStore } from "react";
+import { lazy, Suspense, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { passing } from "./api/client";
 import { may, session } from "./api/session";
 import { resume, watchToken } from "./api/signing-in";
@@ -9,6 +9,7 @@ import { pauseAfter } from "./live/pausing";
 import { forgetAll } from "./live/resource";
 import { Loading, NotFound, Trouble } from "./parts/states";
 import { ConnectionLost, Header } from "./parts/header";
+import { Logo } from "./parts/logo";
 import { ClusterPage, Clusters } from "./pages/clusters";
 import { Events } from "./pages/events";
 import { NodePage } from "./pages/node";
@@ -20,10 +21,13 @@ import { ProvisionDialog } from "./pages/provision";
 import { SignIn } from "./pages/sign-in";
 import { TemplatePage } from "./pages/template";
 import { Templates } from "./pages/templates";
-import { matched, useAddress } from "./routing/router";
+import { Link, matched, useAddress } from "./routing/router";
 import { capital, short } from "./words/names";
 
+const Reference = lazy(() => import("./pages/reference"));
+
 export function App() {
+  const { path } = useAddress();
   const { token, who } = useSyncExternalStore(session.subscribe, session.get);
   const [trouble, setTrouble] = useState<Error | null>(null);
   const [tries, setTries] = useState(0);
@@ -52,7 +56,7 @@ export function App() {
   }, [token, known]);
   useEffect(() => (who === null ? undefined : watchToken(who, feed.subscribe)), [who]);
 
-  if (token === null) return <SignIn />;
+  if (token === null) return matched("/api", path) ? <OpenReference /> : <SignIn />;
   if (who === null) {
     return (
       <main className="page">
@@ -61,6 +65,27 @@ export function App() {
     );
   }
   return <Frame operator={may(who, "operator")} />;
+}
+
+/** The reference holds nothing of this installation: it needs no token. */
+function OpenReference() {
+  return (
+    <>
+      <header className="top">
+        <Link href="/" className="top-logo" aria-label="Muster, to the overview">
+          <Logo />
+        </Link>
+        <div className="top-side">
+          <Link className="button" href="/">
+            Sign in
+          </Link>
+        </div>
+      </header>
+      <main className="page">
+        <Page path="/api" />
+      </main>
+    </>
+  );
 }
 
 function Frame({ operator }: { operator: boolean }) {
@@ -98,6 +123,13 @@ function Page({ path }: { path: string }) {
   if (matched("/templates", path)) return <Templates />;
   if (matched("/clusters", path)) return <Clusters />;
   if (matched("/events", path)) return <Events />;
+  if (matched("/api", path)) {
+    return (
+      <Suspense fallback={<Loading rows={8} />}>
+        <Reference />
+      </Suspense>
+    );
+  }
   const operation = matched("/operations/:id", path)?.["id"];
   if (operation) return <OperationPage key={operation} id={operation} />;
   const node = matched("/nodes/:id", path)?.["id"];
@@ -112,6 +144,7 @@ function Page({ path }: { path: string }) {
 /** `Nodes · Muster`, `…t8v5e2 · Nodes · Muster`: what tells tabs apart comes first. */
 function titled(path: string): string {
   const [page = "", id = ""] = path.split("/").slice(1);
+  if (page === "api") return "API · Muster";
   const thing = matched("/:page/:id", path)?.["id"] ?? id;
   return [thing && short(thing), capital(page), "Muster"].filter(Boolean).join(" · ");
 }

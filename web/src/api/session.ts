@@ -9,7 +9,7 @@
 import type { Role, Who } from "./types";
 
 const KEY = "muster.token";
-const RANK: Record<Role, number> = { viewer: 1, operator: 2, admin: 3 };
+const RANK: Record<Role, number> = { enrol: 0, viewer: 1, operator: 2, admin: 3 };
 
 export interface Session {
   token: string | null;

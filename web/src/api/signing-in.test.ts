@@ -5,7 +5,7 @@ import { session } from "./session";
 import { resume, signIn, watchToken } from "./signing-in";
 import type { FeedEvent, Who } from "./types";
 
-const WHO: Who = { role: "viewer", name: "Ada", token_id: "tok-1" };
+const WHO = { role: "viewer", name: "Ada", token_id: "tok-1" } as Who;
 let answer: () => Response;
 
 beforeEach(() => {

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { session } from "../api/session";
 import type { FeedEvent } from "../api/types";
 import { event, signedIn } from "../testing/examples";
-import { Feed } from "./feed";
+import { FRAME_MOST, Feed } from "./feed";
 
 /** A server whose streams the test writes. */
 class Server {
@@ -159,7 +159,10 @@ describe("the feed", () => {
   test("begins anew when more came than the page could take", async () => {
     const stale = vi.fn();
     feed.resynchronise(stale);
+    // No frame comes before all of them are there, however slow this machine is.
+    const later = setTimeout;
     vi.stubGlobal("requestAnimationFrame", () => 1);
+    vi.stubGlobal("setTimeout", (act: () => void, after = 0) => (after === FRAME_MOST ? 1 : later(act, after)));
     feed.start();
     await server.asks(2);
     server.say(
@@ -247,9 +250,10 @@ describe("a page that nobody looks at", () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     turn(true);
     await vi.advanceTimersByTimeAsync(29_999);
+    const timers = vi.getTimerCount();
     server.say(burst, "place-1");
-    for (let turns = 0; turns < 1000 && vi.getTimerCount() < 4; turns += 1) await Promise.resolve();
-    expect(vi.getTimerCount()).toBe(4); // it has taken the first, and draws breath
+    for (let turns = 0; turns < 1000 && vi.getTimerCount() === timers; turns += 1) await Promise.resolve();
+    expect(vi.getTimerCount()).toBeGreaterThan(timers); // it has taken the first, and draws breath
     await vi.advanceTimersByTimeAsync(1);
     expect(feed.connection().kind).toBe("connecting");
     turn(false);

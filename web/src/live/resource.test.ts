@@ -21,6 +21,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
+  vi.useRealTimers();
   feed.stop();
   forgetAll();
   vi.restoreAllMocks();
@@ -50,9 +51,10 @@ describe("what a page reads", () => {
 
   test("isn't asked for again after a refusal that will stay", async () => {
     site.answers("/thing", () => Response.json({ code: "not_found", detail: "no such thing" }, { status: 404 }));
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     const { result } = renderHook(() => useResource<string>("/thing"));
-    await waitFor(() => expect(result.current.error?.message).toBe("no such thing"));
-    await act(() => new Promise((resolve) => setTimeout(resolve, 1700)));
+    await act(() => vi.advanceTimersByTimeAsync(60_000));
+    expect(result.current.error?.message).toBe("no such thing");
     expect(site.count("/thing")).toBe(1);
   });
 

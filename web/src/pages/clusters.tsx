@@ -2,37 +2,20 @@
 
 import { useMemo } from "react";
 import { poster, Refused } from "../api/client";
-import type { FeedEvent, Operation, Page, Tone } from "../api/types";
+import type { Cluster, ClusterState, FeedEvent, Operation, Page, Tone } from "../api/types";
 import { useResource } from "../live/resource";
-import { Act } from "../parts/act";
+import { Act, useMay } from "../parts/act";
 import { Banner } from "../parts/banner";
 import { Fact, Facts } from "../parts/facts";
+import { FailureCard } from "../parts/failure";
+import { Portal } from "../parts/portal";
 import { Empty, Loading, NotFound, Shown, Trouble } from "../parts/states";
 import { Ago, Badge, Name, TemplateLink } from "../parts/words";
-import { Link, navigate, to } from "../routing/router";
-import { counted, plain } from "../words/names";
+import { Link, navigate, setQuery, to, useAddress } from "../routing/router";
+import { capital, counted, ended, plain } from "../words/names";
+import { CreateClusterDialog } from "./cluster-create";
 
-export interface Cluster {
-  id: string;
-  name: string;
-  state: string;
-  template: string;
-  revision?: number;
-  provider?: string;
-  operation_id?: string | null;
-  created_at?: string;
-  ready_at?: string | null;
-  resource_group?: string;
-  region?: string;
-  nodes?: number;
-  kubernetes_version?: string;
-  fqdn?: string;
-  portal_url?: string;
-  reason?: string | null;
-  detail?: string;
-}
-
-const TONES: Record<string, Tone> = {
+const TONES: Record<ClusterState, Tone> = {
   creating: "active",
   ready: "success",
   failed: "danger",
@@ -41,32 +24,110 @@ const TONES: Record<string, Tone> = {
 };
 const ofClusters = (event: FeedEvent) => event.entity === "cluster";
 
+const NEWEST = 100;
+
+/** The last create of each name, if it failed and no cluster has the name now: it stays to be read. */
+export function failedCreates(creates: readonly Operation[], clusters: readonly Cluster[]): Operation[] {
+  const taken = new Set(clusters.map((each) => each.name));
+  const failed: Operation[] = [];
+  for (const each of creates) {
+    const name = each.detail?.cluster;
+    if (!name || taken.has(name)) continue;
+    taken.add(name); // newest first: older ones of that name are history
+    if (each.status === "failed") failed.push(each);
+  }
+  return failed;
+}
+
 export function Clusters() {
   const read = useResource<Page<Cluster>>("/clusters", { on: ofClusters });
+  const creates = useResource<Page<Operation>>("/operations", {
+    query: { kind: "cluster_create", limit: NEWEST },
+    on: ofClusters,
+  });
+  const { query } = useAddress();
+  const operator = useMay("operator");
   return (
     <>
       <header className="page-head">
         <h1>Clusters</h1>
+        {operator && (
+          <div className="page-acts">
+            <button
+              type="button"
+              className="button button-primary"
+              onClick={() => setQuery({ create: "cluster" }, "push")}
+            >
+              Create a cluster
+            </button>
+          </div>
+        )}
       </header>
       <Shown read={read}>
-        {({ items }) =>
-          items.length === 0 ? (
+        {({ items }) => {
+          const failed = failedCreates(creates.data?.items ?? [], items);
+          return items.length + failed.length === 0 ? (
             <Empty title="No clusters">
               <p>
-                Make one with <code>muster clusters create</code>, from a template whose provider makes clusters. It is
-                listed from the moment that it is accepted.
+                Create one here, or with <code>muster clusters create</code>, from a template whose provider makes
+                clusters. It is listed from the moment that it is accepted.
               </p>
             </Empty>
           ) : (
             <div className="banners">
+              {failed.map((each) => (
+                <FailedCreate key={each.operation_id} operation={each} />
+              ))}
               {items.map((cluster) => (
                 <ClusterCard key={cluster.id} cluster={cluster} />
               ))}
             </div>
-          )
-        }
+          );
+        }}
       </Shown>
+      {operator && query.has("create") && (
+        <CreateClusterDialog name={query.get("name") ?? ""} template={query.get("template") ?? ""} />
+      )}
     </>
+  );
+}
+
+function FailedCreate({ operation }: { operation: Operation }) {
+  const name = operation.detail?.cluster ?? "";
+  const operator = useMay("operator");
+  const again = () =>
+    setQuery({ create: "cluster", name, template: operation.template ?? operation.detail?.template ?? "" }, "push");
+  return (
+    <section className="cluster card" data-testid="failed-create" aria-label={`Create of ${name} failed`}>
+      <header className="card-head">
+        <h2>
+          <Name>{name}</Name> <Badge tone="danger">create failed</Badge>
+        </h2>
+        <div className="card-side">
+          {operator && (
+            <button type="button" className="button" onClick={again}>
+              Try again<span className="unseen"> with {name}</span>
+            </button>
+          )}
+          <Link className="button" href={to("operations", operation.operation_id)} aria-label={`Details of ${name}`}>
+            Details
+          </Link>
+        </div>
+      </header>
+      <Banner operation={operation} detailed={false} />
+      {operation.error && <FailureCard error={operation.error} />}
+      {operation.message && (
+        <p className="faint">
+          <bdi>{capital(operation.message)}</bdi>
+          {operation.ended_at && (
+            <>
+              {" · "}
+              <Ago at={operation.ended_at} />
+            </>
+          )}
+        </p>
+      )}
+    </section>
   );
 }
 
@@ -98,7 +159,7 @@ export function ClusterCard({ cluster }: { cluster: Cluster }) {
           <Badge tone={TONES[cluster.state] ?? "pending"}>{plain(cluster.state)}</Badge>
         </h2>
         <div className="card-side">
-          <Portal url={cluster.portal_url} />
+          {(!operation || ended(operation.status)) && <Portal url={cluster.portal_url} />}
           <Delete cluster={cluster} />
         </div>
       </header>
@@ -107,7 +168,8 @@ export function ClusterCard({ cluster }: { cluster: Cluster }) {
           <bdi>{cluster.detail}</bdi>
         </p>
       )}
-      {operation && <Banner operation={operation} />}
+      {operation && <Banner operation={operation} detailed={!operation.error} />}
+      {operation?.error && <FailureCard error={operation.error} />}
       <Facts>
         <Fact name="Template">
           <TemplateLink name={cluster.template} revision={cluster.revision} />
@@ -122,16 +184,6 @@ export function ClusterCard({ cluster }: { cluster: Cluster }) {
         <Fact name="Ready">{cluster.ready_at && <Ago at={cluster.ready_at} />}</Fact>
       </Facts>
     </section>
-  );
-}
-
-/** Out of the page, into the provider's own console; it is told nothing of where one comes from. */
-function Portal({ url }: { url: string | undefined }) {
-  if (!url?.startsWith("https:")) return null;
-  return (
-    <a className="button" href={url} target="_blank" rel="noreferrer noopener">
-      Open in the cloud console
-    </a>
   );
 }
 

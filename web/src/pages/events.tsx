@@ -1,7 +1,7 @@
 /** The event feed, live. The newest are on top; it can be held still while one reads. */
 
 import { useMemo, useState } from "react";
-import type { FeedEvent } from "../api/types";
+import { ENTITIES, type FeedEvent } from "../api/types";
 import { useConnection, useRecent } from "../live/history";
 import { Subject, told, toneOfEvent } from "../parts/events";
 import { Filter, Search } from "../parts/filters";
@@ -12,17 +12,6 @@ import { Ago, By } from "../parts/words";
 import { useAddress } from "../routing/router";
 import { plain } from "../words/names";
 
-const ENTITIES = [
-  "operation",
-  "node",
-  "health",
-  "diagnosis",
-  "launch",
-  "command",
-  "template",
-  "cluster",
-  "installation",
-];
 const ROW = 34;
 const ROW_NARROW = 58;
 

@@ -22,7 +22,7 @@ afterEach(() => {
 const ended = (changes: Partial<Node>) =>
   render(<Ending node={node({ state: "terminated", ...changes })} path="/nodes/node-1" own={() => false} />);
 
-test.each(["retired", "operator", "idle_timeout"])(
+test.each(["retired", "operator", "idle_timeout"] as const)(
   "an end that is in order (%s) is told calmly, and no diagnosis is asked for",
   (reason) => {
     ended({ reason });

@@ -1,25 +1,15 @@
-/** What a run executed on its nodes, and how each ended. */
+/** What a run executed on its nodes, what each wrote, as it comes, and how each ended. */
 
-import type { FeedEvent, Operation, Page, Tone } from "../api/types";
+import { useState } from "react";
+import type { Command, FeedEvent, Operation, Page, Tone } from "../api/types";
 import { useResource } from "../live/resource";
 import { Card } from "../parts/facts";
+import { CommandOutput } from "../parts/output";
 import { Shown } from "../parts/states";
 import { Badge, Elapsed, NodeLink } from "../parts/words";
 import { plain } from "../words/names";
 
-interface Command {
-  id: string;
-  node_id: string;
-  ordinal: number;
-  argv: string[];
-  state: string;
-  started_at?: string | null;
-  ended_at?: string | null;
-  exit_status?: number | null;
-  detail?: string;
-}
-
-const MOST = 100;
+const MOST = 500;
 const ofCommands = (event: FeedEvent) => event.entity === "command";
 
 function tone(command: Command): Tone {
@@ -46,43 +36,69 @@ export function Commands({ operation }: { operation: Operation }) {
           items.filter(own).length === 0 ? (
             <p className="calm">None yet: they begin once all nodes are handed over.</p>
           ) : (
-            <table className="plain-table">
-              <thead>
-                <tr>
-                  <th>Ended</th>
-                  <th>Node</th>
-                  <th>Took</th>
-                  <th className="wide">Command</th>
-                </tr>
-              </thead>
-              <tbody>
-                {items
-                  .filter(own)
-                  .sort((a, b) => a.ordinal - b.ordinal)
-                  .map((each) => (
-                    <tr key={each.id}>
-                      <td>
-                        <Badge tone={tone(each)} {...(each.detail ? { title: each.detail } : {})}>
-                          {typeof each.exit_status === "number" ? `exit ${each.exit_status}` : plain(each.state)}
-                        </Badge>
-                      </td>
-                      <td>
-                        {each.ordinal} <NodeLink id={each.node_id} />
-                      </td>
-                      <td>{each.started_at && <Elapsed since={each.started_at} until={each.ended_at} />}</td>
-                      <td className="wide cell-words mono">
-                        <bdi>{each.argv.join(" ")}</bdi>
-                      </td>
-                    </tr>
-                  ))}
-              </tbody>
-            </table>
+            <Listed commands={items.filter(own).sort((a, b) => a.ordinal - b.ordinal)} again={run ?? id} />
           )
         }
       </Shown>
-      <p className="faint">
-        Their output: <code>muster logs {run ?? id}</code>
-      </p>
     </Card>
+  );
+}
+
+/** The first that went wrong, else the first. */
+function first(commands: readonly Command[]): string {
+  const wrong = commands.find((each) => each.ended_at && each.exit_status !== 0);
+  return (wrong ?? commands[0])?.id ?? "";
+}
+
+function Listed({ commands, again }: { commands: readonly Command[]; again: string }) {
+  // Chosen once: what one reads isn't replaced when another command fails.
+  const [chosen, choose] = useState(() => first(commands));
+  const shown = commands.find((each) => each.id === chosen) ?? commands[0];
+  return (
+    <>
+      <div className="commands-scroll">
+        <table className="plain-table">
+          <thead>
+            <tr>
+              <th>Ended</th>
+              <th>Node</th>
+              <th>Took</th>
+              <th>Output</th>
+              <th className="wide">Command</th>
+            </tr>
+          </thead>
+          <tbody>
+            {commands.map((each) => (
+              <tr key={each.id} data-testid="command" data-ordinal={each.ordinal}>
+                <td>
+                  <Badge tone={tone(each)} {...(each.detail ? { title: each.detail } : {})}>
+                    {typeof each.exit_status === "number" ? `exit ${each.exit_status}` : plain(each.state)}
+                  </Badge>
+                </td>
+                <td>
+                  {each.ordinal} <NodeLink id={each.node_id} />
+                </td>
+                <td>{each.started_at && <Elapsed since={each.started_at} until={each.ended_at} />}</td>
+                <td>
+                  <button
+                    type="button"
+                    className="button button-small"
+                    aria-pressed={each.id === shown?.id}
+                    aria-label={`Output of node ${each.ordinal}`}
+                    onClick={() => choose(each.id)}
+                  >
+                    {each.id === shown?.id ? "shown" : "show"}
+                  </button>
+                </td>
+                <td className="wide cell-words mono">
+                  <bdi title={each.argv.join(" ")}>{each.argv.join(" ")}</bdi>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {shown && <CommandOutput key={shown.id} command={shown} again={again} />}
+    </>
   );
 }

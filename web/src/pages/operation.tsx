@@ -1,27 +1,17 @@
 /** One operation: how far it is, why it waits, why it failed, what it made. Finished ones read the same. */
 
 import { Refused } from "../api/client";
-import type { Failure, FeedEvent, Operation, Page, Why } from "../api/types";
+import type { FeedEvent, Operation, Page, Why } from "../api/types";
 import { useHistory } from "../live/history";
 import { useResource } from "../live/resource";
 import { Banner } from "../parts/banner";
 import { Copy } from "../parts/copy";
-import { DiagnosisCard } from "../parts/diagnosis";
 import { EventList } from "../parts/events";
 import { Card, Fact, Facts } from "../parts/facts";
+import { FailureCard } from "../parts/failure";
 import { Loading, NotFound, Shown, Trouble } from "../parts/states";
 import { StepTimeline } from "../parts/steps";
-import {
-  Ago,
-  Badge,
-  Countdown,
-  Elapsed,
-  Name,
-  NodeLink,
-  OperationLink,
-  StatusBadge,
-  TemplateLink,
-} from "../parts/words";
+import { Ago, Countdown, Elapsed, Name, OperationLink, StatusBadge, TemplateLink } from "../parts/words";
 import { capital, ended, plain } from "../words/names";
 import { given } from "../words/time";
 import { Commands } from "./operation-commands";
@@ -47,7 +37,10 @@ export function OperationPage({ id }: { id: string }) {
     <div className="operation">
       <header className="page-head">
         <h1>
-          {capital(plain(operation.kind))} {operation.run && <Name>{operation.run}</Name>}{" "}
+          {capital(plain(operation.kind))}{" "}
+          {(operation.run ?? operation.detail?.cluster) && (
+            <Name>{operation.run ?? operation.detail?.cluster ?? ""}</Name>
+          )}{" "}
           <StatusBadge status={operation.status} />
         </h1>
         <div className="page-acts">
@@ -57,7 +50,7 @@ export function OperationPage({ id }: { id: string }) {
       </header>
       {read.error && <Trouble error={read.error} retry={read.refresh} />}
       <Banner operation={operation} detailed={false} />
-      {operation.error && <Failed error={operation.error} />}
+      {operation.error && <FailureCard error={operation.error} />}
       {!over && <Waiting id={id} />}
       <div className="columns">
         <div className="column">
@@ -75,35 +68,6 @@ export function OperationPage({ id }: { id: string }) {
         </div>
       </div>
     </div>
-  );
-}
-
-function Failed({ error }: { error: Failure }) {
-  return (
-    <section className="failed card tone-danger" aria-label="Why it failed" data-testid="operation-error">
-      <header className="card-head">
-        <h2>
-          <Badge tone="danger">{plain(error.code)}</Badge>
-        </h2>
-        {error.node_id && (
-          <span>
-            on <NodeLink id={error.node_id} full />
-          </span>
-        )}
-      </header>
-      <p className="failed-message">
-        <bdi>{error.message}</bdi>
-      </p>
-      {error.diagnosis ? (
-        <DiagnosisCard diagnosis={error.diagnosis} />
-      ) : (
-        error.advice && (
-          <p>
-            <strong>What to do:</strong> {error.advice}.
-          </p>
-        )
-      )}
-    </section>
   );
 }
 

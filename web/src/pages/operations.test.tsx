@@ -9,7 +9,6 @@ import { OperationPage } from "./operation";
 import { Afterwards } from "./operation-nodes";
 import { Operations } from "./operations";
 
-const LONG = { timeout: 5000 };
 let site: Site;
 
 beforeEach(async () => {
@@ -43,7 +42,7 @@ test("older operations that were asked for stay when a new one begins, and so do
   await screen.findByText("run-20");
   newest = [operation(began(23)), operation(began(22))];
   await act(() => site.says(event({ entity: "operation", entity_id: "op-23" })));
-  await screen.findByText("run-23", {}, LONG);
+  await screen.findByText("run-23");
   const runs = screen.getAllByTestId("operation-row").map((row) => /run-\d+/.exec(row.textContent)?.[0]);
   expect(runs).toEqual(["run-23", "run-22", "run-21", "run-20"]);
 });
@@ -92,13 +91,17 @@ test("the nodes of an operation are read in one request, however many there are,
   expect(site.count("/nodes/")).toBe(0);
   nodes[0] = node({ id: "node-0", state: "failed" });
   await act(() => site.says(event({ entity_id: "node-0", name: "fail" }), event({ entity_id: "node-9" })));
-  await screen.findByText("failed", {}, LONG);
+  await screen.findByText("failed");
   expect(site.count("/operations/op-1/nodes")).toBe(2);
 });
 
 test("a run shows its own commands, not those of an earlier run of the same name", async () => {
   const command = (id: string, word: string) => ({ id, node_id: "node-1", ordinal: 0, argv: [word], state: "exited" });
-  site.answers("/commands", () => Response.json({ items: [command("op-2.0", "mine"), command("op-1.0", "theirs")] }));
+  site.answers("/commands", () =>
+    Response.json({ items: [command("op-2.0", "mine"), command("op-1.0", "theirs")], next: null }),
+  );
+  const over = { headers: { "Muster-Command-State": "exited" } };
+  site.answers("/commands/op-2.0/output", () => new Response("", over));
   render(<Commands operation={operation({ operation_id: "op-2", kind: "run" })} />);
   expect(await screen.findByText("mine")).toBeDefined();
   expect(screen.queryByText("theirs")).toBeNull();

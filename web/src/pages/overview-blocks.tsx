@@ -1,7 +1,7 @@
 /** The overview's blocks about work: what waits, what failed, what is left over, what changed. */
 
 import { useAddress, setQuery } from "../routing/router";
-import type { Change, FailureGroup, Failures, Leftover, Overview, Waiting } from "../api/overview";
+import type { Change, FailureGroup, Failures, Leftover, Overview, Waiting } from "../api/types";
 import { Card } from "../parts/facts";
 import { Ago, Badge, By, Elapsed, NodeLink, OperationLink, TemplateLink } from "../parts/words";
 import { capital, counted, plain } from "../words/names";

@@ -1,7 +1,6 @@
 /** What the verdict rests on: do providers and the store answer, do the periodic duties tick. */
 
-import type { Duty, Overview, ProviderFigures } from "../api/overview";
-import type { Tone } from "../api/types";
+import type { Duty, Overview, ProviderFigures, Tone } from "../api/types";
 import { Card, Figure } from "../parts/facts";
 import { Ago, Badge } from "../parts/words";
 import { counted, plain } from "../words/names";

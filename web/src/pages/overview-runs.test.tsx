@@ -1,6 +1,6 @@
 import { act, fireEvent, render, screen } from "@testing-library/react";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { Run } from "../api/overview";
+import type { Run } from "../api/types";
 import { signedIn } from "../testing/examples";
 import { Site } from "../testing/site";
 import { RunsCard } from "./overview-runs";

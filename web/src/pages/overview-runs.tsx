@@ -1,7 +1,7 @@
 /** Who has nodes right now and until when, with the brakes at hand: more time for a run, no further use of a node. */
 
 import { useState } from "react";
-import type { Held, Run, Runs } from "../api/overview";
+import type { Held, Run, Runs } from "../api/types";
 import { DrainButton } from "../parts/drain";
 import { ExtendButton } from "../parts/extend";
 import { Card } from "../parts/facts";

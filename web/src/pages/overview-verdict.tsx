@@ -1,15 +1,17 @@
 /** The verdict in one line: is it us, the cloud or GitHub; then whatever else was found. */
 
 import type { ReactNode } from "react";
-import { send } from "../api/client";
-import type { Finding, Overview } from "../api/overview";
+import { post, send } from "../api/client";
+import type { Acknowledged, Finding, Overview } from "../api/types";
+import { Act } from "../parts/act";
 import { Copy } from "../parts/copy";
 import { ToneSign } from "../parts/icons";
-import { NodeLink, OperationLink, TemplateLink } from "../parts/words";
+import { Ago, By, NodeLink, OperationLink, TemplateLink } from "../parts/words";
 import { capital } from "../words/names";
 
 const CULPRITS: Record<string, string> = {
   us: "Muster itself",
+  machine: "this machine",
   cloud: "the cloud",
   github: "GitHub",
   template: "a template",
@@ -21,7 +23,7 @@ async function report(): Promise<string> {
   return (await send("/overview/report", { headers: { Accept: "text/markdown" } })).text();
 }
 
-export function Verdict({ overview }: { overview: Overview }) {
+export function Verdict({ overview, refresh }: { overview: Overview; refresh: () => void }) {
   const { verdict } = overview;
   if (!verdict) return null;
   const others = (overview.findings ?? []).filter(
@@ -48,7 +50,10 @@ export function Verdict({ overview }: { overview: Overview }) {
             </p>
           )}
         </div>
-        <Copy text={report}>Copy as incident report</Copy>
+        <div className="verdict-acts">
+          <Acknowledge finding={verdict} refresh={refresh} />
+          <Copy text={report}>Copy as incident report</Copy>
+        </div>
       </div>
       {others.length > 0 && (
         <ul className="findings">
@@ -58,11 +63,53 @@ export function Verdict({ overview }: { overview: Overview }) {
               <span>
                 <bdi>{finding.text}</bdi> <span className="faint">{finding.advice}</span> <About finding={finding} />
               </span>
+              <Acknowledge finding={finding} refresh={refresh} />
             </li>
           ))}
         </ul>
       )}
+      <Seen given={overview.acknowledged ?? []} refresh={refresh} />
     </section>
+  );
+}
+
+/** All that is well needs no acknowledgement, and has no advice either. */
+function Acknowledge({ finding, refresh }: { finding: Finding; refresh: () => void }) {
+  const { id } = finding;
+  if (!id || !finding.advice) return null;
+  return (
+    <Act needs="operator" act={() => post(`/findings/${encodeURIComponent(id)}/acknowledge`)} done={refresh}>
+      Acknowledge<span className="unseen"> {finding.text}</span>
+    </Act>
+  );
+}
+
+function Seen({ given, refresh }: { given: readonly Acknowledged[]; refresh: () => void }) {
+  if (given.length === 0) return null;
+  return (
+    <details className="findings-seen" data-testid="acknowledged">
+      <summary>{given.length} acknowledged</summary>
+      <ul className="findings">
+        {given.map(({ finding, by, at }) => (
+          <li key={finding.id} className={`tone-${finding.tone}`}>
+            <ToneSign tone={finding.tone} />
+            <span>
+              <bdi>{finding.text}</bdi>{" "}
+              <span className="faint">
+                <By who={by} />, <Ago at={at} />
+              </span>
+            </span>
+            <Act
+              needs="operator"
+              act={() => post(`/findings/${encodeURIComponent(finding.id ?? "")}/unacknowledge`)}
+              done={refresh}
+            >
+              Tell again<span className="unseen"> {finding.text}</span>
+            </Act>
+          </li>
+        ))}
+      </ul>
+    </details>
   );
 }
 

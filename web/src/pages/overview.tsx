@@ -1,8 +1,7 @@
 /** One page that says what runs, what waits and why, what is broken and what to do. What is wrong comes first. */
 
 import { useMemo } from "react";
-import type { Overview } from "../api/overview";
-import type { FeedEvent, Operation, Page, Pool } from "../api/types";
+import type { FeedEvent, Operation, Overview, Page, Pool } from "../api/types";
 import { useResource } from "../live/resource";
 import { Banner } from "../parts/banner";
 import { Card, Figure } from "../parts/facts";
@@ -32,7 +31,7 @@ export function OverviewPage() {
     <div className="overview">
       <h1 className="unseen">Overview</h1>
       {overview.error && <Trouble error={overview.error} retry={overview.refresh} />}
-      {data ? <Verdict overview={data} /> : !overview.error && <Loading rows={2} />}
+      {data ? <Verdict overview={data} refresh={overview.refresh} /> : !overview.error && <Loading rows={2} />}
       <Running />
       {data && (
         <div className="columns">

@@ -6,6 +6,7 @@ import { session } from "../api/session";
 import { signIn } from "../api/signing-in";
 import { Field } from "../parts/field";
 import { Logo } from "../parts/logo";
+import { Link } from "../routing/router";
 
 export function SignIn() {
   const notice = session.get().notice;
@@ -76,6 +77,7 @@ export function SignIn() {
           <pre>muster tokens create NAME --role viewer</pre>
           <p>The token stays in this tab and is forgotten when you close it.</p>
         </details>
+        <Link href="/api">API reference</Link>
       </form>
     </main>
   );

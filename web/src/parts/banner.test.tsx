@@ -1,6 +1,7 @@
 import { act, fireEvent, render, screen, within } from "@testing-library/react";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { NOW, operation, signedIn } from "../testing/examples";
+import type { Operation } from "../api/types";
+import { failure, NOW, operation, part, signedIn } from "../testing/examples";
 import { Banner } from "./banner";
 
 beforeEach(() => {
@@ -45,11 +46,7 @@ describe("a banner", () => {
   });
 
   test("tells why it failed instead of what it waited for", () => {
-    render(
-      <Banner
-        operation={operation({ status: "failed", error: { code: "boot_timeout", message: "it took too long" } })}
-      />,
-    );
+    render(<Banner operation={operation({ status: "failed", error: failure({ message: "it took too long" }) })} />);
     expect(text()).toContain("it took too long");
     expect(text()).not.toContain("waiting for");
   });
@@ -64,7 +61,7 @@ describe("what is missing is not shown", () => {
 
   test("no parts: no chips", () => {
     const { parts: _, ...without } = operation();
-    render(<Banner operation={without} />);
+    render(<Banner operation={without as Operation} />);
     expect(screen.queryByTestId("chip")).toBeNull();
   });
 
@@ -90,7 +87,14 @@ describe("what is missing is not shown", () => {
   test("the barest payload that can be", () => {
     render(
       <Banner
-        operation={{ operation_id: "op-1", kind: "cluster", status: "running", started_at: "2026-05-04T09:30:00Z" }}
+        operation={
+          {
+            operation_id: "op-1",
+            kind: "cluster",
+            status: "running",
+            started_at: "2026-05-04T09:30:00Z",
+          } as unknown as Operation
+        }
       />,
     );
     expect(text()).toContain("Running · 0m 12s");
@@ -100,9 +104,7 @@ describe("what is missing is not shown", () => {
 describe("names that others chose", () => {
   test("are text, whatever they look like", () => {
     const evil = `<img src=x onerror="alert(1)">`;
-    render(
-      <Banner operation={operation({ run: evil, message: evil, parts: [{ id: "p", name: evil, state: evil }] })} />,
-    );
+    render(<Banner operation={operation({ run: evil, message: evil, parts: [part({ name: evil, state: evil })] })} />);
     expect(screen.getByTestId("operation-banner").querySelector("img")).toBeNull();
     expect(text()).toContain(evil);
   });

@@ -10,6 +10,7 @@ import { Act } from "./act";
 import { ProgressBar } from "./bar";
 import { Chips } from "./chips";
 import { ToneSign } from "./icons";
+import { Portal } from "./portal";
 import { Elapsed, Name, TemplateLink } from "./words";
 
 const TO_THE_END = ["release", "cluster_delete"]; // half of it would help nobody: the server refuses to cancel it
@@ -25,7 +26,7 @@ function Eta({ operation }: { operation: Operation }) {
 }
 
 export function Title({ operation }: { operation: Operation }) {
-  const run = operation.run ?? operation.detail?.run;
+  const run = operation.run ?? operation.detail?.run ?? operation.detail?.cluster;
   const template = operation.template ?? operation.detail?.template;
   return (
     <>
@@ -60,7 +61,7 @@ export function Banner({ operation, detailed = true }: { operation: Operation; d
       data-operation-id={id}
       data-status={operation.status}
       data-percent={operation.percent ?? ""}
-      aria-label={`${operation.kind} ${operation.run ?? ""}`.trim()}
+      aria-label={`${operation.kind} ${operation.run ?? operation.detail?.cluster ?? ""}`.trim()}
     >
       <header className="banner-head">
         <ToneSign tone={toneOfStatus(operation.status)} />
@@ -96,6 +97,7 @@ export function Banner({ operation, detailed = true }: { operation: Operation; d
               Cancel
             </Act>
           )}
+          {!over && <Portal url={operation.detail?.portal_url} />}
           {detailed && (
             <Link className="button" href={to("operations", id)} aria-label={`Details of ${operation.run ?? id}`}>
               Details

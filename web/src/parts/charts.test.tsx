@@ -39,7 +39,10 @@ describe("a boot", () => {
       { name: "boot_script: warming caches", seconds: 6 },
     ];
     const { container } = render(
-      <BootChart live={false} timeline={{ created_at: "", seconds: 8, spans, usual: null }} />,
+      <BootChart
+        live={false}
+        timeline={{ node_id: "node-1", created_at: "", booted_at: null, seconds: 8, spans, usual: null }}
+      />,
     );
     const bars = [...container.querySelectorAll<HTMLElement>(".boot-bar")];
     expect(bars.map((bar) => [bar.style.left, bar.style.width])).toEqual([

@@ -1,16 +1,9 @@
 import { render, screen } from "@testing-library/react";
 import { describe, expect, test } from "vitest";
 import type { Part, Tone } from "../api/types";
+import { part } from "../testing/examples";
 import { Chips } from "./chips";
 
-const part = (changes: Partial<Part>): Part => ({
-  id: "systempool",
-  name: "systempool",
-  state: "Creating",
-  tone: "active",
-  count: 1,
-  ...changes,
-});
 const shapes = (chip: HTMLElement) => chip.querySelector("svg")?.innerHTML;
 
 describe("a chip", () => {
@@ -48,7 +41,7 @@ describe("a chip", () => {
 
   test("without a tone, or with one from the future, is pending", () => {
     const { tone: _, ...plain } = part({});
-    render(<Chips parts={[plain, part({ id: "b", tone: "sparkling" as Tone })]} />);
+    render(<Chips parts={[plain as Part, part({ id: "b", tone: "sparkling" as Tone })]} />);
     for (const chip of screen.getAllByTestId("chip")) expect(shapes(chip)).toBeTruthy();
   });
 

@@ -1,6 +1,6 @@
 /** Events as rows: when, what it is about, what happened, and who did it. */
 
-import type { FeedEvent } from "../api/types";
+import type { FeedEvent, Operation } from "../api/types";
 import { Link, to } from "../routing/router";
 import { ORDERLY, plain, short } from "../words/names";
 import { Ago, By } from "./words";
@@ -41,11 +41,10 @@ export function toneOfEvent(event: FeedEvent): string {
 export function told(event: FeedEvent): string {
   if (event.detail) return CODE.test(event.detail) ? plain(event.detail) : event.detail;
   const { changes } = event;
-  const verdict = changes["verdict"] as { message?: string } | null | undefined;
-  if (verdict?.message) return verdict.message;
+  const { error, label, message } = changes as Partial<Operation>;
+  if (error?.message) return error.message;
   if (event.name === "ended" && changes["status"] !== "succeeded") return `status: ${String(changes["status"])}`;
-  const progress = changes["progress"] as { label?: string; message?: string } | null | undefined;
-  if (event.entity === "operation" && progress) return [progress.label, progress.message].filter(Boolean).join(" · ");
+  if (event.entity === "operation" && label) return [label, message].filter(Boolean).join(" · ");
   const words = ["state", "status", "phase", "step", "reason", "health", "run", "exit_code"]
     .filter((name) => changes[name] !== undefined && changes[name] !== null && changes[name] !== "")
     .map((name) => `${plain(name)}: ${String(changes[name])}`);

@@ -19,6 +19,7 @@ const PAGES = [
   ["/templates", "Templates"],
   ["/clusters", "Clusters"],
   ["/events", "Events"],
+  ["/api", "API"],
 ] as const;
 
 export function Header({ path }: { path: string }) {
@@ -32,7 +33,12 @@ export function Header({ path }: { path: string }) {
         {PAGES.map(([href, name]) => {
           const here = href === "/" ? path === "/" : path === href || path.startsWith(`${href}/`);
           return (
-            <Link key={href} href={href} aria-current={here ? "page" : undefined}>
+            <Link
+              key={href}
+              href={href}
+              aria-current={here ? "page" : undefined}
+              {...(href === "/api" && { className: "wide" })}
+            >
               {name}
             </Link>
           );
@@ -135,6 +141,7 @@ function Account() {
         )}
         <Theme />
         {who?.version && <p className="faint">Muster {who.version}</p>}
+        <Link href="/api">API reference</Link>
         <button type="button" className="button" onClick={() => session.ended("")}>
           <Icon name="out" />
           Sign out

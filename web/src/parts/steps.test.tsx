@@ -1,7 +1,7 @@
 import { render, screen, within } from "@testing-library/react";
 import { describe, expect, test } from "vitest";
 import type { FeedEvent } from "../api/types";
-import { event, operation } from "../testing/examples";
+import { event, failure, operation } from "../testing/examples";
 import { StepTimeline, stepsOf } from "./steps";
 
 const told = (version: number, at: string, step: number, label: string): FeedEvent =>
@@ -10,7 +10,7 @@ const told = (version: number, at: string, step: number, label: string): FeedEve
     entity: "operation",
     version,
     at,
-    changes: { progress: { step, total_steps: 5, label } },
+    changes: { step, total_steps: 5, label },
   });
 
 const HISTORY = [
@@ -56,6 +56,25 @@ describe("the steps of an operation", () => {
       "step 4not reached",
       "step 5not reached",
     ]);
+  });
+
+  test("a run of which a command failed names the commands, although it went on to its end", () => {
+    const phases = ["booting", "running", "completed"];
+    const run = operation({
+      kind: "run",
+      status: "failed",
+      step: 3,
+      total_steps: 3,
+      steps: phases.map((phase) => ({ phase, label: phase })),
+      error: failure({ code: "run_failed", reason: "command_failed", message: "exit 1" }),
+      ended_at: "2026-05-04T09:30:09Z",
+    });
+    const history = phases.map((phase, at) => ({
+      ...told(at + 2, `2026-05-04T09:30:0${at}Z`, at + 1, phase),
+      changes: { step: at + 1, total_steps: 3, label: phase },
+    }));
+    render(<StepTimeline operation={run} events={history} />);
+    expect(lines()).toEqual(["booting1.0 s", "runningfailed here", "completed"]);
   });
 
   test("without any history the present step is known at least", () => {

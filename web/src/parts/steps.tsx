@@ -1,11 +1,10 @@
 /** The steps of an operation, each with when it began and how long it took, told from its events. */
 
-import type { FeedEvent, Operation } from "../api/types";
+import type { FeedEvent, Operation, Tone } from "../api/types";
 import { ended, plain } from "../words/names";
 import { took } from "../words/time";
 import { ToneSign } from "./icons";
 import { Elapsed } from "./words";
-import type { Tone } from "../api/types";
 
 export interface Step {
   number: number;
@@ -15,20 +14,13 @@ export interface Step {
   ended: number | null;
 }
 
-interface Told {
-  step: number;
-  total_steps: number;
-  label?: string;
-  phase?: string;
-}
-
 /** What each event showed, in order: a step lasts from its first mention to that of a later one. */
 export function stepsOf(operation: Operation, events: readonly FeedEvent[]): Step[] {
   const began = new Map<number, { at: number; label: string }>();
   let total = operation.total_steps ?? 0;
   for (const event of [...events].sort((a, b) => a.version - b.version)) {
-    const told = event.changes["progress"] as Told | null | undefined;
-    if (!told || typeof told.step !== "number") continue;
+    const told = event.changes as Partial<Operation>;
+    if (typeof told.step !== "number") continue;
     total = Math.max(total, told.total_steps ?? 0);
     if (!began.has(told.step)) {
       began.set(told.step, { at: Date.parse(event.at), label: told.label || plain(told.phase ?? "") });
@@ -54,6 +46,12 @@ export function stepsOf(operation: Operation, events: readonly FeedEvent[]): Ste
   });
 }
 
+/** A run of which a command failed goes on to its end: it gives its nodes back. */
+function wentWrongIn(operation: Operation): number {
+  const running = operation.steps?.findIndex((each) => each.phase === "running") ?? -1;
+  return operation.error?.reason === "command_failed" && running >= 0 ? running + 1 : (operation.step ?? 0);
+}
+
 function look(step: Step, operation: Operation): { tone: Tone; said: string } {
   const current = operation.step ?? 0;
   const over = ended(operation.status);
@@ -62,7 +60,10 @@ function look(step: Step, operation: Operation): { tone: Tone; said: string } {
     if (skipped) return { tone: "success", said: "at once" };
     return { tone: "pending", said: over ? "not reached" : "to come" };
   }
-  if (step.number < current || operation.status === "succeeded") return { tone: "success", said: "" };
+  const passed = step.number < current || wentWrongIn(operation) < current;
+  if (operation.status === "succeeded" || (passed && step.number !== wentWrongIn(operation))) {
+    return { tone: "success", said: "" };
+  }
   if (!over) return { tone: "active", said: "" };
   return operation.status === "failed"
     ? { tone: "danger", said: "failed here" }

@@ -1,12 +1,12 @@
 /** Examples as the server sends them; a test changes what it is about. */
 
 import { session } from "../api/session";
-import type { FeedEvent, Node, Operation, Role } from "../api/types";
+import type { Failure, FeedEvent, Node, Operation, Part, Role, Who } from "../api/types";
 
 export const NOW = Date.parse("2026-05-04T09:30:12Z");
 
 export function signedIn(role: Role): void {
-  session.began("muster_secret", { role, name: "Ada" });
+  session.began("muster_secret", { role, name: "Ada" } as Who);
 }
 
 export function operation(changes: Partial<Operation> = {}): Operation {
@@ -20,30 +20,70 @@ export function operation(changes: Partial<Operation> = {}): Operation {
     total_steps: 5,
     message: "waiting for 2 nodes to boot",
     percent: 52,
+    motion: null,
     eta_seconds: null,
     started_at: "2026-05-04T09:30:00Z",
     updated_at: "2026-05-04T09:30:10Z",
     deadline_at: "2026-05-04T09:42:00Z",
     parts: [
-      {
-        id: "node-1hx2k9q0c7m3t8v5e2",
-        name: "node-1hx2k9q0c7m3t8v5e2",
-        state: "attached",
-        tone: "success",
-        detail: "",
-        count: 1,
-      },
-      {
+      part({ id: "node-1hx2k9q0c7m3t8v5e2", name: "node-1hx2k9q0c7m3t8v5e2", state: "attached", tone: "success" }),
+      part({
         id: "node-1hx2k9q0c7m3t8v5e3",
         name: "node-1hx2k9q0c7m3t8v5e3",
         state: "booting",
-        tone: "active",
         detail: "warming caches",
-        count: 1,
-      },
+      }),
     ],
+    detail: {
+      run: "ci-42",
+      template: "ci",
+      count: 2,
+      result: "",
+      cluster: null,
+      arm_elapsed_seconds: null,
+      portal_url: null,
+    },
+    error: null,
+    elapsed_seconds: 12,
+    steps: [],
     run: "ci-42",
     template: "ci",
+    idempotency_key: null,
+    version: 7,
+    request: {},
+    members: [],
+    result: "",
+    deadline_source: "default",
+    queued_since: null,
+    cancel_requested_at: null,
+    committed_at: null,
+    ended_at: null,
+    ...changes,
+  };
+}
+
+export function part(changes: Partial<Part>): Part {
+  return {
+    id: "systempool",
+    name: "systempool",
+    state: "Creating",
+    tone: "active",
+    detail: "",
+    count: 1,
+    since: null,
+    ...changes,
+  };
+}
+
+export function failure(changes: Partial<Failure>): Failure {
+  return {
+    code: "provision_failed",
+    reason: "boot_timeout",
+    message: "",
+    advice: "",
+    help: "/codes#boot_timeout",
+    node_id: null,
+    diagnosis: null,
     ...changes,
   };
 }
@@ -58,6 +98,7 @@ export function event(changes: Partial<FeedEvent> = {}): FeedEvent {
     name: "booted",
     changes: {},
     detail: "",
+    actor: "",
     ...changes,
   };
 }
@@ -69,11 +110,35 @@ export function node(changes: Partial<Node> = {}): Node {
     revision: 1,
     provider: "process",
     resource_class: "small",
+    usage_class: "on-demand",
+    instance_type: "local",
+    machine_id: "m-7",
+    launch_id: null,
     state: "idle",
     version: 3,
     created_at: "2026-05-04T09:00:00Z",
     entered_at: "2026-05-04T09:10:00Z",
+    deadline_at: null,
+    deadline_source: "",
+    operation_id: null,
+    assignment_id: null,
+    run: null,
+    owner: null,
+    last_owner: null,
+    joined_at: null,
+    booted_at: null,
+    attached_at: null,
+    last_seen_at: null,
+    drain: false,
+    reason: null,
+    detail: "",
+    phase: "",
+    step: "",
+    address: "",
     health: "ready",
+    health_reason: "",
+    health_source: "heartbeat",
+    health_since: null,
     ...changes,
   };
 }
