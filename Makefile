@@ -7,21 +7,30 @@ SEEDS   ?= 1000
 FAULTS  ?= heavy
 ARGS    ?=
 KEEP    ?=
+FACTOR  ?= 50
+MINUTES ?= 8
+STORE   ?= sqlite
+REPLICAS ?= 3
+SEED    ?= 1
 JOBS    ?= 1
 
 BIN     := .venv/bin
+VENV    := .venv/pyvenv.cfg
 READY   := .venv/.ready
 APT     := DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends -o Acquire::Retries=0 \
            -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 -o DPkg::Lock::Timeout=60
 SOURCES := $(wildcard src tests bench tools fakes demos action)
 PAGE    := src/muster/dashboard/index.html
-WEB     := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/null)
+MODULES := web/node_modules/.muster-lock
+WEB     := $(shell find web \( -path web/node_modules -o -path web/generated \) -prune -o -type f -print 2>/dev/null)
+# The tests that run: not the slow ones, unless `check` or ARGS asks for them.
+MARKS   := not soak$(if $(ARGS),, and not slow)
 # What only wants the page as well goes on without it, if there is no Node.js to be had; `check` and `web` don't.
 LENIENT := --if-possible
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-aks demo-ec2 demo-github test check sandbox browser lint format types imports lifecycle bench simulate mutants lock clean
+.PHONY: help demo demo-aks demo-ec2 demo-github test check sandbox browser lint format types imports lifecycle codes bench simulate storm mutants soak soak-tests soak-fuzz lock clean
 .PHONY: web web-test screenshots dist
 
 help: ## List the targets
@@ -31,20 +40,22 @@ help: ## List the targets
 	@echo
 	@echo 'PYTHON=python3.12 picks the interpreter for .venv, WORKERS=4 the number of test processes.'
 
-demo: $(READY) $(PAGE) ## See it work on this machine, in under a minute (KEEP=1 leaves it up)
+demo: ## See it work on this machine, in under a minute (KEEP=1 leaves it up)
+	@$(MAKE) --no-print-directory -j2 $(READY) $(PAGE)
 	@KEEP='$(KEEP)' $(BIN)/muster demo $(ARGS)
 
 demo-ec2: $(READY) ## The same on EC2, against a stand-in for it on this machine (KEEP=1 leaves it up)
 	@KEEP='$(KEEP)' $(BIN)/python -m demos.ec2
 
-demo-aks: $(READY) ## See clusters come, fail, be cancelled and go, on a simulated Azure with time compressed
-	@$(BIN)/muster demo-aks $(ARGS)
+demo-aks: $(READY) $(PAGE) ## See clusters come, fail, be cancelled and go, on a simulated Azure (KEEP=1 leaves it up)
+	@KEEP='$(KEEP)' $(BIN)/muster demo-aks $(ARGS)
 
 demo-github: $(READY) ## See this machine become a pool of runners, for workflows of a small GitHub of our own
 	@$(BIN)/python -m demos.github $(ARGS)
 
 check: LENIENT :=
-check: browser sandbox lint types imports test ## Everything that CI runs, and nothing else
+check: MARKS := not soak
+check: browser sandbox lint types imports test ## Everything that CI runs: style, types, layers, all tests but the soak
 
 # Never a reason to fail: without it, the tests that need it skip, and pytest's summary names them.
 sandbox: ## Install bubblewrap for the sandbox tests, if it is missing and this is root on Debian
@@ -66,16 +77,20 @@ browser: ## Install Chromium for the browser tests, if it is missing and this is
 		found || { echo "error: cannot run the browser tests: there is no $${MUSTER_BROWSER:-chromium};" \
 			'install it (apt-get install chromium), or name a Chromium: MUSTER_BROWSER=/path/to/chromium' >&2; exit 1; }; }
 
-test: $(READY) $(PAGE) $(if $(ARGS),,web-test) ## Run the tests (ARGS="-k claim" narrows them, WORKERS=0 runs them in one process)
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+test: $(READY) $(PAGE) $(if $(ARGS),,web-test) ## Run the quick tests (ARGS="-k claim" runs these, slow or not; WORKERS=0 in one process)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m '$(MARKS)' $(ARGS)
 
 web: LENIENT :=
 web: $(READY) $(PAGE) ## Build the page that the server shows at / (with this machine's Node.js, else one from PyPI)
 
-web-test: $(READY) ## Check the page's types and run its component tests
+web-test: $(READY) ## Check the page's types against the API's document and run its component tests
 	@$(BIN)/python -m tools.web test $(LENIENT)
 
-$(PAGE): $(WEB) | $(READY)
+# Beside $(READY), not after it: each of both takes a while.
+$(MODULES): web/package-lock.json | $(VENV)
+	@$(BIN)/python -m tools.web install $(LENIENT)
+
+$(PAGE): $(WEB) | $(READY) $(MODULES)
 	@$(BIN)/python -m tools.web build $(LENIENT)
 
 screenshots: browser web ## Take the README's pictures anew, of a real server with real nodes (docs/images)
@@ -103,13 +118,31 @@ lifecycle: $(READY) ## Write docs/lifecycle.md anew from the node table
 	$(BIN)/python -m muster.domain.lifecycle_page > .venv/lifecycle.md
 	@mv .venv/lifecycle.md docs/lifecycle.md
 
+# For nights. A part that fails stops no other. docs/testing.md says how to read what they print.
+soak: $(READY) ## Run what takes hours: tests marked soak, fuzzing, worlds, a storm, mutants (FACTOR=50 SEEDS=1000 MINUTES=8)
+	@$(MAKE) --no-print-directory --keep-going soak-tests soak-fuzz simulate storm mutants
+
+soak-tests: $(READY)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --timeout 0 -m soak
+
+soak-fuzz: $(READY)
+	MUSTER_FUZZ_FACTOR=$(FACTOR) $(BIN)/pytest -n $(WORKERS) --timeout 0 tests/fuzz
+
+codes: $(READY) ## Write docs/codes.md anew from the codes
+	$(BIN)/python -m muster.domain.codes_page > .venv/codes.md
+	@mv .venv/codes.md docs/codes.md
+
 bench: $(READY) ## Measure, each figure beside its floor
 	$(BIN)/python -m bench $(ARGS)
 
 simulate: $(READY) ## Run many seeds on all cores (SEEDS=10000 FAULTS=heavy)
 	$(BIN)/muster simulate --seeds $(SEEDS) --faults $(FAULTS) $(ARGS)
 
-# Not in `check`: it takes minutes, and what it finds wants thought.
+# A short one on SQLite is part of `test` (tests/e2e/test_storm.py).
+storm: $(READY) ## Kill servers and agents at random under load, then audit (MINUTES=8 STORE=sqlite|postgres|dynamodb REPLICAS=3 SEED=1)
+	$(BIN)/python -m tools.storm --minutes $(MINUTES) --store $(STORE) --replicas $(REPLICAS) --seed $(SEED)
+
+# Not in `check`: it takes long, and what it finds wants thought.
 mutants: $(READY) ## Break the domain's rules one by one, list what no test notices (ARGS="health boot" JOBS=2)
 	$(BIN)/python -m tools.mutants --jobs $(JOBS) $(ARGS)
 
@@ -120,18 +153,18 @@ lock: $(READY) ## Write requirements.lock anew (ARGS=--upgrade moves to the newe
 		echo 'error: requirements.lock names a host, a path or an option; the lines are above' >&2; exit 1; fi
 
 clean: ## Remove .venv, caches and builds
-	rm -rf .venv build dist src/muster/dashboard web/node_modules .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist src/muster/dashboard web/generated web/node_modules .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests bench tools fakes demos action -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Set up once, and again when the lock or the project file changes. A set-up that fails leaves no stamp.
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml | $(VENV)
+	@$(BIN)/python -m tools.environment
+	@touch $@
+
+$(VENV):
 	@command -v $(PYTHON) >/dev/null || { \
 		echo 'error: cannot find $(PYTHON); install Python 3.11 or newer, or name one: make PYTHON=python3.12' >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "error: Muster needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) -V 2>&1); name another: make PYTHON=python3.12" >&2; \
 		exit 1; }
-	@echo "Setting up .venv with $$($(PYTHON) -V) from requirements.lock (about a minute)"
-	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
-	@touch $@
+	@$(PYTHON) -m tools.progress "Setting up .venv with $$($(PYTHON) -V)" $(PYTHON) -m venv .venv

@@ -186,11 +186,10 @@ class Quick:
 
 def nearest(mutant: Mutant, costs: Mapping[str, float]) -> list[str]:
     """Of the tests (or files of tests) that could notice: the module's own, and the quickest others."""
-    names = (f"test_{mutant.module}", f"test_guards_{mutant.module}")
     found: list[str] = []
     spent = {True: 0.0, False: 0.0}
     for name in sorted(costs, key=lambda name: (costs[name], name)):
-        own = Path(file_of(name)).stem.startswith(names)
+        own = Path(file_of(name)).stem.startswith(f"test_{mutant.module}")
         if spent[own] < (OWN if own else ENOUGH):
             found.append(name)
             spent[own] += costs[name]

