@@ -1,6 +1,6 @@
 """Benchmarks: each figure beside a floor that is measured in the same run, on the same machine.
 
-A module here offers `async def measure() -> Sequence[Figure]` and is named in `__main__.MODULES`. A floor is
+A module here offers `async def measure() -> Sequence[Figure]` and has its line in `tiny.TINY`. A floor is
 the cheapest thing that could do the same work; the ratio says what our layers cost, whatever the machine.
 """
 

@@ -1,7 +1,7 @@
 """A generator of load in a process of its own: requests over kept connections, one at a time on each.
 
 `flat_out` asks again as soon as it is answered, for so many seconds. `paced` has a connection per node, on
-which it beats every few seconds; it may also hold a long poll for each on another one. Plain sockets and
+which it beats every few seconds; it may also hold a stream for each on another one. Plain sockets and
 epoll, so that it stays cheaper than any server in Python.
 """
 
@@ -10,13 +10,14 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count, cycle
+from itertools import cycle
 from typing import Any
 
 from bench.children import say, told
 from bench.wire import HOST, request
 
 BEAT = "/api/v1/agent/beat"
+STREAM = "/api/v1/agent/stream"
 REQUESTS_MOST = 2_000_000
 _OK = b"HTTP/1.1 200"
 _FAILED = b"HTTP/1.1 "
@@ -30,9 +31,14 @@ class _Line:
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection((HOST, port), timeout=10)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.setblocking(False)
         self.busy = False
         self.asked_at = 0.0
+
+    def admitted(self, payload: bytes) -> None:
+        """Ask, and wait until the server knows whose connection it is: it keeps few of strangers."""
+        self.socket.sendall(payload)
+        assert self.socket.recv(65536).startswith(_OK)
+        self.socket.setblocking(False)
 
     def ask(self, payload: bytes) -> None:
         self.busy = True
@@ -58,6 +64,7 @@ def flat_out(*, port: int, path: str, tokens: Sequence[str], connections: int, s
     poll = select.epoll()
     own: dict[int, Iterator[bytes]] = {}
     for number, line in lines.items():
+        line.socket.setblocking(False)
         poll.register(number, select.EPOLLIN)
         own[number] = cycle([next(payloads)]) if len(tokens) == connections else payloads
         line.ask(next(own[number]))
@@ -75,29 +82,22 @@ def flat_out(*, port: int, path: str, tokens: Sequence[str], connections: int, s
 
 
 class _Crowd:
-    def __init__(self, port: int, nodes: Sequence[tuple[str, int]], *, every: float, polling: float) -> None:
+    def __init__(self, port: int, tokens: Sequence[str], *, every: float, streaming: bool) -> None:
         self._every = every
-        self._polling = polling
         self._poll = select.epoll()
         self._lines: dict[int, _Line] = {}
         self._after: dict[int, Callable[[_Line], None]] = {}
         self.took: list[float] = []
         self.late = 0
-        self._beats = [
-            (self._line(port, self._beaten), request("POST", BEAT, token=token, said={"activity": 1}))
-            for token, _ in nodes
-        ]
-        self._polls = [
-            (self._line(port, lambda _line: None), self._asking(token, version))
-            for token, version in (nodes if polling else ())
-        ]
+        asked = [request("POST", BEAT, token=token, said={"activity": 1}) for token in tokens]
+        self._beats = [(self._line(port, self._beaten, each), each) for each in asked]
+        for token in tokens if streaming else ():
+            # Its lines are read and left aside.
+            self._line(port, lambda _line: None, request("GET", STREAM, token=token))
 
-    def _asking(self, token: str, version: int) -> bytes:
-        path = f"/api/v1/agent/desired?known={version}&timeout={self._polling:g}"
-        return request("GET", path, token=token)
-
-    def _line(self, port: int, after: Callable[[_Line], None]) -> _Line:
+    def _line(self, port: int, after: Callable[[_Line], None], payload: bytes) -> _Line:
         line = _Line(port)
+        line.admitted(payload)
         number = line.socket.fileno()
         self._lines[number], self._after[number] = line, after
         self._poll.register(number, select.EPOLLIN)
@@ -110,20 +110,15 @@ class _Crowd:
         """Every node in its turn, evenly over the time that a round takes."""
         began = time.perf_counter()
         until = began + seconds
-        turns = [(self._beats, self._every, count())]
-        if self._polls:
-            # A little longer than it is held, so that the earlier one has been answered.
-            turns.append((self._polls, self._polling + 0.5, count()))
-        following = [next(number) for _, _, number in turns]
+        following, lines = 0, self._beats
         while (now := time.perf_counter()) < until:
-            for place, (lines, period, numbers) in enumerate(turns):
-                while began + following[place] * period / len(lines) <= now:
-                    line, payload = lines[following[place] % len(lines)]
-                    if line.busy:
-                        self.late += 1
-                    else:
-                        line.ask(payload)
-                    following[place] = next(numbers)
+            while began + following * self._every / len(lines) <= now:
+                line, payload = lines[following % len(lines)]
+                if line.busy:
+                    self.late += 1
+                else:
+                    line.ask(payload)
+                following += 1
             for number, _ in self._poll.poll(0.002, 1024):
                 line = self._lines[number]
                 if line.answered():
@@ -133,14 +128,14 @@ class _Crowd:
 def paced(
     *,
     port: int,
-    nodes: Sequence[tuple[str, int]],
+    tokens: Sequence[str],
     every: float,
-    polling: float,
+    streaming: bool,
     settle: float,
     seconds: float,
 ) -> None:
     """Says so when it has begun and when it has settled, and then how it went."""
-    crowd = _Crowd(port, nodes, every=every, polling=polling)
+    crowd = _Crowd(port, tokens, every=every, streaming=streaming)
     say({"connected": len(crowd._lines)})
     crowd.run(settle)
     crowd.took.clear()

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.stores.watchdog import ended, ends_with_us
 
-READY_WITHIN = 60.0
+READY_WITHIN = 120.0
 STOP_WITHIN = 20.0
 LINE_MOST = 16 << 20
 _TICKS = os.sysconf("SC_CLK_TCK")

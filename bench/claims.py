@@ -22,8 +22,8 @@ from muster.domain.operation import Kind, Operation
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, TemplateSpec, UsageClass
 from muster.stores.sql import SqlStore, claims, guards, open_sqlite, sqlite
-from muster.stores.sql.appending import APPEND
 from muster.stores.sql.engines import BATCH_MOST
+from muster.stores.sql.statements import APPEND
 from muster.stores.sql.tx import Value
 
 NODES = 10_000

@@ -12,6 +12,7 @@ from bench.pool import fill
 from bench.provisions import Nobody
 from muster.controllers.duties import Duty
 from muster.domain.lifecycle import NodeState
+from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec, UsageClass
 from muster.plane import ControlPlane, Ports
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
@@ -28,6 +29,7 @@ class _Listing:
     name = "bench"
     visibility_window = 300.0
     call_timeout = 30.0
+    makes_way: frozenset[Reason] = frozenset()
 
     def __init__(self, installation_id: str) -> None:
         self._machines = {

@@ -1,7 +1,7 @@
 """What a server of 10,000 nodes costs while each beats every five seconds on its own connection.
 
 Memory and time of the server's process, from /proc, over a settled stretch. The second pair of figures adds
-what real agents do beside beating: each holds a long poll, on another connection. The floor is an empty raw
+what real agents do beside beating: each holds its stream, on another connection. The floor is an empty raw
 handler on the same uvicorn settings under the same beats.
 """
 
@@ -17,29 +17,31 @@ from bench.served import data_directory, served
 from bench.warm import Warm, warm
 
 NODES = 10_000
-POLLING_NODES = 9_000
+STREAMING_NODES = 9_000
 """Two connections per node: as many as 20,000 descriptors allow, with some left for the server itself."""
 EVERY = 5.0
-POLL = 50.0
 SECONDS = 25.0
+CONNECTED_WITHIN = 180.0
 
 
 async def measure() -> Sequence[Figure]:
     with data_directory() as data:
         nodes = await warm(data, NODES)
         async with empty() as (port, process):
-            floors = await _figures(process, port, nodes, "", polling=0.0, settle=2 * EVERY)
+            floors = await _figures(process, port, nodes, "", streaming=False, settle=2 * EVERY)
         async with served(data) as server:
             figures = await _figures(
-                server.child, server.port, nodes, "beating every 5 s", polling=0.0, settle=2 * EVERY
+                server.child, server.port, nodes, "beating every 5 s", streaming=False, settle=2 * EVERY
             )
         async with served(data) as server:
-            few = nodes[:POLLING_NODES]
+            few = nodes[:STREAMING_NODES]
             also = await _figures(
-                server.child, server.port, few, "also holding a long poll", polling=POLL, settle=POLL + EVERY
+                server.child, server.port, few, "also holding their streams", streaming=True, settle=4 * EVERY
             )
-    (memory, cpu), (least, idlest) = figures, floors
-    return [_wished(memory, 200.0, floor=least.value), _wished(cpu, 25.0, floor=idlest.value), *also]
+    (least, idlest), found = floors, []
+    for memory, cpu in (figures, also):
+        found += [_wished(memory, 200.0, floor=least.value), _wished(cpu, 25.0, floor=idlest.value)]
+    return found
 
 
 def _wished(figure: Figure, limit: float, *, floor: float) -> Figure:
@@ -47,19 +49,19 @@ def _wished(figure: Figure, limit: float, *, floor: float) -> Figure:
 
 
 async def _figures(
-    server: Child, port: int, nodes: Sequence[Warm], doing: str, *, polling: float, settle: float
+    server: Child, port: int, nodes: Sequence[Warm], doing: str, *, streaming: bool, settle: float
 ) -> tuple[Figure, Figure]:
     given = {
         "mode": "paced",
         "port": port,
-        "nodes": [(node.token, node.version) for node in nodes],
+        "tokens": [node.token for node in nodes],
         "every": EVERY,
-        "polling": polling,
+        "streaming": streaming,
         "settle": settle,
         "seconds": SECONDS,
     }
     async with child("bench.beating", given) as generator:
-        await generator.line()
+        await generator.line(CONNECTED_WITHIN)
         await generator.line()
         before = server.usage()
         resident = before.resident

@@ -19,17 +19,19 @@ from bench.claims import home
 from fakes.ec2 import FakeEc2
 from fakes.ec2.cloud import Instance
 from muster.domain.deadlines import Limits, first_dead_man
-from muster.domain.ec2 import Ec2Spec
 from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
 from muster.enrolment.enroller import Enrolment
 from muster.enrolment.proofs import Verifiers
 from muster.enrolment.reports import Report
+from muster.integrations.ec2.identity import Ec2Verifier
+from muster.integrations.ec2.provider import Ec2Provider
+from muster.integrations.ec2.settings import Ec2Settings
+from muster.integrations.ec2.spec import Ec2Spec
 from muster.plane import ControlPlane, Ports
 from muster.ports.wakeups import operation_topic
-from muster.providers.ec2 import Ec2Provider, Ec2Settings, Ec2Verifier
-from muster.stores.announcing import announcing
+from muster.stores.announcements import announcer
 from muster.stores.sql import open_sqlite
 from muster.stores.wakeups import LocalWakeups
 from muster.system import SystemClock, SystemIds
@@ -40,9 +42,11 @@ SPEC = TemplateSpec(
     name="ci",
     provider="ec2",
     max_nodes=COUNT * ROUNDS,
-    ec2=Ec2Spec(
-        image="ami-00000000000000001", subnets=("subnet-0000000000000000a", "subnet-0000000000000000b")
-    ),
+    tables={
+        "ec2": Ec2Spec(
+            image="ami-00000000000000001", subnets=("subnet-0000000000000000a", "subnet-0000000000000000b")
+        )
+    },
 )
 FAKE: Mapping[str, str] = {"AWS_ACCESS_KEY_ID": "fake", "AWS_SECRET_ACCESS_KEY": "fake"}
 DESCRIBE_MOST = 2.0
@@ -66,7 +70,7 @@ class _Scene:
         self._fake = fake
         self._clock = SystemClock()
         self._wakeups = LocalWakeups()
-        self._store = open_sqlite(path, ids=SystemIds(), after_commit=announcing(self._wakeups))
+        self._store = open_sqlite(path, ids=SystemIds(), after_commit=announcer(self._wakeups))
         self._provider: Ec2Provider | None = None
 
     async def close(self) -> None:

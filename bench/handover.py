@@ -11,24 +11,26 @@ import json
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 
 from bench import Figure
+from bench.counts import PUSHES, REQUESTS, STORE, Counts, counted, told
 from bench.empty import empty
 from bench.served import Server, data_directory, served
 from bench.wire import Wire, provisioned, released
 from muster.client import AsyncClient, calls
-from muster.client.results import Event
 from muster.domain.template import Reuse, TemplateSpec
 from muster.stores.sql import open_sqlite, sqlite
 from muster.system import SystemIds
+from muster.wire.events import Event
 
 CALLERS = 10
 EACH = 4
 ROUNDS = 30
 COLD = 30
 COLD_EACH = 2
+IDLE = 6.0
+"""Seconds in which the server's own work is watched, which isn't the hand-overs'."""
 COMMITS = 6
 """In a row: submitted, claimed, attached, committed, handed over, ended."""
 WITHIN = 400.0
@@ -40,9 +42,11 @@ async def measure() -> Sequence[Figure]:
         async with served(data, capacity=CALLERS * EACH + 8) as server, asyncio.timeout(WITHIN):
             cold, stamped = await _cold(server)
             try:
-                before = server.child.usage()
-                took = await _warm(server)
-                each = (server.child.usage().cpu - before.cpu) / len(took) * 1e3
+                async with _wires(server, CALLERS) as wires:
+                    await _round(server, wires, 0)  # the first is cold
+                    await _until_idle(server, wires[0])
+                    async with counted(server, idle=IDLE) as counts:
+                        took = await _warm(server, wires)
             finally:
                 await _end_all(server)
         commits = await asyncio.to_thread(_commits, data / "floor.db")
@@ -50,13 +54,11 @@ async def measure() -> Sequence[Figure]:
             polls = await _long_polls(port)
     floor = [COMMITS * _share(commits, share) + _share(polls, share) for share in (0.5, 0.99)]
     name = f"warm hand-over of {EACH} nodes, {CALLERS} callers at once"
-    note = (
-        f"{len(took)} of them, real agents; {each:.1f} ms of the server's time each, with the release;"
-        f" floor: {COMMITS} bare commits and one long poll"
-    )
+    note = f"{len(took)} of them, real agents; floor: {COMMITS} bare commits and one long poll"
     return [
-        _figure(f"{name}, p50", _share(took, 0.5), floor=floor[0], limit=50.0, note=note),
+        _figure(f"{name}, p50", _share(took, 0.5), floor=floor[0], limit=60.0, note=note),
         _figure(f"{name}, p99", _share(took, 0.99), floor=floor[1], limit=150.0, note=""),
+        *_costs(counts, len(took)),
         _figure(
             "cold: last node booted → succeeded, p99",
             _share(cold, 0.99),
@@ -72,6 +74,37 @@ def _figure(name: str, value: float, *, floor: float | None, limit: float, note:
     return Figure(
         name=name, value=value, unit="ms", floor=floor, limit=limit, lower_is_better=True, note=note
     )
+
+
+def _costs(counts: Counts, hand_overs: int) -> list[Figure]:
+    """What one hand-over with its release takes of the server, and each of its nodes."""
+    nodes = hand_overs * EACH
+    found = [
+        _figure(
+            f"server CPU per hand-over of {EACH} with its release",
+            counts.cpu / hand_overs * 1e3,
+            floor=None,
+            limit=9.0,
+            note=f"real agents; {counts.cpu / nodes * 1e3:.2f} ms per node and cycle",
+        )
+    ]
+    for name, kind, limit in (
+        ("agent requests", REQUESTS, 2.0),
+        ("pushes to agents", PUSHES, 2.0),
+        ("store calls", STORE, 8.0),
+    ):
+        names = counts.of(kind, nodes)
+        found.append(
+            Figure(
+                name=f"{name} per node and cycle",
+                value=sum(names.values()),
+                unit="",
+                limit=limit,
+                lower_is_better=True,
+                note=told(names),
+            )
+        )
+    return found
 
 
 def _share(took: Sequence[float], share: float) -> float:
@@ -93,14 +126,11 @@ async def _templates(data: Path) -> None:
 # --- warm ------------------------------------------------------------------------------------------
 
 
-async def _warm(server: Server) -> list[float]:
+async def _warm(server: Server, wires: Sequence[Wire]) -> list[float]:
     took: list[float] = []
-    async with _wires(server, CALLERS) as wires:
-        for number in range(ROUNDS + 1):
-            round_took = await _round(server, wires, number)
-            if number:  # the first is cold
-                took += round_took
-            await _until_idle(server, wires[0])
+    for number in range(1, ROUNDS + 1):
+        took += await _round(server, wires, number)
+        await _until_idle(server, wires[0])
     return took
 
 
@@ -203,7 +233,7 @@ def _between(
 
 
 def _stamp(event: Event) -> float:
-    return datetime.fromisoformat(event.at).timestamp()
+    return event.at.timestamp()
 
 
 # --- floors ----------------------------------------------------------------------------------------

@@ -21,10 +21,10 @@ from bench import Figure
 from bench.claims import CLAIMERS, DEADLINE, DEMAND, NODES, NOW, Ids, home, operation_id, prepare, take_all
 from muster.stores.sql import claims, guards
 from muster.stores.sql.postgres import feed
-from muster.stores.sql.postgres.connecting import Connection, Door
+from muster.stores.sql.postgres.connections import Connection, ConnectionFactory
 from muster.stores.sql.postgres.dialect import numbered, values
-from muster.stores.sql.postgres.opening import open_postgres
 from muster.stores.sql.postgres.session import SIDE_BY_SIDE
+from muster.stores.sql.postgres.store import open_postgres
 from muster.stores.sql.tx import Value
 from tests.stores.watchdog import ended, ends_with_us
 
@@ -114,11 +114,11 @@ def copied(url: str, source: str, name: str) -> str:
 
 def _crowd(url: str, claim: Callable[[Connection, int], bool]) -> float:
     """As many threads as connections, each until there is nothing left."""
-    door = Door(url)
+    factory = ConnectionFactory(url)
     taken: list[int] = []
 
     def work(place: int) -> None:
-        with door.connect() as connection:
+        with factory.connect() as connection:
             number = 0
             while claim(connection, place):
                 number += 1

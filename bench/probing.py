@@ -82,9 +82,9 @@ async def _beaten(server: Server, nodes: Sequence[tuple[str, int]]) -> Any:
     given = {
         "mode": "paced",
         "port": server.port,
-        "nodes": nodes,
+        "tokens": [token for token, _ in nodes],
         "every": EVERY,
-        "polling": 0.0,
+        "streaming": False,
         "settle": SETTLE,
         "seconds": SECONDS,
     }

@@ -26,11 +26,11 @@ from muster.enrolment.reports import Report
 from muster.plane import ControlPlane, Ports
 from muster.ports.identity import Identity
 from muster.ports.wakeups import operation_topic
-from muster.providers.simulated import SimulatedCloud, SimulatedProvider
-from muster.stores.announcing import Written, announcing
+from muster.stores.announcements import Written, announcer
 from muster.stores.sql import SqlStore, open_sqlite, sqlite
 from muster.stores.wakeups import LocalWakeups
 from muster.system import SystemClock, SystemIds
+from muster_simulation.cloud import SimulatedCloud, SimulatedProvider
 
 PROVISIONS = 1000
 IN_FLIGHT = 64
@@ -49,7 +49,7 @@ class _Stage:
 
     def __init__(self, path: Path) -> None:
         self.wakeups = LocalWakeups()
-        self._announce = announcing(self.wakeups)
+        self._announce = announcer(self.wakeups)
         self.writes = 0
         self._enrolment: Enrolment | None = None
         self._attaching: dict[asyncio.Task[object], None] = {}
@@ -90,9 +90,9 @@ class _Stage:
         engine: Any = self.store._engine
         real = engine.write
 
-        async def write(work: Any) -> Any:
+        async def write(work: Any, **how: Any) -> Any:
             self.writes += 1
-            return await real(work)
+            return await real(work, **how)
 
         engine.write = write
         for verb in UPKEEP:

@@ -24,7 +24,8 @@ from bench.postgres import database, server
 from bench.served import Server, data_directory, served
 from bench.warm import Warm, warmed
 from bench.wire import Wire, provisioned
-from muster.stores.sql.postgres.opening import open_postgres
+from muster.domain.settings import Settings
+from muster.stores.sql.postgres.store import open_postgres
 from muster.system import SystemIds
 
 NODES = 20_000
@@ -32,7 +33,7 @@ EVERY = 5.0
 SECONDS = 20.0
 PROVISIONS = 300
 IN_FLIGHT = 48
-LEASE = 60.0
+LEASE = Settings().lease
 
 
 async def measure() -> Sequence[Figure]:
@@ -98,9 +99,9 @@ async def _generator(port: int, nodes: Sequence[Warm]) -> AsyncIterator[Child]:
     given: dict[str, Any] = {
         "mode": "paced",
         "port": port,
-        "nodes": [(node.token, node.version) for node in nodes],
+        "tokens": [node.token for node in nodes],
         "every": EVERY,
-        "polling": 0.0,
+        "streaming": False,
         "settle": 2 * EVERY,
         "seconds": SECONDS,
     }

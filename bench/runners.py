@@ -17,20 +17,20 @@ from typing import Any
 import httpx
 
 from bench import Figure
-from bench.agents import AGENT, EVERY, POLL
+from bench.agents import AGENT, EVERY
 from bench.beating import BEAT
 from bench.served import Server, data_directory, served
 from bench.warm import Warm, warm
 from bench.wire import Wire, provisioned, released
 from fakes.github import FakeGitHub
 from muster.config import load
-from muster.domain.template import Runtime
-from muster.domain.workflow import RunnerSpec
-from muster.serve import github_of
+from muster.integrations.github.connecting import github_of
+from muster.integrations.github.runner import RunnerSpec
 from muster.system import SystemClock
 
 EACH = 4
 ROUNDS = 30
+POLL = 50.0
 SCOPE = "acme/shop"
 TOKEN = "a-personal-token"  # noqa: S105 — of a fake
 
@@ -40,9 +40,8 @@ async def measure() -> Sequence[Figure]:
     try:
         with data_directory() as data:
             config = _config(data, github)
-            parts = github_of(load(config), SystemClock(), installation_id="")
-            assert parts is not None
-            given = {"runtime": Runtime.GITHUB, "runner": RunnerSpec(scope=SCOPE)}
+            parts = github_of(load(config).tables["github"], SystemClock(), installation_id="")
+            given = {"runtime": "github", "tables": {"runner": RunnerSpec(scope=SCOPE)}}
             nodes = await warm(data, EACH, serves=parts.runtime, **given)
             await parts.close()
             async with served(data, config=config) as server:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -50,6 +50,15 @@ class Wire:
         body = await (self._chunks() if length is None else self._reader.readexactly(int(length)))
         assert status.split()[1] in (b"200", b"202"), f"{method} {path}: {status.decode()} {body.decode()}"
         return body
+
+    async def lines(self, path: str, *, token: str) -> AsyncIterator[bytes]:
+        """Each chunk of a stream, which is a line."""
+        assert self._reader is not None and self._writer is not None
+        self._writer.write(request("GET", path, token=token))
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        assert head.split()[1] == b"200", head.decode()
+        while size := int(await self._reader.readuntil(b"\r\n"), 16):
+            yield (await self._reader.readexactly(size + 2))[:size]
 
     async def _chunks(self) -> bytes:
         assert self._reader is not None

@@ -1,0 +1,36 @@
+"""The tiny size: every benchmark runs to its end within seconds, and its figures mean nothing.
+
+`make check` runs each benchmark like this, so that none stops working unnoticed.
+"""
+
+import importlib
+from collections.abc import Mapping
+
+TINY: Mapping[str, Mapping[str, object]] = {
+    "claims": {"NODES": 64, "CLAIMERS": 4},
+    "dynamodb": {"NODES": 8, "CLAIMERS": 2},
+    "postgres": {"NODES": 64, "CLAIMERS": 4, "CONNECTIONS": 2},
+    "replicas": {"NODES": 16, "EVERY": 0.5, "SECONDS": 1.0, "PROVISIONS": 4, "IN_FLIGHT": 2},
+    "provisions": {"PROVISIONS": 8},
+    "fleet": {"COUNT": 2, "ROUNDS": 2},
+    "simulated": {"NODES": 4, "HOURS": 0.02},
+    "controllers": {"NODES": 100},
+    "judging": {"SIZES": (2_000, 4_000), "TIMES": 1, "ROUNDS": 1},
+    "startup": {"RUNS": 1},
+    "heartbeats": {"NODES": 16, "CONNECTIONS": 4, "SECONDS": 0.2, "TURNS": 1},
+    "handover": {"CALLERS": 1, "EACH": 2, "ROUNDS": 1, "COLD": 1, "IDLE": 0.5},
+    "flood": {"PROVISIONS": 4, "SPARE": 2, "IN_FLIGHT": 2},
+    "crowd": {"NODES": 16, "STREAMING_NODES": 8, "EVERY": 0.5, "SECONDS": 2.0},
+    "probing": {"SERVICES": 10, "EVERY": 2.0, "SETTLE": 1.0, "SECONDS": 1.0},
+    "runners": {"EACH": 2, "ROUNDS": 2},
+}
+
+
+def shrink(name: str) -> None:
+    """Make one benchmark tiny, for as long as this process lives."""
+    parts = [name, "claims"] if name == "postgres" else [name]  # which shares what it prepares
+    for part in parts:
+        module = importlib.import_module(f"bench.{part}")
+        for constant, value in TINY[name].items():
+            if part == name or hasattr(module, constant):
+                setattr(module, constant, value)
