@@ -9,6 +9,7 @@ before anything else is written.
 from __future__ import annotations
 
 import hashlib
+import http.client
 import json
 import os
 import re
@@ -29,6 +30,8 @@ SIGNED_FOR = 240.0  # GitHub signs for five minutes
 AWAY = (0, 429, 500, 502, 503, 504)
 MOVED = (301, 302, 303, 307, 308)
 KEY_MAX = 128
+NUMBER_END = 1e6
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]{0,199}")  # the server's own rule
 ENDED = ("succeeded", "failed", "cancelled")
 WITHOUT = ("failed", "cancelled")  # a provision that ended so holds nothing
 
@@ -60,13 +63,14 @@ def needed(name: str) -> str:
 
 def number(name: str, *, least: float = 0.0) -> float | None:
     """An input that is a number, or was left out."""
-    text = given(name)
+    text, field = given(name), name.lower().replace("_", "-")
     try:
         value = float(text) if text else None
     except ValueError:
-        value = -1.0
-    if value is not None and not least <= value < 1e6:
-        raise Failure("bad input", f"{name.lower().replace('_', '-')} must be a number, not {text!r}")
+        raise Failure("bad input", f"{field} must be a number, not {text!r}") from None
+    if value is not None and not least <= value < NUMBER_END:
+        rule = f"must be a number from {least:g} to below {NUMBER_END:g}"
+        raise Failure("bad input", f"{field} {rule}, not {text!r}")
     return value
 
 
@@ -115,7 +119,7 @@ class Server:
         url = given("SERVER").rstrip("/")
         if not re.match(r"https?://[^/]+", url):
             raise Failure("bad input", f"server must be a URL like https://muster.example.com, not {url!r}")
-        self.url, self.token, self.signed_at = url + "/api/v1", given("TOKEN"), 0.0
+        self.site, self.url, self.token, self.signed_at = url, url + "/api/v1", given("TOKEN"), 0.0
         self.audience = given("AUDIENCE") or url
         self.own = bool(self.token)
         if self.own:
@@ -189,6 +193,8 @@ def fetched(method: str, url: str, headers: dict[str, str], body: Any = None) ->
         with opener.open(request, timeout=30) as answer:
             said = json.loads(answer.read() or b"{}")
             return answer.status, said if isinstance(said, dict) else {}
+    except json.JSONDecodeError as error:
+        return 0, {"detail": f"its answer is no JSON: {error}"}
     except urllib.error.HTTPError as error:
         if error.code in MOVED:
             return error.code, {"detail": f"it sends us on to {error.headers.get('Location')}"}
@@ -197,7 +203,12 @@ def fetched(method: str, url: str, headers: dict[str, str], body: Any = None) ->
         except ValueError:
             said = {}
         return error.code, said if isinstance(said, dict) else {}
-    except (OSError, ValueError) as error:
+    except ValueError:
+        # The library's words quote what can't be sent, which may be the token.
+        raise Failure(
+            "bad input", "cannot send the request: `token` or `server` has a character that HTTP forbids"
+        ) from None
+    except (OSError, http.client.HTTPException) as error:
         return 0, {"detail": str(error)}
 
 
@@ -222,6 +233,9 @@ class Attempt:
         self.repository = needed("GITHUB_REPOSITORY")
         self.run_id, self.attempt = int(needed("GITHUB_RUN_ID")), int(needed("GITHUB_RUN_ATTEMPT"))
         self.label = given("LABEL") or f"{self.run_id}-{self.attempt}"
+        if not LABEL.fullmatch(self.label):
+            rule = "must be one label of at most 200 letters, digits and . _ / : @ + -"
+            raise Failure("bad input", f"label {rule}, not {self.label!r}")
         self.run = f"{self.repository}/{self.run_id}-{self.attempt}"
 
     def key(self, mode: str) -> str:
@@ -274,8 +288,8 @@ def provision(server: Server, attempt: Attempt) -> None:
     if operation["status"] != "succeeded":
         error = operation.get("error") or {}
         summarise(operation, attempt, error)
-        code, message = str(error.get("code") or operation["status"]), str(error.get("message") or "")
-        raise Failure(code, message or f"{name} {operation['status']}", str(error.get("advice") or ""))
+        message = str(error.get("message") or f"{name} {operation['status']}")
+        raise Failure(titled(error, operation["status"]), message, advised(server, error))
     nodes = [member["node_id"] for member in operation["members"]]
     output("label", attempt.label)
     output("node-ids", json.dumps(nodes))
@@ -297,12 +311,23 @@ def followed(server: Server, operation: Any, within: float = float("inf")) -> An
     return operation
 
 
+def titled(error: Any, status: str) -> str:
+    """One word for the failure, and why: `provision_failed: capacity`."""
+    return ": ".join(str(error[key]) for key in ("code", "reason") if error.get(key)) or status
+
+
+def advised(server: Server, error: Any) -> str:
+    """What to do, and where that is explained."""
+    where = f"See {server.site}{error['help']}" if error.get("help") else ""
+    return ". ".join(part for part in (str(error.get("advice") or ""), where) if part)
+
+
 def summarise(operation: Any, attempt: Attempt, error: Any) -> None:
     good = operation["status"] == "succeeded"
     result = cell(operation["detail"].get("result") or operation["status"])
     lines = [f"### {'✔' if good else '✖'} Muster: {result}", ""]
     if error:
-        lines += [f"**{cell(error.get('code'))}**: {cell(error.get('message'))}", ""]
+        lines += [f"**{cell(titled(error, operation['status']))}**: {cell(error.get('message'))}", ""]
         lines += [f"> {cell(error['advice'])}", ""] if error.get("advice") else []
     lines += [
         "| | |",
@@ -369,7 +394,7 @@ def returned(operation: Any) -> None:
         say(f"given back in {operation['elapsed_seconds']:.1f} s")
     else:
         error = operation.get("error") or {}
-        note("warning", str(error.get("code") or status), str(error.get("message") or f"{name} {status}"))
+        note("warning", titled(error, status), str(error.get("message") or f"{name} {status}"))
 
 
 def release_key(name: str) -> str:

@@ -17,9 +17,9 @@ from typing import NoReturn
 
 from fakes.github import FakeGitHub, Job
 from fakes.github.world import Run
-from muster.cli.demo_site import DemoFailed, Site
 from muster.client import calls
 from muster.domain.errors import MusterError
+from muster.integrations.process.demo_site import DemoFailed, Site
 
 REPOSITORY = "acme/shop"
 COUNT = 2

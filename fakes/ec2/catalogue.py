@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+GRAVITON = "amazon-web-services"
 DEFAULT_PRICE_PROTECTION = 20
 """AWS's own, if a request doesn't say: it silently drops types."""
 
@@ -31,8 +32,8 @@ _FAMILIES = (
     ("m7i", 4, 50, "intel"),
     ("r7i", 8, 66, "intel"),
     ("g6", 4, 400, "amd"),
-    ("c7g", 2, 36, "amazon-web-services"),
-    ("m7g", 4, 41, "amazon-web-services"),
+    ("c7g", 2, 36, GRAVITON),
+    ("m7g", 4, 41, GRAVITON),
 )
 
 
@@ -44,7 +45,7 @@ def _catalogue() -> tuple[InstanceType, ...]:
         for family, gib, price, maker in _FAMILIES
         for size, cpu in _SIZES.items()
         # Only ARM has a type with one processor that isn't burstable.
-        if cpu > 1 or maker == "amazon-web-services"
+        if cpu > 1 or maker == GRAVITON
     ]
     found.append(
         InstanceType(name="t3.medium", cpu=2, memory_mib=4096, maker="intel", cents=42, burstable=True)
@@ -53,13 +54,13 @@ def _catalogue() -> tuple[InstanceType, ...]:
         InstanceType(name="c7i.metal-24xl", cpu=96, memory_mib=196_608, maker="intel", cents=4300, metal=True)
     )
     # As large as a resource class, so that leaving them out is seen.
-    graviton = "amazon-web-services"
     found.append(
-        InstanceType(name="c6g.metal", cpu=64, memory_mib=131_072, maker=graviton, cents=2176, metal=True)
+        InstanceType(name="c6g.metal", cpu=64, memory_mib=131_072, maker=GRAVITON, cents=2176, metal=True)
     )
     found += [
         InstanceType(name="m3.large", cpu=2, memory_mib=7680, maker="intel", cents=60, previous=True),
-        InstanceType(name="a1.large", cpu=2, memory_mib=4096, maker=graviton, cents=51, previous=True),
+        InstanceType(name="m5.large", cpu=2, memory_mib=8192, maker="intel", cents=107, previous=True),
+        InstanceType(name="a1.large", cpu=2, memory_mib=4096, maker=GRAVITON, cents=51, previous=True),
     ]
     return tuple(found)
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fakes.ec2 import fleets
+from fakes.ec2 import catalogue, fleets
 from fakes.ec2.faults import Boot, Faults
 from fakes.ec2.machines import Machine
 from fakes.ec2.signing import Signer, document
@@ -150,6 +150,14 @@ class Cloud:
             for _ in range({Boot.NORMAL: 1, Boot.NEVER: 0, Boot.TWICE: 2}[how]):
                 instance.machine.start(data.get("UserData", ""))
         return instance
+
+    def get_instance_types_from_instance_requirements(self, given: Params) -> dict[str, Any]:
+        arm = given["ArchitectureTypes"] == ["arm64"]
+        found = catalogue.fitting(given["InstanceRequirements"], spot=False)
+        kept = [each.name for each in found if (each.maker == catalogue.GRAVITON) is arm]
+        start, size = int(given.get("NextToken") or 0), 5
+        more = {"NextToken": str(start + size)} if start + size < len(kept) else {}
+        return {"InstanceTypes": [{"InstanceType": each} for each in kept[start : start + size]], **more}
 
     def run_instances(self, given: Params) -> dict[str, Any]:
         raise ApiError("UnsupportedOperation", "Only fleets launch here; RunInstances is for dry runs.")

@@ -20,6 +20,8 @@ class Boot(StrEnum):
 class Fault:
     error: ApiError | None = None
     """Answered instead of doing it."""
+    page: tuple[int, str, bytes] | None = None
+    """Answered instead of doing it, as a proxy on the way does: status, content type, body."""
     lost: bool = False
     """Done, and the connection closed without an answer."""
     held: bool = False
@@ -50,6 +52,9 @@ class Faults:
         self, action: str, code: str, text: str = "scripted", *, status: int = 400, times: int = 1
     ) -> None:
         self._add(action, Fault(error=ApiError(code, text, status)), times)
+
+    def intercept(self, action: str, status: int, kind: str, body: bytes, times: int = 1) -> None:
+        self._add(action, Fault(page=(status, kind, body)), times)
 
     def throttle(self, action: str, times: int = 1) -> None:
         self.fail(action, "RequestLimitExceeded", "Request limit exceeded.", status=503, times=times)

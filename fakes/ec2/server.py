@@ -192,9 +192,11 @@ class FakeEc2:
             return self._quota(json.loads(body))
         action, pairs = wire.action_of(body)
         self.calls.append((time.monotonic(), action))
+        fault = self.faults.take(action)
+        if fault.page is not None:
+            return fault.page
         if action == "GetCallerIdentity":
             return 200, _XML, _caller()
-        fault = self.faults.take(action)
         started = time.perf_counter()
         try:
             if fault.error is not None:

@@ -12,6 +12,8 @@ class Fault:
     status: int = 0
     """What is answered; 0: nothing, the connection breaks."""
     message: str = "scripted"
+    body: object = None
+    """What is answered instead of the message."""
     headers: Mapping[str, str] = field(default_factory=dict)
     performed: bool = False
     """It happens all the same, and only the answer is lost."""

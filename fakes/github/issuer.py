@@ -25,6 +25,10 @@ class Issuer:
         self.request_token = "runner-s-own-token"
         self.claims: dict[str, Any] = {}
         """Of the job that asks next."""
+        self.kids = [KEY]
+        """The names of the keys that it publishes."""
+        self.beside: list[Any] = []
+        """Entries that it publishes beside them."""
         self.asked = 0
         self._now = now
         self._key = _key()
@@ -63,14 +67,14 @@ class Issuer:
             return {"issuer": self.url, "jwks_uri": f"{self.url}/.well-known/jwks"}
         if parts.path == f"{prefix}/.well-known/jwks":
             self.asked += 1
-            return {"keys": [self._public()]}
+            return {"keys": [*self.beside, *(self._public(kid) for kid in self.kids)]}
         if parts.path == f"{prefix}/token" and authorization.endswith(f" {self.request_token}"):
             audience = parse_qs(parts.query).get("audience", [""])[0]
             return {"value": self.sign(**{**self.claims, "aud": audience})}
         return None
 
-    def _public(self) -> dict[str, Any]:
+    def _public(self, kid: str) -> dict[str, Any]:
         from jwt.algorithms import RSAAlgorithm  # noqa: PLC0415
 
         key: dict[str, Any] = json.loads(RSAAlgorithm.to_jwk(self._key.public_key()))
-        return {**key, "kid": KEY, "use": "sig", "alg": "RS256"}
+        return {**key, "kid": kid, "use": "sig", "alg": "RS256"}

@@ -50,7 +50,8 @@ def answer(world: World, method: str, target: str, headers: Mapping[str, str], b
         world.calls.append((method, path, fault.status))
         if not fault.status:
             raise Lost
-        return Said(status=fault.status, data={"message": fault.message}, headers=fault.headers)
+        data = {"message": fault.message} if fault.body is None else fault.body
+        return Said(status=fault.status, data=data, headers=fault.headers)
     asked = Asked(
         method=method,
         path=path,
