@@ -7,13 +7,18 @@ import signal
 
 import pytest
 
-from tests.piles import piled
+from tests.piles import is_slow, piled
 
 ID_MOST = 80
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in a shell's background. Whoever is started from here would never hear it either.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if is_slow(item.nodeid):
+        item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,4 +1,6 @@
-"""In which order workers run the tests: long ones first, those that wait beside those that compute.
+"""Which tests `make test` runs, and in which order workers run them.
+
+Long ones come first, and those that wait run beside those that compute.
 
 pytest-xdist cuts the collection into one stretch per worker; who is done takes from the end of another's. So
 the order is a pile per worker, with its share of the long tests on top and of the many quick ones below.
@@ -15,12 +17,57 @@ SHARED = ("tests/browser/",)
 """All of the folder shares what is costly to set up; elsewhere a file does, at most."""
 
 
+SLOW = (
+    "tests/browser/",
+    "tests/cli/test_demo",
+    "tests/cli/test_down.py",
+    "tests/contracts/test_dynamodb_",
+    "tests/e2e/",
+    "tests/fuzz/test_openapi.py",
+    "tests/operations/test_cluster_crashes.py",
+    "tests/operations/test_cluster_storms.py",
+    "tests/operations/test_crashes.py",
+    "tests/operations/test_running.py::test_a_blow_at_any_call",
+    "tests/simulation/test_defects.py",
+    "tests/simulation/test_determinism.py",
+    "tests/simulation/test_regressions.py",
+    "tests/simulation/test_seeds.py",
+    "tests/stores/test_dynamodb_",
+    "tests/tools/test_bench.py::test_a_benchmark_runs",
+)
+"""How the names of the tests begin that only `make check` runs."""
+QUICK = (
+    "tests/browser/test_watching.py::test_a_cold_provision_is_asked_for",
+    "tests/cli/test_demo.py::test_the_demo_comes_to_its_last_line",
+    "tests/e2e/test_absence.py::test_sigterm_lets_requests_finish",
+    "tests/e2e/test_boots.py::test_a_script_that_fails",
+    "tests/e2e/test_clusters.py::test_from_the_command_line",
+    "tests/e2e/test_ec2.py::test_machines_are_made_used_kept_warm_and_ended",
+    "tests/e2e/test_github.py::test_a_workflow_from_its_first_step",
+    "tests/e2e/test_isolation.py::test_a_job_in_the_sandbox",
+    "tests/e2e/test_life.py",
+    "tests/e2e/test_replicas.py::test_a_server_that_is_killed_in_the_middle_is_replaced_and_nothing_is_doubled_or_leaked[postgresql]",
+    "tests/e2e/test_services.py::test_an_app_is_starting_until_it_really_accepts",
+    "tests/operations/test_crashes.py::test_a_blow_at_any_call_changes_no_outcome[cold",
+    "tests/simulation/test_determinism.py::test_a_defect_that_was_planted_before",
+    "tests/simulation/test_seeds.py::test_heavy_faults_break_no_promise[range(0, 3)]",
+    "tests/simulation/test_seeds.py::test_heavy_faults_break_no_promise[range(3, 6)]",
+    "tests/simulation/test_seeds.py::test_light_faults_break_no_promise[range(10000, 10003)]",
+    "tests/simulation/test_seeds.py::test_without_faults_nobody_who_fits_is_refused[range(20000, 20003)]",
+)
+"""What `make test` runs of them all the same: one walk through each part."""
+
+
 class Test(Protocol):
     @property
     def nodeid(self) -> str: ...
 
 
 T = TypeVar("T", bound=Test)
+
+
+def is_slow(nodeid: str) -> bool:
+    return nodeid.startswith(SLOW) and not nodeid.startswith(QUICK)
 
 
 def piled(tests: Sequence[T], workers: int) -> list[T]:

@@ -13,6 +13,14 @@ from action import muster_action as action
 
 SIGNED: tuple[int, Any, dict[str, str]] = (200, {"value": "a-signed-token"}, {})
 
+CAPACITY = {
+    "code": "provision_failed",
+    "reason": "capacity",
+    "advice": "Ask for less",
+    "help": "/codes#capacity",
+}
+LATE = {"code": "release_failed", "reason": "release_timeout"}
+
 
 class Partner:
     """GitHub's issuer and the server in one. Answers in the order given; the last one for good."""
@@ -156,7 +164,7 @@ def test_nobody_s_words_become_commands_to_the_runner_or_break_the_summary(
     evil = "50% | done\n::set-output name=label::x\r\n##[error]y <b>"
     going = operation("running", label="booting", message=evil)
     parts = [{"name": "n-1", "state": "failed", "detail": evil}]
-    failed = operation("failed", error={"code": "capacity", "message": evil, "advice": ""}, parts=parts)
+    failed = operation("failed", error={**CAPACITY, "message": evil}, parts=parts)
     partner.says("/api/v1/provisions", (201, going))
     partner.says("/api/v1/operations/op-1", (200, failed))
     assert action.main() == 1
@@ -167,7 +175,9 @@ def test_nobody_s_words_become_commands_to_the_runner_or_break_the_summary(
         "error",
     ]
     assert commands[-1] == (
-        "::error title=Muster%3A capacity::50%25 | done%0A::set-output name=label::x%0D%0A##[error]y <b>"
+        "::error title=Muster%3A provision_failed%3A capacity::"
+        "50%25 | done%0A::set-output name=label::x%0D%0A"
+        f"##[error]y <b>. Ask for less. See {partner.url}/codes#capacity"
     )
     summary = (tmp_path / "summary").read_text()
     assert "| `n-1` | failed | 50% \\| done ::set-output name=label::x ##[error]y &lt;b> |\n" in summary
@@ -183,10 +193,13 @@ def test_a_release_waits_for_its_nodes_and_says_how_it_stands(
     assert action.main() == 0
     assert "given back in 1.5 s" in capsys.readouterr().out
 
-    late = operation("failed", error={"code": "release_timeout", "message": "some did not come back"})
+    late = operation("failed", error={**LATE, "message": "some did not come back"})
     partner.says("/api/v1/operations/op-1", (200, late))
     assert action.main() == 0
-    assert "::warning title=Muster%3A release_timeout::some did not come back" in capsys.readouterr().out
+    assert (
+        "::warning title=Muster%3A release_failed%3A release_timeout::some did not come back"
+        in capsys.readouterr().out
+    )
 
     monkeypatch.setattr(action, "RELEASE_WAIT", 0.0)
     partner.says("/api/v1/operations/op-1", (200, operation("running")))
@@ -245,6 +258,40 @@ def test_a_release_without_anything_to_give_back_is_no_failure(
     partner.says("/api/v1/releases", (404, {"detail": "cannot find operation 'op-gone'"}))
     assert action.main() == 0
     assert f"{words}cannot find operation 'op-gone'" in capsys.readouterr().out
+
+
+def test_a_count_of_none_is_told_what_the_least_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("INPUT_INSTANCE_COUNT", "0")
+    assert action.main() == 1
+    assert "instance-count must be a number from 1 to below 1e+06, not '0'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("mode", ["provision", "release"])
+@pytest.mark.parametrize("label", ["one\ntwo", "one\r\nlabel=two", "größe", "a b", "-a", "a" * 201])
+def test_a_label_that_is_none_is_refused_before_anybody_is_asked(
+    partner: Partner,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    mode: str,
+    label: str,
+) -> None:
+    monkeypatch.setenv("INPUT_MODE", mode)
+    monkeypatch.setenv("INPUT_LABEL", label)
+    assert action.main() == 1
+    assert "::error title=Muster%3A bad input::label must be one label" in capsys.readouterr().out
+    assert not partner.asked
+
+
+def test_a_token_that_cant_be_sent_is_refused_at_once_and_not_quoted(
+    partner: Partner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("INPUT_TOKEN", "muster_\nsecret")
+    assert action.main() == 1
+    said = capsys.readouterr().out
+    assert "bad input::cannot send the request: `token` or `server`" in said and "trying again" not in said
+    assert [line for line in said.splitlines() if "secret" in line] == ["::add-mask::muster_%0Asecret"]
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "1.5", "many", "nan", "1e9"])

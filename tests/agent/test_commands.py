@@ -6,7 +6,7 @@ import os
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -131,7 +131,25 @@ def test_one_that_ignores_sigterm_is_killed_after_the_grace(plane: Plane, node: 
 
 def test_a_timeout_ends_it(plane: Plane, node: Running) -> None:
     plane.order("c1", "sleep", "1000", timeout=0.3)
-    assert plane.ended("c1")["signal"] == 15
+    assert (plane.ended("c1")["signal"], plane.ended("c1")["timed_out"]) == (15, True)
+
+
+def test_a_timeout_that_was_not_needed_is_not_told(plane: Plane, node: Running) -> None:
+    plane.order("c1", "true", timeout=60.0)
+    plane.order("c2", "sleep", "1000", timeout=60.0)
+    plane.wait(lambda: "c2" in plane.states, "c2 runs")
+    plane.cancel("c2")
+    assert ["timed_out" in plane.ended(key) for key in ("c1", "c2")] == [False, False]
+
+
+def test_standard_input_is_what_was_sent_for_it_and_else_nothing(plane: Plane, node: Running) -> None:
+    plane.blobs["b1"] = bytes(range(256)) * 1000
+    plane.order("c1", "cat", stdin="b1")
+    plane.order("c2", "cat")
+    assert (plane.ended("c1")["exit_code"], plane.ended("c2")["exit_code"]) == (0, 0)
+    assert plane.output["c1"] == plane.blobs["b1"] and plane.output.get("c2", b"") == b""
+    plane.order("c3", "cat", stdin="nope")
+    assert plane.ended("c3")["exit_code"] == 126 and b"no archive nope" in plane.output["c3"]
 
 
 def test_a_daemon_that_holds_the_output_doesnt_hold_up_the_end(plane: Plane, node: Running) -> None:
@@ -308,8 +326,8 @@ def test_one_that_cant_be_read_is_left_out_of_the_results_and_named() -> None:
             (folder / path).touch()
         for path in ("a", "locked"):
             (folder / path).chmod(0)
-        with somebody(folder):
-            left = pack(f"{name}/results.tgz", name, ["b", "a", "locked", "d", "nothing"])
+        with somebody(folder), chdir(folder), (folder / "results.tgz").open("wb") as results:
+            left = pack(results, ["b", "a", "locked", "d", "nothing"])
         with tarfile.open(folder / "results.tgz") as archive:
             assert archive.getnames() == ["b", "locked", "d", "d/e", "d/e/f"]
         assert left == ["a", "locked"]

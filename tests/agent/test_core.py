@@ -58,9 +58,16 @@ class Drive:
         return self.state.over
 
 
-def joined(**more: Any) -> Drive:
+def streaming(**more: Any) -> Drive:
     drive = Drive()
     drive.answer("join", 200, {**JOINED, **more})
+    return drive
+
+
+def joined(**more: Any) -> Drive:
+    """With a server that knows no stream: it polls."""
+    drive = streaming(**more)
+    drive.answer("poll", 404)
     return drive
 
 
@@ -71,6 +78,95 @@ def attached(commands: list[dict[str, Any]] | None = None) -> Drive:
     drive.feed(a.Moved("as-1"))
     drive.answer("report", 200, want(2, "attach", run="r", commands=commands or []))
     return drive
+
+
+# --- the stream -------------------------------------------------------------------------------------------
+
+
+def line(desired: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"desired": desired, "beat_seconds": 5, "spread": 8.0, **more}
+
+
+def heard(drive: Drive, body: dict[str, Any]) -> list[a.Effect]:
+    return drive.feed(a.Heard(drive.state.epoch, body))
+
+
+def test_it_opens_a_stream_once_and_does_what_each_line_says() -> None:
+    drive = streaming()
+    assert drive.open["poll"].what == "stream"
+    drive.answer("report", 200, ANSWER)
+    assert heard(drive, line(want(2, "attach", run="r")))[-1] == a.Attach("as-1")
+    drive.feed(a.Moved("as-1"))
+    drive.answer("report", 200, want(3, "attach", run="r"))
+    assert heard(drive, line(want(4, "detach")))[-1] == a.Detach("as-1")
+    assert [send.what for send in drive.of(a.Send) if send.line == "poll"] == ["stream"]
+
+
+def test_a_line_puts_the_dead_man_off_and_says_how_often_to_beat() -> None:
+    drive = streaming()
+    drive.now = 90.0
+    heard(drive, line(ANSWER, beat_seconds=20))
+    assert drive.state.dead_at == 190.0 and drive.state.beat_seconds == 20.0
+
+
+@pytest.mark.parametrize("body", [{}, {"desired": {}}, line({**ANSWER, "directive": "dance"}), line({})])
+def test_a_line_that_makes_no_sense_is_silence(body: dict[str, Any]) -> None:
+    drive = streaming()
+    before = drive.state
+    heard(drive, body)
+    assert drive.state.desired == before.desired and not drive.state.streams
+
+
+def test_a_line_for_an_earlier_token_is_ignored() -> None:
+    drive = streaming()
+    drive.feed(a.Heard(drive.state.epoch - 1, line(want(9, "stop"))))
+    assert not drive.over()
+
+
+@pytest.mark.parametrize(("chance", "pause"), [(0.25, 2.0), (1.0, 8.0)])
+def test_a_stream_that_breaks_is_opened_anew_after_a_part_of_the_spread(chance: float, pause: float) -> None:
+    drive = streaming()
+    heard(drive, line(ANSWER))
+    drive.chance = chance
+    drive.now = 4.0
+    drive.answer("poll", 0)
+    assert drive.state.lines["poll"].due == drive.now + pause
+    drive.pass_time(pause)
+    assert drive.open["poll"].what == "stream"
+
+
+def test_a_server_that_is_away_is_asked_again_with_growing_pauses_and_for_the_stream() -> None:
+    drive, pauses = streaming(), []
+    for _ in range(4):
+        drive.answer("poll", 0)
+        pauses.append(drive.state.lines["poll"].due - drive.now)
+        drive.now = drive.state.lines["poll"].due
+        drive.feed(a.Tick())
+        assert drive.open["poll"].what == "stream"
+    assert pauses == sorted(set(pauses))
+
+
+def test_a_stream_on_which_no_line_comes_is_given_up_for_polls_and_tried_again_later() -> None:
+    drive = streaming()
+    drive.now = a.SILENCE
+    drive.answer("poll", 0)
+    for version in range(2, a.POLLS + 2):
+        assert drive.open["poll"].what == "desired"
+        drive.answer("poll", 200, {**ANSWER, "version": version})
+    assert drive.open["poll"].what == "stream"
+
+
+@pytest.mark.parametrize("status", [404, 405])
+def test_an_older_server_is_polled_at_once_without_joining_anew(status: int) -> None:
+    drive = streaming()
+    drive.answer("poll", status)
+    assert drive.open["poll"].what == "desired" and drive.state.joined
+
+
+def test_a_token_that_died_ends_the_stream_and_means_joining_anew() -> None:
+    drive = streaming()
+    drive.answer("poll", 401)
+    assert not drive.state.joined
 
 
 # --- joining ------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def test_what_told_a_command_s_end_and_detaching_may_remove_its_output_at_once(
 def test_a_command_that_was_still_being_journaled_when_its_node_detached_doesnt_begin(
     tmp_path: Path, state: agent.State
 ) -> None:
-    shell = agent.Agent(Namespace(dir=str(tmp_path), dead_man=FAR, switch=""))
+    shell = agent.Agent(Namespace(wrap="[]", dir=str(tmp_path), dead_man=FAR, switch=""))
     for name in ("spool", "home", "work/as-1"):
         (tmp_path / name).mkdir(parents=True)
     shell.journal = os.open(tmp_path / "journal", os.O_WRONLY | os.O_CREAT, 0o600)

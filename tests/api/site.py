@@ -15,20 +15,20 @@ from muster.api.listening import Listening, bind, url_of
 from muster.api.metrics import Metrics, timed
 from muster.api.repeating import repeating
 from muster.client import AsyncClient, calls
-from muster.client.results import Operation, Progress
 from muster.domain.access import Role
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
+from muster.integrations.external.provider import ExternalProvider
 from muster.plane import ControlPlane, Ports
 from muster.ports.wakeups import EVENTS
-from muster.providers.external import ExternalProvider
-from muster.providers.simulated import Entry, SimulatedCloud, SimulatedProvider, SimulatedVerifier
-from muster.providers.simulated.identity import proof_of
-from muster.providers.simulated_arm import Arm, Paces, SimulatedClusters
-from muster.stores.announcing import Written, announcing
+from muster.stores.announcements import Written, announcer
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.stores.wakeups import LocalWakeups
 from muster.system import SystemClock, SystemIds
+from muster.wire.operations import Operation, Progress
+from muster_simulation.arm import Arm, Paces, SimulatedClusters
+from muster_simulation.cloud import Entry, SimulatedCloud, SimulatedProvider, SimulatedVerifier
+from muster_simulation.cloud.identity import proof_of
 
 AGENT = "/api/v1/agent"
 PROMPT = Paces(create=0.3, pool=0.1, abort=0.1, delete=0.1, group_delete=0.1)
@@ -201,7 +201,7 @@ class Site:
 async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
     clock, ids, wakeups = SystemClock(), SystemIds(), LocalWakeups()
     metrics = Metrics(started_at=clock.now())
-    announce = announcing(wakeups)
+    announce = announcer(wakeups)
     apis: list[Api] = []
 
     def committed(written: Sequence[Written]) -> None:
@@ -233,11 +233,12 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
         cluster_providers={azure.name: azure},
         verifier=SimulatedVerifier(cloud),
     )
-    plane = ControlPlane(ports, owner=ids.new("replica"))
+    plane = ControlPlane(ports, owner=ids.new("replica"), settings=settings.get("settings"))
     api = create_app(plane, ports, ApiSettings(data=data, **settings), metrics=metrics)
     apis.append(api)
     listener = bind("127.0.0.1", 0)
-    server = Listening(api, repeating(api.context.beats))
+    http = repeating(api.context.beats)
+    server = Listening(api, http, backlog=http.lines.backlog)
     site = Site(url_of(listener), api, store, cloud, ports)
     cloud.watch(site)
     for role in Role:

@@ -10,10 +10,10 @@ from tests.api.site import Site
 
 async def test_what_is_done_by_hand_is_told_with_who_did_it(site: Site) -> None:
     admin, operator = site.client(Role.ADMIN), site.client(Role.OPERATOR)
+    await admin.send(calls.apply(TemplateSpec(name="ci", provider="simulated")))
     held = await site.provisioned(operator, count=2)
     node_id = held.members[0].node_id
-    spec = TemplateSpec(name="ci", provider="simulated", max_nodes=7)
-    await admin.send(calls.apply(spec))
+    await admin.send(calls.apply(TemplateSpec(name="ci", provider="simulated", max_nodes=7)))
     await admin.send(calls.limit(9))
     made = await admin.send(calls.make_token("laptop", "viewer"))
     await admin.send(calls.revoke_token(made.id))
@@ -31,6 +31,7 @@ async def test_what_is_done_by_hand_is_told_with_who_did_it(site: Site) -> None:
     assert all(actor.rpartition(" (")[2].rstrip(")") in who for _, actor in done), done
     assert [(name, actor.split(" ")[0]) for name, actor in done] == [
         ("applied", "admin"),
+        ("adjusted", "admin"),
         ("limited", "admin"),
         ("token_added", "admin"),
         ("token_revoked", "admin"),

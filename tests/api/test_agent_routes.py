@@ -4,7 +4,6 @@ from typing import Any
 import httpx
 import pytest
 
-from muster.api.models.agent import POLL_MOST
 from muster.client import calls
 from muster.controllers.reaper import Reaper
 from muster.domain.errors import StoreUnavailable
@@ -12,7 +11,8 @@ from muster.domain.ids import NodeId
 from muster.domain.node import Node
 from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
-from muster.providers.simulated.identity import proof_of
+from muster.wire.agent import POLL_MOST
+from muster_simulation.cloud.identity import proof_of
 from tests.api.site import Site
 
 JOIN = "/api/v1/agent/join"

@@ -2,7 +2,6 @@
 
 import pytest
 
-from muster.api.models.boots import TimelineOut
 from muster.client import calls
 from muster.domain.access import Role
 from muster.domain.boot import Mark
@@ -11,6 +10,7 @@ from muster.domain.errors import NotFound
 from muster.domain.health import Health
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
+from muster.wire.boots import Timeline
 from tests.api.site import Site
 from tests.domain.builders import node
 
@@ -53,7 +53,7 @@ def test_a_boot_that_failed_lasted_until_it_was_given_up_whatever_became_of_the_
     state: NodeState,
 ) -> None:
     failed = node(state, created_at=100.0, entered_at=400.0, booted_at=None, reason=Reason.BOOT_STALLED)
-    found = TimelineOut.of(failed, [*MARKS, GIVEN_UP], (), now=900.0)
+    found = Timeline.of(failed, [*MARKS, GIVEN_UP], (), now=900.0)
     assert (found.seconds, [(span.name, span.seconds) for span in found.spans]) == (
         50.0,
         [("launch", 10.0), ("joined", 10.0), ("boot_script", 30.0)],
@@ -63,7 +63,7 @@ def test_a_boot_that_failed_lasted_until_it_was_given_up_whatever_became_of_the_
 def test_a_boot_that_was_rescued_shows_how_long_nobody_waited_for_it() -> None:
     rescued = node(NodeState.IDLE, created_at=100.0, entered_at=400.0, booted_at=175.0)
     marks = [*MARKS, GIVEN_UP, Mark(at=175.0, phase="booted")]
-    found = TimelineOut.of(rescued, marks, (), now=900.0)
+    found = Timeline.of(rescued, marks, (), now=900.0)
     assert [(span.name, span.seconds) for span in found.spans][-2:] == [
         ("boot_script", 30.0),
         ("given_up", 25.0),

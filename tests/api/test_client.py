@@ -130,6 +130,23 @@ def test_errors_come_back_as_what_they_are(answer: httpx.Response, error: type[E
         client.send(calls.node("n"))
 
 
+def test_answers_of_older_and_newer_servers_are_read() -> None:
+    newer = {**OPERATION, "mood": "good", "detail": {"run": "run-1", "colour": "red"}}
+    found = calls.operation("op-1").read(json.dumps(newer).encode())
+    assert (found.detail.run, found.parts, found.steps, found.version) == ("run-1", (), (), 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"), [(b"<html>", "malformed"), (b'{"items": [{}]}', "missing required field `id`")]
+)
+def test_an_answer_that_cannot_be_read_is_told_with_its_field(answer: bytes, said: str) -> None:
+    with (
+        _client(lambda _request: httpx.Response(200, content=answer)) as client,
+        pytest.raises(ServerProblem, match=f"cannot use the server's answer: .*{said}"),
+    ):
+        client.send(calls.nodes())
+
+
 def test_the_token_is_sent_and_never_shown() -> None:
     seen = []
 
@@ -144,7 +161,14 @@ def test_the_token_is_sent_and_never_shown() -> None:
 
 
 def _event(number: int, *, place: str | None) -> bytes:
-    data = {"id": f"ev-{number}", "at": "t", "entity": "node", "entity_id": "n", "version": 1, "name": "x"}
+    data = {
+        "id": f"ev-{number}",
+        "at": "2026-05-04T09:30:00Z",
+        "entity": "node",
+        "entity_id": "n",
+        "version": 1,
+        "name": "x",
+    }
     named = f"id: {place}\n" if place else ""
     return f"event: x\n{named}data: {json.dumps({**data, 'changes': {}})}\n\n".encode()
 
@@ -196,7 +220,7 @@ def test_output_is_followed_across_breaks_without_a_byte_lost_or_doubled() -> No
         "count": 1,
         "argv": [],
         "version": 1,
-        "created_at": "t",
+        "created_at": "2026-05-04T09:30:00Z",
     }
 
     def serve(request: httpx.Request) -> httpx.Response:

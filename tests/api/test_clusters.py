@@ -10,7 +10,7 @@ from muster.domain.cluster import ClusterState
 from muster.domain.errors import ClusterExists, Forbidden, InvalidRequest, NotFound
 from muster.domain.operation import Status
 from muster.domain.template import TemplateSpec
-from muster.providers.simulated_arm import SimulatedClusters
+from muster_simulation.arm import SimulatedClusters
 from tests.api.site import Site
 from tests.stage.azure import SPEC
 
@@ -122,7 +122,7 @@ async def test_a_cancel_removes_what_was_made_and_the_token_is_never_shown(site:
     assert secret
     await client.send(calls.cancel(operation.operation_id))
     ended = await site.ended(client, operation)
-    assert (ended.status, ended.error and ended.error.code) == (Status.CANCELLED, "cancelled")
+    assert (ended.status, ended.error and ended.error.code) == (Status.CANCELLED, "operation_cancelled")
     assert not azure.arm.clusters
     assert not azure.arm.groups
     for path in (

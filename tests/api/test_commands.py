@@ -2,16 +2,22 @@ import asyncio
 import hashlib
 import io
 import os
+import time
 from collections.abc import AsyncIterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from muster.api.files import SPARED
+from muster.cli.liveness import Watched
 from muster.client import AsyncClient, ServerProblem, SyncClient, calls
 from muster.domain.access import Role
 from muster.domain.command import CommandState
+from muster.domain.deadlines import Limits
 from muster.domain.errors import Ambiguous, IdempotencyMismatch, NotFound
+from muster.domain.health import judge
+from muster.domain.ids import NodeId
 from muster.domain.operation import Status
 from muster.domain.requests import ProvisionRequest
 from tests.api.site import Site, opened
@@ -88,6 +94,60 @@ async def test_a_run_provisions_executes_and_gives_back_in_one_operation(site: S
         b"hello from 1\n",
     }
     assert (await client.send(calls.pools())).items[0].idle == 2
+
+
+async def test_a_run_tells_its_step_before_its_output_and_both_while_it_runs(site: Site) -> None:
+    site.hold.set()
+    client = site.client()
+    asked = ProvisionRequest(template="ci", count=1, run="run-1")
+    run = await client.send(calls.run(asked, ECHO))
+    told = client.stream(calls.watch(run.operation_id))
+    while (await anext(told)).message != "0 of 1 command ended":
+        pass
+    following = client.follow(f"{run.operation_id}.0")
+    assert await anext(following) == b"hello from 0\n"
+    command = await client.send(calls.command(f"{run.operation_id}.0"))
+    assert command.state is CommandState.RUNNING
+    events = (await site.http().get(f"/api/v1/events?entity_id={run.operation_id}")).json()["items"]
+    began = [datetime.fromisoformat(each["at"]) for each in events if each["changes"].get("step") == 5]
+    assert command.started_at is not None and min(began) <= command.started_at
+    await client.send(calls.cancel(run.operation_id))
+    assert [piece async for piece in following] == []
+
+
+async def test_a_node_that_falls_silent_under_a_command_is_told_with_since_when_and_until_when(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.hold.set()
+    client = site.client()
+    await site.provisioned(client)
+    (command,) = await client.send(calls.execute(ECHO, run="run-1"))
+    assert await anext(client.follow(command.id)) == b"hello from 0\n"
+    shown = (await site.http().get(f"/api/v1/commands/{command.id}")).json()
+    assert (shown["silent_since"], shown["given_up_at"]) == (None, None)
+
+    node_id, limits = NodeId(command.node_id), Limits()
+    vitals = (await site.store.vitals([node_id]))[node_id]
+    assert vitals.seen_at is not None
+    silent = judge(vitals, now=time.time() + limits.stale_after + 1, observing_since=0.0, limits=limits)
+    assert silent is not None
+    await site.store.write_health(silent)
+
+    shown = (await site.http().get(f"/api/v1/commands/{command.id}")).json()
+    assert datetime.fromisoformat(shown["silent_since"]).timestamp() == pytest.approx(vitals.seen_at)
+    until = datetime.fromisoformat(shown["given_up_at"]).timestamp()
+    assert until == pytest.approx(silent.at + limits.lost_after)
+    listed = (await site.http().get("/api/v1/commands?run=run-1")).json()["items"]
+    assert [each["silent_since"] for each in listed] == [shown["silent_since"]]
+
+    watched = Watched([command])
+    with SyncClient(site.url, site.secrets[Role.VIEWER]) as follower:
+        for _ in range(2):  # told once
+            await asyncio.to_thread(watched.look, follower)
+    said = capsys.readouterr().err
+    assert said.startswith(f"[0] {node_id} has not answered since {shown['silent_since']} (")
+    assert f"gives it up at {shown['given_up_at']} (in " in said and said.count("\n") == 1
+    await client.send(calls.cancel_command(command.id))
 
 
 async def test_commands_asked_for_twice_with_one_key_are_the_same(site: Site) -> None:
@@ -181,6 +241,46 @@ async def test_archives_have_a_limit_together(tmp_path: Path) -> None:
         assert (full.status_code, full.json()["code"]) == (507, "storage_full")
 
 
+async def test_archives_that_arrive_together_have_a_limit_together(tmp_path: Path) -> None:
+    """Each finds room when it begins: 20 of them must not all have it."""
+    each, fit, begun = 100, 9, asyncio.Barrier(20)
+
+    async def slowly(first: int) -> AsyncIterator[bytes]:
+        yield bytes([first])
+        await begun.wait()
+        yield bytes(each - 1)
+
+    async with opened(tmp_path, blobs_total=each * fit + each // 2) as site:
+        http = site.http()
+        sent = await asyncio.gather(*(http.put("/api/v1/blobs", content=slowly(n)) for n in range(20)))
+        taken = [answer.status_code for answer in sent].count(201)
+        kept = [path.stat().st_size for path in (tmp_path / "blobs").iterdir()]
+        assert {answer.status_code for answer in sent} == {201, 507}
+        assert 0 < taken <= fit and sum(kept) == taken * each
+        rest = await http.put("/api/v1/blobs", content=bytes(each * (fit - taken)))
+        assert rest.status_code == 201, "what was refused takes no room"
+
+
+async def test_a_command_that_was_released_keeps_its_results(site: Site) -> None:
+    client = site.client()
+    operation = await site.provisioned(client)
+    (command,) = await client.send(calls.execute({**ECHO, "collect": ["out"]}, run="run-1"))
+    said = await _output(client, command.id)
+    root, node = f"/api/v1/agent/commands/{command.id}", site.http(site.agents[0].token)
+
+    async def refused() -> None:
+        forged = await node.put(f"{root}/artifact", content=b"forged")
+        more = await node.post(f"{root}/output", params={"offset": len(said)}, content=b"forged")
+        assert [forged.status_code, more.status_code] == [403, 403]
+        kept = await site.http().get(f"/api/v1/commands/{command.id}/artifact")
+        assert kept.content == b"an archive"
+        assert await client.send(calls.output(command.id, offset=0)) == said
+
+    await refused()
+    await site.ended(client, await client.send(calls.release(operation_id=operation.operation_id)))
+    await refused()
+
+
 async def test_what_nobody_asked_for_lately_makes_way_on_a_full_shelf(tmp_path: Path) -> None:
     async with opened(tmp_path, blob_most=500, blobs_total=1000) as site:
         http = site.http()
@@ -196,6 +296,7 @@ async def test_what_nobody_asked_for_lately_makes_way_on_a_full_shelf(tmp_path: 
 
 async def test_whoever_looks_for_results_that_were_not_taken_hears_why(tmp_path: Path) -> None:
     async with opened(tmp_path, blob_most=9) as site:
+        site.hold.set()
         await site.template()
         client = site.client()
         await site.provisioned(client)

@@ -49,7 +49,7 @@ async def test_every_address_of_the_page_gives_the_page(page: httpx.AsyncClient,
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/v1/nodes", "/api/none", "/healthz", "/readyz", "/metrics", "/openapi.json"]
+    "path", ["/api/v1/nodes", "/api/none", "/healthz", "/readyz", "/metrics", "/api/v1/openapi.json"]
 )
 async def test_what_is_the_apis_stays_the_apis(page: httpx.AsyncClient, path: str) -> None:
     assert (await page.get(path, headers=HTML)).text == "the API"

@@ -1,7 +1,8 @@
+import io
 import json
 import logging
 
-from muster.api.logs import JsonLines, TextLines
+from muster.api.logs import BURST, PER_SECONDS, JsonLines, LimitedHandler, TextLines
 
 
 def _record(**extra: object) -> logging.LogRecord:
@@ -34,3 +35,23 @@ def test_a_trace_stays_with_its_line() -> None:
     record.exc_info = (type(error), error, error.__traceback__)
     assert "ValueError: inside" in json.loads(JsonLines().format(record))["trace"]
     assert TextLines().format(record).endswith("ValueError: inside")
+
+
+def test_a_place_that_says_too_much_is_silenced_and_counted() -> None:
+    written = io.StringIO()
+    handler = LimitedHandler(written)
+    handler.setFormatter(TextLines())
+
+    def said(place: int, at: float) -> None:
+        record = _record()
+        record.lineno, record.created = place, at
+        handler.emit(record)
+
+    for _ in range(BURST + 7):
+        said(1, 1000.0)
+    said(2, 1000.0)
+    assert written.getvalue().count("took 3\n") == BURST + 1, "another place is heard"
+    said(2, 1000.0 + PER_SECONDS)
+    assert "left out 7 lines like this one: took 3\n" in written.getvalue()
+    said(1, 1000.0 + PER_SECONDS)
+    assert written.getvalue().count("took 3\n") == BURST + 1 + 1 + 2

@@ -68,7 +68,16 @@ async def test_the_payload_has_exactly_the_promised_fields(site: Site) -> None:
     payload = json.loads(last.removeprefix("data: "))
     assert list(payload) == [
         *("operation_id", "kind", "status", "phase", "label", "step", "total_steps", "message", "percent"),
-        *("eta_seconds", "elapsed_seconds", "started_at", "updated_at", "deadline_at", "parts", "detail"),
+        *(
+            "motion",
+            "eta_seconds",
+            "elapsed_seconds",
+            "started_at",
+            "updated_at",
+            "deadline_at",
+            "parts",
+            "detail",
+        ),
         "error",
     ]
     assert payload["started_at"].endswith("Z")
@@ -83,7 +92,9 @@ async def test_a_failed_provision_says_why_and_what_to_do(site: Site) -> None:
     operation = await site.ended(client, await client.send(calls.provision(asked)))
     assert operation.status is Status.FAILED
     assert operation.error is not None
-    assert operation.error.code == "above_cap"
+    shown = (await site.http().get("/codes", headers={"Authorization": ""})).text
+    assert f'<a id="{operation.error.help.removeprefix("/codes#")}"></a>' in shown
+    assert (operation.error.code, operation.error.reason) == ("provision_failed", "above_cap")
     assert operation.error.advice.startswith("ask for fewer nodes")
 
 

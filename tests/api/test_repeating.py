@@ -24,6 +24,8 @@ class Line:
     """One connection, on which bytes are sent as they are given."""
 
     arrived: ClassVar[list[bytes]] = []
+    last: ClassVar[Repeating]
+    """The connection on which something came last."""
     news: ClassVar[asyncio.Event]
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -61,6 +63,7 @@ def arriving(monkeypatch: pytest.MonkeyPatch) -> None:
     def watched(self: Repeating, data: bytes) -> None:
         took(self, data)
         Line.arrived.append(data)
+        Line.last = self
         Line.news.set()
 
     monkeypatch.setattr(Repeating, "data_received", watched)
@@ -178,6 +181,16 @@ async def test_the_bytes_of_a_beat_inside_another_request_are_no_beat(site: Site
         await node.send(whole)
         assert (await node.answer())[0] != 200
         assert site.api.context.beats.total == beats
+
+
+async def test_a_head_without_its_end_is_never_known(site: Site, token: str) -> None:
+    """Its end comes alone, both times: what begins like it may be something else."""
+    whole = beat(token)
+    cut = whole.index(b"\r\n\r\n") + 2
+    async with line(site) as node:
+        for _ in range(2):
+            assert (await node.ask(whole[:cut], whole[cut:]))[0] == 200
+        assert (node.last._head, node.last._known) == (b"", None)
 
 
 async def test_a_beat_that_closes_its_connection_still_does(site: Site, token: str) -> None:

@@ -9,11 +9,13 @@ import pytest
 from fakes.github import World, WorldTransport
 from fakes.github.issuer import Issuer
 from muster.api.access import Gate
-from muster.domain.template import Runtime
+from muster.client import calls
+from muster.domain.template import Reuse
 from muster.domain.trust import Trust
-from muster.domain.workflow import RunnerSpec
-from muster.runtimes.github.api import new_http
-from muster.runtimes.github.federation import GitHubFederation
+from muster.integrations.github.api import new_http
+from muster.integrations.github.federation import GitHubFederation
+from muster.integrations.github.runner import RunnerSpec
+from muster.ports.clock import Clock
 from tests.api.site import Site
 
 JOB = {"repository": "acme/shop", "ref": "refs/heads/main", "run_id": "7", "run_attempt": "1"}
@@ -21,8 +23,8 @@ ASKED = {"template": "ci", "count": 1, "run": "acme/shop/7-1"}
 
 
 class Signing:
-    def __init__(self, site: Site) -> None:
-        clock = site.ports.clock
+    def __init__(self, site: Site, clock: Clock | None = None) -> None:
+        clock = clock or site.ports.clock
         self.issuer = Issuer(clock.now)
         self._http = new_http(WorldTransport(World(clock.now), self.issuer))
         federation = GitHubFederation(self._http, clock, issuer=self.issuer.url, audiences=["muster"])
@@ -35,7 +37,7 @@ class Signing:
         gate = Gate(
             ports.access, context.plane.enrolment, ports.clock, federation=self._federation, trust=rules
         )
-        self._site.api.framework.state.context = replace(context, gate=gate)
+        self._site.api.application.context = replace(context, gate=gate)
 
     def http(self, **claims: Any) -> httpx.AsyncClient:
         client = self._site.http()
@@ -111,6 +113,36 @@ async def test_a_workflow_s_release_sees_only_its_own_provisions_of_a_run(
     assert released.json()["request"]["operation_id"] == mine
 
 
+async def test_a_workflow_doesn_t_see_who_has_its_nodes_after_it(signing: Signing, site: Site) -> None:
+    await site.template(reuse=Reuse.ALWAYS)
+    http, others, client = signing.http(), signing.http(repository="acme/web", run_id="8"), site.client()
+
+    async def served(by: httpx.AsyncClient, run: str) -> str:
+        made = await by.post("/api/v1/provisions", json={**ASKED, "run": run})
+        assert made.status_code == 202, made.text
+        name = str(made.json()["operation_id"])
+        await site.ended(client, await client.send(calls.operation(name)))
+        return name
+
+    async def seen(by: httpx.AsyncClient, name: str) -> list[dict[str, Any]]:
+        return list((await by.get(f"/api/v1/operations/{name}/nodes")).json()["items"])
+
+    mine = await served(http, "acme/shop/7-1")
+    (node,) = await seen(http, mine)
+    assert (node["operation_id"], node["launch_id"]) == (mine, f"{mine}.1")
+    await site.ended(client, await client.send(calls.release(operation_id=mine)))
+    (node,) = await seen(http, mine)
+    assert (node["owner"], node["last_owner"]) == (None, "acme/shop")
+
+    theirs = await served(others, "acme/web/8-1")
+    assert await seen(http, mine) == []
+    (node,) = await seen(others, theirs)
+    assert (node["launch_id"], node["last_owner"]) == (None, None), "nor who had it before"
+    assert "acme/shop" not in str(node) and mine not in str(node)
+    (node,) = await seen(site.http(), mine)
+    assert (node["run"], node["launch_id"]) == ("acme/web/8-1", f"{mine}.1"), "an operator sees all"
+
+
 @pytest.mark.parametrize("run", ["acme/shop/8-1", "acme/web/7-1", "", None])
 async def test_a_workflow_may_not_list_what_is_not_of_its_run(signing: Signing, run: str | None) -> None:
     answer = await signing.http().get("/api/v1/operations", params={} if run is None else {"run": run})
@@ -120,7 +152,7 @@ async def test_a_workflow_may_not_list_what_is_not_of_its_run(signing: Signing, 
 
 async def test_a_workflow_gets_runners_for_its_own_run_only(signing: Signing, site: Site) -> None:
     # An organisation's runners without a workflow: `run` would be their label, and nothing would end them.
-    await site.template(runtime=Runtime.GITHUB, runner=RunnerSpec(scope="acme"))
+    await site.template(runtime="github", tables={"runner": RunnerSpec(scope="acme")})
     for run in ("ubuntu-latest", "acme/shop/7-1"):
         answer = await signing.http().post("/api/v1/provisions", json={**ASKED, "run": run})
         assert answer.status_code == 403, answer.text
@@ -216,7 +248,7 @@ async def test_everything_else_is_closed_to_a_workflow(signing: Signing, method:
     [
         ({"repository": "evil/shop"}, 403, "no [trust] rule of this server covers them"),
         ({"aud": "somebody"}, 401, "ask GitHub for the audience muster"),
-        ({"exp": 1}, 401, "it ended"),
+        ({"exp": 1}, 401, "it expired"),
         ({"kid": "forged"}, 401, "has no such key"),
     ],
 )
@@ -229,7 +261,7 @@ async def test_who_is_not_let_in_is_told_why(
 
 
 async def test_without_federation_a_signed_token_is_just_an_unknown_one(signing: Signing, site: Site) -> None:
-    context = site.api.framework.state.context
+    context = site.api.application.context
     gate = Gate(site.ports.access, context.plane.enrolment, site.ports.clock)
-    site.api.framework.state.context = replace(context, gate=gate)
+    site.api.application.context = replace(context, gate=gate)
     assert (await signing.http().get("/api/v1/whoami")).status_code == 401

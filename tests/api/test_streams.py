@@ -1,24 +1,32 @@
 import asyncio
 import json
+import re
+import socket
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from muster.api import streams
+from muster.api import connections, streams
 from muster.api.access import LOOK_AGAIN, Permit
 from muster.api.context import Context
+from muster.api.feed_pages import PAGE, FeedPages
+from muster.api.gathering import Gathering
 from muster.client import calls
 from muster.domain.access import Role
 from muster.domain.errors import CursorLost, InvalidRequest, NotFound
+from muster.domain.events import Event
 from muster.domain.ids import OperationId
 from muster.domain.operation import Status
 from muster.domain.requests import ProvisionRequest
+from muster.ports.store import Page, Store
 from muster.stores import cursors
 from muster.stores.wakeups import LocalWakeups
+from muster.wire import events as wire
 from tests.api.site import Site
-from tests.operations.test_sharing import HandClock
+from tests.operations.test_single_flight import HandClock
 
 SSE = {"Accept": "text/event-stream"}
 
@@ -282,3 +290,112 @@ async def test_a_silent_stream_gives_signs_of_life_however_often_it_looks(site: 
     stream = streams.feed(*alone(site, look_every=0.01, keep_alive=0.05), after=place, entity_id="nothing")
     async with asyncio.timeout(30):
         assert [await anext(stream) for _ in range(3)][1:] == [b": still here\n\n"] * 2
+
+
+async def test_streams_at_the_same_place_share_what_they_read(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred that began at the oldest event kept the server busy for seconds."""
+    for number in range(PAGE + 50):
+        await site.store.note("thing", f"name-{number}", reason=None, detail="", now=1.0)
+    known = await site.store.events(after=None, limit=10_000)
+    encoded: list[str] = []
+    of = wire.Event.of
+
+    def counting(event: Event) -> wire.Event:
+        encoded.append(event.id)
+        return of(event)
+
+    monkeypatch.setattr(wire.Event, "of", counting)
+    readers = 20
+
+    async def read() -> list[str]:
+        found: list[str] = []
+        async with site.http().stream("GET", "/api/v1/events", headers=SSE) as answer:
+            async for line in answer.aiter_lines():
+                if line.startswith("data:"):
+                    found.append(json.loads(line.removeprefix("data:"))["id"])
+                if found[-1:] == [known.items[-1].id]:
+                    break
+        return found
+
+    async with asyncio.timeout(60):
+        everything = await asyncio.gather(*(read() for _ in range(readers)))
+    assert everything == [[event.id for event in known.items]] * readers
+    assert len(encoded) < 5 * len(known.items)
+    encoded.clear()
+    async with asyncio.timeout(60):
+        await read()
+    assert len(encoded) < PAGE, "full pages are kept for those who come later"
+
+
+class HeldStore:
+    """Answers when it is let go, with what it saw when it was asked."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.asked, self.free = asyncio.Event(), asyncio.Event()
+
+    async def events(self, **asked: Any) -> Page[Event]:
+        page = await self._store.events(**asked)
+        self.asked.set()
+        await self.free.wait()
+        return page
+
+
+async def test_a_look_that_began_before_is_not_taken_for_a_later_one(site: Site) -> None:
+    held = HeldStore(site.store)
+    pages = FeedPages(cast("Store", held))
+    place = (await site.store.last_events(limit=1)).next
+    early = asyncio.create_task(pages.get(place, None))
+    await held.asked.wait()
+    await site.store.note("thing", "late", reason=None, detail="", now=1.0)
+    later = [asyncio.create_task(pages.get(place, None)) for _ in range(2)]
+    held.free.set()
+    first, second = await asyncio.gather(*later)
+    assert b'"name":"late"' in b"".join(first.pieces)
+    assert first is second
+    assert b"late" not in b"".join((await early).pieces)
+
+
+async def test_a_stream_that_is_not_read_is_dropped_and_goes_on_where_it_was(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.3)
+    dropped = asyncio.Event()
+    abort = Gathering.abort
+
+    def noted(self: Gathering) -> None:
+        abort(self)
+        dropped.set()
+
+    monkeypatch.setattr(Gathering, "abort", noted)
+    for number in range(2 * PAGE):
+        detail = "x" * 50_000 if number > PAGE else ""  # more than the system keeps for a connection
+        await site.store.note("thing", f"name-{number}", reason=None, detail=detail, now=1.0)
+    known = [event.id for event in (await site.store.events(after=None, limit=10_000)).items]
+    parts = urlsplit(site.url)
+    line = socket.socket()
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    line.connect((parts.hostname, parts.port))
+    reader, writer = await asyncio.open_connection(sock=line, limit=4096)
+    secret = site.secrets[Role.VIEWER]
+    head = f"Host: here\r\nAccept: text/event-stream\r\nAuthorization: Bearer {secret}\r\n\r\n"
+    writer.write(f"GET /api/v1/events HTTP/1.1\r\n{head}".encode())
+    async with asyncio.timeout(60):
+        read = b""
+        while not (places := re.findall(rb"\nid: ([^\n]+)\n", read)):
+            read += await reader.read(1 << 16)
+        await dropped.wait()
+    writer.close()
+    before = read[: read.index(b"\nid: ")].count(b"\ndata: ")
+    assert before == PAGE - 1, "a place comes with the last event before it, never earlier"
+    found: list[str] = []
+    resumed = {**SSE, "Last-Event-ID": places[-1].decode()}
+    async with asyncio.timeout(60), site.http().stream("GET", "/api/v1/events", headers=resumed) as answer:
+        async for each in answer.aiter_lines():
+            if each.startswith("data:"):
+                found.append(json.loads(each.removeprefix("data:"))["id"])
+            if found[-1:] == known[-1:]:
+                break
+    assert found == known[PAGE:], "nothing is missing after the page that was read"

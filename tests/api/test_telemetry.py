@@ -10,11 +10,11 @@ from muster.api.figures import MILLISECONDS
 from muster.api.recent import SLICE, WINDOW, Recent
 from muster.api.telemetry import Telemetry
 from muster.domain.errors import Refused, StoreUnavailable, Throttled, TokenSpent, Uncertain
+from muster.domain.observations import Calls
 from muster.domain.reasons import Reason
 from muster.domain.redaction import MARK
-from muster.domain.signs import Calls
 from muster.ports.provider import NodeProvider
-from tests.operations.test_sharing import HandClock
+from tests.operations.test_single_flight import HandClock
 
 NOW = 100 * SLICE
 
@@ -64,6 +64,7 @@ class Moody:
     name = "moody"
     visibility_window = 7.0
     call_timeout = 0.0
+    makes_way = frozenset({Reason.QUOTA})
 
     def __init__(self) -> None:
         self.raising: Exception | None = None

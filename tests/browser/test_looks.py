@@ -21,6 +21,7 @@ PAGES = (
     "/templates/quick",
     "/clusters",
     "/events",
+    "/api#operations_show",
     "/?provision=quick",
     "/no/such/page",
 )

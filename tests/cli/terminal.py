@@ -68,13 +68,13 @@ class Terminal:
         assert isinstance(code, int)
         return Said(code, _text(out), _text(err))
 
-    def typed(self, *words: str, **more: str) -> Said:
-        """In a process of its own."""
+    def typed(self, *words: str, given: str = "", **more: str) -> Said:
+        """In a process of its own, with `given` on standard input."""
         done = subprocess.run(
             [*MUSTER, *words],
             cwd=self.directory,
             env={**self.environment, **more},
-            stdin=subprocess.DEVNULL,
+            input=given,
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -100,8 +100,11 @@ class Terminal:
             )
         return done.returncode, done.stderr
 
-    def live(self, *words: str, until: str, sign: int | None = None) -> Said:
-        """In a terminal of 80 columns. Once `until` is seen, `sign` is sent; `out` is all that was drawn."""
+    def live(self, *words: str, until: str, sign: int | None = None, answer: bytes = b"") -> Said:
+        """In a terminal of 80 columns. Once `until` is seen, `sign` is sent, or `answer` typed.
+
+        `out` is all that was drawn.
+        """
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
         environment = {**self.environment, "TERM": "xterm-256color"}
@@ -117,6 +120,9 @@ class Terminal:
                         if sign is not None and until.encode() in drawn:
                             client.send_signal(sign)
                             sign = None
+                        if answer and until.encode() in drawn:
+                            os.write(ours, answer)
+                            answer = b""
             except BaseException:  # the test's time is over: nobody reads, so it would never end by itself
                 client.kill()
                 raise

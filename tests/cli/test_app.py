@@ -4,25 +4,28 @@ import time
 
 import pytest
 
-from muster.cli.app import COMMANDS, asks_for_json, loaded
+from muster.cli.app import asks_for_json, commands, loaded
 from tests.cli.terminal import Terminal
 
 
 def test_help_lists_every_command_and_every_command_loads(alone: Terminal) -> None:
     said = alone.muster("--help")
     assert said.code == 0
-    for name, entry in COMMANDS.items():
+    for name, entry in commands().items():
         assert name in said.out
         assert entry.help
         assert loaded(name).name == name or loaded(name).commands
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", commands())
 def test_every_command_explains_itself_and_can_speak_json(name: str) -> None:
     command = loaded(name)
     for each in (command, *getattr(command, "commands", {}).values()):
         assert each.help
         assert "--output" in [option for param in each.params for option in param.opts]
+
+
+HEAVY = ("httpx", "starlette", "msgspec", "asyncio", "sqlite3", "importlib.metadata", "muster.config")
 
 
 def test_help_starts_without_loading_what_commands_need(alone: Terminal, record_property: object) -> None:
@@ -33,7 +36,7 @@ def test_help_starts_without_loading_what_commands_need(alone: Terminal, record_
     script = (
         "import sys; from muster.cli.app import app\n"
         "try: app(['--help'], standalone_mode=False)\n"
-        "finally: print([name for name in ('httpx', 'fastapi', 'asyncio', 'sqlite3') if name in sys.modules])"
+        f"finally: print([name for name in {HEAVY} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
@@ -100,3 +103,11 @@ def test_completion_knows_the_commands_and_their_options(alone: Terminal) -> Non
 
 def test_the_version_is_told(alone: Terminal) -> None:
     assert alone.muster("--version").out.startswith("muster 0.")
+
+
+def test_who_never_started_a_server_is_told_to(alone: Terminal) -> None:
+    for words in (("status",), ("nodes",), ("run", "--", "true")):
+        said = alone.muster(*words)
+        assert (
+            said.code == 2 and "does not exist; start a server" in said.err and "`muster serve`" in said.err
+        )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli.demo_site import Site
+from muster.integrations.process.demo_site import Site
 from tests.cli.terminal import Said, Terminal
 
 PROVISION = ("provision", "-t", "small")

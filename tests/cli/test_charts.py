@@ -1,16 +1,21 @@
+from datetime import UTC, datetime
+
 import pytest
 
 from muster.cli import charts
 from muster.cli.durations import took
-from muster.client.results import BootDeadline, Booted, BootKind, Distribution, Learned, Span, Timeline
+from muster.domain.boot import Distribution, Learned, Span
+from muster.domain.deadlines import Deadline
+from muster.wire.boots import Booted, BootKind, Timeline
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 USUAL = Distribution(count=57, p50=44.0, p95=61.0, p99=70.25, longest=70.25)
 
 
 def timeline(*spans: tuple[str, float], usual: Distribution | None = None) -> Timeline:
     made = tuple(Span(name=name, seconds=seconds) for name, seconds in spans)
     total = sum(seconds for _, seconds in spans)
-    return Timeline(node_id="n", created_at="2026-01-01T00:00:00Z", seconds=total, spans=made, usual=usual)
+    return Timeline(node_id="n", created_at=NOW, seconds=total, spans=made, usual=usual)
 
 
 def test_a_timeline_starts_each_bar_where_the_one_before_ended() -> None:
@@ -59,11 +64,9 @@ def test_boots_are_told_with_their_basis() -> None:
         instance_type="m5.large",
         total=USUAL,
         phases=(Span(name="launch", seconds=2.0),),
-        last=tuple(
-            Booted(node_id="n", booted_at="2026-01-01T00:00:00Z", seconds=s) for s in (70.0, 35.0, 1.0)
-        ),
+        last=tuple(Booted(node_id="n", booted_at=NOW, seconds=s) for s in (70.0, 35.0, 1.0)),
         learned=Learned(seconds=105.3, basis="p99 of 57 boots"),
-        deadline=BootDeadline(seconds=720.0, source="default"),
+        deadline=Deadline(seconds=720.0, source="default"),
     )
     assert charts.boots(kind) == [
         "m5.large: p50 44.0 s · p95 1m 01s · p99 1m 10s · longest 1m 10s (57 boots)",

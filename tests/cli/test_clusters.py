@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli.demo_aks import CONFIG, SCOPE, TEMPLATE
 from muster.config import ConfigError, load
+from muster_simulation.demo_aks import CONFIG, SCOPE, TEMPLATE
 from tests.cli.terminal import Terminal
 
 GOOD = CONFIG.format(endpoint="http://127.0.0.1:1", poll_every=1.0, template=TEMPLATE, scope=SCOPE)
@@ -30,7 +30,7 @@ def test_the_recipe_of_the_demo_is_read_whole(tmp_path: Path) -> None:
     assert template.cluster is not None
     assert (template.provider, template.cluster.nodes) == ("aks", 11)
     assert [tag.value for tag in template.cluster.tags] == ["genomics"]
-    assert load(path).aks.poll_every == 1.0
+    assert load(path).tables["aks"].poll_every == 1.0
 
 
 @pytest.mark.parametrize(

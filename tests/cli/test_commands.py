@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli.demo_site import Site
+from muster.integrations.process.demo_site import Site
 from tests.cli.terminal import Terminal
+from tests.e2e.site import until
 
 CONTROL = "\033"
 CODES = re.compile("\033\\[[0-9;?]*[A-Za-z]")
@@ -29,6 +30,8 @@ def test_provision_exec_logs_extend_release(terminal: Terminal) -> None:
 
     back = terminal.muster("release", "ci-42")
     assert back.code == 0 and "✔ all nodes are back" in back.out
+    again = terminal.muster("release", "ci-42")
+    assert again.code == 0 and "✔ already released: no nodes are held any more" in again.out
     assert terminal.muster("exec", "ci-42", "--", "true").code == 2
 
 
@@ -89,11 +92,35 @@ def test_run_sends_a_tree_streams_output_and_brings_results_back(terminal: Termi
     assert [(results / str(n) / "result.txt").read_text() for n in (0, 1)] == ["0\n", "1\n"]
 
 
+def test_output_of_a_run_comes_while_its_command_runs_and_after_its_step(terminal: Terminal) -> None:
+    words = ("run", "-t", "small", "--run", "streamed", "--", "sh", "-c", "echo first; sleep 4; echo last")
+    with terminal.started(words) as client:
+        assert client.stdout is not None and client.stderr is not None
+        assert client.stdout.readline() == "[0] first\n"
+        (command,) = terminal.muster("commands", "--run", "streamed", "-o", "json").json["items"]
+        assert command["state"] == "running"
+        assert client.stdout.read() == "[0] last\n"
+        told = client.stderr.read()
+    assert "Step 5/7 · Running the commands · 0m 0" in told and "Step 6/7" in told
+    run = command["id"].rpartition(".")[0]
+    steps = terminal.muster("events", "--of", run, "-o", "json").lines
+    began = [each["at"] for each in steps if each["changes"].get("step") == 5]
+    assert min(began) <= command["started_at"]
+
+
 def test_run_exits_with_the_worst_code_and_gives_the_nodes_back(terminal: Terminal) -> None:
     words = ("run", "-t", "small", "-n", "2", "--run", "worst", "-o", "json", "--")
     done = terminal.muster(*words, "sh", "-c", "exit $((MUSTER_INDEX * 5))")
     assert done.code == 5 == done.json["exit_code"]
-    assert done.json["operation"]["result"] == "exit 5"
+    ended = done.json["operation"]
+    assert (ended["status"], ended["result"], ended["error"]["reason"]) == (
+        "failed",
+        "exit 5",
+        "command_failed",
+    )
+    assert ended["error"]["message"] == "1 of 2 commands failed: exit 5 on [1]"
+    failed = terminal.muster("operations", "list", "--status", "failed", "-o", "json").json["items"]
+    assert ended["operation_id"] in [each["operation_id"] for each in failed]
     nodes = terminal.muster("nodes", "-o", "json").json["items"]
     assert not [node for node in nodes if node["run"] == "worst" and node["state"] == "running"]
 
@@ -176,6 +203,30 @@ def test_output_beyond_the_cap_is_marked_in_text_record_and_json(terminal: Termi
     assert (quiet["truncated"], quiet["kept"]) == (False, None)
 
 
+def test_exec_passes_standard_input_on_or_refuses_it_and_says_that_it_timed_out(terminal: Terminal) -> None:
+    assert terminal.muster("provision", "-t", "small", "-n", "2", "--run", "fed").code == 0
+    fed = terminal.typed("exec", "fed", "--stdin", "--", "wc", "-c", given="x" * 300_000)
+    assert (fed.code, sorted(fed.out.split())) == (0, ["300000", "300000", "[0]", "[1]"])
+    ran = terminal.typed("run", "-t", "small", "-i", "--", "cat", given="one\ntwo\n")
+    assert (ran.code, ran.out) == (0, "[0] one\n[0] two\n")
+
+    for words in (("exec", "fed"), ("run", "-t", "small")):
+        refused = terminal.typed(*words, "--", "cat", given="lost?")
+        assert (
+            refused.code == 2
+            and "data on standard input would be lost: pass it on with --stdin" in refused.err
+        )
+        assert "--sync DIRECTORY" in refused.err
+    assert terminal.typed("exec", "fed", "--", "cat", given="").code == 0
+
+    late = terminal.muster("exec", "fed", "--index", "1", "--timeout", "1", "--", "sleep", "600")
+    assert late.code == 124
+    assert late.err.startswith("[1] timed out after 1 s and was killed on node-")
+    told = terminal.muster("commands", "--run", "fed", "-o", "json").json["items"][0]
+    assert (told["exit_status"], told["signal"], told["reason"]) == (124, 15, "deadline_exceeded")
+    assert terminal.muster("release", "fed").code == 0
+
+
 def test_one_command_is_cancelled_and_the_other_goes_on(terminal: Terminal) -> None:
     assert terminal.muster("provision", "-t", "small", "-n", "2", "--run", "two").code == 0
     made = terminal.muster("exec", "two", "-d", "-o", "json", "--", "sleep", "600").json
@@ -218,7 +269,7 @@ def test_ctrl_c_detaches_says_how_to_come_back_and_stops_nothing(terminal: Termi
     client.send_signal(signal.SIGINT)
     _, err = client.communicate(timeout=30)
     assert client.returncode == 130
-    assert err.startswith("detached; the work goes on: watch it with `muster operations watch op-")
+    assert err.startswith("detached; the work continues: watch it with `muster operations watch op-")
     name = err.split("`")[1].rpartition(" ")[2]
     assert terminal.muster("operations", "show", name, "-o", "json").json["status"] == "running"
 
@@ -229,7 +280,7 @@ def test_ctrl_c_detaches_says_how_to_come_back_and_stops_nothing(terminal: Termi
     ended = terminal.muster("operations", "watch", name)
     assert ended.code == 1 and "cancelled" in ended.err
     over = terminal.muster("operations", "why", name).out
-    assert "it has ended" in over and "until" not in over
+    assert "because    cancelled" in over and "until" not in over
 
 
 def test_a_terminal_shows_it_live_and_gets_its_cursor_back(terminal: Terminal) -> None:
@@ -248,7 +299,7 @@ def test_a_terminal_shows_it_live_and_gets_its_cursor_back(terminal: Terminal) -
     assert all(len(CODES.sub("", line)) <= 80 for line in table.splitlines())
 
 
-def test_exit_codes_say_how_it_ended(terminal: Terminal) -> None:
+def test_exit_codes_say_how_it_ended(terminal: Terminal, site: Site) -> None:
     patience = terminal.muster("provision", "-t", "endless", "--run", "patient", "--wait", "0.2")
     assert patience.code == 124 and "muster operations watch op-" in patience.err
     assert terminal.muster("release", "patient").code == 0
@@ -257,9 +308,12 @@ def test_exit_codes_say_how_it_ended(terminal: Terminal) -> None:
     broken = terminal.muster("provision", "-t", "broken")
     assert broken.code == 1 and "boot_script_failed" in broken.err
     full = terminal.muster("provision", "-t", "small", "--count", "500")
-    assert full.code == 3 and "above_cap" in full.err
+    assert full.code == 3 and "failed (provision_failed: above_cap): " in full.err
+    assert full.err.splitlines()[-1] == f"  see {site.url}/codes#above_cap"
     told = terminal.muster("provision", "-t", "small", "-n", "500", "-o", "json")
-    assert told.json["error"]["code"] == told.error["code"] == "above_cap"
+    assert told.json["error"]["reason"] == told.error["reason"] == "above_cap"
+    assert told.json["error"]["code"] == told.error["code"] == "provision_failed"
+    assert told.error["help"] == f"{site.url}/codes#above_cap"
 
 
 def test_the_same_key_is_the_same_operation(terminal: Terminal) -> None:
@@ -275,11 +329,11 @@ def test_a_run_with_two_provisions_must_be_named_exactly(terminal: Terminal) -> 
     for _ in range(2):
         assert terminal.muster("provision", "-t", "small", "--run", "twice").code == 0
     unclear = terminal.muster("release", "twice")
-    assert unclear.code == 2 and unclear.err.count("op-") == 2
+    assert unclear.code == 2 and unclear.err.count("op-") == 2 and "--latest" in unclear.err
     assert terminal.muster("extend", "twice", "--by", "5m").code == 2
     latest = terminal.muster("release", "twice", "--latest")
     assert latest.code == 0
-    first = unclear.err.split()[-1]
+    first = re.findall(r"op-\w+", unclear.err)[-1]
     assert terminal.muster("release", first).code == 0
 
 
@@ -296,13 +350,46 @@ def test_brakes_and_hands_on_nodes(terminal: Terminal) -> None:
     assert terminal.muster("release", "by-hand").code == 0
 
 
+def test_everything_is_paused_only_after_a_question(terminal: Terminal) -> None:
+    refused = terminal.typed("pause")
+    assert refused.code == 2 and "every template" in refused.err and "repeat with --yes" in refused.err
+    asked = terminal.live("pause", until="Go on? [y/N]", answer=b"n\n")
+    assert asked.code == 130 and "every template" in asked.out
+    assert terminal.muster("pools", "-o", "json").json["paused"] is False
+    assert terminal.muster("pause", "--yes").out == "✔ paused: everything\n"
+    assert terminal.muster("resume").out == "✔ nothing is paused\n"
+
+
+def test_a_finding_is_acknowledged_and_told_again(terminal: Terminal) -> None:
+    terminal.muster("pause", "small")
+    assert "[paused.small]" in terminal.muster("status").out
+    seen = terminal.muster("acknowledge", "paused.small")
+    assert seen.code == 0 and seen.out == "✔ paused.small is acknowledged\n"
+    told = terminal.muster("status").out
+    assert "[paused.small]" not in told and "Paused: small. (paused.small, by first admin" in told
+    again = terminal.muster("acknowledge", "--all", "--undo", "-o", "json").json
+    assert "paused.small" in [each["id"] for each in again["findings"]]
+    for wrong in (("acknowledge",), ("acknowledge", "paused.small", "--all"), ("acknowledge", "nothing")):
+        assert terminal.muster(*wrong).code == 2
+    terminal.muster("resume", "small")
+
+
+def test_why_an_operation_ended_is_told(terminal: Terminal) -> None:
+    failed = terminal.muster("provision", "-t", "broken", "--run", "ends-badly")
+    assert failed.code == 1
+    why = terminal.muster("operations", "why", "ends-badly").out
+    assert "failed" in why and "boot_script_failed" in why and "muster nodes diagnosis node-" in why
+    seen = terminal.muster("operations", "why", "ends-badly", "-o", "json").json
+    assert seen["because"].startswith("boot_script_failed: ") and seen["advice"]
+
+
 def test_a_token_works_until_it_is_revoked(terminal: Terminal, site: Site) -> None:
     made = terminal.muster(
         "tokens", "create", "ci", "--role", "viewer", "--expires-in", "1h", "-o", "json"
     ).json
     elsewhere = {"MUSTER_SERVER": site.url, "MUSTER_TOKEN": made["secret"]}
     assert terminal.muster("nodes", **elsewhere).code == 0
-    refused = terminal.muster("pause", **elsewhere)
+    refused = terminal.muster("pause", "--yes", **elsewhere)
     assert refused.code == 2 and "it needs the role operator" in refused.err
     assert terminal.muster("tokens", "revoke", made["id"]).code == 0
     refused = terminal.muster("nodes", **elsewhere)
@@ -347,6 +434,60 @@ def test_apply_keeps_the_revision_of_what_is_the_same(terminal: Terminal) -> Non
     assert terminal.muster("apply", "-f", "more.toml").out == "✔ more: unchanged, revision 1\n"
     file.write_text('[templates.more]\nresource_class = "small"\nmax_nodes = 3\n')
     assert terminal.muster("apply", "-f", "more.toml", "-o", "json").json["changed"] == ["more"]
+
+
+def test_apply_says_what_it_costs_and_keeps_warm_nodes_that_would_be_made_the_same(
+    terminal: Terminal,
+) -> None:
+    file = terminal.directory / "kept.toml"
+
+    def written(min_idle: int, script: str = "true") -> None:
+        text = f'resource_class = "small"\nmin_idle = {min_idle}\nboot_script = "{script}"\n'
+        file.write_text(f"[templates.kept]\n{text}")
+
+    def warm(expected: int) -> set[str]:
+        def as_many() -> set[str]:
+            found = terminal.muster("nodes", "--template", "kept", "--state", "idle", "-o", "json").json
+            ids = {each["id"] for each in found["items"]}
+            return ids if len(ids) == expected else set()
+
+        return until(as_many, f"{expected} warm nodes")
+
+    written(1)
+    assert terminal.muster("apply", "-f", "kept.toml").out == "✔ kept: new, revision 1\n"
+    first = warm(1)
+    written(2)
+    dry = terminal.muster("apply", "-f", "kept.toml", "--dry-run")
+    assert dry.out.splitlines() == [
+        "~ kept: adjusted, still revision 1; no node is replaced",
+        "    min_idle: 1 → 2",
+        "nothing was changed: apply it with `muster apply -f kept.toml`",
+    ]
+    applied = terminal.muster("apply", "-f", "kept.toml")
+    assert applied.out == "✔ kept: adjusted, still revision 1; no node is replaced\n"
+    assert first < warm(2)
+    written(2, "true # another")
+    dry = terminal.muster("apply", "-f", "kept.toml", "--dry-run")
+    assert "~ kept: revision 1 → 2; 2 warm nodes replaced, 2 learned boots forgotten\n" in dry.out
+    plan = terminal.muster("apply", "-f", "kept.toml", "--dry-run", "-o", "json").json["plan"]
+    assert [(each["effect"], each["warm_nodes_replaced"]) for each in plan] == [("revision", 2)]
+    assert terminal.muster("templates", "show", "kept", "-o", "json").json["revision"] == 1
+    written(0)
+    assert terminal.muster("apply", "-f", "kept.toml").code == 0
+
+
+def test_apply_names_all_that_is_wrong_at_once_and_changes_nothing(terminal: Terminal) -> None:
+    file = terminal.directory / "wrong-twice.toml"
+    fine = '[templates.fine]\nresource_class = "small"\n'
+    file.write_text(f"{fine}[templates.a]\nmax_node = 1\n[templates.b]\nmin_idle = 99\n")
+    for words in (("apply", "-f", file.name), ("apply", "-f", file.name, "--dry-run")):
+        said = terminal.muster(*words)
+        assert said.code == 2 and "did you mean max_nodes?" in said.err and "must not exceed" in said.err
+    for wrong, other in (('provider = "clud"', 'runtime = "githib"'), ('runtime = "github"',) * 2):
+        file.write_text(f"{fine}[templates.a]\n{wrong}\n[templates.b]\n{other}\n")
+        said = terminal.muster("apply", "-f", file.name)
+        assert said.code == 2 and "templates.a." in said.err and "templates.b.runtime" in said.err
+    assert terminal.muster("templates", "show", "fine").code == 2, "nothing of the file was applied"
 
 
 def test_doctor_finds_server_store_and_what_is_in_force(terminal: Terminal) -> None:
@@ -399,7 +540,7 @@ STUBBORN = ("sh", "-c", "trap '' TERM; echo begun; sleep 100; true")
 def test_a_run_ends_at_its_timeout_with_124_and_the_reason(terminal: Terminal) -> None:
     late = terminal.muster("run", "-t", "small", "--run", "late", "--timeout", "6s", "--", *STUBBORN)
     assert (late.code, late.out) == (124, "[0] begun\n")
-    assert "failed (deadline_exceeded): the run did not end within its timeout of 6 s" in late.err
+    assert "failed (run_failed: deadline_exceeded): the run did not end within its timeout of 6 s" in late.err
     assert terminal.muster("operations", "watch", "late").code == 124
     said = terminal.muster("run", "-t", "small", "--timeout", "6s", "-o", "json", "--", *STUBBORN)
     assert (said.code, said.json["exit_code"], said.json["operation"]["status"]) == (124, 124, "failed")
@@ -408,7 +549,9 @@ def test_a_run_ends_at_its_timeout_with_124_and_the_reason(terminal: Terminal) -
 def test_what_outlives_max_runtime_ends_with_124_and_the_reason(terminal: Terminal) -> None:
     late = terminal.muster("run", "-t", "small", "--run", "long", "--max-runtime", "2s", "--", *STUBBORN)
     assert (late.code, late.out) == (124, "[0] begun\n")
-    assert "failed (max_runtime): 1 of 1 command did not end in time: the run passed its" in late.err
+    assert (
+        "failed (run_failed: max_runtime): 1 of 1 command did not end in time: the run passed its" in late.err
+    )
     assert late.err.count("`muster extend`") == 1
     assert terminal.muster("operations", "watch", "long").code == 124
 

@@ -118,6 +118,6 @@ def test_a_demo_whose_server_is_killed_says_so_and_still_cleans_up(tmp_path: Pat
         os.kill(int(server.partition(":")[0]), signal.SIGKILL)
         _, err = client.communicate(timeout=60)
     assert client.returncode == 1
-    assert err.startswith("error: cannot go on: the server is gone") and "Traceback" not in err
+    assert err.startswith("error: the demo failed: the server stopped") and "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
     assert processes_of(tmp_path) == []

@@ -19,12 +19,13 @@ def collected(terminal: Terminal, node: str) -> None:
 def test_a_failed_provision_tells_the_cause_the_line_and_the_way_to_more(terminal: Terminal) -> None:
     said = terminal.muster("provision", "-t", "broken", "--count", "1")
     assert said.code == 1
-    first, *more = said.err.strip().split("\n")[-5:]
-    assert first.startswith("error: provision") and "(boot_script_failed)" in first
+    first, *more = said.err.strip().split("\n")[-6:]
+    assert first.startswith("error: provision") and "(provision_failed: boot_script_failed)" in first
     assert more[0] == "  cause: script_failed: The boot script failed: exit status 3."
     assert more[1] == "  agent line 2: this can not work"
-    assert more[2].startswith("  advice: that is the last thing it wrote: fix ")
+    assert more[2].startswith("  advice: this is its last output: fix ")
     node = more[3].removeprefix("  more: `muster nodes diagnosis ").removesuffix("`")
+    assert more[4].endswith("/codes#boot_script_failed")
 
     collected(terminal, node)
     shown = terminal.muster("nodes", "diagnosis", node)
@@ -51,7 +52,7 @@ def test_a_failed_run_tells_it_too_and_in_json_the_record_has_it(terminal: Termi
     told = terminal.muster("provision", "-t", "broken", "--count", "1", "--output", "json")
     error = told.json["error"]
     assert error["diagnosis"]["evidence"]["text"] == "this can not work" and error["node_id"]
-    assert told.error["code"] == "boot_script_failed" and "cause:" not in told.err
+    assert told.error["reason"] == "boot_script_failed" and "cause:" not in told.err
 
 
 def test_a_node_without_a_diagnosis_is_told_in_a_sentence(terminal: Terminal) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fakes.github import FakeGitHub
-from muster.cli.doctor import Check, Level
-from muster.cli.doctor_github import github
 from muster.config import load
+from muster.integration import Check, Level
+from muster.integrations.github.doctor import checks
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def fake() -> Iterator[FakeGitHub]:
 def _said(tmp_path: Path, text: str) -> list[Check]:
     path = tmp_path / "muster.toml"
     path.write_text(text)
-    return list(github(load(path)))
+    return list(checks(load(path)))
 
 
 TEMPLATE = "[templates.ci]\nruntime = 'github'\n"

@@ -1,12 +1,13 @@
 """`muster iam`, and what `muster doctor` says about EC2, as a user types them, with a server and without."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from fakes.ec2 import FakeEc2
-from muster.cli.demo_site import Site
+from muster.integrations.process.demo_site import Site
 from tests.cli.terminal import Terminal
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "fake", "AWS_SECRET_ACCESS_KEY": "fake"}
@@ -116,7 +117,7 @@ def test_doctor_says_that_it_found_no_settings(alone: Terminal, fake: FakeEc2) -
     assert missing["level"] == "warning"
     assert "no muster.toml" in missing["words"] and "-f" in missing["advice"]
     elsewhere = checks(alone, MUSTER_SERVER="http://127.0.0.1:1")["settings"]
-    assert "neither EC2 nor GitHub was looked at" in elsewhere["words"]
+    assert "was not checked" in elsewhere["words"]
 
 
 def test_settings_that_were_named_must_be_there(alone: Terminal) -> None:
@@ -131,6 +132,29 @@ def test_doctor_finds_the_server_of_the_settings_that_are_named(site: Site, alon
     assert said.code == 0, said.out
 
 
+def test_doctor_looks_at_the_settings_of_the_server_that_runs(site: Site, alone: Terminal) -> None:
+    """Not at a file of the same name that lies where it is called."""
+    here = {"MUSTER_DATA_DIR": str(site.directory)}
+    assert str(site.directory / "muster.toml") in checks(alone, **here)["settings"]["words"]
+    announced = site.directory / "server.json"
+    before = announced.read_text()
+    used, other = alone.directory / "used.toml", alone.directory / "muster.toml"
+    used.write_text("[server]\nhost = 7\n")
+    announced.write_text(json.dumps({**json.loads(before), "settings": str(used)}))
+    try:
+        other.write_text("[server]\n")
+        assert checks(alone, **here)["settings"]["level"] == "failed"
+        used.write_text("[server]\n")
+        found = checks(alone, **here)["settings"]
+        assert found["level"] == "warning"
+        assert f"checked {used}" in found["words"] and "muster.toml is another file" in found["words"]
+        found = checks(alone, "-f", "muster.toml", **here)["settings"]
+        assert found["level"] == "warning" and f"use -f {used}" in found["advice"]
+        assert checks(alone, "-f", "used.toml", **here)["settings"]["level"] == "ok"
+    finally:
+        announced.write_text(before)
+
+
 def test_doctor_looks_at_templates_that_only_the_store_has(
     site: Site, alone: Terminal, fake: FakeEc2
 ) -> None:
@@ -141,7 +165,8 @@ def test_doctor_looks_at_templates_that_only_the_store_has(
     found = checks(alone, "-f", "server.toml", **here)
     assert found["template ci"]["level"] == "failed" and DEAD in found["template ci"]["words"]
     found = checks(alone, **here)
-    assert "template ci wants the provider ec2" in found["ec2"]["words"] and "-f" in found["ec2"]["advice"]
+    assert "with which the server was started" in found["settings"]["words"]
+    assert found["template ci"]["level"] == "failed", "the server's own settings name EC2"
     write(alone, whole(fake), file="server.toml")
     found = checks(alone, "-f", "server.toml", **here)
     assert found["template ci"]["level"] == "ok", "the file's own is what the next start applies"

@@ -20,7 +20,7 @@ def test_sqlites_file_is_made_checked_and_copied(alone: Terminal, tmp_path: Path
     assert alone.muster("store", "backup", *here, str(copy)).code == 0
     assert copy.stat().st_mode & 0o777 == 0o600
     again = alone.muster("store", "backup", *here, str(copy))
-    assert (again.code, "is there already" in again.err) == (2, True)
+    assert (again.code, "the file exists" in again.err) == (2, True)
     copy.write_bytes(b"nothing of ours" * 1000)
     (tmp_path / "data" / "muster.db").write_bytes(copy.read_bytes())
     assert "no SQLite database" in alone.muster("store", "check", *here).err

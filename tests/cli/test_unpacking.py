@@ -1,5 +1,7 @@
+import gzip
 import io
 import tarfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -104,4 +106,61 @@ def test_results_that_would_fill_the_disk_are_refused(
     archive = archived(tmp_path / "large.tgz", *((str(n), tarfile.REGTYPE, "") for n in range(3)))
     monkeypatch.setattr(unpacking, "TREE_BYTES_MAX", 2 * (2 + 512))
     with pytest.raises(UsageProblem, match="they are more than"):
+        unpack(archive, tmp_path / "results")
+
+
+def test_a_header_that_would_fill_the_memory_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    header = tarfile.TarInfo("pax")
+    header.type, header.size = tarfile.XHDTYPE, 64 << 20
+    archive = tmp_path / "bomb.tgz"
+    with gzip.open(archive, "wb", compresslevel=1) as file:
+        file.write(header.tobuf(tarfile.USTAR_FORMAT))
+        for _ in range(64):
+            file.write(bytes(1 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageProblem, match="a header in it is longer than 4 MiB"):
+            unpack(archive, tmp_path / "results")
+        assert tracemalloc.get_traced_memory()[1] < 4 * unpacking.READ_MOST
+    finally:
+        tracemalloc.stop()
+
+
+def test_names_and_times_that_no_file_can_have_are_left_out(tmp_path: Path) -> None:
+    archive = tmp_path / "odd.tgz"
+    deep = "/".join(["d"] * 1500)
+    with tarfile.open(archive, "w:gz", format=tarfile.PAX_FORMAT) as odd:
+        for name in ("a\0b", f"{deep}/x"):
+            member = tarfile.TarInfo("n")
+            member.pax_headers = {"path": name}
+            odd.addfile(member, io.BytesIO())
+        for time in ("nan", "inf", "-1e300"):
+            member = tarfile.TarInfo(f"t{time}")
+            member.pax_headers = {"mtime": time}
+            odd.addfile(member, io.BytesIO())
+        link = tarfile.TarInfo("link")
+        link.type = tarfile.SYMTYPE
+        link.pax_headers = {"linkpath": "a\0b"}
+        odd.addfile(link)
+    found = unpack(archive, tmp_path / "results")
+    assert found.names == ("tnan", "tinf", "t-1e300")
+    assert found.left_out == ("a\0b", f"{deep}/x", "link")
+
+
+def test_more_files_than_anybody_wants_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacking, "MEMBERS_MOST", 2)
+    two = [("a", tarfile.REGTYPE, ""), ("b", tarfile.REGTYPE, "")]
+    assert len(unpack(archived(tmp_path / "two.tgz", *two), tmp_path / "two").names) == 2
+    three = archived(tmp_path / "three.tgz", *two, ("c", tarfile.REGTYPE, ""))
+    with pytest.raises(UsageProblem, match="more than 2 files"):
+        unpack(three, tmp_path / "three")
+
+
+def test_headers_in_headers_are_refused(tmp_path: Path) -> None:
+    header = tarfile.TarInfo("pax")
+    header.type, header.size = tarfile.XHDTYPE, 0
+    archive = tmp_path / "nested.tgz"
+    with gzip.open(archive, "wb") as file:
+        file.write(header.tobuf(tarfile.USTAR_FORMAT) * 5000)
+    with pytest.raises(UsageProblem, match="cannot unpack the results"):
         unpack(archive, tmp_path / "results")

@@ -1,17 +1,20 @@
+import dataclasses
 import io
 import json
-from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from muster.cli import notices, printing, views
 from muster.client.breaks import Break
-from muster.client.results import Detail, Part, Progress
 from muster.domain.operation import Kind, Status
-from muster.domain.progress import Tone
+from muster.domain.progress import Tone, crept
+from muster.wire.operations import Detail, Motion, Part, Progress
 
-NOW = "2026-05-04T09:30:00Z"
+NOW = datetime(2026, 5, 4, 9, 30, tzinfo=UTC)
 PROGRESS = Progress(
     operation_id="op-1",
     kind=Kind.PROVISION,
@@ -53,7 +56,7 @@ def test_the_banner_shows_step_label_time_message_bar_eta_and_a_chip_per_node() 
     heading, message, bar, *chips = drawn(PROGRESS, width=100)
     assert heading == "Step 3/5 · Booting and attaching · 0m 12s"
     assert message == "waiting for 2 nodes"
-    assert "42 % · about 8 s left" in bar
+    assert "42.00 % · about 8 s left" in bar
     assert "✔ node-1m7gfgqra1p8rw3mpx attached" in chips[0]
     assert "◐ node-1m7gfgqra3ez35j90a booting making a venv" in "\n".join(chips)
 
@@ -70,7 +73,7 @@ def test_what_is_missing_is_left_out() -> None:
     assert drawn(bare, width=80) == ["booting · 0m 12s · about 8 s left"]
     bare = replace(bare, eta_seconds=None)
     assert drawn(bare, width=80) == ["booting · 0m 12s"]
-    assert drawn(replace(PROGRESS, eta_seconds=None), width=100)[2].endswith("42 %")
+    assert drawn(replace(PROGRESS, eta_seconds=None), width=100)[2].endswith("42.00 %")
     assert views.where(replace(bare, phase="arm_create_or_update")) == "arm create or update"
     assert views.where(replace(bare, phase=None)) == "Running"
 
@@ -88,6 +91,20 @@ def test_a_bar_moves_smoothly_and_never_goes_back() -> None:
     assert shown[-1] == pytest.approx(100, abs=0.5)
 
 
+def test_between_two_answers_the_bar_moves_by_the_same_formula_as_the_server() -> None:
+    motion = Motion(from_percent=40.0, to_percent=60.0, since=NOW, expected_seconds=450.0)
+    creating = replace(PROGRESS, percent=40.38, motion=motion, elapsed_seconds=12.4)
+    drawn = [views.drawn_percent(creating, passed=float(second)) for second in range(20)]
+    assert all(later > earlier for earlier, later in pairwise(drawn) if earlier and later)
+    assert drawn[10] == pytest.approx(40.0 + 20.0 * crept(22.4, 450.0))
+    ended = replace(creating, status=Status.FAILED)
+    for stands in (ended, replace(creating, motion=None)):
+        assert views.drawn_percent(stands, passed=20.0) == 40.38
+    ahead = replace(creating, percent=55.0)
+    assert views.drawn_percent(ahead, passed=1.0) == 55.0, "never back"
+    assert views.drawn_percent(replace(creating, percent=None), passed=1.0) is None
+
+
 def test_plain_lines_say_each_change_once_without_control_codes() -> None:
     out = io.StringIO()
     with views.Lines(out) as view:
@@ -103,6 +120,7 @@ def test_plain_lines_say_each_change_once_without_control_codes() -> None:
 
 
 LOST = Break(url="http://there:1", patience=300.0)
+BACK = dataclasses.replace(LOST, back=True)
 
 
 def test_a_lost_server_is_told_where_one_looks_and_so_is_its_return(
@@ -111,7 +129,7 @@ def test_a_lost_server_is_told_where_one_looks_and_so_is_its_return(
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "100")):
         monkeypatch.setenv(name, value)
     notices.broke(LOST)
-    notices.broke(replace(LOST, back=True))
+    notices.broke(BACK)
     assert capsys.readouterr().err.splitlines() == [
         "connection to http://there:1 lost, retrying for up to 5m 00s",
         "connection to http://there:1 is back",
@@ -121,7 +139,7 @@ def test_a_lost_server_is_told_where_one_looks_and_so_is_its_return(
         view.show(PROGRESS)
         notices.broke(LOST)
         view.show(PROGRESS)
-        notices.broke(replace(LOST, back=True))
+        notices.broke(BACK)
         view.show(replace(PROGRESS, eta_seconds=3.0))
     assert "▲ connection to http://there:1 lost, retrying for up to 5m 00s" in out.getvalue()
     assert "✔ connection to http://there:1 is back" in out.getvalue()

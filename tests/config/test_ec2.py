@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from muster.config import Config, ConfigError, load
-from muster.domain.ec2 import Architecture
+from muster.integrations.ec2.spec import Architecture
+from muster.integrations.ec2.tables import TEMPLATE
 
 PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 GOOD = 'image = "ami-0123456789abcdef0"\nsubnets = ["subnet-0123456789abcdef0"]\n'
@@ -18,8 +19,8 @@ def written(tmp_path: Path, text: str) -> Config:
 
 
 def test_without_a_region_there_is_no_ec2() -> None:
-    assert load().ec2.region == ""
-    assert load(environment={"MUSTER_EC2_REGION": "eu-west-1"}).ec2.region == "eu-west-1"
+    assert load().tables["ec2"].region == ""
+    assert load(environment={"MUSTER_EC2_REGION": "eu-west-1"}).tables["ec2"].region == "eu-west-1"
 
 
 def test_a_certificate_is_a_text_or_a_file(tmp_path: Path) -> None:
@@ -29,29 +30,33 @@ eu-west-1 = '''
 {PEM}'''
 us-east-1 = "{tmp_path}/region.pem"
 """
-    assert dict(written(tmp_path, text).ec2.certificates) == {"eu-west-1": PEM, "us-east-1": PEM}
+    assert dict(written(tmp_path, text).tables["ec2"].certificates) == {"eu-west-1": PEM, "us-east-1": PEM}
 
 
 def test_a_template_with_the_table_is_one_of_ec2(tmp_path: Path) -> None:
     more = 'architecture = "arm64"\ndisk_gib = 50\nsecurity_groups = ["sg-01234567"]\n'
     (spec,) = written(tmp_path, f"[templates.ci.ec2]\n{GOOD}{more}").templates
-    assert spec.provider == "ec2" and spec.ec2 is not None
-    assert (spec.ec2.architecture, spec.ec2.disk_gib) == (Architecture.ARM64, 50)
-    assert spec.ec2.security_groups == ("sg-01234567",)
+    ec2 = TEMPLATE.of(spec)
+    assert spec.provider == "ec2"
+    assert (ec2.architecture, ec2.disk_gib) == (Architecture.ARM64, 50)
+    assert ec2.security_groups == ("sg-01234567",)
 
 
 def test_the_example_is_a_good_one(tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "examples" / "ec2.toml").read_text()
     (tmp_path / "region.pem").write_text(PEM)
     config = written(tmp_path, text.replace("/etc/muster/eu-west-1.pem", f"{tmp_path}/region.pem"))
-    assert config.ec2.region == "eu-west-1" and config.templates[0].ec2 is not None
+    assert config.tables["ec2"].region == "eu-west-1" and "ec2" in config.templates[0].tables
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[templates.ci]\nprovider = 'ec2'\n", "line 2 (templates.ci.provider): ec2 must be there"),
-        (f"[templates.ci]\nprovider = 'process'\n[templates.ci.ec2]\n{GOOD}", "and for no other"),
+        (
+            "[templates.ci]\nprovider = 'ec2'\n",
+            "line 2 (templates.ci.provider): ec2 is required for the provider ec2",
+        ),
+        (f"[templates.ci]\nprovider = 'process'\n[templates.ci.ec2]\n{GOOD}", "and refused for any other"),
         ("[templates.ci.ec2]\n", "image must be given in [templates.ci.ec2]"),
         ("[templates.ci.ec2]\nimage = 'ami-01234567'\n", "subnets must be given in [templates.ci.ec2]"),
         (

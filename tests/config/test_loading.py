@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,8 @@ from muster.config import Config, ConfigError, load
 from muster.config.schema import LogFormat
 from muster.domain.deadlines import Limits
 from muster.domain.template import RESOURCE_CLASSES, ResourceClass, Reuse, Runtime, UsageClass
+from muster.integrations.github.runtime import ephemeral
+from muster.integrations.github.tables import TEMPLATE
 
 FULL = '''
 # a comment
@@ -58,7 +61,7 @@ def _refused(tmp_path: Path, text: str) -> ConfigError:
 
 def test_without_anything_the_defaults_hold() -> None:
     config = load()
-    assert config == Config()
+    assert replace(config, tables={}) == Config()
     assert (config.server.host, config.server.port) == ("127.0.0.1", 8420)
     assert config.server.loopback
     assert config.limits == Limits()
@@ -72,7 +75,7 @@ def test_a_file_is_read_whole(tmp_path: Path) -> None:
     assert config.server.log_format is LogFormat.JSON
     assert not config.server.loopback
     assert (config.limits.boot, config.limits.stale_after) == (300.0, 30.5)
-    assert (config.process.capacity, config.process.isolation) == (8, "none")
+    assert (config.tables["process"].capacity, config.tables["process"].isolation) == (8, "none")
     ci, gpu = config.templates
     assert ci.usage == (UsageClass.SPOT, UsageClass.ON_DEMAND)
     assert "not a key" in ci.boot_script
@@ -108,6 +111,16 @@ def test_the_environment_goes_over_the_file_and_flags_over_that(tmp_path: Path) 
         ("[process]\ncapacity = -1", 2, "capacity must be a whole number from 0"),
         ('[process]\ncapacity = "many"', 2, "capacity must be a whole number"),
         ('[process]\nisolation = "some"', 2, "isolation must be one of auto, sandbox, none"),
+        ('[templates.ci.process]\nhome = "mine"', 2, "home must be one of read-only, overlay"),
+        ('[templates.ci.process]\nisolation = "none"', 2, "isolation must be one of any, sandbox"),
+        (
+            (
+                "[templates.ci]\nprovider = 'external'\nruntime = 'service'\n"
+                "[templates.ci.process]\nhome = 'overlay'"
+            ),
+            2,
+            "process must be left out: it is for the provider process",
+        ),
         ("[server]\nport = 70000", 2, "port must be a whole number from 0 to 65535"),
         ("[server]\nport = true", 2, "port must be"),
         ('[server]\npublic_url = "muster"', 2, "public_url must be a URL"),
@@ -121,9 +134,9 @@ def test_the_environment_goes_over_the_file_and_flags_over_that(tmp_path: Path) 
         ('[templates.ci]\nusage = "sometimes"', 2, "usage must be one of"),
         ("[templates.ci]\nusage = []", 2, "usage must name at least one"),
         ('[templates.ci]\ninstance_types = ["c[5]"]', 2, "instance_types must be"),
-        ('[templates.ci]\nruntime = "java"', 2, "runtime must be one of exec"),
-        ("[templates.ci.deep]\nx = 1", 2, "there is no deep.x"),
-        ("[server.deep]\nx = 1", 2, "there is no deep.x"),
+        ('[templates.ci]\nruntime = "java"', 2, "there is no runtime java; known are exec"),
+        ("[templates.ci.deep]\nx = 1", 2, "there is no deep"),
+        ("[server.deep]\nx = 1", 2, "there is no deep"),
         ("templates.ci.max_node = 3", 1, "did you mean max_nodes?"),
     ],
 )
@@ -223,22 +236,26 @@ labels = ["gpu"]
 
 def test_github_is_read_whole(tmp_path: Path) -> None:
     config = load(_written(tmp_path, GITHUB))
-    assert config.github.configured
-    assert (config.github.url, config.github.app_id) == ("https://github.example.com", "4711")
-    assert config.github.runner_sha256 == ("ab" * 32,)
-    (rule,) = config.trust
+    assert config.tables["github"].configured
+    assert (config.tables["github"].url, config.tables["github"].app_id) == (
+        "https://github.example.com",
+        "4711",
+    )
+    assert config.tables["github"].runner_sha256 == ("ab" * 32,)
+    (rule,) = config.tables["trust"]
     assert (rule.name, rule.repository, rule.refs) == ("shop", "acme/*", ("refs/heads/main",))
     assert (rule.repository_id, rule.events) == (74, ("push",))
     assert rule.workflows == (".github/workflows/ci.yml",)
     assert (rule.resource_classes, rule.instance_types) == (("xlarge",), ("c*",))
     (ci,) = config.templates
-    assert (ci.runner.scope, ci.runner.group, ci.runner.labels) == ("acme", "big", ("gpu",))
-    assert ci.ephemeral
+    runner = TEMPLATE.of(ci)
+    assert (runner.scope, runner.group, runner.labels) == ("acme", "big", ("gpu",))
+    assert ephemeral(ci)
 
 
 def test_a_token_of_github_comes_from_a_file_of_its_own_or_the_environment(tmp_path: Path) -> None:
     config = load(environment={"MUSTER_GITHUB_TOKEN": "a-secret"})
-    assert config.github.token == "a-secret"
+    assert config.tables["github"].token == "a-secret"
     assert "a-secret" not in repr(config)
     refused = _refused(tmp_path, '[github]\ntoken = "a-secret"\n')
     assert "token_file" in str(refused) and "a-secret" not in str(refused)
@@ -262,7 +279,7 @@ def test_a_token_of_github_comes_from_a_file_of_its_own_or_the_environment(tmp_p
         ("[trust.shop]\nrepository = 'acme/shop'\nworkflows = ['ci.yml']\n", "workflows must be files like"),
         ("[trust.shop]\nrepository = 'acme/shop'\nevent = ['push']\n", "did you mean events?"),
         ("[trust]\nshop = 'acme/shop'\n", "write [trust.NAME]"),
-        ("[templates.ci.runner]\nscope = 'acme'\n", "only nodes of the runtime github are runners"),
+        ("[templates.ci.runner]\nscope = 'acme'\n", "runner must be left out: it is for the runtime github"),
         ("[templates.ci]\nruntime = 'github'\nrunner = 'acme'\n", "write [templates.ci.runner]"),
         ("[templates.ci]\nruntime = 'github'\n[templates.ci.runner]\nscopes = 'a'\n", "mean scope?"),
         (
@@ -305,3 +322,52 @@ def test_a_class_can_have_another_size_for_all_templates(tmp_path: Path) -> None
 )
 def test_a_class_that_cannot_be_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:
     assert words in str(_refused(tmp_path, text))
+
+
+def test_everything_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path) -> None:
+    text = """
+[limits]
+boot = -3
+stall_aftr = 7
+
+[templates.one]
+max_node = 3
+min_idle = "two"
+
+[templates.two]
+resource_class = "huge"
+min_idle = 30
+stall_after = 1
+
+[trust.mine]
+role = "admin"
+"""
+    with pytest.raises(ConfigError) as wrong:
+        load(_written(tmp_path, text))
+    lines = str(wrong.value).splitlines()
+    for number, told in (
+        (3, "boot"),
+        (4, "did you mean stall_after?"),
+        (7, "did you mean max_nodes?"),
+        (8, "min_idle"),
+        (11, "resource_class"),
+        (12, "min_idle must not exceed max_nodes (20)"),
+        (13, "stall_after must be at least 15"),
+        (16, ""),
+    ):
+        assert any(f"line {number} " in line and told in line for line in lines), (number, lines)
+    assert len(lines) == len(set(lines)) == 8
+
+
+def test_what_values_mean_together_is_not_told_of_a_template_that_cannot_be_read(tmp_path: Path) -> None:
+    text = '[templates.ci]\nmax_nodes = "many"\nmin_idle = 30\n'
+    with pytest.raises(ConfigError) as wrong:
+        load(_written(tmp_path, text))
+    assert "max_nodes" in str(wrong.value) and "min_idle" not in str(wrong.value)
+
+
+def test_a_setting_that_does_not_exist_hides_nothing_else_of_its_template(tmp_path: Path) -> None:
+    text = '[templates.ci]\nmax_node = 3\nresource_class = "huge"\n'
+    with pytest.raises(ConfigError) as wrong:
+        load(_written(tmp_path, text))
+    assert "did you mean max_nodes?" in str(wrong.value) and "resource_class" in str(wrong.value)

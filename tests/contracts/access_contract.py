@@ -13,7 +13,9 @@ import pytest
 
 from muster.api.access import mint_first_admin
 from muster.domain.access import ApiToken, Role
+from muster.domain.acknowledgements import KEPT, Acknowledgement
 from muster.domain.errors import Conflict, NotFound
+from muster.domain.progress import Tone
 from muster.enrolment.hashing import hashed
 from muster.ports.access import AccessStore
 from muster.ports.store import Store
@@ -27,7 +29,7 @@ def token(n: int = 1, *, expires_at: float | None = 900.0) -> ApiToken:
     )
 
 
-class Together:
+class ClaimBatcher:
     """Lets nobody go on from the first look at the tokens until all have looked."""
 
     def __init__(self, access: AccessStore, *, count: int) -> None:
@@ -91,7 +93,7 @@ class AccessContract:
         self, store: Store, access: AccessStore
     ) -> None:
         for number in (1, 2):  # the second time, there is one that was revoked
-            together = cast("AccessStore", Together(access, count=3))
+            together = cast("AccessStore", ClaimBatcher(access, count=3))
             made = await asyncio.gather(
                 *(mint_first_admin(together, ids=SystemIds(), now=20.0) for _ in range(3))
             )
@@ -146,3 +148,30 @@ class AccessContract:
             ("resumed", {"template": "web"}, 1.0),
             ("paused", {"template": None}, 2.0),
         ]
+
+    async def test_an_acknowledgement_is_kept_replaced_and_taken_back(
+        self, store: Store, access: AccessStore
+    ) -> None:
+        seen = Acknowledgement(finding="paused.web", tone=Tone.WARNING, at=5.0, actor="ada")
+        again = replace(seen, at=8.0, tone=Tone.DANGER, actor="bob")
+        other = replace(seen, finding="cluster_failed.prod")
+        for each in (seen, other, again):
+            await access.acknowledge(each)
+        assert list(await access.acknowledgements()) == [other, again]
+        for _ in range(2):
+            await access.unacknowledge("paused.web", now=9.0, actor="ada")
+        assert list(await access.acknowledgements()) == [other]
+        told = [(event.entity_id, event.name, event.at, event.actor) for event in await whole_feed(store)]
+        assert told[-2:] == [
+            ("paused.web", "acknowledged", 8.0, "bob"),
+            ("paused.web", "unacknowledged", 9.0, "ada"),
+        ]
+        assert len(told) == 4
+
+    async def test_old_acknowledgements_are_forgotten_with_the_next(self, access: AccessStore) -> None:
+        old = Acknowledgement(finding="a", tone=Tone.WARNING, at=1.0, actor="ada")
+        kept = replace(old, finding="b", at=2.0)
+        new = replace(old, finding="c", at=2.0 + KEPT)
+        for each in (old, kept, new):
+            await access.acknowledge(each)
+        assert list(await access.acknowledgements()) == [kept, new]

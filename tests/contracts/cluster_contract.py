@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from muster.domain import operation as lifecycle
-from muster.domain.cluster import LIVE, Cluster, ClusterChange, ClusterState, Stage, changed
+from muster.domain.cluster import LIVE_CLUSTERS, Cluster, ClusterChange, ClusterState, Stage, changed
 from muster.domain.errors import ClusterExists, Conflict, IdempotencyMismatch, LeaseLost, NotFound
 from muster.domain.events import Entity
 from muster.domain.ids import ClusterId, OperationId
@@ -191,9 +191,9 @@ class ClusterStoreContract:
     async def test_clusters_are_listed_newest_first_by_state_and_page(self, clusters: ClusterStore) -> None:
         made = [await self._made(clusters, f"c{number}", now=float(number)) for number in range(1, 6)]
         await self._deleted(clusters, *made[2], now=9.0)
-        first = await clusters.clusters(states=LIVE, after=None, limit=3)
+        first = await clusters.clusters(states=LIVE_CLUSTERS, after=None, limit=3)
         assert [each.name for each in first.items] == ["c5", "c4", "c2"]
-        rest = await clusters.clusters(states=LIVE, after=first.next, limit=3)
+        rest = await clusters.clusters(states=LIVE_CLUSTERS, after=first.next, limit=3)
         assert [each.name for each in rest.items] == ["c1"]
         assert rest.next is None
         gone = await clusters.clusters(states=(ClusterState.DELETED,), after=None, limit=3)

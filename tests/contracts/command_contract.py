@@ -308,6 +308,19 @@ class CommandContract:
         await gone(store, node)
         assert list(await commands.forsaken(limit=2)) == [made[2], made[1]]
 
+    async def test_a_command_is_overdue_from_its_deadline_until_it_ends(
+        self, store: Store, commands: CommandStore, node: Node
+    ) -> None:
+        late = await start(store, commands, node, "cmd-late", deadline_at=40.0)
+        later = await start(store, commands, node, "cmd-a", deadline_at=41.0)
+        await start(store, commands, node, "cmd-free")
+        assert list(await commands.overdue(now=39.9, limit=9)) == []
+        assert list(await commands.overdue(now=40.0, limit=9)) == [late]
+        assert list(await commands.overdue(now=41.0, limit=9)) == [late, later]
+        assert list(await commands.overdue(now=41.0, limit=1)) == [late]
+        await commands.write(late, lifecycle.unheard(late, now=42.0))
+        assert list(await commands.overdue(now=42.0, limit=9)) == [later]
+
     async def test_pages_of_commands_come_newest_first_and_miss_nothing(
         self, store: Store, commands: CommandStore, node: Node
     ) -> None:

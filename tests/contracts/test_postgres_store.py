@@ -11,7 +11,7 @@ from muster.ports.commands import CommandStore
 from muster.ports.overview import OverviewStore
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore
-from muster.stores.sql.postgres.opening import open_postgres
+from muster.stores.sql.postgres.store import open_postgres
 from tests.contracts.access_contract import AccessContract
 from tests.contracts.bites_contract import BitesContract
 from tests.contracts.cluster_contract import ClusterStoreContract

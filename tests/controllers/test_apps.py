@@ -18,11 +18,11 @@ from muster.domain.reasons import Reason
 from muster.domain.serving import App
 from muster.domain.template import EXTERNAL, RESOURCE_CLASSES, Runtime, TemplateSpec, UsageClass
 from muster.enrolment.reports import Report
+from muster.integrations.external.provider import ExternalProvider
 from muster.operations.operating import OperatorDesk
 from muster.plane import ControlPlane, Ports
 from muster.ports.provider import LaunchRequest
-from muster.providers.external import ExternalProvider
-from muster.simulation.life import Life
+from muster_simulation.life import Life
 from tests.stage import Stage, staged
 from tests.stage.agents import enrolling
 
@@ -188,7 +188,7 @@ async def test_a_silent_app_is_given_up_and_hears_that_it_may_come_again(stage: 
     await stage.pass_time(limits.service_stale_after + limits.lost_after + 60.0)
     gone = await stage.node(node.id)
     assert (gone.state, gone.reason) == (NodeState.TERMINATED, Reason.HEARTBEAT_LOST)
-    with pytest.raises(Lost, match="enrol anew"):
+    with pytest.raises(Lost, match="enrol again with a new key"):
         await apps.enrolment.beat(node.id)
     with pytest.raises(Lost):
         await apps.enrol(1)

@@ -155,7 +155,7 @@ async def test_an_agent_without_a_word_anywhere_leaves_a_marker(stage: Stage) ->
     (node,) = await failed(stage, NEVER_BOOTS, provision_timeout=30.0)
     stage.cloud.consoles[node.machine_id] = "kernel: hello"
     await Collector(stage.ports).reconcile()
-    assert "nothing on the console" in section(await bundle_of(stage, node), Source.AGENT).missing
+    assert "the console has none" in section(await bundle_of(stage, node), Source.AGENT).missing
 
 
 @staged

@@ -27,7 +27,9 @@ def begin(stage: Stage, every: float, work: Callable[[Ports], Reconciler]) -> No
     """The duty as it runs, with its lease, in front of both providers."""
     both = {"aaa": Hanging(Cloud(stage.clock)), **stage.ports.providers}
     ports = replace(stage.ports, providers=both)
-    duties = Duties(ports, "me", (Duty(name="looking", every=every, work=work(ports)),))
+    duties = Duties(
+        ports, "me", (Duty(name="looking", every=every, work=work(ports)),), lease=stage.settings.lease
+    )
     stage.keep(asyncio.create_task(duties.run()))
 
 
@@ -105,7 +107,10 @@ async def test_a_look_that_hangs_for_some_machines_does_not_hide_the_rest_of_the
         stage.ports, providers={"cloud": Stuck(stage.cloud, [launch.token for launch in launches[:3]])}
     )
     duties = Duties(
-        stage.ports, "me", (Duty(name="launches", every=10.0, work=ForsakenLaunches(stage.ports)),)
+        stage.ports,
+        "me",
+        (Duty(name="launches", every=10.0, work=ForsakenLaunches(stage.ports)),),
+        lease=stage.settings.lease,
     )
     stage.keep(asyncio.create_task(duties.run()))
     await stage.pass_time(300.0)

@@ -179,7 +179,7 @@ async def test_nodes_of_a_provider_that_is_gone_are_given_up_aloud_and_are_orpha
 
     assert (await stage.node(node.id)).state is NodeState.TERMINATED
     assert await stage.used() == 0
-    assert "look there for machine " + node.machine_id in (await stage.events(node.id))[-1].detail
+    assert "check it for machine " + node.machine_id in (await stage.events(node.id))[-1].detail
     orphans = Orphans(stage.ports, stage.settings)
     for _ in range(2):
         await orphans.reconcile()

@@ -9,9 +9,9 @@ from muster.domain.ids import AssignmentId
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Status
 from muster.domain.reasons import Reason
-from muster.domain.template import Reuse, Runtime
-from muster.domain.workflow import RunnerSpec, runner_prefix
+from muster.domain.template import Reuse
 from muster.enrolment.reports import Report
+from muster.integrations.github.runner import RunnerSpec, runner_prefix
 from tests.stage import Stage, staged
 from tests.stage.github import REPOSITORY, GitHubStage, asked, given
 
@@ -142,6 +142,31 @@ async def test_after_its_one_job_the_machine_of_an_ephemeral_runner_is_condemned
     (node,) = await stage.nodes(NodeState.RUNNING)
     assert github.runner_of(node).ephemeral
     await github.job_done(node)
+    after = await stage.node(node.id)
+    assert (after.state, after.reason) == (NodeState.TERMINATING, Reason.REUSE)
+    await stage.nothing_is_left()
+
+
+@staged
+async def test_an_ephemeral_runner_that_ends_before_it_was_seen_online_has_served_its_job(
+    stage: Stage,
+) -> None:
+    """A queued job may begin and end between two looks at GitHub."""
+    github = await GitHubStage.set(stage, attach_timeout=600, reuse=Reuse.NEVER)
+    github.connects = False
+    operation = await github.provision(await stage.replica(), github.begin())
+
+    async def registered() -> bool:
+        return bool(github.runners())
+
+    await stage.until(registered)
+    (node,) = await stage.nodes(NodeState.CREATED)
+    await github.detached(node)
+    assert not (await stage.node(node.id)).attached, "GitHub still lists it: only its own word says so"
+    github.world.remove(github.runner_of(node))
+    await github.detached(node)
+    assert (await stage.ended(operation, within=30)).status is Status.SUCCEEDED
+    await github.detached(node)
     after = await stage.node(node.id)
     assert (after.state, after.reason) == (NodeState.TERMINATING, Reason.REUSE)
     await stage.nothing_is_left()
@@ -337,11 +362,11 @@ async def test_the_runner_of_a_machine_that_died_is_swept_by_whichever_replica_l
 
 @staged
 async def test_an_organisation_s_runners_are_used_again_only_inside_a_group(stage: Stage) -> None:
-    github = await GitHubStage.set(stage, runner=RunnerSpec(scope="acme"))
+    github = await GitHubStage.set(stage, tables={"runner": RunnerSpec(scope="acme")})
     replica = await stage.replica()
     with pytest.raises(InvalidRequest, match="serve all of acme and its nodes are used again"):
         await github.provision(replica, github.begin())
-    await stage.template(runtime=Runtime.GITHUB, runner=RunnerSpec(scope="acme"), reuse=Reuse.NEVER)
+    await stage.template(runtime="github", tables={"runner": RunnerSpec(scope="acme")}, reuse=Reuse.NEVER)
     await stage.succeeded(await github.provision(replica, github.begin()))
 
 
@@ -355,14 +380,14 @@ async def test_without_a_workflow_the_template_says_where_and_the_run_is_the_lab
         await replica.provision(1, run="nightly")
     runner = RunnerSpec(scope="acme", group="big", labels=("gpu",))
     github.world.groups["acme"] = {"big": 7}
-    await stage.template(runtime=Runtime.GITHUB, runner=runner)
+    await stage.template(runtime="github", tables={"runner": runner})
     await stage.succeeded(await replica.provision(1, run="nightly"))
     assert [runner.labels for runner in github.world.of("acme")] == [("nightly", "gpu")]
 
 
 @staged
 async def test_a_label_is_the_same_in_whichever_case(stage: Stage) -> None:
-    github = await GitHubStage.set(stage, runner=RunnerSpec(labels=("Nightly", "GPU", "gpu")))
+    github = await GitHubStage.set(stage, tables={"runner": RunnerSpec(labels=("Nightly", "GPU", "gpu"))})
     run = github.begin()
     await stage.succeeded(await github.provision(await stage.replica(), run, label="NIGHTLY"))
     assert [runner.labels for runner in github.runners()] == [("NIGHTLY", "GPU")]
@@ -371,7 +396,7 @@ async def test_a_label_is_the_same_in_whichever_case(stage: Stage) -> None:
 @staged
 async def test_a_template_of_runners_needs_github_on_this_server(stage: Stage) -> None:
     await GitHubStage.set(stage)
-    stage.ports = replace(stage.ports, runtimes={}, runners=None, workflows=None)
+    stage.ports = replace(stage.ports, runtimes={}, duties=())
     replica = await stage.replica()
     with pytest.raises(InvalidRequest, match="the runtime github is not configured on this server"):
         await replica.provision(1, run="r")

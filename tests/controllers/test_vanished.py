@@ -9,12 +9,12 @@ from tests.stage import Stage, staged
 from tests.stage.cloud import aloof
 
 
-async def a_node_without_machine(stage: Stage) -> Node:
-    """Its machine is gone; its agent too."""
+async def a_node_without_machine(stage: Stage, *, forgotten: bool = True) -> Node:
+    """Its machine is gone, its agent too, and the provider may not even know of it any more."""
     await stage.template(idle_timeout=5000.0)
     (node,) = await stage.warm(1)
     stage.agents.of(node.id).die()
-    stage.cloud.end(node.machine_id)
+    stage.cloud.end(node.machine_id, forgotten=forgotten)
     return node
 
 
@@ -25,7 +25,6 @@ async def state(stage: Stage, node: Node) -> NodeState:
 @staged
 async def test_a_machine_that_is_missing_twice_past_the_window_has_vanished(stage: Stage) -> None:
     node = await a_node_without_machine(stage)
-    stage.cloud.boxes[node.machine_id].why = "taken back"
     vanished = Vanished(stage.ports, stage.settings)
     await stage.pass_time(stage.cloud.visibility_window)
 
@@ -35,17 +34,35 @@ async def test_a_machine_that_is_missing_twice_past_the_window_has_vanished(stag
 
     gone = await stage.node(node.id)
     assert (gone.state, gone.reason) == (NodeState.TERMINATING, Reason.MACHINE_GONE)
-    assert gone.detail.endswith(f"no longer lists machine {node.machine_id}: taken back")
+    assert gone.detail.endswith(f"no longer lists machine {node.machine_id}")
+
+
+@staged
+async def test_a_machine_that_the_provider_calls_gone_is_believed_at_the_first_look(stage: Stage) -> None:
+    node = await a_node_without_machine(stage, forgotten=False)
+    stage.cloud.boxes[node.machine_id].why = "taken back"
+    await Vanished(stage.ports, stage.settings).reconcile()
+
+    gone = await stage.node(node.id)
+    assert (gone.state, gone.reason) == (NodeState.TERMINATING, Reason.MACHINE_GONE)
+    assert gone.detail == f"machine {node.machine_id} of cloud has ended: taken back"
+
+
+@staged
+async def test_a_machine_that_stops_without_our_asking_is_believed_though_it_is_listed(stage: Stage) -> None:
+    await stage.template(idle_timeout=5000.0)
+    (node,) = await stage.warm(1)
+    box = stage.cloud.boxes[node.machine_id]
+    box.stopping_at, box.gone_at = stage.now, stage.now + 1000.0
+    await Vanished(stage.ports, stage.settings).reconcile()
+    assert await state(stage, node) is NodeState.TERMINATING
 
 
 @staged
 async def test_a_node_whose_machine_was_taken_back_is_told_so(stage: Stage) -> None:
-    node = await a_node_without_machine(stage)
+    node = await a_node_without_machine(stage, forgotten=False)
     stage.cloud.boxes[node.machine_id].reason = Reason.INTERRUPTED
-    vanished = Vanished(stage.ports, stage.settings)
-    await stage.pass_time(stage.cloud.visibility_window)
-    await vanished.reconcile()
-    await vanished.reconcile()
+    await Vanished(stage.ports, stage.settings).reconcile()
     assert (await stage.node(node.id)).reason is Reason.INTERRUPTED
 
 
@@ -93,7 +110,7 @@ async def test_a_machine_that_is_listed_again_in_between_starts_anew(stage: Stag
     await vanished.reconcile()
     stage.cloud.boxes[node.machine_id].gone_at = None
     await vanished.reconcile()
-    stage.cloud.end(node.machine_id)
+    stage.cloud.end(node.machine_id, forgotten=True)
     await vanished.reconcile()
 
     assert await state(stage, node) is NodeState.IDLE

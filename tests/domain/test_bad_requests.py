@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from muster.domain import checks
-from muster.domain.ec2 import DISK_MOST, HOPS_MOST, PERCENT_MOST, Architecture, Ec2Spec
 from muster.domain.errors import InvalidRequest
 from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest
 from muster.domain.template import (
@@ -22,7 +21,7 @@ from muster.domain.template import (
     TemplateSpec,
     UsageClass,
 )
-from muster.domain.workflow import RunnerSpec
+from muster.integrations.ec2.spec import DISK_MOST, HOPS_MOST, PERCENT_MOST, Architecture, Ec2Spec
 from tests.domain.builders import kind
 from tests.stage.azure import SPEC
 
@@ -49,7 +48,7 @@ BAD_TEMPLATES: Values = {
     "provider": NOT_NAMES,
     "resource_class": [*NOT_CLASSES, None],
     "classes": [None, "small", ("small",), [RESOURCE_CLASSES["small"]], (RESOURCE_CLASSES["small"],) * 2],
-    "runtime": ["exec", "cron", None, True],
+    "runtime": NOT_NAMES,
     "boot_script": [None, 3, b"", "a\0", "x" * (checks.SCRIPT_MAX + 1)],
     "usage": [*NOT_USAGE, None],
     "instance_types": [*NOT_PATTERNS, None],
@@ -65,8 +64,7 @@ BAD_TEMPLATES: Values = {
     "max_runtime": [*NOT_SECONDS, None],
     "idle_timeout": [*NOT_SECONDS, None],
     "rescue_window": [*NOT_SECONDS_OR_ZERO, None],
-    "ec2": [Ec2Spec(image="ami-0123456789abcdef0", subnets=("subnet-0123456789abcdef0",))],
-    "runner": [None, "acme", {"scope": "acme"}, RunnerSpec(scope="acme")],
+    "tables": [None, "acme", {"runner": "acme"}, {"runner": ["acme"]}, {"name": {}}],
     "cluster": ["batch", {}, SPEC],
     "retired": [None, 0, "yes"],
     "outfit": [each for each in NOT_TEXTS if each != ""],
@@ -87,6 +85,7 @@ BAD_PROVISIONS: Values = {
 BAD_RELEASES: Values = {
     "operation_id": NOT_TEXTS,
     "assignment_ids": [(), "as-1", ["as-1"], 3, ("",), ("as-1", None), ("a",) * (checks.COUNT_MAX + 1)],
+    "already": [None, 0, "yes"],
 }
 BAD_REFILLS: Values = {
     "template": NOT_NAMES,
@@ -138,7 +137,7 @@ def test_every_field_has_rows_of_bad_values(cls: type) -> None:
 
 LONGEST = checks.SECONDS_MAX
 EDGES: list[tuple[type, dict[str, Any]]] = [
-    (TemplateSpec, {"provider": "ec2", "ec2": Ec2Spec(**EC2)}),
+    (TemplateSpec, {"provider": "ec2", "tables": {"ec2": {"image": "ami-0123456789abcdef0"}}}),
     (Ec2Spec, {"disk_gib": 1, "price_protection": 1, "hop_limit": 1}),
     (Ec2Spec, {"disk_gib": DISK_MOST, "price_protection": PERCENT_MOST, "hop_limit": HOPS_MOST}),
     (Ec2Spec, {"instance_profile": "arn:aws:iam::123456789012:instance-profile/path/ci"}),

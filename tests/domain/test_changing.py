@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from muster.domain.changing import SHOWN, TOGETHER, changes
+from muster.domain.changes import SHOWN, TOGETHER, changes
 from muster.domain.events import Entity, Event
 from muster.domain.ids import EventId
 from tests.domain.builders import NOW, SMALLEST
@@ -41,7 +41,7 @@ def event(n: int = 1, name: str = "drained", entity: Entity = Entity.NODE, **fie
         ),
         (
             event(name="needs_attention", entity=Entity.INSTALLATION, entity_id="n"),
-            "node n resists its termination",
+            "node n could not be terminated yet",
         ),
         (
             event(name="counter_corrected", entity=Entity.INSTALLATION, entity_id="total"),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.domain import checks
+from muster.domain.access import ApiToken, Role
 from muster.domain.errors import InvalidRequest
 from tests.domain.builders import kind, modest
 
@@ -225,3 +226,30 @@ def test_a_long_value_is_shortened_in_the_message() -> None:
     message = str(refuses(text, "x" * 10**6))
     assert "x…" in message
     assert "too long to show" in str(refuses(whole, 10**5000))
+
+
+def test_what_passes_a_check_comes_out_of_it() -> None:
+    assert checks.share("share", 1) == 1.0
+    assert checks.flag("flag", True) is True
+    assert checks.flag("flag", False) is False
+    assert checks.known("colour", "red", ["red", "blue"]) == "red"
+    assert checks.script("script", "echo") == "echo"
+
+
+def test_patterns_are_refused_with_their_rule() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        checks.patterns("allowed", ())
+    rule = (
+        "must be a list of patterns like 'c*' or 'm5.large': "
+        "letters, digits, dots, hyphens and *, at most 30 of them each"
+    )
+    assert str(refused.value).endswith(rule)
+
+
+def test_a_token_is_refused_by_the_field_that_is_wrong() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        ApiToken(id="tok-1", name="", role=Role.ADMIN, created_at=0.0)
+    assert refused.value.field == "name"
+    with pytest.raises(InvalidRequest) as refused:
+        ApiToken(id="tok-1", name="web", role=Role.ENROL, created_at=0.0, template="No Name")
+    assert refused.value.field == "template"

@@ -6,9 +6,6 @@ import pytest
 
 from muster.domain.cluster import Stage
 from muster.domain.cluster_showing import (
-    CREATE_STEPS,
-    DELETE_STEPS,
-    EXPECTED,
     LEARNED_FROM,
     arm_state,
     as_failed,
@@ -22,20 +19,22 @@ from muster.domain.cluster_showing import (
 )
 from muster.domain.cluster_sight import PoolSight, Sight
 from muster.domain.operation import Kind
-from muster.domain.progress import UNKNOWN_CAP, Tone
+from muster.domain.progress import ON_TIME, Tone, crept, percent_at
+from muster.domain.steps import CLUSTER_CREATE_STEPS as CREATE_STEPS
+from muster.domain.steps import CLUSTER_DELETE_STEPS as DELETE_STEPS
 from tests.domain.test_clustering import CLUSTER, NOW, at
 from tests.stage.azure import SPEC
 
 
 def test_the_steps_and_labels_are_those_that_were_promised() -> None:
-    assert [label for _, label in CREATE_STEPS] == [
+    assert [step.label for step in CREATE_STEPS] == [
         "Preparing the request",
         "Ensuring the resource group",
         "Creating the AKS cluster (5–10 min)",
         "Granting role assignments",
         "Cluster ready",
     ]
-    assert [phase for phase, _ in CREATE_STEPS] == [
+    assert [step.phase for step in CREATE_STEPS] == [
         "creating_cluster",
         "ensuring_resource_group",
         "arm_create_or_update",
@@ -61,15 +60,12 @@ def test_time_is_said_in_few_words(seconds: float, said: str) -> None:
     assert spent(seconds) == said
 
 
-@pytest.mark.parametrize(
-    ("elapsed", "share"), [(0.0, 0.0), (0.5, 0.5), (0.94, 0.94), (1.0, 0.95), (9.0, 0.95)]
-)
-def test_the_bar_moves_with_time_while_azure_works_but_never_fills_the_step(
-    elapsed: float, share: float
-) -> None:
-    situation = at(stage=Stage.CREATING, asked_at=NOW - elapsed * EXPECTED)
+@pytest.mark.parametrize("elapsed", [0.0, 225.0, 450.0, 600.0, 4000.0])
+def test_the_bar_moves_with_time_while_azure_works_but_never_fills_the_step(elapsed: float) -> None:
+    situation = at(stage=Stage.CREATING, asked_at=NOW - elapsed)
     progress = shown(situation, message="")
-    assert progress.percent == pytest.approx(40.0 + 20.0 * min(share, UNKNOWN_CAP), abs=0.01)
+    assert percent_at(progress, NOW) == pytest.approx(40.0 + 20.0 * crept(elapsed, 450.0))
+    assert percent_at(progress, NOW) < percent_at(progress, NOW + 1) < 60.0
     assert progress.provider_since == situation.cluster.asked_at
 
 
@@ -81,7 +77,7 @@ def test_history_sets_the_pace_and_gives_an_end_that_is_not_made_up() -> None:
     assert shown(situation, message="").expected_at is None
     progress = shown(situation, message="", history=(200.0,))
     assert progress.expected_at == situation.operation.created_at + 200.0
-    assert progress.percent == pytest.approx(50.0)
+    assert percent_at(progress, NOW) == pytest.approx(40.0 + 20.0 * ON_TIME / 2)
     assert shown(situation, message="", history=(100.0,)).expected_at is None, "it takes longer than usual"
     assert shown(at(stage=Stage.ABORTING), message="", history=(200.0,)).expected_at is None
 
@@ -91,7 +87,7 @@ def test_an_undoing_keeps_the_step_and_counts_beside_it() -> None:
     situation = at(stage=Stage.DELETING)
     situation = replace(situation, operation=replace(situation.operation, progress=stopped))
     progress = shown(situation, message="m")
-    assert (progress.step, progress.percent) == (3, stopped.percent)
+    assert (progress.step, progress.percent, progress.motion) == (3, stopped.percent, None)
     assert progress.label == "Undoing 3/4 · Deleting the AKS cluster (3–8 min)"
     failed = as_failed(replace(situation.operation, progress=progress), "done")
     assert failed is not None
@@ -108,6 +104,8 @@ def test_a_deletion_has_five_steps_of_its_own() -> None:
         progress = shown(situation, message="")
         assert (progress.step, progress.label) == (number, DELETE_STEPS[number - 1][1])
         assert (progress.percent == 100.0) is (stage is Stage.GONE)
+        assert (progress.motion is None) is (stage is Stage.GONE)
+        assert bool(progress.link) is (stage not in (Stage.CLEARING, Stage.GONE))
 
 
 def test_the_state_is_said_with_as_much_as_is_known() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from muster.domain import cluster_spec as rules
 from muster.domain import plain
-from muster.domain.cluster_spec import ClusterSpec, Pair, PoolMode, PoolSpec, Role, RoleWanted
+from muster.domain.cluster_spec import AzureRole, ClusterSpec, Pair, PoolMode, PoolSpec, RoleWanted
 from muster.domain.errors import InvalidRequest
 from muster.domain.requests import ClusterCreateRequest
 from muster.domain.template import TemplateSpec
@@ -163,11 +163,11 @@ def test_workload_identity_needs_the_issuer() -> None:
 
 
 def test_a_role_is_wanted_on_what_it_is_for() -> None:
-    assert RoleWanted(role=Role.ACR_PULL, scope=REGISTRY).scope == REGISTRY
-    for role in (Role.NETWORK_CONTRIBUTOR, Role.STORAGE_BLOB_DATA_CONTRIBUTOR):
+    assert RoleWanted(role=AzureRole.ACR_PULL, scope=REGISTRY).scope == REGISTRY
+    for role in (AzureRole.NETWORK_CONTRIBUTOR, AzureRole.STORAGE_BLOB_DATA_CONTRIBUTOR):
         assert "must be the id of" in refused("scope", RoleWanted, role=role, scope=REGISTRY)
     refused("role", RoleWanted, role="Owner", scope=REGISTRY)
-    wanted = RoleWanted(role=Role.ACR_PULL, scope=REGISTRY)
+    wanted = RoleWanted(role=AzureRole.ACR_PULL, scope=REGISTRY)
     refused("roles", ClusterSpec, **{**_given(SPEC), "roles": (wanted, wanted)})
 
 

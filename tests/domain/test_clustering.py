@@ -20,7 +20,7 @@ from muster.domain.cluster import (
     tags_of,
 )
 from muster.domain.cluster_sight import Group, PoolSight, Sight
-from muster.domain.cluster_spec import Role, RoleWanted
+from muster.domain.cluster_spec import AzureRole, RoleWanted
 from muster.domain.clustering import (
     GROUP_WAIT,
     PRINCIPAL_WAIT,
@@ -172,8 +172,8 @@ def test_a_principal_is_waited_for_a_minute(waited: float, lost: bool) -> None:
 
 def test_networks_are_for_the_cluster_and_the_rest_for_its_nodes() -> None:
     known = replace(CLUSTER, principal="p", kubelet="k")
-    assert [principal_for(role, known) for role in Role] == ["k", "k", "p"]
-    assert principal_for(Role.ACR_PULL, replace(known, kubelet="")) == "p"
+    assert [principal_for(role, known) for role in AzureRole] == ["k", "k", "p"]
+    assert principal_for(AzureRole.ACR_PULL, replace(known, kubelet="")) == "p"
 
 
 # --- taking away ---------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ def test_tags_tell_whose_it_is() -> None:
 
 
 def test_an_assignments_name_is_a_uuid_that_depends_on_cluster_role_and_scope_alone() -> None:
-    wanted = RoleWanted(role=Role.ACR_PULL, scope=REGISTRY)
+    wanted = RoleWanted(role=AzureRole.ACR_PULL, scope=REGISTRY)
     name = assignment_name(CLUSTER, wanted)
     assert name == assignment_name(replace(CLUSTER, version=9), replace(wanted, scope=REGISTRY.upper()))
     assert name != assignment_name(replace(CLUSTER, id=ClusterId("cl-2")), wanted)

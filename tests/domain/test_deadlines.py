@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from muster.domain import deadlines
 from muster.domain.boot import Learned
-from muster.domain.deadlines import Bench, Deadline, Extended, Limits, Overdue, Watch, judge, resolve_boot
+from muster.domain.deadlines import (
+    Deadline,
+    DeadlineContext,
+    Extended,
+    Limits,
+    Overdue,
+    Watch,
+    judge,
+    resolve_boot,
+)
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation
@@ -26,8 +35,8 @@ times = st.floats(1, 10_000)
 
 
 def test_a_request_beats_the_template_the_runtime_and_the_default() -> None:
-    limits = replace(ODD, boot_github=1800.0)
-    github = spec(runtime=Runtime.GITHUB)
+    limits = replace(ODD, boot_runtimes={"github": 1800.0})
+    github = spec(runtime="github")
     timed = replace(github, provision_timeout=30.0)
     assert resolve_boot(timeout=5.0, template=timed, limits=ODD) == Deadline(seconds=5.0, source="request")
     assert resolve_boot(timeout=None, template=timed, limits=ODD) == Deadline(seconds=30.0, source="template")
@@ -64,8 +73,8 @@ def test_what_was_learned_counts_only_if_it_is_longer() -> None:
 def test_the_defaults_are_those_of_the_design() -> None:
     assert (LIMITS.boot, LIMITS.launching, LIMITS.after_operation) == (720, 120, 60)
     assert (LIMITS.releasing, LIMITS.release_operation, LIMITS.attention) == (120, 180, 600)
-    attach = {runtime: deadlines.attach_timeout(spec(runtime=runtime)) for runtime in Runtime}
-    assert (attach[Runtime.EXEC], attach[Runtime.GITHUB]) == (30, 120)
+    attach = {runtime: deadlines.attach_timeout(spec(runtime=runtime)) for runtime in (*Runtime, "github")}
+    assert (attach["exec"], attach["github"]) == (30, 120)
     assert all(seconds > 0 for seconds in attach.values())
 
 
@@ -114,7 +123,7 @@ def judged_by(node: Node, op: Operation | None, **given: Any) -> Overdue | Exten
         "limits": ODD,
     }
     bench: dict[str, Any] = {**known, **given}
-    return judge(node, Bench(operation=op, **bench))
+    return judge(node, DeadlineContext(operation=op, **bench))
 
 
 REASONS: list[tuple[Node, Overdue]] = [

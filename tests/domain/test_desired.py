@@ -44,9 +44,9 @@ def test_a_node_hears_of_its_run_only_to_attach_to_it_or_detach_from_it(state: N
 
 
 @pytest.mark.parametrize("state", NodeState)
-def test_only_a_node_that_runs_or_did_has_commands(state: NodeState) -> None:
+def test_only_a_node_that_runs_has_commands(state: NodeState) -> None:
     told = _asked(node(state, **BOUND))
-    assert told.commanded == (state in (NodeState.RUNNING, NodeState.RELEASING))
+    assert told.commanded == (state is NodeState.RUNNING)
 
 
 @pytest.mark.parametrize("state", NodeState)

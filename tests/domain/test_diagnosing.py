@@ -268,7 +268,7 @@ def test_a_step_named_after_trouble_shows_that_the_script_went_on() -> None:
 def test_a_line_that_only_came_last_is_not_told_to_be_the_wrong_one() -> None:
     told = classify(bundle(f"fetched all\n{ENDED}"))
     assert told.evidence is not None and told.evidence.text == "fetched all"
-    assert told.advice.startswith("that is the last thing it wrote")
+    assert told.advice.startswith("this is its last output")
     named = classify(bundle(f"/boot.sh: line 3: frob: command not found\n{ENDED}"))
     assert named.advice.startswith("fix that line")
 

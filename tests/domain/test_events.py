@@ -1,19 +1,25 @@
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 
 from muster.domain import events, plain
 from muster.domain import launch as launches
 from muster.domain import node as nodes
 from muster.domain import operation as operations
-from muster.domain.events import LEASE_FIELDS, Draft, Entity
+from muster.domain.command import CommandState
+from muster.domain.diagnosis import WORDS_MOST, ending
+from muster.domain.events import LEASE_FIELDS, Draft, Entity, of_command, of_health, of_node
+from muster.domain.health import Health, HealthChange, HealthSource, Vitals
+from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.lifecycle import NodeState
-from muster.domain.node import Node, NodeChange
+from muster.domain.node import Node, NodeChange, rescue
 from muster.domain.operation import Operation, Status, Step, Verdict
 from muster.domain.plain import Plain
 from muster.domain.reasons import Reason
 from tests.domain import strategies
-from tests.domain.builders import NOW, launch, modest, node, operation, progress, template
+from tests.domain.builders import NOW, command, launch, modest, node, operation, progress, template
 
 
 def fold(drafts: Sequence[Draft]) -> dict[str, Plain]:
@@ -123,11 +129,75 @@ def test_no_event_of_an_operation_tells_of_its_lease(submitted: Operation) -> No
 
 
 def test_an_applied_template_is_an_event_with_all_of_it() -> None:
-    applied = template(revision=8)
-    assert events.of_template(applied) == Draft(
-        entity=Entity.TEMPLATE,
-        entity_id="web",
-        version=8,
-        name="applied",
-        changes=plain.fields_to_plain(applied),
+    before, applied = replace(template(revision=7), version=11), replace(template(revision=8), version=12)
+    for earlier in (None, before):
+        assert events.of_template(earlier, applied) == Draft(
+            entity=Entity.TEMPLATE,
+            entity_id="web",
+            version=12,
+            name="applied",
+            changes=plain.fields_to_plain(applied),
+        )
+
+
+def test_an_adjusted_template_is_an_event_that_says_what_changed() -> None:
+    before = template(revision=7)
+    spec = replace(before.spec, min_idle=before.spec.min_idle + 1, provision_timeout=99.0)
+    told = events.of_template(before, replace(before, version=2, spec=spec))
+    assert (told.name, told.version, told.changes["revision"]) == ("adjusted", 2, 7)
+    assert told.detail == f"min_idle {before.spec.min_idle} → {spec.min_idle}, provision_timeout None → 99.0"
+
+
+def test_a_change_of_health_is_told_whole_under_the_health_s_own_version() -> None:
+    before = Vitals(node_id=NodeId("node-1"))
+    after = replace(
+        before,
+        health=Health.OFFLINE,
+        health_reason="no heartbeat",
+        health_source=HealthSource.RECONCILE,
+        health_since=NOW,
+        health_version=7,
     )
+    assert of_health(HealthChange(before=before, after=after, at=NOW)) == Draft(
+        entity=Entity.HEALTH,
+        entity_id="node-1",
+        version=7,
+        name="offline",
+        changes={
+            "health": "offline",
+            "health_reason": "no heartbeat",
+            "health_source": "reconcile",
+            "health_since": NOW,
+        },
+        detail="no heartbeat",
+    )
+
+
+def test_a_rescue_is_told_as_one_and_not_as_a_release() -> None:
+    failed = node(NodeState.FAILED)
+    change = rescue(failed, now=NOW, assignment_id=AssignmentId("as-9"), deadline_at=NOW + 1, detail="late")
+    told = of_node(change)
+    assert (told.name, told.detail) == ("rescued", "late")
+
+
+def test_a_command_s_event_carries_its_detail() -> None:
+    running = command(state=CommandState.RUNNING)
+    lost = replace(running, state=CommandState.LOST, detail="its node is gone", version=running.version + 1)
+    assert of_command(running, lost).detail == "its node is gone"
+
+
+# --- the last words of a section ------------------------------------------------------------------
+
+
+def test_the_last_lines_are_kept() -> None:
+    assert ending("one\ntwo\nthree", lines=2) == "two\nthree"
+    assert ending("one", lines=2) == "one"
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_too_many_words_are_cut_at_the_beginning_of_a_line(more: int) -> None:
+    last = "x" * (WORDS_MOST - 10)
+    first = "y" * (WORDS_MOST + more - len(last) - 1)
+    text = f"{first}\n{last}"
+    assert len(text) == WORDS_MOST + more
+    assert ending(text, lines=5) == (last if more > 0 else text)

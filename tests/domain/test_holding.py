@@ -3,7 +3,7 @@
 from typing import Any
 
 from muster.domain.health import Health, Vitals
-from muster.domain.holding import NODES_SHOWN, holdings
+from muster.domain.holdings import NODES_SHOWN, holdings
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node

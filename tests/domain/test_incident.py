@@ -4,24 +4,24 @@ import re
 from dataclasses import replace
 
 from muster.domain.boot import Distribution
-from muster.domain.changing import Change
+from muster.domain.changes import Change
 from muster.domain.events import Entity
 from muster.domain.failures import Failed, Failure, grouped
 from muster.domain.health import Health
-from muster.domain.holding import holdings
+from muster.domain.holdings import holdings
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.incident import report
 from muster.domain.lifecycle import NodeState
+from muster.domain.observations import Calls, Dependency, DutyObservation, Observations
 from muster.domain.overview import Counted, Failures, Leftovers, Overview, Pool, Pools, Runs
 from muster.domain.reasons import Reason
-from muster.domain.signs import Calls, Dependency, DutySign, Signs
 from muster.domain.template import Template
 from muster.domain.verdicts import all_well, judge
 from muster.domain.waiting import Waiting, WaitsFor
 from muster.domain.warmth import Warmth
 from tests.domain.builders import NOW, node, spec
 
-SIGNS = Signs(
+SIGNS = Observations(
     now=NOW,
     store=Calls(window=300.0),
     dependencies=(),
@@ -40,6 +40,7 @@ QUIET = Overview(
     replica="replica-1",
     verdict=all_well(SIGNS),
     findings=(),
+    acknowledged=(),
     waiting=Counted(groups=(), more=False),
     runs=Runs(items=(), more=False),
     failed_hour=Failures(groups=(), more=False),
@@ -66,7 +67,7 @@ def test_a_quiet_report_says_so() -> None:
     )
     assert "## Waiting\nNothing." in told and "## Failed in the last hour\nNothing." in told
     assert "## Failed in the last day\nNothing." in told
-    assert "nobody asked for nodes" in told and "Orphans" not in told and "Changed" not in told
+    assert "no requests" in told and "Orphans" not in told and "Changed" not in told
     assert told.endswith("\n") and not told.endswith("\n\n")
 
 
@@ -86,7 +87,7 @@ def troubled(words: str) -> Overview:
     waits = Waiting(
         reason=WaitsFor.ROOM, count=3, oldest_since=NOW - 120, operation_ids=(OperationId("op-1"),)
     )
-    duty = DutySign(name="reaper", every=5.0, ticked_at=NOW - 300, late=True, problem=words)
+    duty = DutyObservation(name="reaper", every=5.0, ticked_at=NOW - 300, late=True, problem=words)
     provider = Dependency(name="ec2", calls=Calls(window=300.0, calls=9, errors=9, last_error=words))
     (held,) = holdings([node(NodeState.RUNNING, run=words, template=words, deadline_at=NOW + 600)], {})
     stuck = node(NodeState.TERMINATING, machine_id=words, entered_at=NOW - 3600)

@@ -4,7 +4,7 @@ import pytest
 
 from muster.domain import deadlines
 from muster.domain import node as nodes
-from muster.domain.deadlines import Bench, Limits, Overdue, Watch
+from muster.domain.deadlines import DeadlineContext, Limits, Overdue, Watch
 from muster.domain.errors import IllegalTransition
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -21,7 +21,9 @@ DEADLINES = [(ENDS + 1, ENDS), (ENDS, ENDS), (ENDS - 1, ENDS - 1), (None, ENDS)]
 
 def judged(found: Node, now: float) -> object:
     watch = Watch(since=0.0)
-    at = Bench(operation=None, template=SPEC, advanced_at=None, watch=watch, now=now, limits=Limits())
+    at = DeadlineContext(
+        operation=None, template=SPEC, advanced_at=None, watch=watch, now=now, limits=Limits()
+    )
     return deadlines.judge(found, at)
 
 

@@ -34,7 +34,7 @@ RECORDS = {
 def test_a_record_survives_json_and_back(cls: type, data: st.DataObject) -> None:
     record = data.draw(RECORDS[cls])
     encoded = plain.fields_to_plain(record)
-    assert list(encoded) == [field.name for field in fields(cls)]
+    assert list(encoded) == [field.name for field in fields(cls) if not field.metadata.get("flat")]
     assert plain.to_plain(record) == encoded
     again: object = plain.from_plain(cls, json.loads(json.dumps(encoded)))
     assert again == record
@@ -91,7 +91,7 @@ def test_fields_that_are_unknown_are_left_aside() -> None:
     assert plain.from_plain(Node, plain.fields_to_plain(node()) | {"colour": "red"}) == node()
 
 
-@pytest.mark.parametrize("value", [{1}, object(), b"bytes", [1], {"a": 1}])
+@pytest.mark.parametrize("value", [{1}, object(), b"bytes"])
 def test_what_has_no_plain_form_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match=f"cannot encode {type(value).__name__}"):
         plain.to_plain(value)

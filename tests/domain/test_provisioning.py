@@ -7,13 +7,16 @@ from muster.domain.ids import AssignmentId, LaunchId, NodeId
 from muster.domain.launch import THROTTLED_MOST, Launch, LaunchState, again_at
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
-from muster.domain.operation import Member, Verdict
+from muster.domain.operation import Member, Status, Verdict
 from muster.domain.provisioning import (
+    WAYS_MOST,
     Acquire,
     Bury,
     Call,
     Commit,
     GiveUp,
+    MakeWay,
+    Queue,
     Wait,
     decide,
     demand,
@@ -243,7 +246,7 @@ def test_after_a_throttled_launch_the_same_usage_class_is_tried_again_when_its_p
     until = again_at([throttled()])
     paused = situation([claimed(1)], [throttled()], spec=SPOT_FIRST)
     assert decide(paused) == Wait(until=until)
-    assert "again: it slows our requests down" in waiting_for(paused)
+    assert "again: it throttles requests" in waiting_for(paused)
     over = replace(paused, now=until)
     assert decide(over) == Acquire(count=2, usage_class=SPOT)
     lacks = [throttled(), refused(Reason.CAPACITY, SPOT, 2)]
@@ -291,3 +294,66 @@ def test_a_demand_follows_the_template_where_the_request_says_nothing() -> None:
     special = demand(asked, template(**spec))
     assert (special.usage, special.instance_types) == ((SPOT,), ("c*",))
     assert special.resource_class == "xlarge"
+
+
+# --- others make way at a provider that is full ---------------------------------------------------
+
+CROWDED = frozenset({Reason.CAPACITY})
+
+
+@pytest.mark.parametrize("times", [1, WAYS_MOST, WAYS_MOST + 1])
+def test_others_make_way_for_a_refused_launch_a_few_times(times: int) -> None:
+    launches = [refused(Reason.CAPACITY, ordinal=number + 1) for number in range(times)]
+    action = decide(replace(situation([claimed(1)], launches), makes_way=CROWDED))
+    assert isinstance(action, MakeWay if times <= WAYS_MOST else GiveUp)
+    assert action.verdict.reason is Reason.CAPACITY
+    if isinstance(action, MakeWay):
+        assert action.launch == launches[-1]
+
+
+@pytest.mark.parametrize(
+    ("launches", "makes_way", "spec"),
+    [
+        ([refused(Reason.CAPACITY)], frozenset(), {}),
+        ([refused(Reason.QUOTA)], CROWDED, {}),
+        ([replace(CALLING, reason=Reason.CAPACITY)], CROWDED, {}),
+        ([refused(Reason.CAPACITY)], CROWDED, {"retired": True}),
+        ([made_of(2), refused(Reason.CAPACITY, ordinal=2)], CROWDED, {}),
+    ],
+    ids=["it would not help", "another reason", "it may still come", "retired", "its own were lost"],
+)
+def test_nobody_makes_way_in_vain(
+    launches: list[Launch], makes_way: frozenset[Reason], spec: dict[str, Any]
+) -> None:
+    at = replace(situation([claimed(1)], launches, spec=spec), makes_way=makes_way)
+    assert isinstance(decide(at), GiveUp)
+
+
+def test_another_usage_class_is_tried_before_anybody_makes_way() -> None:
+    at = situation([claimed(1)], [refused(Reason.CAPACITY, SPOT)], spec=SPOT_FIRST)
+    assert decide(replace(at, makes_way=CROWDED)) == Acquire(count=2, usage_class=ON_DEMAND)
+
+
+def test_a_launch_for_which_others_made_way_is_called_and_its_nodes_count() -> None:
+    again = launch(LaunchState.PLANNED, 2)
+    first = refused(Reason.CAPACITY)
+    at = replace(situation([claimed(1)], [first, again]), makes_way=CROWDED)
+    assert decide(at) == Call(launch=again)
+    nodes = [attached(1), attached(2), attached(3)]
+    came = [replace(each, launch_id=made_of(3, 2).id) for each in nodes]
+    served = replace(situation(came, [first, made_of(3, 2)]), makes_way=CROWDED)
+    assert isinstance(decide(served), Commit)
+
+
+def test_a_queued_provision_waits_its_turn_before_others_make_way_for_it() -> None:
+    at = replace(situation([], [refused(Reason.CAPACITY)], queue_timeout=600.0), makes_way=CROWDED)
+    lined_up = replace(at.operation, status=Status.QUEUED, queued_since=at.now)
+    assert isinstance(decide(replace(at, operation=lined_up)), Queue)
+    its_turn = replace(lined_up, status=Status.RUNNING)
+    assert isinstance(decide(replace(at, operation=its_turn)), MakeWay)
+
+
+def test_warm_nodes_that_came_after_a_refusal_serve_the_provision() -> None:
+    nodes = [attached(1), attached(2), attached(3)]
+    at = replace(situation(nodes, [refused(Reason.CAPACITY)]), makes_way=CROWDED)
+    assert isinstance(decide(at), Commit)

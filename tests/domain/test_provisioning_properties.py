@@ -22,6 +22,7 @@ from muster.domain.provisioning import (
     Finish,
     GiveUp,
     HandOver,
+    MakeWay,
     Prolong,
     Queue,
     RollBack,
@@ -133,6 +134,8 @@ def _is_safe(at: Situation, decided: Action) -> None:
             assert until > NOW and op.status is Status.QUEUED
         case GiveUp(verdict=verdict):
             assert verdict.message
+        case MakeWay(launch=crowded, verdict=verdict):
+            assert not crowded.open and crowded.reason in at.makes_way and verdict.message
         case Prolong(until=until):
             assert until > op.deadline_at
         case Wait():

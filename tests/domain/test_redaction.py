@@ -399,3 +399,61 @@ def _spent(text: str) -> float:
     started = time.process_time()
     redact(text)
     return time.process_time() - started
+
+
+SPELLINGS = (
+    "PASSWORD={}",
+    "export DB_PASS='{}'",
+    "password: {}",
+    '{{"token":"{}","host":"db1"}}',
+    "config.apiKey => {}",
+    "password -> {}",
+    "--token {}",
+    "Authorization: Bearer {}",
+    "Set-Cookie: sid={}; Path=/",
+    "JSESSIONID={}",
+    "postgresql://bob:{}@db/x",
+    "Server=x;Uid=sa;Pwd={};Database=y",
+    "<Password>{}</Password>",
+    '<password value="{}"/>',
+    '{{"name":"DB_PASSWORD","value":"{}"}}',
+    "- name: DB_PASSWORD\n  value: {}",
+    "ENV API_TOKEN {}",
+    'conn.setPassword("{}")',
+    "user=bob%26PASSWORD%3D{}",
+    "GH_PAT={}",
+    "REDISCLI_AUTH={}",
+    "the password is {}",
+    "echo {} | docker login -u bob --password-stdin",
+    "htpasswd -bB users bob {}",
+    "Kennwort: {}",
+)
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_secret_is_withheld_in_each_of_its_25_spellings(spelling: str) -> None:
+    assert len(set(SPELLINGS)) == 25
+    secret = "hunter2Xyz9"
+    shown = redact(spelling.format(secret))
+    assert secret not in shown and MARK in shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "the password is wrong",
+        "the password is required for sudo",
+        "SyntaxError: Unexpected token '<'",
+        'secrets "registry" not found',
+        "PATH=/usr/bin PATTERN=x",
+        "author=bob, pat: a name",
+        "name: worker\n  value: 12",
+        "PASS: 12 tests",
+        "echo hello | tee file",
+        "session_id is logged elsewhere",
+        "set -euo pipefail",
+        "key: value",
+    ],
+)
+def test_words_that_only_look_alike_stay_readable(line: str) -> None:
+    assert redact(line) == line

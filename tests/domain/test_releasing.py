@@ -28,7 +28,7 @@ HANDED = tuple(
 DONE = operation(status=Status.SUCCEEDED, committed_at=NOW - 50, members=HANDED)
 ALL_BACK = Finish(status=Status.SUCCEEDED, result="all nodes are back")
 TIMED_OUT = Verdict(
-    reason=Reason.RELEASE_TIMEOUT, message="some nodes did not come back in time; they are thrown away"
+    reason=Reason.RELEASE_TIMEOUT, message="some nodes did not come back in time; Muster terminates them"
 )
 
 
@@ -119,8 +119,8 @@ def gone(n: int, reason: Reason, state: NodeState = NodeState.TERMINATED) -> Nod
     ("nodes", "told"),
     [
         ([], "all nodes are back"),
-        ([gone(1, Reason.REUSE)], "all nodes are back; 1 won't be used again"),
-        ([gone(1, Reason.REUSE), gone(2, Reason.RETIRED)], "all nodes are back; 2 won't be used again"),
+        ([gone(1, Reason.REUSE)], "all nodes are back; 1 will not be used again"),
+        ([gone(1, Reason.REUSE), gone(2, Reason.RETIRED)], "all nodes are back; 2 will not be used again"),
         (
             [gone(1, Reason.REUSE), gone(2, Reason.HEARTBEAT_LOST)],
             "1 of 2 nodes back: 1 is gone (heartbeat_lost)",

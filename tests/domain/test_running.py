@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muster.domain import refilling, running
 from muster.domain.command import Command, CommandState
-from muster.domain.deadlines import HARD
+from muster.domain.deadlines import EXTENSION, HARD, attach_timeout
 from muster.domain.ids import AssignmentId, NodeId, OperationId
 from muster.domain.operation import Kind, Member, Operation, Status, Verdict
 from muster.domain.reasons import Reason
 from muster.domain.running import (
+    CODES_SHOWN,
     Action,
     CancelProvision,
     Execute,
@@ -28,7 +30,8 @@ from muster.domain.running import (
     release_key,
     run_of,
 )
-from tests.domain.builders import NOW, RUN, SMALLEST, command, modest, operation, provision
+from tests.domain import test_refilling
+from tests.domain.builders import NOW, RUN, SMALLEST, command, modest, node, operation, provision
 
 PENDING, RUNNING, EXITED, LOST = CommandState
 MEMBERS = tuple(Member(node_id=NodeId(f"node-{n}"), assignment_id=AssignmentId(f"as-{n}")) for n in range(3))
@@ -176,19 +179,19 @@ TABLE: dict[str, tuple[Situation, Any]] = {
             [command(EXITED), command(EXITED, 1, exit_code=2), command(EXITED, 2, exit_code=None, signal=9)],
             ENDED,
         ),
-        finish(Status.SUCCEEDED, result="exit 137"),
+        finish(Status.FAILED, Reason.COMMAND_FAILED, "exit 137"),
     ),
     "a lost command counts": (
         situation(PLAIN, made(), three(EXITED, LOST, EXITED), ENDED),
-        finish(Status.SUCCEEDED, result="exit 125"),
+        finish(Status.FAILED, Reason.COMMAND_FAILED, "exit 125"),
     ),
     "one was cut off by the run's own limit": (
         situation(PLAIN, made(), [*DONE[:2], command(LOST, 2, reason=Reason.MAX_RUNTIME)], ENDED),
-        finish(Status.FAILED, Reason.MAX_RUNTIME),
+        finish(Status.FAILED, Reason.MAX_RUNTIME, "exit 124"),
     ),
     "one was lost with its node": (
         situation(PLAIN, made(), [*DONE[:2], command(LOST, 2, reason=Reason.HEARTBEAT_LOST)], ENDED),
-        finish(Status.SUCCEEDED, result="exit 125"),
+        finish(Status.FAILED, Reason.HEARTBEAT_LOST, "exit 125"),
     ),
     "cancelled": (
         situation(run(cancel_requested_at=NOW - 3), made(), KILLED, ENDED),
@@ -230,6 +233,17 @@ TABLE: dict[str, tuple[Situation, Any]] = {
 def test_a_situation_leads_to_one_action(name: str) -> None:
     at, wanted = TABLE[name]
     assert shape(decide(at)) == wanted
+
+
+def test_the_exit_codes_of_a_failed_run_are_named_up_to_a_limit() -> None:
+    failed = [command(EXITED, n, exit_code=n % 2) for n in range(2 * CODES_SHOWN + 4)]
+    end = decide(situation(PLAIN, made(), failed, ENDED))
+    assert isinstance(end, Finish) and end.verdict is not None
+    said = f"{CODES_SHOWN + 2} of {len(failed)} commands failed: exit 1 on [1], exit 1 on [3],"
+    assert end.verdict.message.startswith(said) and end.verdict.message.endswith(" and 2 more")
+    one = decide(situation(PLAIN, made(), [*DONE[:2], command(EXITED, 2, exit_code=7)], ENDED))
+    assert isinstance(one, Finish) and one.verdict is not None
+    assert one.verdict.message == "1 of 3 commands failed: exit 7 on [2]"
 
 
 def test_a_failed_provision_gives_the_run_its_own_words() -> None:
@@ -293,6 +307,28 @@ def test_a_status_and_its_reason_fit_together(
     for child in (None, made(), made(Status.FAILED, verdict=CAPACITY), made(Status.CANCELLED)):
         end = decide(situation(of, child, known if child else (), back if child else None))
         if isinstance(end, Finish):
-            assert (end.status is Status.SUCCEEDED) is (end.verdict is None) is bool(end.result)
+            assert (end.status is Status.SUCCEEDED) is (end.verdict is None)
+            assert (end.result == "exit 0") is (end.status is Status.SUCCEEDED)
             cancelled = end.verdict is not None and end.verdict.reason is Reason.CANCELLED
             assert (end.status is Status.CANCELLED) is cancelled
+
+
+def test_a_refill_whose_boots_were_given_time_is_given_it_too() -> None:
+    booting = node(assignment_id=None, deadline_at=NOW + 600, deadline_source=EXTENSION)
+    at = test_refilling.situation([booting], [test_refilling.SETTLED])
+    assert refilling.decide(at) == refilling.Prolong(until=NOW + 600 + attach_timeout(at.template.spec))
+    failing = replace(at.operation, verdict=test_refilling.FAILED)
+    assert not isinstance(refilling.decide(replace(at, operation=failing)), refilling.Prolong)
+
+
+def test_a_run_whose_provision_was_cancelled_by_another_ends_by_that() -> None:
+    by = Verdict(reason=Reason.CANCELLED, message="cancelled by an operator")
+    provision = made(Status.CANCELLED, verdict=by)
+    at = running.Situation(operation=run(), provision=provision, release=None, commands=(), now=NOW)
+    assert running.decide(at) == running.Finish(status=Status.CANCELLED, verdict=by)
+
+
+def test_a_run_that_is_late_says_so() -> None:
+    at = running.Situation(operation=OVERDUE, provision=None, release=None, commands=(), now=NOW)
+    late = Verdict(reason=Reason.DEADLINE_EXCEEDED, message="the run did not end in time")
+    assert running.decide(at) == running.Finish(status=Status.FAILED, verdict=late)

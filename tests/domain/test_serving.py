@@ -5,18 +5,20 @@ from typing import Any
 
 import pytest
 
+from muster.domain import checks, serving
 from muster.domain import node as nodes
-from muster.domain import serving
+from muster.domain.boot import Phase
 from muster.domain.deadlines import Deadline, Limits
 from muster.domain.desired import Directive, desired
 from muster.domain.errors import IllegalTransition, InvalidRequest, Lost, Removed
+from muster.domain.health import PROBE_ROUNDS, Health, Vitals
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.lifecycle import LIVE, NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
-from muster.domain.serving import App
+from muster.domain.serving import KEY_LEAST, App, enrolled, hand_over, is_gone, turned_away
 from muster.domain.template import EXTERNAL, Reuse, Runtime, Template, TemplateSpec
-from tests.domain.builders import NOW, OPERATION, node
+from tests.domain.builders import LIMITS, NOW, OPERATION, SMALLEST, node, template
 
 SPEC = TemplateSpec(name="web", provider=EXTERNAL, runtime=Runtime.SERVICE)
 
@@ -150,3 +152,171 @@ def test_whoever_answers_at_an_address_now_displaces_the_one_before() -> None:
     assert change.after == replace(before, version=before.version + 1, address="")
     with pytest.raises(IllegalTransition, match="as an app"):
         nodes.displaced(node(NodeState.RUNNING), now=NOW)
+
+
+LOST = LIMITS.lost_after
+
+
+def applicant(**fields: Any) -> App:
+    given: dict[str, Any] = {"key": "k" * KEY_LEAST, "boot_id": "boot-1", "name": "web", "beat_seconds": 5.0}
+    return App(**(given | fields))
+
+
+def condemned(**fields: Any) -> Node:
+    return node(NodeState.TERMINATING, provider=EXTERNAL, **fields)
+
+
+@pytest.mark.parametrize("side", [-SMALLEST, 0.0, SMALLEST])
+@pytest.mark.parametrize(
+    ("seen", "joined"),
+    [(LOST, 10 * LOST), (10 * LOST, LOST), (LOST, None), (None, LOST)],
+    ids=["seen last", "joined last", "never joined", "never seen"],
+)
+def test_an_app_is_gone_once_nobody_heard_it_for_long_enough(
+    seen: float | None, joined: float | None, side: float
+) -> None:
+    def ago(seconds: float | None) -> float | None:
+        return None if seconds is None else NOW - seconds - side
+
+    silent = condemned(joined_at=ago(joined))
+    assert is_gone(silent, seen_at=ago(seen), now=NOW, lost_after=LOST) is (side >= 0)
+
+
+@pytest.mark.parametrize("side", [-SMALLEST, 0.0])
+def test_an_app_that_was_never_heard_is_gone_after_the_same_time(side: float) -> None:
+    assert is_gone(condemned(), seen_at=None, now=LOST + side, lost_after=LOST) is (side >= 0)
+
+
+def test_an_app_that_left_is_gone_at_once() -> None:
+    assert is_gone(condemned(left_at=NOW), seen_at=NOW, now=NOW, lost_after=LOST)
+
+
+@pytest.mark.parametrize(
+    ("reason", "detail", "why"),
+    [
+        (Reason.OPERATOR, "", "operator"),
+        (Reason.CANCELLED, "by alice", "cancelled: by alice"),
+        (Reason.RETIRED, "", "retired"),
+    ],
+)
+def test_an_app_that_somebody_removed_hears_so_and_why(reason: Reason, detail: str, why: str) -> None:
+    told = turned_away(condemned(reason=reason, detail=detail))
+    assert isinstance(told, Removed)
+    assert f"({why})" in str(told)
+
+
+@pytest.mark.parametrize(
+    ("reason", "detail", "why"),
+    [(None, "", "its time is over"), (Reason.MACHINE_GONE, "silent", f"{Reason.MACHINE_GONE}: silent")],
+)
+def test_an_app_that_was_given_up_may_enrol_anew(reason: Reason | None, detail: str, why: str) -> None:
+    told = turned_away(condemned(reason=reason, detail=detail))
+    assert isinstance(told, Lost)
+    assert f"({why})" in str(told)
+
+
+@pytest.mark.parametrize("length", [KEY_LEAST - 1, KEY_LEAST, checks.RUN_MAX, checks.RUN_MAX + 1])
+def test_a_key_is_neither_short_nor_endless(length: int) -> None:
+    if KEY_LEAST <= length <= checks.RUN_MAX:
+        assert applicant(key="k" * length).key == "k" * length
+        return
+    with pytest.raises(InvalidRequest) as refused:
+        applicant(key="k" * length)
+    assert refused.value.field == "key"
+
+
+def test_a_beat_that_is_no_number_is_refused_by_its_field() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        applicant(beat_seconds=True)
+    assert refused.value.field == "beat_seconds"
+    with pytest.raises(InvalidRequest):
+        applicant(beat_seconds="5")
+
+
+def test_an_app_begins_as_joined() -> None:
+    made = enrolled(
+        applicant(address="http://a"),
+        template(provider=EXTERNAL, runtime=Runtime.SERVICE),
+        node_id=NodeId("node-1"),
+        machine_id="m",
+        assignment_id=AssignmentId("as-1"),
+        deadline=Deadline(seconds=7.0, source="default"),
+        now=NOW,
+    )
+    assert (made.phase, made.address, made.deadline_at) == (Phase.JOINED.value, "http://a", NOW + 7.0)
+
+
+# --- handing over by evidence ---------------------------------------------------------------------
+
+TRANSITION = LIMITS.max_transition
+PROBED = PROBE_ROUNDS * LIMITS.probe_every
+
+
+def beating(**fields: Any) -> Vitals:
+    """It has just joined, beats, and says `starting`."""
+    given: dict[str, Any] = {"node_id": NodeId("node-1"), "joined_at": NOW, "seen_at": NOW}
+    return Vitals(**(given | {"said": Health.STARTING} | fields))
+
+
+def starting(**fields: Any) -> Node:
+    given: dict[str, Any] = {
+        "provider": EXTERNAL,
+        "operation_id": None,
+        "assignment_id": AssignmentId("as-1"),
+    }
+    return node(NodeState.CREATED, **(given | fields))
+
+
+@pytest.mark.parametrize(
+    ("vitals", "proof"),
+    [
+        (beating(), None),
+        (beating(joined_at=NOW - TRANSITION), None),
+        (beating(joined_at=NOW - TRANSITION - SMALLEST), f"beating, {TRANSITION:.0f} s after it joined"),
+        (beating(joined_at=NOW - 2 * TRANSITION, said=Health.OFFLINE), "beating, "),
+        (beating(joined_at=NOW - 2 * TRANSITION, seen_at=NOW - LIMITS.stale_after), "beating, "),
+        (beating(joined_at=NOW - 2 * TRANSITION, seen_at=NOW - LIMITS.stale_after - SMALLEST), None),
+        (beating(joined_at=None), None),
+        (beating(said=Health.READY), "the node reports ready"),
+        (beating(said=Health.DEGRADED), "the node reports degraded"),
+        (beating(said=Health.READY, seen_at=NOW - LIMITS.stale_after - SMALLEST), None),
+        (beating(said=Health.OFFLINE), None),
+        (beating(probe_passing_since=NOW - PROBED, probed_at=NOW - PROBED), "it answers probes"),
+        (beating(probe_passing_since=NOW - PROBED, probed_at=NOW - PROBED - SMALLEST), None),
+        (beating(probed_at=NOW), None),
+        (beating(seen_at=None, probe_passing_since=NOW, probed_at=NOW), "it answers probes"),
+    ],
+)
+def test_an_app_is_handed_over_once_something_proves_that_it_serves(
+    vitals: Vitals, proof: str | None
+) -> None:
+    change = hand_over(starting(), vitals, now=NOW, limits=LIMITS)
+    if proof is None:
+        assert change is None
+        return
+    assert change is not None
+    after = change.after
+    assert (after.state, after.deadline_at, after.assignment_id) == (NodeState.RUNNING, None, "as-1")
+    assert (after.booted_at, after.attached_at, after.phase) == (NOW, NOW, Phase.BOOTED)
+    assert change.detail.startswith(proof) and not change.teaches
+
+
+@pytest.mark.parametrize("age", [0.0, LIMITS.stale_after + SMALLEST])
+def test_an_app_that_reported_half_of_its_start_is_handed_over_while_it_beats(age: float) -> None:
+    half = starting(booted_at=NOW - 7.0)
+    change = hand_over(half, beating(seen_at=NOW - age), now=NOW, limits=LIMITS)
+    if age:
+        assert change is None
+    else:
+        assert change is not None and (change.after.booted_at, change.after.attached_at) == (NOW - 7.0, NOW)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        starting(provider="process"),
+        *(replace(starting(), state=state) for state in NodeState if state is not NodeState.CREATED),
+    ],
+)
+def test_neither_machines_nor_apps_past_their_start_are_handed_over_by_evidence(other: Node) -> None:
+    assert hand_over(other, beating(said=Health.READY), now=NOW, limits=LIMITS) is None

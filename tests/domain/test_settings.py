@@ -12,7 +12,7 @@ from muster.domain.errors import InvalidRequest
 from muster.domain.settings import Settings
 from tests.domain.builders import SMALLEST, kind
 
-TIMES = ("lease", "renew_every", "poll_every", "flush_every", "retention")
+TIMES = ("lease", "renew_every", "present_every", "poll_every", "flush_every", "retention")
 NO_TIMES = [math.nan, math.inf, -math.inf, -1.0, -SMALLEST, checks.SECONDS_MAX + 1, True, "60", None]
 LIMITS = [each.name for each in fields(Limits) if each.default is not None]
 """None is a value of the others: no limit of their own."""
@@ -45,13 +45,20 @@ def test_progress_may_be_published_at_once_but_not_before(value: object) -> None
     assert Settings(publish_every=0.0).publish_every == 0.0
 
 
-@pytest.mark.parametrize(("key", "least"), [("driven_at_once", 1), ("orphans_floor", 0)])
+@pytest.mark.parametrize(("key", "least"), [("driven_at_once", 1), ("errors_most", 1), ("orphans_floor", 0)])
 def test_a_number_of_the_settings_is_whole_and_not_too_small(key: str, least: int) -> None:
     for value in (least - 1, -5, 2.5, math.nan, True, "3", None, checks.MACHINES_MAX + 1):
         refused(Settings, key, value)
     for value in (least, checks.MACHINES_MAX):
         given: dict[str, Any] = {key: value}
         assert getattr(Settings(**given), key) == value
+
+
+def test_a_replica_gives_signs_of_life_more_often_than_its_silence_is_judged() -> None:
+    for value in (*NO_TIMES[:-1], 0, 0.0):
+        refused(Settings, "absent_after", value)
+    refused(Settings, "present_every", Settings().absent_after)
+    assert Settings(absent_after=None, present_every=60.0).absent_after is None
 
 
 def test_a_share_is_none_to_all() -> None:

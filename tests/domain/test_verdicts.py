@@ -7,30 +7,33 @@ import pytest
 
 from muster.domain import verdicts
 from muster.domain.failures import Failed, Failure, Group, grouped
+from muster.domain.findings import About, Culprit, Finding
 from muster.domain.health import Health
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState
-from muster.domain.progress import Tone
-from muster.domain.reasons import Reason
-from muster.domain.signs import (
+from muster.domain.observations import (
     DAY,
     HOUR,
     LATE_LEAST,
     LATE_TICKS,
     MINUTE,
     Calls,
+    ClusterSign,
     Dependency,
-    DutySign,
-    Signs,
+    DutyObservation,
+    Observations,
     aged,
     late,
 )
-from muster.domain.verdicts import Culprit, Finding, all_well, judge
+from muster.domain.progress import Tone
+from muster.domain.reasons import Reason
+from muster.domain.template import LOCAL
+from muster.domain.verdicts import all_well, judge
 from muster.domain.waiting import Waiting, WaitsFor
 from tests.domain.builders import NOW, SMALLEST, node
 
 HEALTHY = {"web": {Health.READY: 8}, "ci": {Health.READY: 2}}
-QUIET = Signs(
+QUIET = Observations(
     now=NOW,
     store=Calls(window=300.0),
     dependencies=(),
@@ -82,6 +85,8 @@ def test_all_is_well_if_nothing_is_found() -> None:
     assert verdict.text == "All is well: 10 nodes up, nothing waits."
     busy = all_well(replace(QUIET, waiting=(waits(WaitsFor.BOOT, 5.0, count=1),)))
     assert busy.text.endswith("1 operation under way.")
+    seen = all_well(QUIET, acknowledged=2)
+    assert seen.text == "No new findings: 10 nodes up, nothing waits. 2 findings acknowledged."
 
 
 # --- us -------------------------------------------------------------------------------------------
@@ -110,9 +115,7 @@ def test_a_store_that_fails_or_is_slow_is_our_fault(
 
 def test_a_slow_store_is_told_with_what_was_measured_and_the_limit() -> None:
     (slow,) = judge(replace(QUIET, store=calls(100, p95=0.25)))
-    assert slow.text == (
-        "The store is slow: one call in twenty takes longer than the limit of 100 ms (p95 up to 250 ms)."
-    )
+    assert slow.text == ("The store is slow: 5% of its calls take more than 100 ms (p95 up to 250 ms).")
 
 
 @pytest.mark.parametrize(
@@ -133,14 +136,20 @@ def test_figures_have_the_tone_that_the_verdict_gives_them(said: Calls, store: T
 
 
 def test_duties_that_are_late_are_named_once() -> None:
-    duties = [DutySign(name=f"duty-{n}", every=5.0, ticked_at=0.0, late=True) for n in range(5)]
+    duties = [DutyObservation(name=f"duty-{n}", every=5.0, ticked_at=NOW - 74, late=True) for n in range(5)]
+    duties[1] = replace(duties[1], ticked_at=None)
     (finding,) = judge(replace(QUIET, duties=duties))
     assert (finding.code, finding.tone, finding.culprit) == ("duty_late", BAD, Culprit.US)
-    assert "duty-0, duty-1, duty-2 and 2 more" in finding.text
+    overdue = "duty-0 (1 min), duty-1 (never ran), duty-2 (1 min) and 2 more"
+    assert finding.text == f"5 controllers are overdue: {overdue}."
+    (one,) = judge(replace(QUIET, duties=duties[:1]))
+    assert one.text == "1 controller is overdue: duty-0 (1 min)."
 
 
 def test_a_duty_that_was_interrupted_is_doubtful() -> None:
-    duty = DutySign(name="reaper", every=5.0, ticked_at=NOW, late=False, problem="Uncertain: no answer")
+    duty = DutyObservation(
+        name="reaper", every=5.0, ticked_at=NOW, late=False, problem="Uncertain: no answer"
+    )
     assert found(duties=[duty]) == [("duty_interrupted", DOUBTFUL, Culprit.US)]
     assert found(duties=[replace(duty, late=True)]) == [("duty_late", BAD, Culprit.US)]
 
@@ -193,7 +202,7 @@ def test_machines_that_linger_are_told_with_the_oldest() -> None:
     (finding,) = judge(replace(QUIET, stuck=stuck))
     assert (finding.code, finding.tone, finding.culprit) == ("stuck_terminating", DOUBTFUL, Culprit.CLOUD)
     assert "2 machines" in finding.text and "20 min" in finding.text
-    assert finding.about == verdicts.About(kind="node", id="node-1")
+    assert finding.about == About(kind="node", id="node-1")
     assert found(orphans=stuck) == [("orphans", DOUBTFUL, Culprit.US)]
 
 
@@ -233,9 +242,9 @@ def test_if_no_node_of_a_template_is_well_it_is_the_template(
 def test_a_template_without_a_well_node_is_told_with_those_that_are_silent() -> None:
     health = {**HEALTHY, "shop": {Health.DEGRADED: 1, Health.OFFLINE: 1}}
     silent, unwell = judge(replace(QUIET, health=health))
-    assert silent.text == "1 of 12 nodes gave no sign of life for a while."
-    assert unwell.text == "No node of shop is well: 1 of 2 work with trouble, and 1 give no sign of life."
-    assert unwell.about == verdicts.About(kind="template", id="shop")
+    assert silent.text == "No heartbeat from 1 of 12 nodes."
+    assert unwell.text == "No node of shop is healthy: 1 of 2 degraded, 1 offline."
+    assert unwell.about == About(kind="template", id="shop")
 
 
 # --- what failed ----------------------------------------------------------------------------------
@@ -277,7 +286,11 @@ def test_whose_fault_a_failure_is_follows_from_its_reason(reason: Reason, culpri
     assert finding.culprit is culprit
     assert finding.text == f"1 node of web revision 3 failed in the last hour: {reason.replace('_', ' ')}."
     assert finding.advice[0].isupper() and finding.advice.endswith(".")
-    assert finding.about == verdicts.About(kind="node", id="n0")
+    assert finding.about == About(kind="node", id="n0")
+
+
+def test_commands_that_fail_are_their_callers_affair() -> None:
+    assert judge(replace(QUIET, failures=[group(verdicts.FEW + 1, reason=Reason.COMMAND_FAILED)])) == ()
 
 
 def test_a_failure_without_node_or_template_is_told_as_far_as_it_is_known() -> None:
@@ -286,7 +299,108 @@ def test_a_failure_without_node_or_template_is_told_as_far_as_it_is_known() -> N
     assert finding.text.startswith("1 operation failed in the last hour")
     assert finding.about is None
     (linked,) = judge(replace(QUIET, failures=[replace(bare, operation_id=OperationId("op-1"))]))
-    assert linked.about == verdicts.About(kind="operation", id="op-1")
+    assert linked.about == About(kind="operation", id="op-1")
+
+
+def test_what_is_wrong_now_is_told_before_what_failed_an_hour_ago() -> None:
+    """However bad that was."""
+    old = replace(group(verdicts.FEW), last_at=NOW - verdicts.RECENT - SMALLEST)
+    present, past = judge(replace(QUIET, failures=[old], paused=["ci"]))
+    assert (present.code, present.over) == ("paused", False)
+    assert (past.code, past.tone, past.over) == ("failures", DOUBTFUL, True)
+    assert "in the last hour, the last 10 min ago: boot timeout." in past.text
+    fresh = replace(group(verdicts.FEW), last_at=NOW - verdicts.RECENT)
+    (first, _) = judge(replace(QUIET, failures=[fresh], paused=["ci"]))
+    assert (first.code, first.tone, first.over) == ("failures", BAD, False)
+
+
+@pytest.mark.parametrize(
+    ("reason", "culprit", "advice"),
+    [
+        (Reason.CAPACITY, Culprit.DEMAND, "raise capacity under [process]"),
+        (Reason.PROVIDER_ERROR, Culprit.MACHINE, "muster doctor"),
+        (Reason.MACHINE_GONE, Culprit.MACHINE, "process ended"),
+        (Reason.BOOT_SCRIPT_FAILED, Culprit.TEMPLATE, "boot script"),
+    ],
+)
+def test_what_fails_on_this_machine_is_not_the_clouds_fault(
+    reason: Reason, culprit: Culprit, advice: str
+) -> None:
+    failure = Failure(
+        id="n1",
+        what=Failed.NODE,
+        at=NOW,
+        reason=reason,
+        template="web",
+        revision=3,
+        node_id=NodeId("n1"),
+        operation_id=None,
+    )
+    (finding,) = judge(replace(QUIET, failures=grouped([failure], local=["web"])))
+    assert finding.culprit is culprit and advice in finding.advice
+    assert "zone" not in finding.advice and "status page" not in finding.advice
+
+
+def test_the_provider_of_this_machine_has_no_status_page() -> None:
+    (finding,) = judge(replace(QUIET, dependencies=[Dependency(name=LOCAL, calls=calls(10, errors=9))]))
+    assert finding.culprit is Culprit.MACHINE and "muster doctor" in finding.advice
+    silent = {"web": {Health.OFFLINE: 1, Health.READY: 5}}
+    assert found(health=silent, local=["web"]) == [("nodes_offline", DOUBTFUL, Culprit.MACHINE)]
+    stuck = [replace(node(), provider=LOCAL)]
+    assert found(stuck=stuck) == [("stuck_terminating", DOUBTFUL, Culprit.MACHINE)]
+
+
+# --- clusters -------------------------------------------------------------------------------------
+
+FAILED = ClusterSign(
+    name="prod",
+    operation_id="op-1",
+    reason=Reason.QUOTA,
+    detail="24 cores are missing",
+    since=NOW - DAY,
+    left=True,
+    deleting=False,
+)
+
+
+def test_a_failed_cluster_is_told_for_as_long_as_it_is_there() -> None:
+    (finding,) = judge(replace(QUIET, clusters=[FAILED]))
+    assert (finding.code, finding.tone, finding.culprit) == ("cluster_failed", BAD, Culprit.CLOUD)
+    assert finding.text == "Cluster prod failed, and its resources are still there: 24 cores are missing."
+    assert "`muster clusters delete prod`" in finding.advice
+    assert (finding.id, finding.about) == ("cluster_failed.prod", About(kind="operation", id="op-1"))
+
+
+def test_a_cluster_that_is_being_undone_is_told_before_that_has_ended() -> None:
+    failing = replace(FAILED, left=False)
+    (finding,) = judge(replace(QUIET, clusters=[failing]))
+    assert (finding.code, finding.tone) == ("cluster_failing", DOUBTFUL)
+    assert finding.text == "Cluster prod can't be created: 24 cores are missing."
+    (finding,) = judge(replace(QUIET, clusters=[replace(failing, deleting=True, reason=None, detail="")]))
+    assert finding.text == "Cluster prod can't be deleted." and finding.culprit is Culprit.TEMPLATE
+
+
+def test_the_operation_of_a_cluster_is_not_told_twice() -> None:
+    one = replace(group(1, what=Failed.OPERATION), operation_id=OperationId("op-1"))
+    assert [each.code for each in judge(replace(QUIET, clusters=[FAILED], failures=[one]))] == [
+        "cluster_failed"
+    ]
+
+
+def test_findings_are_named_apart() -> None:
+    signs = replace(
+        QUIET,
+        clusters=[FAILED, replace(FAILED, name="test")],
+        failures=[group(1), group(1, template="ci")],
+        paused=[None, "ci"],
+    )
+    assert {each.id for each in judge(signs)} == {
+        "cluster_failed.prod",
+        "cluster_failed.test",
+        "failures.boot_timeout.web.3",
+        "failures.boot_timeout.ci.3",
+        "paused.everything.ci",
+    }
 
 
 # --- brakes and demand ----------------------------------------------------------------------------
@@ -295,8 +409,8 @@ def test_a_failure_without_node_or_template_is_told_as_far_as_it_is_known() -> N
 def test_a_brake_that_is_pulled_is_told_with_what_it_holds_back() -> None:
     assert found(paused=["ci"]) == [("paused", DOUBTFUL, Culprit.OPERATOR)]
     (finding,) = judge(replace(QUIET, paused=[None, "ci"], waiting=[waits(WaitsFor.PAUSED, 1.0)]))
-    assert finding.text == "Paused: everything, ci; 2 operations held back."
-    assert finding.about == verdicts.About(kind="template", id="ci")
+    assert finding.text == "Paused: everything, ci. 2 operations wait."
+    assert finding.about == About(kind="template", id="ci")
 
 
 def test_a_queue_is_told_once_its_oldest_has_waited_for_a_while() -> None:
@@ -329,8 +443,8 @@ def test_every_sentence_ends_and_every_finding_says_what_to_do() -> None:
             QUIET,
             store=calls(100, errors=50),
             duties=[
-                DutySign(name="a", every=1.0, ticked_at=None, late=True),
-                DutySign(name="b", every=1.0, ticked_at=NOW, late=False, problem="x"),
+                DutyObservation(name="a", every=1.0, ticked_at=None, late=True),
+                DutyObservation(name="b", every=1.0, ticked_at=NOW, late=False, problem="x"),
             ],
             dependencies=[Dependency(name="ec2", calls=calls(10, throttled=10))],
             failures=[group(1)],

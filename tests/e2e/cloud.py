@@ -7,9 +7,9 @@ from typing import Any
 from fakes.ec2 import FakeEc2
 from fakes.ec2.cloud import Instance
 from muster.client import calls
-from muster.client.results import Node
-from muster.domain.ec2 import Ec2Spec
 from muster.domain.template import TemplateSpec, UsageClass
+from muster.integrations.ec2.spec import Ec2Spec
+from muster.wire.nodes import Node
 from tests.e2e.site import Site
 
 IMAGE = "ami-00000000000000001"
@@ -41,7 +41,7 @@ class CloudSite:
 
     def template(self, name: str = "ci", *, image: str = IMAGE, **fields: Any) -> None:
         spec = Ec2Spec(image=image, subnets=SUBNETS)
-        given = {"provider": "ec2", "resource_class": "large", "ec2": spec, **fields}
+        given = {"provider": "ec2", "resource_class": "large", "tables": {"ec2": spec}, **fields}
         self.site.client.send(calls.apply(TemplateSpec(name=name, **given)))
 
     def machine(self, node: Node) -> Instance:

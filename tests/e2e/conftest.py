@@ -1,6 +1,9 @@
+import os
 import sys
 from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -36,10 +39,17 @@ def make_site(
 ) -> Iterator[Callable[..., Site]]:
     """Sites that are verified at the end of a test that passed, and cleaned up whatever happened."""
     made: list[Site] = []
+    elsewhere = ExitStack()
 
     def make(name: str = "site", **options: Any) -> Site:
-        (tmp_path / name).mkdir()
-        made.append(Site(tmp_path / name, nursery, **options))
+        root = tmp_path / name
+        if options.get("user"):
+            # pytest's own directories are root's alone.
+            root = Path(elsewhere.enter_context(TemporaryDirectory(prefix="muster-", dir="/var/tmp")))
+            os.chown(root, options["user"], options["user"])
+        else:
+            root.mkdir()
+        made.append(Site(root, nursery, **options))
         return made[-1]
 
     try:
@@ -50,6 +60,7 @@ def make_site(
     finally:
         for site in made:
             site.close()
+        elsewhere.close()
 
 
 @pytest.fixture

@@ -12,17 +12,17 @@ from pathlib import Path
 
 from muster.domain.events import Entity, Event
 from muster.domain.template import UsageClass
-from muster.providers.simulated import Ledger
-from muster.providers.simulated.ledger import Entry
-from muster.simulation.invariants.context import Context
-from muster.simulation.invariants.final_rules import check_books
-from muster.simulation.invariants.folding import Record
-from muster.simulation.invariants.launch_rules import LaunchRules
-from muster.simulation.invariants.node_rules import NodeRules
-from muster.simulation.invariants.operation_rules import OperationRules
 from muster.stores.dynamodb import DynamoStore
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.system import SystemIds
+from muster_simulation.cloud import Ledger
+from muster_simulation.cloud.ledger import Entry
+from muster_simulation.invariants.context import Context
+from muster_simulation.invariants.final_rules import check_books
+from muster_simulation.invariants.folding import Record
+from muster_simulation.invariants.launch_rules import LaunchRules
+from muster_simulation.invariants.node_rules import NodeRules
+from muster_simulation.invariants.operation_rules import OperationRules
 
 
 async def judged(database: Path) -> Context:

@@ -2,8 +2,11 @@
 
 An executioner kills it, with SIGKILL, in the moment after a named event was committed and before anybody
 heard of it; or stops it, with SIGSTOP, when a named write was decided and is not yet sent, and logs what
-becomes of that write when it wakes. And the periodic duties tick faster, so that a test needn't wait for a
-minute; leases can be shorter ("lease": seconds), and every tick of a duty noted down ("ticks": path).
+becomes of that write when it wakes. A bug can be planted ("bug": verb): that verb of the store fails for
+the first operation that gets to it, each time. And the periodic duties tick faster, so that a test needn't
+wait for a minute; leases can be shorter ("lease": seconds), and every tick of a duty noted down ("ticks":
+path). It can be of another user ("user": uid) where root starts it, or a root that can't make user namespaces
+("namespaces": false).
 
 Usage: launcher.py CONFIG DATA_DIR PORT FATE OPTIONS, the last as JSON: {"pace": 0.1, "cgroups": true}
 
@@ -18,6 +21,7 @@ import logging
 import os
 import random
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,16 +31,17 @@ from unittest.mock import patch
 
 from muster import serve
 from muster.config import load
-from muster.controllers import duties
 from muster.controllers.duties import Duties, Duty
 from muster.domain.events import Draft, Entity
+from muster.domain.operation import Fence
 from muster.domain.settings import Settings
+from muster.integrations.process import entry, provider, stage
+from muster.integrations.process.provider import ProcessProvider
 from muster.plane import ControlPlane, Ports
 from muster.ports.store import Store
 from muster.ports.wakeups import Wakeups
-from muster.providers.process import ProcessProvider
-from muster.stores import choosing
-from muster.stores.announcing import AfterCommit, Written
+from muster.stores import factory
+from muster.stores.announcements import AfterCommit, Written
 
 logger = logging.getLogger("muster.launcher")
 
@@ -76,12 +81,19 @@ class Executioner:
         return False
 
 
-class Halting:
-    """A store before whose verbs the executioner may strike. Looks like the store to everybody."""
+class Planted(Exception):
+    """A bug that was put there."""
 
-    def __init__(self, store: Store, executioner: Executioner) -> None:
+
+class Halting:
+    """A store before whose verbs the executioner may strike, and one of which may have a bug. Looks like the
+    store to everybody."""
+
+    def __init__(self, store: Store, executioner: Executioner, bug: str | None) -> None:
         self._store = store
         self._executioner = executioner
+        self._bug = bug
+        self._victim: str | None = None
 
     def __getattr__(self, name: str) -> Any:
         verb = getattr(self._store, name)
@@ -89,6 +101,7 @@ class Halting:
             return verb
 
         async def halted(*args: Any, **kwargs: Any) -> Any:
+            self._stumble(name, kwargs.get("fence"))
             if not self._executioner.met(f"before:{name}"):
                 return await verb(*args, **kwargs)
             late = asyncio.ensure_future(verb(*args, **kwargs))
@@ -97,6 +110,12 @@ class Halting:
             return await asyncio.shield(late)
 
         return halted
+
+    def _stumble(self, verb: str, fence: Fence | None) -> None:
+        if verb == self._bug and fence is not None:
+            self._victim = self._victim or fence.operation_id
+            if fence.operation_id == self._victim:
+                raise Planted(f"{verb} with password=hunter2hunter2")
 
 
 def _log_late(verb: str, done: "asyncio.Future[Any]") -> None:
@@ -109,17 +128,21 @@ def main(argv: Sequence[str]) -> int:
     config, data, port, fate, given = argv
     options = json.loads(given)
     executioner = Executioner(Path(fate))
+    if options.get("user"):
+        lower(options["user"])
+    if not options.get("namespaces", True):
+        without_user_namespaces()
 
     class Brisk(ControlPlane):
         def __init__(self, ports: Ports, *, owner: str, **more: Any) -> None:
-            halting = cast("Store", Halting(ports.store, executioner))
+            halting = cast("Store", Halting(ports.store, executioner, options.get("bug")))
             super().__init__(replace(ports, store=halting), owner=owner, **more)
             brisk = [replace(duty, every=duty.every * options["pace"]) for duty in self.duties]
             if "ticks" in options:
                 brisk = [replace(duty, work=_Noted(duty, Path(options["ticks"]), owner)) for duty in brisk]
-            self._duties = Duties(ports, owner, brisk)
+            self._duties = Duties(ports, owner, brisk, lease=lease)
 
-    really = choosing.telling
+    really = factory.after_commit
 
     def telling(wakeups: Wakeups, saw: AfterCommit) -> AfterCommit:
         tell = really(wakeups, saw)
@@ -137,7 +160,7 @@ def main(argv: Sequence[str]) -> int:
         sys.stdout.write(serving.url + "\n")
         sys.stdout.flush()
 
-    lease = options.get("lease", Settings().lease)
+    lease = options.get("lease") or Settings().lease
 
     class Near(ProcessProvider):
         call_timeout = min(ProcessProvider.call_timeout, lease / 2)
@@ -145,9 +168,10 @@ def main(argv: Sequence[str]) -> int:
     with (
         patch.object(serve, "ControlPlane", Brisk),
         patch.object(serve, "Settings", partial(Settings, lease=lease, renew_every=lease / 4)),
-        patch.object(duties, "LEASE_LEAST", lease),
-        patch.object(choosing, "telling", telling),
-        patch.object(serve, "ProcessProvider", partial(Near, on_step=step, cgroups=options["cgroups"])),
+        patch.object(serve, "PRICED_LEASE", lease),
+        patch.object(serve, "PRICED_RENEW_EVERY", lease / 4),
+        patch.object(factory, "after_commit", telling),
+        patch.object(provider, "ProcessProvider", partial(Near, on_step=step, cgroups=options["cgroups"])),
     ):
         flags = {"port": int(port), "data_dir": data, "log_format": "json"}
         return serve.run(load(Path(config), flags=flags), ready=ready)
@@ -165,6 +189,38 @@ class _Noted:
         with self._path.open("a") as file:
             file.write(f"{self._duty.name} {self._owner}\n")
         await self._duty.work.reconcile()
+
+
+def without_user_namespaces() -> None:
+    """Go on as root in a user namespace of all users, the last one that can be made."""
+    told, tell = os.pipe()
+    pid = os.getpid()
+    writer = os.fork()
+    if writer == 0:
+        os.read(told, 1)
+        for name in ("uid_map", "gid_map"):
+            Path(f"/proc/{pid}/{name}").write_text(f"0 0 {(1 << 32) - 1}")
+        os._exit(0)
+    entry.checked(entry.LIBC.unshare(entry.CLONE_NEWUSER), "make a user namespace")
+    os.write(tell, b"!")
+    assert os.waitpid(writer, 0)[1] == 0
+    Path("/proc/sys/user/max_user_namespaces").write_text("0")
+
+
+def lower(uid: int) -> None:
+    """Go on as a normal user, who reaches this Python wherever it lies."""
+    prefix = Path(sys.base_prefix)
+    top = Path("/", prefix.parts[1])
+    if not top.stat().st_mode & 0o001:
+        stage.checked(stage.LIBC.unshare(stage.CLONE_NEWNS), "make a mount namespace")
+        stage.mount("none", "/", None, stage.MS_REC | stage.MS_PRIVATE)
+        aside = tempfile.mkdtemp()
+        stage.mount(str(prefix), aside, None, stage.MS_BIND | stage.MS_REC)
+        stage.mount("tmpfs", str(top), "tmpfs", 0, "mode=0755")
+        prefix.mkdir(parents=True)
+        stage.mount(aside, str(prefix), None, stage.MS_BIND | stage.MS_REC)
+    stage.become(uid)
+    os.environ["HOME"] = "/nonexistent"
 
 
 def nursery() -> None:

@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ FAKE = {"AWS_ACCESS_KEY_ID": "fake", "AWS_SECRET_ACCESS_KEY": "fake"}
 
 class Nursery:
     def __init__(self) -> None:
+        self._one_at_a_time = threading.Lock()
         self._process = subprocess.Popen(
             [sys.executable, str(LAUNCHER)],
             stdin=subprocess.PIPE,
@@ -53,9 +55,10 @@ class Nursery:
 
     def ask(self, order: dict[str, object]) -> int:
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
+        with self._one_at_a_time:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+            return int(self._process.stdout.readline())
 
 
 class Child:

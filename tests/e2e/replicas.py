@@ -5,16 +5,16 @@ import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from muster.client import calls
 from muster.client.calls import Call
 from muster.client.problems import CannotReach
 from muster.domain.errors import NotYet, StoreUnavailable
-from muster.simulation.invariants.context import Context
 from muster.stores.dynamodb import Location, open_dynamodb
-from muster.stores.sql.postgres.opening import open_postgres
+from muster.stores.sql.postgres.store import open_postgres
 from muster.system import SystemClock, SystemIds
+from muster_simulation.invariants.context import Context
 from tests.e2e.history import judge
 from tests.e2e.nursery import Nursery
 from tests.e2e.site import Site, until
@@ -27,7 +27,8 @@ _LIMITS = "[limits]\nstale_after = 16\n"
 
 
 class Replicas:
-    def __init__(self, root: Path, nursery: Nursery, store: str, count: int = 3) -> None:
+    def __init__(self, root: Path, nursery: Nursery, store: str, count: int = 3, **options: Any) -> None:
+        """More options are for the launchers."""
         self.store = store
         self.ticks = root / "ticks"
         machines = root / "machines"
@@ -36,8 +37,7 @@ class Replicas:
                 _made(root / f"replica-{number}"),
                 nursery,
                 machines=machines,
-                lease=LEASE,
-                ticks=str(self.ticks),
+                **{"lease": LEASE, "ticks": str(self.ticks), **options},
             )
             for number in range(count)
         ]

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from muster.client import calls
-from muster.client.results import Operation
+from muster.wire.operations import Operation
 from tests.e2e.site import Body, Site, alive, until
 
 COUNTS = 'i=0; while [ $i -lt 30 ]; do echo "line $i of $MUSTER_INDEX"; i=$((i+1)); sleep 0.2; done; exit 7'
@@ -41,7 +41,7 @@ def test_commands_outlive_the_servers_absence_and_their_results_arrive(site: Sit
     else:
         site.send(signal.SIGCONT)
     end = site.ended(run)
-    assert (end.status, end.result) == ("succeeded", "exit 7")
+    assert (end.status, end.result) == ("failed", "exit 7")
     commands = sorted(site.commands(end), key=lambda command: command.ordinal)
     assert [site.output(command) for command in commands] == [_counted(0), _counted(1)]
     assert len(site.nodes("idle")) == 2
@@ -72,7 +72,7 @@ def test_sigterm_lets_requests_finish_and_operations_go_on_after_the_next_start(
     assert site.gone() == 0
     site.start()
     end = site.ended(run)
-    assert (end.status, end.result) == ("succeeded", "exit 7")
+    assert (end.status, end.result) == ("failed", "exit 7")
     assert site.output(site.commands(end)[0]) == _counted(0)
 
 

@@ -58,10 +58,10 @@ def test_agents_that_die_while_booting_running_and_releasing_are_noticed(site: S
 
     end = site.ended(booting)
     assert end.status == "failed" and end.error is not None
-    assert end.error.code == "machine_gone" and end.error.message
+    assert end.error.reason == "machine_gone" and end.error.message
     assert site.ended(releasing).status == "succeeded"
     end = site.ended(running)
-    assert (end.status, [command.state for command in site.commands(end)]) == ("succeeded", ["lost"])
+    assert (end.status, [command.state for command in site.commands(end)]) == ("failed", ["lost"])
     assert end.result != "exit 0"
     for node in (boot_node, run_node, held_node):
         assert site.node_in("terminated", node.id).reason == "machine_gone"

@@ -9,7 +9,7 @@ def test_a_script_that_fails_is_named_with_its_exit_code_and_last_words(site: Si
     site.template("broken", boot_script="echo this is why >&2\nexit 3", rescue_window=0.0)
     end = site.provision(2, template="broken")
     assert end.status == "failed" and end.error is not None
-    assert end.error.code == "boot_script_failed"
+    assert end.error.reason == "boot_script_failed"
     assert end.error.message and end.error.advice
     detail, *_ = [event.detail for event in site.feed() if (event.entity, event.name) == ("node", "fail")]
     assert "the boot script ended with 3" in detail and "this is why" in detail
@@ -19,7 +19,7 @@ def test_a_script_that_hangs_runs_into_the_templates_timeout(site: Site) -> None
     site.template("hanging", boot_script="sleep 1000", provision_timeout=2.0, rescue_window=1.0)
     end = site.provision(1, template="hanging")
     assert end.status == "failed" and end.error is not None
-    assert end.error.code == "boot_timeout"
+    assert end.error.reason == "boot_timeout"
     until(lambda: not site.nodes("created", "failed", template="hanging"), "its node to be condemned")
 
 

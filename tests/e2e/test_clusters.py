@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli.demo_aks import CONFIG, SCOPE, TEMPLATE
 from muster.client import SyncClient, calls
-from muster.client.results import Operation
 from muster.config import DataDirectory
 from muster.domain.operation import Status
-from muster.providers.simulated_arm import Arm, Fault, Paces
-from muster.providers.simulated_arm.faults import Verb
-from muster.providers.simulated_arm.server import ArmServer
+from muster.wire.operations import Operation
+from muster_simulation.arm import Arm, Fault, Paces
+from muster_simulation.arm.faults import Verb
+from muster_simulation.arm.server import ArmServer
+from muster_simulation.demo_aks import CONFIG, SCOPE, TEMPLATE
 from tests.cli.terminal import Terminal
 from tests.e2e.site import until
 

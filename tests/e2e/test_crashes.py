@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from muster.client import calls
-from muster.client.results import Event, Operation
+from muster.wire.events import Event
+from muster.wire.operations import Operation
 from tests.e2e.site import Site, until
 
 Boundary = tuple[str, int]
@@ -159,7 +160,7 @@ def test_a_failing_provision_is_rolled_back_across_a_death_after_each_step(site:
     for boundary in FAILING:
         call = calls.provision(site.request(2, f"{boundary}", template="broken", queue_timeout=60.0))
         end = _through_death(site, boundary, call)
-        assert end.error is not None and end.error.code == "boot_script_failed", f"{boundary}: {end}"
+        assert end.error is not None and end.error.reason == "boot_script_failed", f"{boundary}: {end}"
 
 
 def test_a_cancelled_run_ends_across_a_death_after_each_step(site: Site) -> None:

@@ -1,10 +1,14 @@
 """Boots that fail, seen through every door: the operation, the API, the disk."""
 
+import os
+import signal
+
 import pytest
 
 from muster.client import calls
-from muster.client.results import Bundle, Operation
 from muster.domain.errors import NoDiagnosis
+from muster.wire.diagnoses import Bundle
+from muster.wire.operations import Operation
 from tests.e2e.site import Site, until
 
 SECRET = "ghp_abcdefghijklmnopqrst1234"
@@ -83,10 +87,13 @@ def test_a_script_that_hangs_is_told_by_its_last_line(site: Site) -> None:
 
 
 def test_a_machine_that_dies_while_it_boots_is_seen_soon(site: Site) -> None:
-    site.template("dying", boot_script="kill -9 $PPID\nsleep 100", provision_timeout=600.0)
-    end = site.provision(1, template="dying")
+    site.template("dying", boot_script="sleep 100", provision_timeout=600.0)
+    operation = site.ask(calls.provision(site.request(1, template="dying")))
+    (node,) = until(lambda: site.nodes("created", template="dying"), "its node")
+    os.kill(site.body(node).agent, signal.SIGKILL)
+    end = site.ended(operation)
     assert end.status == "failed" and end.error is not None
-    assert end.error.code == "machine_gone" and end.error.diagnosis is not None
+    assert end.error.reason == "machine_gone" and end.error.diagnosis is not None
     assert end.elapsed_seconds < 60.0
 
 

@@ -77,7 +77,7 @@ def test_a_boot_script_comes_with_the_join_and_its_failure_is_told(cloud: CloudS
     site = cloud.site
     cloud.template("broken", boot_script="echo no such package >&2; exit 3")
     failed = site.provision(1, template="broken")
-    assert failed.error is not None and failed.error.code == "boot_script_failed"
+    assert failed.error is not None and failed.error.reason == "boot_script_failed"
     made = cloud.fake.instances(there=False)
     (data,) = [each.data["UserData"] for each in made if each.tags["muster:template"] == "broken"]
     assert "no such package" not in readable(data)
@@ -89,7 +89,7 @@ def test_part_of_a_fleet_is_given_back_although_ends_are_slow_and_fail_at_first(
     cloud.fake.faults.termination = 1.0
     cloud.fake.faults.fail("TerminateInstances", "InternalError", status=500)
     failed = cloud.site.provision(3)
-    assert failed.error is not None and failed.error.code == "capacity"
+    assert failed.error is not None and failed.error.reason == "capacity"
     assert "InsufficientInstanceCapacity" in failed.error.message
     until(lambda: not cloud.there(), "what came to be given back")
     until(lambda: not cloud.site.nodes(), "their records to say so")
@@ -157,7 +157,7 @@ def test_a_machine_that_dies_never_joins_or_joins_twice_is_no_node(cloud: CloudS
     cloud.template("hasty", provision_timeout=4.0, max_provision_timeout=4.0, rescue_window=0.0)
     cloud.fake.faults.boots.append(Boot.NEVER)
     silent = site.provision(1, template="hasty")
-    assert silent.error is not None and silent.error.code == "boot_timeout"
+    assert silent.error is not None and silent.error.reason == "boot_timeout"
 
     cloud.fake.faults.boots.append(Boot.TWICE)
     site.ask(calls.provision(site.request(1, run="twice")))
@@ -168,7 +168,7 @@ def test_a_machine_that_dies_never_joins_or_joins_twice_is_no_node(cloud: CloudS
     (node,) = until(lambda: [each for each in site.nodes("created") if each.phase], "it to boot")
     cloud.fake.kill(node.machine_id)
     failed = site.ended(dies)
-    assert failed.error is not None and failed.error.code == "machine_gone"
+    assert failed.error is not None and failed.error.reason == "machine_gone"
 
 
 def test_a_machine_whose_server_is_silent_ends_by_its_own_switch(cloud: CloudSite) -> None:

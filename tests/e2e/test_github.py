@@ -11,7 +11,6 @@ from fakes.ec2 import FakeEc2
 from fakes.ec2.machines import sandbox_works
 from fakes.github import FakeGitHub
 from muster.client import calls
-from muster.domain.template import Runtime
 from tests.e2e.cloud import CloudSite, config
 from tests.e2e.site import PATIENCE, Site, until
 from tests.e2e.workflows import Workflows, settings
@@ -87,6 +86,7 @@ def test_an_ephemeral_runner_serves_one_job_and_its_machine_is_thrown_away(world
     assert job.conclusion == "failure"
     assert world.site.node_in("terminated", node).reason == "reuse"
     assert world.runners() == []
+    world.github.world.never_online = True  # the job begins and ends before anybody saw its runner online
     world.github.world.rerun_failed(run)
     again = world.github.world.latest(run)[0]
     done = world.github.world.wait(lambda: again.status == "completed", PATIENCE)
@@ -156,7 +156,7 @@ def test_the_whole_way_on_ec2(
     site = make_site(config=config(ec2) + settings(github, tmp_path / "token")).start()
     cloud = CloudSite(site, ec2)
     tool = "mkdir /etc/tools; echo 'echo a tool' > /etc/tools/tool; chmod +x /etc/tools/tool"
-    cloud.template(runtime=Runtime.GITHUB, boot_script=tool)
+    cloud.template(runtime="github", boot_script=tool)
     world = Workflows(site, github, tmp_path / "steps")
     asked = {"mode": "provision", "instance_count": "2", "allowed_instance_types": "c* m*"}
     first = world.begin()
@@ -178,7 +178,7 @@ def test_the_whole_way_on_ec2(
     assert warm.nodes == cold.nodes and ec2.counted("CreateFleet") == 1
     again = world.jobs(second, warm.outputs["label"], 2, housed if not os.geteuid() else "true")
     assert [job.conclusion for job in again] == ["success"] * 2
-    cloud.template(runtime=Runtime.GITHUB, boot_script=tool, idle_timeout=1.0)
+    cloud.template(runtime="github", boot_script=tool, idle_timeout=1.0)
     github.world.complete(second)
     until(lambda: not cloud.there(), "the machines to be ended when nobody needs them")
     assert world.runners() == []

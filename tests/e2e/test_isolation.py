@@ -1,16 +1,30 @@
 """What a job can reach: with the sandbox nothing but its own node; without it, what it says at start."""
 
+import os
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.e2e.site import Site
+from muster.domain.errors import InvalidRequest
+from muster.domain.template import Reuse
+from muster.integrations.process.spec import Demand, Home, ProcessSpec
+from tests.e2e.site import Body, Site, until
 
 SANDBOX = pytest.mark.skipif(
     shutil.which("bwrap") is None, reason="bubblewrap is not installed: there is no sandbox to test"
+)
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start such a server")
+SERVERS = pytest.mark.parametrize(
+    "server",
+    [
+        pytest.param({}, id="by this user"),
+        pytest.param({"user": 70_123}, id="by a normal user", marks=ROOT),
+        pytest.param({"namespaces": False}, id="by root without user namespaces", marks=ROOT),
+    ],
 )
 TRIES = """
 cat {data}/admin.token && echo READ THE TOKEN
@@ -73,24 +87,100 @@ def test_a_job_in_the_sandbox_reaches_neither_token_nor_neighbour_nor_server(
     assert _tried(site) == DONE
 
 
+LEAVES = """
+left() {{ {{ "$@"; }} 2>/dev/null && echo "DID: $*"; }}
+for at in / /etc /run /dev /home /var /usr /opt /proc/sys/kernel; do left touch $at/left; done
+for at in . home home/venv spool bin work; do left touch /node/$at/left; done
+put() {{ echo "$1" > "$2"; }}
+left put /tmp/evil.so /etc/ld.so.preload
+left put x /node/journal
+left put x /node/bin/muster-agent
+left put x /node/home/venv/tool
+left put '|/tmp/evil' /proc/sys/kernel/core_pattern
+left put b /proc/sysrq-trigger
+left rm -rf /node/home/venv
+left mv /node/home /node/home.away
+left ln -sfn /tmp /node/home
+left ls /node/journal
+left ls /node/spool
+left ls /node/log
+left head -c 1 /proc/kcore
+left unshare --user --map-root-user true
+left grep -l sleep /proc/*/comm
+test $(id -un) = node || echo NOT THE USER node
+head -c 30000000 /dev/zero > /dev/shm/left
+touch $HOME/left /tmp/left $TMPDIR/left
+{python} -c '{keys}' add
+setsid sleep 4242 > /dev/null 2>&1 &
+echo tried
+until test -e go; do sleep 0.05; done
+"""
+LOOKS = """
+ls -A . /tmp /var/tmp /dev/shm /run $MUSTER_HOME $MUSTER_HOME/venv
+cat $MUSTER_HOME/venv/tool
+grep -l sleep /proc/*/comm
+{python} -c '{keys}' search
+"""
+KEYS = """
+import ctypes, os, sys
+call = ctypes.CDLL(None).syscall
+add, ctl = {"x86_64": (248, 250), "aarch64": (217, 219)}[os.uname().machine]
+for ring in (-3, -4, -5):
+    if sys.argv[1] == "add": call(add, b"user", b"left", b"secret", 6, ring)
+    elif call(ctl, 10, ring, b"user", b"left", 0) >= 0: print("FOUND A KEY IN", ring)
+"""
+"""Of a session, a user, and a user's session."""
+
+
+def _status(pid: int, field: str) -> str:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(line.split()[1] for line in lines if line.startswith(f"{field}:"))
+
+
+def _world(body: Body) -> tuple[int, set[str]]:
+    """A node from outside: how many processes it has, and the mounts of which memory could be left in."""
+    tree = body.tree()
+    return len(tree), {str(Path(f"/proc/{pid}/ns/mnt").readlink()) for pid in tree}
+
+
 @SANDBOX
-def test_what_a_run_leaves_anywhere_on_its_node_is_gone_for_the_next_run_of_its_owner(
-    make_site: Callable[..., Site],
+@SERVERS
+def test_a_run_leaves_nothing_for_the_next_owner_of_its_node(
+    make_site: Callable[..., Site], server: dict[str, Any]
 ) -> None:
-    site = make_site(config='[process]\nisolation = "sandbox"\n').start()
-    site.template(boot_script="mkdir $MUSTER_HOME/venv /tmp/made")
-    places = "$HOME /tmp /var/tmp /dev/shm $MUSTER_HOME $MUSTER_HOME/../bin $MUSTER_HOME/.."
-    held = site.succeeded(site.provision(1, run="first"))
-    leaving = f"for at in {places}; do echo secret > $at/.left || exit 1; done"
-    site.succeeded(site.run("sh", "-c", leaving, run="second"))
-    assert site.release(held).status == "succeeded"
-    # Every node that could be taken, the one that was written to among them.
-    looking = (
-        f"ls -d $MUSTER_HOME/venv /tmp/made; for at in {places}; do cat $at/.left; done 2>/dev/null; true"
-    )
-    run = site.succeeded(site.run("sh", "-c", looking, count=2, run="third"))
-    assert [site.output(each) for each in site.commands(run)] == [b"/node/home/venv\n/tmp/made\n"] * 2
-    assert len(site.slots()) == 2
+    config = '[process]\nisolation = "sandbox"\n'
+    site = make_site(config=config, **server).start()
+    script = "mkdir $MUSTER_HOME/venv; echo made > $MUSTER_HOME/venv/tool; sleep 4242 > /dev/null 2>&1 &"
+    site.template(boot_script=script, reuse=Reuse.ALWAYS, max_nodes=1)
+    site.succeeded(site.run("true", owner="first"))
+    (node,) = site.nodes("idle")
+    body = site.body(node)
+    before, held = _world(body), sorted(path.name for path in body.slot.work.iterdir())
+    python = Path(sys.executable).resolve()
+
+    run = site.run("sh", "-c", LEAVES.format(python=python, keys=KEYS), owner="second")
+    (command,) = site.commands_in("running", run)
+    until(lambda: b"tried" in site.output(command), "the attack")
+    outside = {(_status(pid, "CapEff"), _status(pid, "NoNewPrivs")) for pid in body.jobs}
+    assert outside == {("0" * 16, "1")}
+    # Without user namespaces, bubblewrap itself keeps the user id 0, but no power.
+    programs = [pid for pid in body.jobs if server.get("namespaces", True) or _status(pid, "Name") != "bwrap"]
+    assert programs and "0" not in {_status(pid, "Uid") for pid in programs}
+    (work,) = (body.slot.work / "work").glob("*[!p]")
+    (work / "go").touch()
+    site.succeeded(run)
+    assert site.output(command) == DONE
+
+    assert site.node_in("idle", node.id).machine_id == node.machine_id
+    assert _world(body) == before
+    assert sorted(path.name for path in body.slot.work.iterdir()) == held
+    for emptied in ("work", "spool"):
+        assert list((body.slot.work / emptied).iterdir()) == []
+    assert [path.name for path in (body.slot.work / "home").rglob("*")] == ["venv", "tool"]
+    looking = site.succeeded(site.run("sh", "-c", LOOKS.format(python=python, keys=KEYS), owner="third"))
+    (looked,) = site.commands(looking)
+    seen = site.output(looked).decode().split()
+    assert " ".join(seen) == ".: /dev/shm: /node/home: venv /node/home/venv: tool /run: /tmp: /var/tmp: made"
 
 
 def test_without_a_sandbox_the_server_says_at_start_what_a_job_may_do(make_site: Callable[..., Site]) -> None:
@@ -98,8 +188,35 @@ def test_without_a_sandbox_the_server_says_at_start_what_a_job_may_do(make_site:
     site = make_site(config='[process]\nisolation = "none"\n').start()
     assert "local nodes run without a sandbox (isolation is set to none)" in site.words()
     assert "can read this user's files and signal its processes" in site.words()
+    with pytest.raises(
+        InvalidRequest, match="only with a sandbox around each run, and process has none here"
+    ):
+        site.template(reuse=Reuse.ALWAYS)
     site.template()
     held = site.succeeded(site.provision(1))
     run = site.succeeded(site.run("cat", str(site.data / "server.json")))
     assert site.url.encode() in site.output(site.commands(run)[0])
     site.release(held)
+
+
+@SANDBOX
+@SERVERS
+def test_a_run_may_change_what_the_boot_script_left_and_the_next_one_does_not_see_it(
+    make_site: Callable[..., Site], server: dict[str, Any]
+) -> None:
+    site = make_site(config='[process]\nisolation = "sandbox"\n', **server).start()
+    script = "mkdir $MUSTER_HOME/venv; echo made > $MUSTER_HOME/venv/tool; echo kept > $MUSTER_HOME/kept"
+    spec = ProcessSpec(isolation=Demand.SANDBOX, home=Home.OVERLAY)
+    site.template(boot_script=script, tables={"process": spec}, reuse=Reuse.ALWAYS, max_nodes=1)
+    change = (
+        "cd $MUSTER_HOME; echo mine >> venv/tool; rm kept; mkdir new; mv venv moved; cat moved/tool; ls -A"
+    )
+    first = site.succeeded(site.run("sh", "-ec", change, owner="first"))
+    assert site.output(site.commands(first)[0]).split() == [b"made", b"mine", b"moved", b"new"]
+    (node,) = site.nodes("idle")
+    work = site.body(node).slot.work
+    assert list((work / "work").iterdir()) == []
+    look = "cd $MUSTER_HOME; cat venv/tool kept; ls -A"
+    second = site.succeeded(site.run("sh", "-ec", look, owner="second"))
+    assert site.output(site.commands(second)[0]).split() == [b"made", b"kept", b"kept", b"venv"]
+    assert site.node_in("idle", node.id).machine_id == node.machine_id

@@ -1,5 +1,7 @@
 """The plain life of nodes: handed out, given back, used again, and ended when nobody wants them."""
 
+from collections.abc import Callable
+
 from tests.e2e.site import Site, until
 
 
@@ -34,3 +36,21 @@ def test_a_warm_minimum_is_kept_and_renewed(site: Site) -> None:
     operation = site.provision(2, template="warm")
     until(warm, "two more warm nodes")
     site.release(operation)
+
+
+def test_warm_machines_of_one_template_make_way_for_another_where_no_more_fit(
+    make_site: Callable[..., Site],
+) -> None:
+    site = make_site(config="[limits]\nstale_after = 16\n[process]\ncapacity = 2\n").start()
+    site.template("one")
+    site.template("two")
+    first = site.provision(2, run="first", template="one")
+    site.release(first)
+    assert len(site.nodes("idle", template="one")) == 2
+    second = site.provision(1, run="second", template="two")
+    assert second.status == "succeeded", second.error
+    found = [site.node(member.node_id) for member in first.members]
+    (ended,) = [node for node in found if node.state != "idle"]
+    assert ended.reason == "capacity"
+    assert len(site.nodes("idle", template="one")) == 1
+    site.release(second)

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from muster.client import AsyncClient, calls
-from muster.client.results import Operation
 from muster.domain.operation import Status
+from muster.wire.operations import Operation
 from tests.e2e.site import Site
 
 CALLERS = 64
@@ -43,6 +43,6 @@ def test_64_callers_race_for_20_nodes(site: Site, patient: bool) -> None:
     served = [end for end in ends if end.status == "succeeded"]
     refused = [end for end in ends if end.error is not None]
     assert len(served) + len(refused) == CALLERS
-    assert {end.error.code for end in refused if end.error is not None} <= {"cap_reached"}
+    assert {end.error.reason for end in refused if end.error is not None} <= {"cap_reached"}
     assert len(refused) == 0 if patient else served
     assert len(site.slots()) <= NODES

@@ -5,6 +5,7 @@ import itertools
 import json
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,7 +14,8 @@ import httpx
 import pytest
 
 from muster.client import calls
-from muster.client.results import Operation
+from muster.domain.settings import PRICED_LEASE, PRICED_RENEW_EVERY
+from muster.wire.operations import Operation
 from tests.e2e.nursery import Nursery
 from tests.e2e.replicas import Replicas, taken_over
 from tests.e2e.site import Site, until
@@ -128,6 +130,39 @@ def test_a_server_that_stood_still_in_a_write_past_its_lease_is_refused_when_it_
     again = second.succeeded(second.ask(calls.provision(second.request(1, "after"))))
     assert [member.node_id for member in again.members] == [spare.id]
     assert third.ask(calls.events(entity_id=operation.operation_id, limit=1000)).items == told
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_queue_goes_on_when_the_server_that_leads_its_head_is_killed(
+    tmp_path: Path, nursery: Nursery, engine: str
+) -> None:
+    """Long before its lease lapses."""
+    replicas = Replicas(tmp_path, nursery, ENGINES[engine](), lease=PRICED_LEASE)
+    first, second, third = replicas.sites
+    try:
+        replicas.start()
+        first.template(max_nodes=1)
+        held = first.provision(1, run="first")
+        head = second.ask(calls.provision(second.request(1, "head", queue_timeout=300.0)))
+        until(lambda: _waits(third, head), "the head to wait")
+        behind = third.ask(calls.provision(third.request(1, "behind", queue_timeout=300.0)))
+        until(lambda: _waits(third, behind), "the next one to wait")
+        second.kill()
+        killed_at = time.monotonic()
+        assert first.release(held).status == "succeeded"
+        served = third.succeeded(head, 40.0)
+        assert time.monotonic() - killed_at < PRICED_LEASE - PRICED_RENEW_EVERY
+        assert taken_over(third, head.operation_id)()
+        assert first.release(served).status == "succeeded"
+        third.succeeded(behind, 40.0)
+        replicas.verify()
+    finally:
+        replicas.close()
+
+
+def _waits(site: Site, operation: Operation) -> bool:
+    events = site.ask(calls.events(entity_id=operation.operation_id, limit=1000)).items
+    return any(event.name == "queued" for event in events)
 
 
 def test_a_rolling_restart_under_load_loses_nothing_that_was_acknowledged(replicas: Replicas) -> None:

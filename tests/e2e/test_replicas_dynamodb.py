@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from muster.client import calls
-from muster.client.results import Operation
+from muster.wire.operations import Operation
 from tests.e2e.nursery import Nursery
 from tests.e2e.replicas import Replicas
 from tests.e2e.site import until

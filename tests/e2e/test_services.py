@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from muster.client import calls
-from muster.client.results import Node
 from muster.domain.access import ApiToken, Role
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import Runtime, TemplateSpec
 from muster.enrolment.hashing import hashed
 from muster.stores.sql import open_sqlite
 from muster.system import SystemIds
+from muster.wire.nodes import Node
 from tests.e2e.service import Service, Wire
 from tests.e2e.site import Site, until
 
@@ -35,7 +35,6 @@ class Stand:
         self.services: list[Service] = []
         site.client.send(calls.apply(SPEC))
         made = site.client.send(calls.make_token("web apps", "enrol", template="web", expires_in=3600))
-        assert made.secret is not None
         self.token_id, self.secret = made.id, made.secret
 
     def service(
@@ -210,7 +209,7 @@ def test_an_app_that_was_frozen_for_too_long_joins_anew_by_itself(make_stand: Ca
     service.send(signal.SIGCONT)
     fresh = stand.serving(but=node.id)
     assert service.about()["id"] == fresh.id
-    assert "given up and enrols anew" in service.words
+    assert "given up and enrols again" in service.words
 
 
 def test_a_partition_heals(make_stand: Callable[..., Stand]) -> None:
@@ -238,7 +237,7 @@ def test_an_app_survives_restarts_of_the_server_and_uses_the_server_that_answers
     stand.site.kill()
     until(lambda: "no server answers" in service.words, "the app to notice")
     stand.site.start()
-    until(lambda: "hears the app again" in service.words, "the app to be heard")
+    until(lambda: "the server answers again" in service.words, "the app to be heard")
     assert service.about() == {"id": node.id, "status": "ready", "problem": None}
     assert stand.site.node(node.id).state == "running"
 
@@ -265,6 +264,7 @@ def test_an_app_that_the_control_plane_forgot_joins_anew(make_stand: Callable[..
     site.kill()
     for path in site.data.glob("muster.db*"):
         path.unlink()
+    (site.data / "installation").unlink()
     asyncio.run(_remember_only_the_token(site.data / "muster.db", stand.secret))
     site.client.close()
     site._client = None

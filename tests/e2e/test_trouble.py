@@ -1,5 +1,6 @@
 """A disk that is full, a database that can't be written: clear errors, no damage, and on it goes."""
 
+import asyncio
 import fcntl
 import os
 import resource
@@ -14,6 +15,8 @@ import httpx
 import pytest
 
 from muster.client import calls
+from muster.stores.sql import open_sqlite
+from muster.system import SystemIds
 from tests.cli.terminal import Terminal
 from tests.e2e.site import Site, until
 
@@ -97,6 +100,46 @@ def test_a_full_disk_is_said_and_survived(small_disk: Path, make_site: Callable[
     _recovers(site)
     assert {node.state for node in site.members(held)} == {"running"}
     site.release(held)
+
+
+def test_a_server_starts_on_a_full_disk_says_so_and_keeps_what_runs(
+    small_disk: Path, make_site: Callable[..., Site]
+) -> None:
+    site = make_site()
+    site.data = small_disk / "data"
+    site.start()
+    site.template()
+    held = site.succeeded(site.provision(1, run="before"))
+    assert site.stop() == 0
+    ballast = _fill(small_disk)
+    site.start()
+    assert f"the disk of {site.data / 'muster.db'} is full" in site.words()
+    assert "free some space" in site.words()
+    assert {node.state for node in site.members(held)} == {"running"}
+    ballast.unlink()
+    _recovers(site)
+    site.release(held)
+
+
+def test_a_database_that_is_lost_or_replaced_ends_nothing_silently(make_site: Callable[..., Site]) -> None:
+    site = make_site().start()
+    site.template()
+    held = site.succeeded(site.provision(1, run="before"))
+    assert site.stop() == 0
+    database = site.data / "muster.db"
+    kept = database.rename(site.data / "kept.db")
+    for size in (None, 0):
+        if size is not None:
+            database.touch()
+        said = site.refused()
+        assert f"the database {database} is {'missing' if size is None else 'empty'}" in said
+        assert "1 node that runs for an earlier installation" in said and "--new-installation" in said
+    asyncio.run(open_sqlite(database, ids=SystemIds()).close())
+    assert "belongs to another installation" in site.refused()
+    kept.replace(database)
+    site.start()
+    assert {node.state for node in site.members(held)} == {"running"}
+    assert site.release(held).status == "succeeded"
 
 
 GREEDY = "cat /dev/zero > big; while :; do head -c 65536 /dev/zero >> big2; done 2>&-"

@@ -67,7 +67,7 @@ async def test_what_its_provider_does_not_show_waits_for_the_window_and_no_longe
     window = stage.cloud.visibility_window
     young, old = enrolment(stage, stage.now - window + 1), enrolment(stage, stage.now - window)
 
-    with pytest.raises(NotYet, match="doesn't show machine i-9999 yet"):
+    with pytest.raises(NotYet, match="doesn't show machine i-9999 or its tags yet"):
         await join(young, "i-9999")
     with pytest.raises(Gone, match="knows no machine i-9999"):
         await join(old, "i-9999")
@@ -76,7 +76,7 @@ async def test_what_its_provider_does_not_show_waits_for_the_window_and_no_longe
 @staged
 async def test_nobody_is_sent_away_because_the_provider_did_not_answer(stage: Stage) -> None:
     stage.cloud.trouble = Uncertain("no answer")
-    with pytest.raises(NotYet, match="cannot tell whose machine"):
+    with pytest.raises(NotYet, match="cannot read the tags of machine"):
         await join(enrolment(stage), "i-9999")
     stage.cloud.trouble = None
 
@@ -100,7 +100,7 @@ async def test_a_machine_whose_tags_are_not_shown_yet_waits_for_the_window_and_n
     stage.agents.script(NOBODY)
     box = stage.cloud.make("inst/op-1.1", "")
     window = stage.cloud.visibility_window
-    with pytest.raises(NotYet, match="or whose it is"):
+    with pytest.raises(NotYet, match="or its tags yet"):
         await join(enrolment(stage, stage.now - window + 1), box.id)
     with pytest.raises(Forbidden, match="another installation"):
         await join(enrolment(stage, stage.now - window), box.id)

@@ -50,6 +50,17 @@ async def test_a_node_speaks_for_its_own_commands_only(stage: Stage) -> None:
 
 
 @staged
+async def test_a_command_that_has_ended_takes_no_more_output(stage: Stage) -> None:
+    post, (mine,) = await asked(stage)
+    await post.output(mine.node_id, mine.id, 0, b"1 failed")
+    await post.state(mine.node_id, mine.id, EXITED, 1)
+    for offset, data in ((8, b", then 9 passed"), (0, b""), (0, b"9 passed")):
+        with pytest.raises(Forbidden, match=r"it has ended \(exited\)"):
+            await post.output(mine.node_id, mine.id, offset, data)
+    assert await stage.store.commands.output(mine.id, offset=0, limit=99) == b"1 failed"
+
+
+@staged
 async def test_an_unknown_command_is_not_found(stage: Stage) -> None:
     post, (mine,) = await asked(stage)
     with pytest.raises(NotFound):

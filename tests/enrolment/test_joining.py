@@ -80,7 +80,7 @@ async def test_a_join_that_meets_the_settling_of_its_launch_is_never_told_to_go(
     await replica.provision(1)
     await stage.pass_time(1.0)
 
-    class Settling:
+    class Bootstrap:
         """The store, in which the launch settles right after the first read about the machine."""
 
         def __getattr__(self, verb: str) -> Any:
@@ -95,7 +95,7 @@ async def test_a_join_that_meets_the_settling_of_its_launch_is_never_told_to_go(
 
             return read
 
-    ports = replace(stage.ports, store=cast(Store, Settling()))
+    ports = replace(stage.ports, store=cast(Store, Bootstrap()))
     try:
         await enrolling(ports, stage.settings).join("i-0001", key="key-1", boot_id="boot-1")
     except NotYet:

@@ -15,7 +15,7 @@ from muster.domain.reasons import Reason
 from muster.enrolment.heartbeats import Heartbeats
 from muster.enrolment.reports import Report
 from muster.ports.wakeups import HEALTH
-from muster.simulation.life import Life, outside
+from muster_simulation.life import Life, outside
 from tests.stage import NEVER_ATTACHES, NEVER_BOOTS, Manner, Stage, staged
 from tests.stage.ambush import Ambush, watched_store
 

@@ -7,8 +7,9 @@ import pytest
 
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Operation, Status
+from muster.domain.provisioning import WAYS_MOST
 from muster.domain.reasons import Reason
-from tests.stage import Manner, Replica, Stage, loses_the_reply, staged
+from tests.stage import Manner, Replica, Stage, gives, loses_the_reply, staged
 
 
 async def many(replicas: list[Replica], count: int, **request: Any) -> list[Operation]:
@@ -177,3 +178,87 @@ async def test_terminating_nodes_count_until_they_are_gone(stage: Stage) -> None
     assert stage.now - began >= 90.0
     assert len(operation.members) == 2
     assert len(stage.cloud.live()) == 2
+
+
+# --- room at a provider ---------------------------------------------------------------------------
+
+
+async def crowded(stage: Stage, *, idle: int, capacity: int, **other: Any) -> list[str]:
+    """A provider that is full: warm nodes of another template hold its places. Their ids."""
+    await stage.template()
+    await stage.template(name="other", **({"idle_timeout": 3000.0} | other))
+    stage.cloud.capacity = capacity
+    return [node.id for node in await stage.warm(idle, "other")]
+
+
+@staged
+async def test_surplus_idle_nodes_of_another_template_make_way_at_a_provider_that_is_full(
+    stage: Stage,
+) -> None:
+    warm = await crowded(stage, idle=4, capacity=4, min_idle=1)
+    stage.cloud.stop_seconds = 7.0
+    replica = await stage.replica()
+
+    operation = await stage.succeeded(await replica.provision(2))
+
+    ended = await stage.nodes(NodeState.TERMINATED)
+    assert {(node.template, node.reason) for node in ended} == {("other", Reason.CAPACITY)}
+    assert len([node for node in ended if node.id in warm]) == 2, "no more than were needed"
+    assert len(await stage.nodes(NodeState.IDLE, template="other")) == 2
+    assert stage.cloud.most == 4
+    assert len(await stage.launches(operation.id)) == 2, "asked again once, after they were gone"
+
+
+@staged
+async def test_what_is_free_is_used_before_others_make_way(stage: Stage) -> None:
+    await crowded(stage, idle=3, capacity=4)
+    replica = await stage.replica()
+    await stage.succeeded(await replica.provision(2))
+    assert len(await stage.nodes(NodeState.IDLE, template="other")) == 2
+    assert stage.cloud.most == 4
+
+
+@staged
+async def test_the_minimum_of_another_template_is_not_taken_and_nobody_goes_in_vain(stage: Stage) -> None:
+    warm = await crowded(stage, idle=4, capacity=4, min_idle=3)
+    replica = await stage.replica()
+    operation = await stage.ended(await replica.provision(2))
+    assert operation.verdict is not None and operation.verdict.reason is Reason.CAPACITY
+    assert sorted(node.id for node in await stage.nodes(NodeState.IDLE)) == sorted(warm)
+    await stage.pass_time(600.0)
+    assert sorted(node.id for node in await stage.nodes(NodeState.IDLE)) == sorted(warm), "no livelock"
+
+
+@staged
+async def test_room_that_others_are_quicker_to_take_is_asked_for_a_few_times_only(stage: Stage) -> None:
+    """Each time that nodes made way, somebody else has the place."""
+    await crowded(stage, idle=9, capacity=9)
+    stage.cloud.script(*[gives(0)] * 9)
+    replica = await stage.replica()
+    operation = await stage.ended(await replica.provision(1))
+    assert operation.verdict is not None and operation.verdict.reason is Reason.CAPACITY
+    assert len(await stage.launches(operation.id)) == 1 + WAYS_MOST
+    assert len(await stage.nodes(NodeState.TERMINATED)) <= WAYS_MOST
+
+
+@staged
+async def test_a_refusal_that_the_end_of_others_would_not_undo_costs_no_warm_node(stage: Stage) -> None:
+    warm = await crowded(stage, idle=4, capacity=4)
+    stage.provider.makes_way = frozenset({Reason.QUOTA})
+    replica = await stage.replica()
+    operation = await stage.ended(await replica.provision(1))
+    assert operation.verdict is not None and operation.verdict.reason is Reason.CAPACITY
+    assert sorted(node.id for node in await stage.nodes(NodeState.IDLE)) == sorted(warm)
+
+
+@staged
+async def test_a_replica_that_dies_while_others_make_way_leaves_no_trace(stage: Stage) -> None:
+    await crowded(stage, idle=4, capacity=4, min_idle=1)
+    stage.cloud.stop_seconds = 20.0
+    first = await stage.replica()
+    operation = await first.provision(2)
+    await stage.count(2, NodeState.TERMINATING)
+    first.life.kill()
+    await stage.replica()
+    await stage.succeeded(operation)
+    assert len(await stage.nodes(NodeState.TERMINATED)) == 2

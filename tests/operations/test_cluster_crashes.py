@@ -9,8 +9,8 @@ from muster.domain.cluster import ClusterState
 from muster.domain.errors import NotCancellable
 from muster.domain.operation import Kind, Operation, Status
 from muster.operations.cancelling import request_cancel
-from muster.providers.simulated_arm import Fault, Paces
-from muster.providers.simulated_arm.faults import Verb
+from muster_simulation.arm import Fault, Paces
+from muster_simulation.arm.faults import Verb
 from tests.stage import Replica, Stage
 from tests.stage.ambush import READS
 from tests.stage.azure import batch, cluster, create, delete, nothing_of_ours

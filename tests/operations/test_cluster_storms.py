@@ -14,8 +14,8 @@ from muster.domain.errors import ClusterExists, Conflict, NotCancellable
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.requests import ClusterCreateRequest
 from muster.operations.cancelling import request_cancel
-from muster.providers.simulated_arm import Fault, Paces
-from muster.providers.simulated_arm.faults import Verb
+from muster_simulation.arm import Fault, Paces
+from muster_simulation.arm.faults import Verb
 from tests.stage import Replica, Stage
 from tests.stage.azure import batch, cluster, create, delete, nothing_of_ours, published
 from tests.stage.stage import play

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from muster.domain import node as nodes
-from muster.domain.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
+from muster.domain.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable, Uncertain
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -45,7 +45,7 @@ async def in_state(stage: Stage, state: NodeState) -> Node:
             stage.agents.usual = NEVER_DETACHES
         case NodeState.TERMINATING:
             stage.agents.usual = NEVER_BOOTS
-            replica.ambush.deny["provider.terminate"] = ConnectionError("not now")
+            replica.ambush.deny["provider.terminate"] = Uncertain("not now")
         case _:
             pass
     operation = await replica.provision(1)

@@ -6,17 +6,22 @@ import pytest
 
 from muster.api.telemetry import Telemetry
 from muster.controllers.duties import Duties, Duty
+from muster.domain.acknowledgements import Acknowledgement
+from muster.domain.cluster_errors import Problem
 from muster.domain.errors import Implausible
+from muster.domain.findings import About
 from muster.domain.lifecycle import NodeState
+from muster.domain.observations import HOUR, LATE_LEAST, LATE_TICKS
 from muster.domain.overview import Overview
+from muster.domain.progress import Tone
 from muster.domain.settings import Settings
-from muster.domain.signs import HOUR, LATE_LEAST, LATE_TICKS
-from muster.domain.verdicts import QUEUED, About
+from muster.domain.verdicts import QUEUED
 from muster.domain.waiting import WaitsFor
 from muster.operations import overviewing
 from muster.operations.overviewing import Overviewing
-from muster.simulation.life import Life
+from muster_simulation.life import Life
 from tests.stage import Manner, Stage, staged
+from tests.stage.azure import batch, create
 
 EVERY = 10.0
 
@@ -41,7 +46,14 @@ async def test_a_duty_that_another_replica_performs_is_seen_by_everybody(stage: 
     watcher = onlooker(stage)
     holder = Life("holder")
     stage.keep(
-        holder.spawn(Duties(stage.ports, "holder", (Duty(name="sweep", every=EVERY, work=Idle()),)).run())
+        holder.spawn(
+            Duties(
+                stage.ports,
+                "holder",
+                (Duty(name="sweep", every=EVERY, work=Idle()),),
+                lease=stage.settings.lease,
+            ).run()
+        )
     )
     await stage.pass_time(100.0)
     (duty,) = (await watcher.look()).duties
@@ -76,7 +88,12 @@ class Strangers:
 
 @staged
 async def test_what_a_duty_left_alone_is_found_for_as_long_as_it_lasts(stage: Stage) -> None:
-    duties = Duties(stage.ports, "holder", (Duty(name="sweep", every=EVERY, work=Strangers()),))
+    duties = Duties(
+        stage.ports,
+        "holder",
+        (Duty(name="sweep", every=EVERY, work=Strangers()),),
+        lease=stage.settings.lease,
+    )
     holder = Life("holder")
     stage.keep(holder.spawn(duties.run()))
     await stage.pass_time(3 * EVERY)
@@ -86,7 +103,9 @@ async def test_what_a_duty_left_alone_is_found_for_as_long_as_it_lasts(stage: St
 
     holder.kill()
     await stage.pass_time(100.0)
-    calm = Duties(stage.ports, "other", (Duty(name="sweep", every=EVERY, work=Idle()),))
+    calm = Duties(
+        stage.ports, "other", (Duty(name="sweep", every=EVERY, work=Idle()),), lease=stage.settings.lease
+    )
     stage.keep(Life("other").spawn(calm.run()))
     await stage.pass_time(3 * EVERY)
     assert codes(await onlooker(stage).look()) == []
@@ -158,3 +177,38 @@ async def test_a_list_that_stops_early_says_so(stage: Stage, monkeypatch: pytest
         assert (found.count, found.more) == (3, more)
     for each in waiting:
         await replica.cancel(each.id)
+
+
+@staged
+async def test_all_is_not_well_while_a_cluster_that_failed_is_taken_away(stage: Stage) -> None:
+    await batch(stage)
+    stage.arm.next_problem = Problem(code="QuotaExceeded", message="no cores are left")
+    replica = await stage.replica()
+    operation = await create(replica)
+
+    async def failing() -> bool:
+        return (await onlooker(stage).look()).verdict.id == "cluster_failing.c1"
+
+    await stage.until(failing)
+    assert not (await stage.store.operation(operation.id)).ended
+    await stage.ended(operation)
+    assert codes(await onlooker(stage).look()) == ["failures"]
+    await stage.succeeded(await create(replica, "c2"))
+    assert codes(await onlooker(stage).look()) == [], "one that came to be shows that it works again"
+
+
+@staged
+async def test_all_is_not_well_while_a_failed_cluster_is_left_and_seen_it_is_told_apart(stage: Stage) -> None:
+    await batch(stage, keep_failed=True)
+    stage.arm.next_problem = Problem(code="QuotaExceeded", message="no cores are left")
+    replica = await stage.replica()
+    await stage.ended(await create(replica))
+    await stage.pass_time(2 * HOUR)
+    seen = await onlooker(stage).look()
+    assert seen.verdict.id == "cluster_failed.c1" and "no cores are left" in seen.verdict.text
+    await stage.store.access.acknowledge(
+        Acknowledgement(finding=seen.verdict.id, tone=seen.verdict.tone, at=stage.now, actor="ada")
+    )
+    calm = await onlooker(stage).look()
+    assert calm.findings == () and calm.verdict.tone is Tone.SUCCESS
+    assert [each.finding.id for each in calm.acknowledged] == ["cluster_failed.c1"]

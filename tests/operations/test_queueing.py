@@ -12,7 +12,7 @@ from muster.operations import provision
 from muster.ports.store import OperationView
 from muster.ports.wakeups import ROOM
 from muster.stores.sql import SqlStore
-from tests.stage import Replica, Stage, staged
+from tests.stage import Manner, Replica, Stage, staged
 
 
 async def a_full_house(stage: Stage, *, max_nodes: int = 2) -> tuple[Replica, Operation]:
@@ -46,6 +46,38 @@ async def test_a_queued_request_is_served_when_room_appears(stage: Stage) -> Non
     assert stage.now - began < 10.0
     assert len(operation.members) == 2
     assert len(stage.cloud.boxes) == 2  # the released ones serve again
+
+
+@staged
+async def test_a_queue_goes_on_when_the_replica_dies_that_leads_its_head(stage: Stage) -> None:
+    replica, first = await a_full_house(stage, max_nodes=1)
+    doomed = await stage.replica()
+    head = await queued(stage, doomed, 1, "head")
+    behind = await queued(stage, replica, 1, "behind")
+    doomed.life.kill()
+    began = stage.now
+    await stage.succeeded(await replica.release(first.id))
+
+    served = await stage.succeeded(head)
+
+    settings = stage.settings
+    assert settings.absent_after is not None
+    assert stage.now - began < settings.absent_after + 2 * settings.present_every + settings.poll_every
+    await stage.succeeded(await replica.release(served.id))
+    await stage.succeeded(behind)
+
+
+@staged
+async def test_what_a_dead_replica_leads_outside_of_a_queue_waits_for_its_lease(stage: Stage) -> None:
+    await stage.template()
+    doomed, _ = await stage.replica(), await stage.replica()
+    stage.agents.script(Manner(boot=20.0))
+    operation = await doomed.provision(1)
+    await stage.pass_time(5.0)
+    doomed.life.kill()
+    await stage.pass_time(stage.settings.lease - stage.settings.renew_every - 6.0)
+    assert (await stage.operation(operation.id)).lease_owner == doomed.name
+    await stage.succeeded(operation)
 
 
 @staged
@@ -102,6 +134,33 @@ async def test_room_wakes_the_front_of_the_queue_and_not_all_of_it(
 
     assert looks[head.id] >= 20
     assert looks[behind.id] <= 2
+
+
+@staged
+async def test_the_end_of_a_long_queue_looks_seldom_and_is_served_all_the_same(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each of thousands looks every five seconds, and the server does nothing else."""
+    monkeypatch.setattr(provision, "FAR", 1)
+    monkeypatch.setattr(provision, "NEAR", 1)
+    replica, first = await a_full_house(stage, max_nodes=1)
+    head, far = [await queued(stage, replica, 1, f"run-{n}") for n in range(2)]
+    looks: Counter[str] = Counter()
+    view = SqlStore.view
+
+    async def counting(store: SqlStore, operation_id: OperationId) -> OperationView:
+        looks[operation_id] += 1
+        return await view(store, operation_id)
+
+    monkeypatch.setattr(SqlStore, "view", counting)
+    await stage.pass_time(4 * provision.FAR_EVERY)
+    assert looks[head.id] >= 20
+    assert looks[far.id] <= 5
+
+    await stage.succeeded(await replica.release(first.id))
+    operation = await stage.succeeded(head)
+    await stage.succeeded(await replica.release(operation.id))
+    await stage.succeeded(far)
 
 
 @staged

@@ -1,5 +1,6 @@
 """A run: provision, execute on every node, give back; whoever dies or cancels meanwhile."""
 
+import re
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -45,9 +46,13 @@ async def test_a_run_provisions_executes_on_every_node_and_gives_back(stage: Sta
     )
     replica = await stage.replica()
 
-    run = await stage.succeeded(await replica.run(3, argv=("make", "test")))
+    run = await stage.ended(await replica.run(3, argv=("make", "test")))
 
-    assert (run.kind, run.result, run.verdict) == (Kind.RUN, "exit 137", None)
+    assert (run.kind, run.status, run.result) == (Kind.RUN, Status.FAILED, "exit 137")
+    assert run.verdict is not None and run.verdict.reason is Reason.COMMAND_FAILED
+    assert "exit 2 on [" in run.verdict.message and "exit 137 on [" in run.verdict.message
+    assert run.progress is not None and (run.progress.step, run.progress.percent) == (7, 100.0)
+    assert run.progress.message == run.verdict.message
     commands = await stage.commands("run-1")
     assert [(command.ordinal, command.count) for command in commands] == [(0, 3), (1, 3), (2, 3)]
     assert [command.state for command in commands] == [EXITED] * 3
@@ -63,14 +68,6 @@ async def test_a_run_provisions_executes_on_every_node_and_gives_back(stage: Sta
     assert [len(agent.executed) for agent in stage.agents.by_machine.values()] == [1, 1, 1]
     assert len(await of_run(stage, Kind.PROVISION)) == len(await of_run(stage, Kind.RELEASE)) == 1
     await stage.nothing_is_left(idle=3)
-
-
-@staged
-async def test_a_run_whose_commands_fail_has_still_succeeded(stage: Stage) -> None:
-    await stage.template()
-    stage.agents.script(Manner(exit_code=1))
-    replica = await stage.replica()
-    assert (await stage.succeeded(await replica.run(1))).result == "exit 1"
 
 
 @staged
@@ -300,9 +297,9 @@ async def test_a_run_with_a_timeout_is_stopped_then_and_no_extension_passes_it(s
     assert ended.verdict.reason is Reason.DEADLINE_EXCEEDED
     assert ended.verdict.message == "the run did not end within its timeout of 50 s"
     assert ended.ended_at is not None and 0 <= ended.ended_at - run.deadline_at < 10.0
+    await stage.nothing_is_left(idle=1)
     (command,) = await stage.commands()
     assert command.signal == 9
-    await stage.nothing_is_left(idle=1)
 
 
 @staged
@@ -315,8 +312,9 @@ async def test_a_run_whose_commands_pass_its_max_runtime_fails_and_says_so(stage
 
     assert ended.status is Status.FAILED and ended.verdict is not None
     assert ended.verdict.reason is Reason.MAX_RUNTIME
-    said = "1 of 2 commands did not end in time: the run passed its max_runtime: 33 s in running"
-    assert ended.verdict.message.startswith(said)
+    # The deadline is looked at every few seconds: when exactly depends on who else is woken.
+    said = r"1 of 2 commands did not end in time: the run passed its max_runtime: 3\d s in running"
+    assert re.match(said, ended.verdict.message)
     assert ADVICE[Reason.MAX_RUNTIME] in ended.verdict.message
     commands = await stage.commands()
     assert sorted(exit_status(command) for command in commands) == [0, 124]
@@ -364,12 +362,42 @@ async def test_a_node_that_dies_loses_its_command_and_the_run_goes_on_to_its_end
     busy.die()
     run = await stage.ended(run)
 
-    assert (run.status, run.result) == (Status.SUCCEEDED, "exit 125")
+    assert (run.status, run.result) == (Status.FAILED, "exit 125")
+    assert run.verdict is not None and run.verdict.node_id == busy.node_id
+    assert (run.verdict.reason, run.verdict.message.split(":")[0]) == (
+        Reason.MACHINE_GONE,
+        "1 of 3 commands lost",
+    )
     states = {command.node_id: command.state for command in await stage.commands()}
     assert busy.node_id is not None
     assert sorted(states.values()) == [EXITED, EXITED, LOST]
     assert states[busy.node_id] is LOST
     await stage.nothing_is_left(idle=2)
+
+
+@staged
+async def test_a_run_says_that_a_node_does_not_answer_since_when_and_until_when(stage: Stage) -> None:
+    await stage.template()
+    stage.agents.usual = ENDLESS
+    replica = await stage.replica()
+    run = await replica.run(1, max_runtime=5000.0)
+    await under_way(stage, 1)
+    (busy,) = stage.agents.by_machine.values()
+    busy.die()
+    limits = stage.settings.limits
+
+    await stage.pass_time(limits.stale_after + 2 * stage.settings.poll_every)
+
+    progress = (await stage.operation(run.id)).progress
+    assert progress is not None and progress.phase == "running"
+    said = f"0 of 1 command ended; {busy.node_id} has not answered since "
+    assert progress.message.startswith(said) and " and will be given up at " in progress.message
+    (silence,) = (await replica.ask(replica.plane.silences.under(await stage.commands()))).values()
+    ended = await stage.ended(run)
+    assert ended.verdict is not None and ended.verdict.reason is Reason.HEARTBEAT_LOST
+    (command,) = await stage.commands()
+    assert command.ended_at is not None
+    assert 0 <= command.ended_at - silence.given_up_at <= 20.0  # the duties' own pace
 
 
 @staged
@@ -384,7 +412,7 @@ async def test_nodes_that_somebody_else_released_end_the_run(stage: Stage) -> No
     await replica.release(provision.id)
     run = await stage.ended(run, within=60.0)
 
-    assert (run.status, run.result) == (Status.SUCCEEDED, "exit 137")
+    assert (run.status, run.result) == (Status.FAILED, "exit 137")
     await stage.nothing_is_left(idle=2)
 
 
@@ -497,7 +525,7 @@ async def test_a_run_that_was_left_alone_for_long_does_not_begin_again(stage: St
 async def whole(stage: Stage, first: Replica, second: Replica) -> None:
     run = await stage.ended(await insist(first, second))
     await everybody_is_awake(first, stage)
-    assert (run.status, run.result) == (Status.SUCCEEDED, "exit 2"), run.verdict
+    assert (run.status, run.result) == (Status.FAILED, "exit 2"), run.verdict
     await once(stage)
     assert [command.state for command in await stage.commands()] == [EXITED] * 2
 

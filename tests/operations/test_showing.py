@@ -8,7 +8,7 @@ from muster.domain.errors import NotFound, Throttled
 from muster.domain.events import Event
 from muster.domain.ids import OperationId
 from muster.domain.lifecycle import NodeState
-from muster.domain.operation import Operation
+from muster.domain.operation import Kind, Operation
 from muster.domain.progress import GROUP_ABOVE, Tone
 from muster.domain.showing import Why
 from tests.stage import (
@@ -25,6 +25,11 @@ from tests.stage import (
 
 async def why(replica: Replica, operation: Operation) -> Why:
     return await replica.ask(replica.plane.desk.why(operation.id))
+
+
+async def phase_of(stage: Stage, operation: Operation) -> str | None:
+    progress = (await stage.operation(operation.id)).progress
+    return progress.phase if progress is not None else None
 
 
 def shown(events: list[Event]) -> list[tuple[int, float]]:
@@ -54,7 +59,7 @@ async def test_why_says_what_a_provision_waits_for_at_each_stage(stage: Stage) -
     await stage.pass_time(45.0)
     assert (await why(replica, operation)).waits_for == "waiting for 1 node to attach"
     operation = await stage.succeeded(operation)
-    assert (await why(replica, operation)).waits_for == "nothing: it has ended"
+    assert (await why(replica, operation)).waits_for == "nothing: the operation has ended"
 
 
 @staged
@@ -184,6 +189,30 @@ async def test_a_slow_call_is_shown_while_it_lasts(stage: Stage) -> None:
     assert progress.phase == "creating"
     assert progress.message == "waiting for cloud to answer for 2 nodes"
     await stage.succeeded(operation)
+
+
+@staged
+async def test_what_a_run_and_a_release_do_is_shown_when_it_begins(stage: Stage) -> None:
+    """Not at the next poll: a hint that comes too soon after the last publish is made up for."""
+    await stage.template()
+    stage.agents.script(Manner(works=60.0, detach=60.0))
+    await stage.warm(1)
+    replica = await stage.replica()
+
+    run = await replica.run(1)
+    await stage.pass_time(stage.settings.publish_every * 2)
+
+    assert await phase_of(stage, run) == "running"
+    (command,) = await stage.commands()
+    began = [event.at for event in await stage.events(run.id, "progressed")]
+    assert command.started_at is not None and began[0] <= command.started_at
+
+    await stage.pass_time(60.0)
+    assert await phase_of(stage, run) == "releasing"
+    (release,) = await stage.of_kind(Kind.RELEASE)
+    (shown,) = await stage.events(release.id, "progressed")
+    assert shown.at - release.created_at <= stage.settings.publish_every * 2
+    await stage.succeeded(run)
 
 
 @staged

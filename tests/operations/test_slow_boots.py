@@ -9,15 +9,16 @@ from muster.controllers.deadlines import Sweep
 from muster.domain import deadlines
 from muster.domain import node as nodes
 from muster.domain.boot import LEAST_BOOTS, MARGIN
+from muster.domain.diagnosing import classify
 from muster.domain.diagnosis import Cause
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation, Status
-from muster.domain.progress import Progress
+from muster.domain.progress import Progress, percent_at
 from muster.domain.reasons import Reason
 from muster.domain.template import Reuse, Runtime
 from muster.enrolment.reports import Report
-from muster.operations.failures import diagnosed
+from muster.operations.failures import evidence
 from muster.operations.learning import REMEMBER_FEW
 from muster.operations.watching import Watching
 from muster.ports.store import Beat
@@ -115,9 +116,9 @@ async def test_what_is_said_of_a_boot_that_was_too_slow_is_true_from_the_first_m
     _, operation, node = await asked(stage, Manner(boot=9000.0), provision_timeout=100.0)
     ended = await stage.ended(operation)
     assert await stage.store.bundle(node.id) is None
-    found = await diagnosed(stage.store, ended, now=stage.now)
-    assert found is not None
-    assert found.cause is Cause.SLOW
+    known = await evidence(stage.store, ended, now=stage.now)
+    assert known is not None
+    assert classify(known).cause is Cause.SLOW
 
 
 @staged
@@ -419,7 +420,7 @@ async def test_what_earlier_boots_took_says_when_this_one_should_be_over(stage: 
     for _ in range(9):
         await stage.pass_time(10.0)
         shown = await progress_of(stage, operation)
-        shares.append(shown.percent)
+        shares.append(percent_at(shown, stage.now))
         assert shown.expected_at == pytest.approx(began + 100.0, abs=2.0)
     assert shares == sorted(shares)
     assert shares[-1] - shares[0] >= 5.0  # the bar moves although nothing else does

@@ -2,6 +2,7 @@
 
 import pytest
 
+from muster.domain.lifecycle import NodeState
 from tests.stage import NEVER_BOOTS, Stage, staged
 
 
@@ -12,6 +13,7 @@ async def test_a_driver_outlives_an_error_that_nobody_foresaw(stage: Stage, verb
     stage.agents.script(NEVER_BOOTS)
     replica = await stage.replica()
     await replica.provision(1)
+    await stage.count(1, NodeState.CREATED)
     replica.ambush.deny[verb] = RuntimeError("a bug")
     await stage.pass_time(stage.settings.lease)
     replica.ambush.deny.clear()

@@ -9,7 +9,7 @@ from muster.operations.learning import Learning
 from muster.operations.watching import TICK_EVERY, Watching
 from muster.ports.store import Store
 from tests.domain.builders import template
-from tests.operations.test_sharing import HandClock
+from tests.operations.test_single_flight import HandClock
 
 
 class SlowStore:

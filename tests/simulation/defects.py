@@ -15,7 +15,7 @@ from muster.controllers.lost import Lost
 from muster.controllers.orphans import Orphans
 from muster.controllers.reaper import Reaper
 from muster.domain import deadlines, health, launch, lifecycle, node, operation, pooling, provisioning
-from muster.domain.deadlines import Bench, Extended, Overdue, Watch
+from muster.domain.deadlines import DeadlineContext, Extended, Overdue, Watch
 from muster.domain.errors import Conflict, StoreUnavailable
 from muster.domain.health import Health, HealthSource
 from muster.domain.ids import OperationId
@@ -25,24 +25,28 @@ from muster.domain.provisioning import Acquire, Action, Commit, Finish, RollBack
 from muster.domain.reasons import Reason
 from muster.enrolment.enroller import Enrolment
 from muster.operations.desk import FrontDesk
+from muster.operations.failsafe import Failsafe
 from muster.operations.launching import Launcher
 from muster.operations.provision import Provision
 from muster.operations.room import Room
 from muster.ports.provider import LaunchRequest, Machine
 from muster.ports.store import Standing
-from muster.providers.simulated.cloud import SimulatedCloud
+from muster.stores.cache import CachedStore
 from muster.stores.sql import SqlStore, claims, counters, guards, leases, liveness, operations, vitals
 from muster.stores.sql.tx import Tx
+from muster_simulation.cloud.cloud import SimulatedCloud
 
 Patch = pytest.MonkeyPatch
 
 
 def fencing_is_dropped(patch: Patch) -> None:
-    patch.setattr(guards, "hold", lambda _tx, _fence: None)
+    patch.setattr(guards, "check_fence", lambda _tx, _fence: None)
 
 
 def a_takeover_keeps_the_epoch(patch: Patch) -> None:
-    patch.setattr(leases, "LEASE", leases.LEASE.replace("epoch = epoch + 1", "epoch = max(epoch, 1)"))
+    for name in ("LEASE", "FORSAKEN"):
+        statement = getattr(leases, name).replace("epoch = epoch + 1", "epoch = max(epoch, 1)")
+        patch.setattr(leases, name, statement)
 
 
 def the_reservation_is_skipped(patch: Patch) -> None:
@@ -59,6 +63,7 @@ def a_claim_ignores_the_state(patch: Patch) -> None:
         return real(*args).replace("state = 'idle'", "state IN ('idle', 'claimed')")
 
     patch.setattr(claims, "statement", statement)
+    patch.setattr(claims, "_ANY_IDLE", "SELECT 1")
 
 
 def a_claim_ignores_the_owner(patch: Patch) -> None:
@@ -181,21 +186,21 @@ def foreign_machines_are_orphans_too(patch: Patch) -> None:
 def claims_are_held_in_the_queue(patch: Patch) -> None:
     real = Provision._let_go
 
-    async def let_go(self: Provision, held: Node, at: Any, reason: Any, tenure: Any) -> None:
+    async def let_go(self: Provision, held: Node, at: Any, reason: Any, driven: Any) -> None:
         if reason is not Reason.CAP_REACHED or at.operation.verdict is not None:
-            await real(self, held, at, reason, tenure)
+            await real(self, held, at, reason, driven)
 
     patch.setattr(Provision, "_let_go", let_go)
 
 
 def a_loss_does_not_move_the_operation(patch: Patch) -> None:
-    real = guards.hold_operation
+    real = guards.check_operation
 
-    def hold_operation(tx: Tx, guard: OperationGuard | None) -> None:
+    def check_operation(tx: Tx, guard: OperationGuard | None) -> None:
         if guard is not None and guard.committed:
             real(tx, guard)
 
-    patch.setattr(guards, "hold_operation", hold_operation)
+    patch.setattr(guards, "check_operation", check_operation)
 
 
 def a_cancel_beats_the_commit(patch: Patch) -> None:
@@ -266,7 +271,7 @@ def orphans_are_left_alone(patch: Patch) -> None:
 
 def the_commit_ignores_heartbeats(patch: Patch) -> None:
     patch.setattr(provisioning, "_fresh", lambda _at, _node: True)
-    patch.setattr(operations, "hold_freshness", lambda _tx, _change, _clock: None)
+    patch.setattr(operations, "check_freshness", lambda _tx, _change, _clock: None)
 
 
 def attaching_counts_as_a_heartbeat(patch: Patch) -> None:
@@ -275,13 +280,13 @@ def attaching_counts_as_a_heartbeat(patch: Patch) -> None:
         return at.now - seen <= at.limits.stale_after
 
     patch.setattr(provisioning, "_fresh", fresh)
-    patch.setattr(operations, "hold_freshness", lambda _tx, _change, _clock: None)
+    patch.setattr(operations, "check_freshness", lambda _tx, _change, _clock: None)
 
 
 def the_sweep_ignores_advance_at_the_deadline(patch: Patch) -> None:
     real = deadlines._judge_boot
 
-    def judge_boot(booting: Node, at: Bench) -> Overdue | Extended | None:
+    def judge_boot(booting: Node, at: DeadlineContext) -> Overdue | Extended | None:
         found = real(booting, at)
         if isinstance(found, Extended):
             return Overdue(reason=Reason.BOOT_TIMEOUT, fails=True)
@@ -297,11 +302,11 @@ def an_extension_has_no_ceiling(patch: Patch) -> None:
 def a_stall_counts_from_the_join(patch: Patch) -> None:
     real = deadlines._judge_boot
 
-    def judge_boot(booting: Node, at: Bench) -> Overdue | Extended | None:
+    def judge_boot(booting: Node, at: DeadlineContext) -> Overdue | Extended | None:
         return real(booting, replace(at, advanced_at=booting.joined_at))
 
     patch.setattr(deadlines, "_judge_boot", judge_boot)
-    patch.setattr(liveness, "hold_still", lambda _tx, _node_id, _since: None)
+    patch.setattr(liveness, "check_still", lambda _tx, _node_id, _since: None)
 
 
 def a_boot_that_stands_still_is_not_looked_for(patch: Patch) -> None:
@@ -312,7 +317,7 @@ def a_boot_that_stands_still_is_not_looked_for(patch: Patch) -> None:
 
 
 def an_advance_after_the_look_does_not_spare(patch: Patch) -> None:
-    patch.setattr(liveness, "hold_still", lambda _tx, _node_id, _since: None)
+    patch.setattr(liveness, "check_still", lambda _tx, _node_id, _since: None)
 
 
 def silence_counts_while_nobody_watched(patch: Patch) -> None:
@@ -382,5 +387,24 @@ def the_living_stay_offline(patch: Patch) -> None:
     patch.setattr(vitals, "SUSPECTS", vitals.SUSPECTS.replace("health = 'offline' AND", "1 = 0 AND"))
 
 
+def an_unforeseen_error_is_tried_for_ever(patch: Patch) -> None:
+    async def erred(_self: Failsafe, *_: Any) -> bool:
+        return False
+
+    patch.setattr(Failsafe, "erred", erred)
+
+
+def what_a_bug_stops_keeps_its_nodes(patch: Patch) -> None:
+    async def give_back(_self: Failsafe, *_: Any) -> None:
+        return None
+
+    patch.setattr(Failsafe, "_give_back", give_back)
+
+
 def a_beat_after_the_look_does_not_spare(patch: Patch) -> None:
-    patch.setattr(liveness, "hold_silent", lambda _tx, _node_id, _since: None)
+    patch.setattr(liveness, "check_silent", lambda _tx, _node_id, _since: None)
+
+
+def a_memory_misses_commits(patch: Patch) -> None:
+    patch.setattr(CachedStore, "saw", lambda _self, _written: None)
+    patch.setattr(CachedStore, "_forget_records", lambda _self: None)

@@ -10,11 +10,11 @@ from muster.domain.ids import LaunchId
 from muster.domain.reasons import Reason
 from muster.domain.template import RESOURCE_CLASSES, TemplateSpec, UsageClass
 from muster.ports.provider import LaunchRequest, MachineState
-from muster.providers.simulated import CloudFaults, SimulatedCloud, SimulatedProvider, SimulatedVerifier
-from muster.providers.simulated.catalogue import CATALOGUE, candidates
-from muster.providers.simulated.identity import proof_of
-from muster.simulation.life import Life
-from muster.simulation.loop import VirtualClock, run
+from muster_simulation.cloud import CloudFaults, SimulatedCloud, SimulatedProvider, SimulatedVerifier
+from muster_simulation.cloud.catalogue import CATALOGUE, candidates
+from muster_simulation.cloud.identity import proof_of
+from muster_simulation.life import Life
+from muster_simulation.loop import VirtualClock, run
 
 HONEST = CloudFaults()
 

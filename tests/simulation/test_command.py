@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from muster.cli.app import app
-from muster.simulation.campaign import Campaign
-from muster.simulation.reporting import many_as_text, one_as_text
-from muster.simulation.simulate import simulate
-from muster.simulation.summary import Result
+from muster_simulation.campaign import Campaign
+from muster_simulation.reporting import many_as_text, one_as_text
+from muster_simulation.simulate import simulate
+from muster_simulation.summary import Result
 
 runner = CliRunner()
 

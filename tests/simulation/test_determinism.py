@@ -14,14 +14,14 @@ import pytest
 
 from muster.controllers.deadlines import Sweep
 from muster.enrolment.enroller import Enrolment
-from muster.simulation.simulate import simulate
-from muster.simulation.summary import Result
+from muster_simulation.simulate import simulate
+from muster_simulation.summary import Result
 from tests.simulation import BUSY, defects
 
 pytestmark = pytest.mark.timeout(BUSY)
 CODE = """
 import json, sys
-from muster.simulation.simulate import simulate
+from muster_simulation.simulate import simulate
 result = simulate(seed=int(sys.argv[1]), faults="heavy", hours=0.3, replicas=2)
 print(json.dumps([result.trace, result.events, result.operations, result.injected]))
 """

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from muster.simulation.plan import FaultPlan, Level
-from muster.simulation.simulate import simulate
+from muster_simulation.plan import FaultPlan, Level
+from muster_simulation.simulate import simulate
 from tests.simulation import BUSY
 
 pytestmark = pytest.mark.timeout(BUSY)

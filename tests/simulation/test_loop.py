@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from muster.simulation.loop import Deadlock, Livelock, OutOfTime, VirtualClock, VirtualLoop, run
+from muster_simulation.loop import Deadlock, Livelock, OutOfTime, VirtualClock, VirtualLoop, run
 
 
 async def now() -> float:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.simulation.simulate import simulate
+from muster_simulation.simulate import simulate
 from tests.simulation import BUSY
 
 pytestmark = pytest.mark.timeout(BUSY)

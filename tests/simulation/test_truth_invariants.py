@@ -4,11 +4,11 @@ import pytest
 
 from muster.domain.events import Draft, Entity
 from muster.domain.plain import Plain
-from muster.domain.template import TemplateSpec
-from muster.simulation.invariants.boot_rules import SWEPT
-from muster.simulation.invariants.health_rules import NOTICED, SILENCE
-from muster.simulation.invariants.truth import DATED, GAP, SETTLING, SIMULATED, Absence, Presence, Truth
-from tests.simulation.court import UNBOUND, Court, attach, commit
+from muster.domain.template import Reuse, TemplateSpec
+from muster_simulation.invariants.boot_rules import SWEPT
+from muster_simulation.invariants.health_rules import NOTICED, SILENCE
+from muster_simulation.invariants.truth import DATED, GAP, SETTLING, SIMULATED, Absence, Presence, Truth
+from tests.simulation.crafted_history import UNBOUND, CraftedHistory, attach, commit
 
 TIMEOUT = 100.0
 STALL = 60.0
@@ -17,7 +17,7 @@ LITTLE = 0.5
 
 
 @pytest.fixture
-def court() -> Court:
+def history() -> CraftedHistory:
     """A provision whose one node has joined and boots; nothing is broken so far."""
     spec = TemplateSpec(
         name="ci",
@@ -27,7 +27,7 @@ def court() -> Court:
         stall_after=STALL,
         rescue_window=30.0,
     )
-    made = Court(spec=spec)
+    made = CraftedHistory(spec=spec)
     made.has_operation()
     made.has_launch()
     made.has_machine()
@@ -40,33 +40,37 @@ def court() -> Court:
 
 
 @pytest.fixture
-def truth(court: Court) -> Truth:
-    return court.truths["i-1"]
+def truth(history: CraftedHistory) -> Truth:
+    return history.truths["i-1"]
 
 
-def later(court: Court, seconds: float) -> None:
-    court.now += seconds
+def later(history: CraftedHistory, seconds: float) -> None:
+    history.now += seconds
 
 
-def feels(court: Court, health: str, *, version: int = 1, reason: str = "", node_id: str = "node-1") -> None:
+def feels(
+    history: CraftedHistory, health: str, *, version: int = 1, reason: str = "", node_id: str = "node-1"
+) -> None:
     changes: dict[str, Plain] = {
         "health": health,
         "health_reason": reason,
         "health_source": "reconcile",
         "health_since": 0.0,
     }
-    court.see(Draft(entity=Entity.HEALTH, entity_id=node_id, version=version, name=health, changes=changes))
-    court.versions[node_id] = court.judge.records.nodes[node_id]["version"]
+    history.see(Draft(entity=Entity.HEALTH, entity_id=node_id, version=version, name=health, changes=changes))
+    history.versions[node_id] = history.judge.records.nodes[node_id]["version"]
 
 
-def fails(court: Court, reason: str = "boot_stalled") -> None:
-    court.node("fail", state="failed", reason=reason, entered_at=court.now, deadline_at=court.now + 45.0)
+def fails(history: CraftedHistory, reason: str = "boot_stalled") -> None:
+    history.node(
+        "fail", state="failed", reason=reason, entered_at=history.now, deadline_at=history.now + 45.0
+    )
 
 
-def idles(court: Court) -> None:
-    court.node("booted", booted_at=court.now)
-    court.node("pool_in", state="idle", deadline_at=court.now + 300.0, **UNBOUND)
-    assert court.broken is None
+def idles(history: CraftedHistory) -> None:
+    history.node("booted", booted_at=history.now)
+    history.node("pool_in", state="idle", deadline_at=history.now + 300.0, **UNBOUND)
+    assert history.broken is None
 
 
 # --- boots ------------------------------------------------------------------------------------------
@@ -79,55 +83,57 @@ def idles(court: Court) -> None:
     ("more", "broken"), [(-LITTLE, "no_advancing_boot_is_failed"), (LITTLE, None)], ids=["advancing", "not"]
 )
 def test_a_boot_that_is_given_up_while_it_advances(
-    court: Court, reason: str, patience: float, more: float, broken: str | None
+    history: CraftedHistory, reason: str, patience: float, more: float, broken: str | None
 ) -> None:
-    later(court, TIMEOUT)
-    court.truths["i-1"].advance_at = court.now - (patience - DATED) - more
-    fails(court, reason)
-    assert court.broken == broken
+    later(history, TIMEOUT)
+    history.truths["i-1"].advance_at = history.now - (patience - DATED) - more
+    fails(history, reason)
+    assert history.broken == broken
 
 
-def test_a_boot_at_its_ceiling_may_be_given_up(court: Court, truth: Truth) -> None:
-    later(court, CEILING)
-    truth.advance_at = court.now
-    fails(court, "boot_timeout")
-    assert court.broken is None
+def test_a_boot_at_its_ceiling_may_be_given_up(history: CraftedHistory, truth: Truth) -> None:
+    later(history, CEILING)
+    truth.advance_at = history.now
+    fails(history, "boot_timeout")
+    assert history.broken is None
 
 
-def test_a_hard_limit_is_hard(court: Court, truth: Truth) -> None:
-    court.node("extend", deadline_source="request")
-    later(court, TIMEOUT)
-    truth.advance_at = court.now
-    fails(court, "boot_timeout")
-    assert court.broken is None
+def test_a_hard_limit_is_hard(history: CraftedHistory, truth: Truth) -> None:
+    history.node("extend", deadline_source="request")
+    later(history, TIMEOUT)
+    truth.advance_at = history.now
+    fails(history, "boot_timeout")
+    assert history.broken is None
 
 
 @pytest.mark.parametrize(
     ("more", "broken"), [(LITTLE, "who_stands_still_is_failed"), (-LITTLE, None)], ids=["stuck", "not yet"]
 )
-def test_a_boot_that_stands_still_for_too_long(court: Court, more: float, broken: str | None) -> None:
-    later(court, STALL + SWEPT + more)
-    court.presence.disturbed_at = 0.0
-    court.truths["i-1"].reached_at = court.now
-    court.judge.tick(30.0, calm=False)
-    assert court.broken is None
-    court.judge.tick(30.0, calm=True)
-    assert court.broken == broken
+def test_a_boot_that_stands_still_for_too_long(
+    history: CraftedHistory, more: float, broken: str | None
+) -> None:
+    later(history, STALL + SWEPT + more)
+    history.presence.disturbed_at = 0.0
+    history.truths["i-1"].reached_at = history.now
+    history.judge.tick(30.0, calm=False)
+    assert history.broken is None
+    history.judge.tick(30.0, calm=True)
+    assert history.broken == broken
 
 
-def test_a_standstill_counts_from_when_all_was_calm(court: Court) -> None:
-    later(court, STALL + SWEPT + LITTLE)
-    court.presence.disturbed_at = court.now - SETTLING
-    court.judge.tick(30.0, calm=True)
-    assert court.broken is None
+def test_a_standstill_counts_from_when_all_was_calm(history: CraftedHistory) -> None:
+    later(history, STALL + SWEPT + LITTLE)
+    history.presence.disturbed_at = history.now - SETTLING
+    history.judge.tick(30.0, calm=True)
+    assert history.broken is None
 
 
 @pytest.mark.parametrize(
     ("more", "broken"), [(2.0, "extensions_have_a_ceiling"), (0.0, None)], ids=["beyond", "up to"]
 )
-def test_an_extension_beyond_the_ceiling(court: Court, more: float, broken: str | None) -> None:
-    court.node("extend", deadline_at=court.now + CEILING + more, deadline_source="extension")
-    assert court.broken == broken
+def test_an_extension_beyond_the_ceiling(history: CraftedHistory, more: float, broken: str | None) -> None:
+    history.node("extend", deadline_at=history.now + CEILING + more, deadline_source="extension")
+    assert history.broken == broken
 
 
 @pytest.mark.parametrize(
@@ -138,195 +144,201 @@ def test_an_extension_beyond_the_ceiling(court: Court, more: float, broken: str 
         ("machine_gone", 1.0, "only_the_late_are_rescued"),
     ],
 )
-def test_a_rescue(court: Court, reason: str, late: float, broken: str | None) -> None:
-    fails(court, reason)
-    later(court, late)
-    court.node("rescued", state="releasing", booted_at=court.now)
-    assert court.broken == broken
+def test_a_rescue(history: CraftedHistory, reason: str, late: float, broken: str | None) -> None:
+    fails(history, reason)
+    later(history, late)
+    history.node("rescued", state="releasing", booted_at=history.now)
+    assert history.broken == broken
 
 
 @pytest.mark.parametrize(("since", "broken"), [(0.0, None), (LITTLE, "only_the_late_are_rescued")])
-def test_a_rescue_in_the_grace_after_a_disturbance(court: Court, since: float, broken: str | None) -> None:
-    fails(court, "boot_stalled")
-    later(court, 300.0)
-    court.presence.disturbed_at = court.now - SETTLING - SIMULATED.return_grace - since
-    court.node("rescued", state="releasing", booted_at=court.now)
-    assert court.broken == broken
+def test_a_rescue_in_the_grace_after_a_disturbance(
+    history: CraftedHistory, since: float, broken: str | None
+) -> None:
+    fails(history, "boot_stalled")
+    later(history, 300.0)
+    history.presence.disturbed_at = history.now - SETTLING - SIMULATED.return_grace - since
+    history.node("rescued", state="releasing", booted_at=history.now)
+    assert history.broken == broken
 
 
-def test_a_node_that_was_given_up_runs_under_its_old_assignment(court: Court) -> None:
-    fails(court)
-    court.node("rescued", state="releasing", booted_at=court.now)
-    court.node("clean", state="idle", **UNBOUND)
-    court.judge.nodes._assigned.clear()
-    court.node("claim", state="claimed", operation_id="op-1", assignment_id="as-1", owner="me", run="run-1")
-    assert court.broken == "given_up_is_given_up"
+def test_a_node_that_was_given_up_runs_under_its_old_assignment(history: CraftedHistory) -> None:
+    fails(history)
+    history.node("rescued", state="releasing", booted_at=history.now)
+    history.node("clean", state="idle", **UNBOUND)
+    history.judge.nodes._assigned.clear()
+    history.node("claim", state="claimed", operation_id="op-1", assignment_id="as-1", owner="me", run="run-1")
+    assert history.broken == "given_up_is_given_up"
 
 
-def test_a_rescued_node_serves_another_assignment(court: Court) -> None:
-    fails(court)
-    court.node("rescued", state="releasing", booted_at=court.now)
-    court.node("clean", state="idle", **UNBOUND)
-    court.node("claim", state="claimed", operation_id="op-1", assignment_id="as-2", owner="me", run="run-1")
-    assert court.broken is None
+def test_a_rescued_node_serves_another_assignment(history: CraftedHistory) -> None:
+    fails(history)
+    history.node("rescued", state="releasing", booted_at=history.now)
+    history.node("clean", state="idle", **UNBOUND)
+    history.node("claim", state="claimed", operation_id="op-1", assignment_id="as-2", owner="me", run="run-1")
+    assert history.broken is None
 
 
-def test_a_commit_of_what_was_given_up(court: Court) -> None:
-    court.judge.boots._given_up["node-1"] = "as-1"
-    court.judge.boots.check = lambda *_: None  # type: ignore[method-assign]
-    court.node("booted", booted_at=court.now)
-    commit(court)
-    assert court.broken == "given_up_is_given_up"
+def test_a_commit_of_what_was_given_up(history: CraftedHistory) -> None:
+    history.judge.boots._given_up["node-1"] = "as-1"
+    history.judge.boots.check = lambda *_: None  # type: ignore[method-assign]
+    history.node("booted", booted_at=history.now)
+    commit(history)
+    assert history.broken == "given_up_is_given_up"
 
 
-def test_a_node_that_fails_twice(court: Court) -> None:
-    court.judge.boots._given_up["node-1"] = None
-    fails(court)
-    assert court.broken == "one_failure_per_node"
+def test_a_node_that_fails_twice(history: CraftedHistory) -> None:
+    history.judge.boots._given_up["node-1"] = None
+    fails(history)
+    assert history.broken == "one_failure_per_node"
 
 
-def test_a_failure_that_is_diagnosed_twice(court: Court) -> None:
+def test_a_failure_that_is_diagnosed_twice(history: CraftedHistory) -> None:
     draft = Draft(entity=Entity.DIAGNOSIS, entity_id="node-1", version=1, name="collected", changes={})
-    court.see(draft)
-    assert court.broken is None
-    court.see(draft)
-    assert court.broken == "one_diagnosis_per_node"
+    history.see(draft)
+    assert history.broken is None
+    history.see(draft)
+    assert history.broken == "one_diagnosis_per_node"
 
 
 # --- health -----------------------------------------------------------------------------------------
 
 
-def test_health_that_changes_as_it_should(court: Court) -> None:
-    feels(court, "ready")
-    feels(court, "offline", version=2, reason="silent")
-    feels(court, "starting", version=3, reason="it beats again")
-    feels(court, "ready", version=4)
-    assert court.broken is None
+def test_health_that_changes_as_it_should(history: CraftedHistory) -> None:
+    feels(history, "ready")
+    feels(history, "offline", version=2, reason="silent")
+    feels(history, "starting", version=3, reason="it beats again")
+    feels(history, "ready", version=4)
+    assert history.broken is None
 
 
-def test_health_whose_versions_have_a_gap(court: Court) -> None:
-    feels(court, "ready", version=2)
-    assert court.broken == "feed_is_complete"
+def test_health_whose_versions_have_a_gap(history: CraftedHistory) -> None:
+    feels(history, "ready", version=2)
+    assert history.broken == "feed_is_complete"
 
 
-def test_health_that_does_not_change(court: Court) -> None:
-    feels(court, "ready")
-    feels(court, "ready", version=2)
-    assert court.broken == "health_events_are_changes"
+def test_health_that_does_not_change(history: CraftedHistory) -> None:
+    feels(history, "ready")
+    feels(history, "ready", version=2)
+    assert history.broken == "health_events_are_changes"
 
 
 @pytest.mark.parametrize("well", ["ready", "degraded"])
-def test_starting_after_ready(court: Court, well: str) -> None:
-    feels(court, well)
-    feels(court, "starting", version=2)
-    assert court.broken == "starting_takes_nobody_back"
+def test_starting_after_ready(history: CraftedHistory, well: str) -> None:
+    feels(history, well)
+    feels(history, "starting", version=2)
+    assert history.broken == "starting_takes_nobody_back"
 
 
-def test_the_health_of_a_node_that_is_terminated(court: Court) -> None:
-    court.node("condemn", state="terminating")
-    court.ledger.close(court.ledger.live()[0], now=court.now, cause="terminated")
-    court.node("confirm_gone", state="terminated")
-    feels(court, "offline")
-    assert court.broken == "the_gone_feel_nothing"
+def test_the_health_of_a_node_that_is_terminated(history: CraftedHistory) -> None:
+    history.node("condemn", state="terminating")
+    history.ledger.close(history.ledger.live()[0], now=history.now, cause="terminated")
+    history.node("confirm_gone", state="terminated")
+    feels(history, "offline")
+    assert history.broken == "the_gone_feel_nothing"
 
 
 @pytest.mark.parametrize(
     ("more", "broken"), [(-LITTLE, "no_live_node_is_offline"), (LITTLE, None)], ids=["fresh", "stale"]
 )
 def test_offline_although_a_beat_is_fresh(
-    court: Court, truth: Truth, more: float, broken: str | None
+    history: CraftedHistory, truth: Truth, more: float, broken: str | None
 ) -> None:
-    truth.beat(court.now, advanced=False)
-    later(court, SIMULATED.stale_after - DATED + more)
-    feels(court, "offline")
-    assert court.broken == broken
+    truth.beat(history.now, advanced=False)
+    later(history, SIMULATED.stale_after - DATED + more)
+    feels(history, "offline")
+    assert history.broken == broken
 
 
 @pytest.mark.parametrize(
     ("more", "broken"), [(LITTLE, "the_silent_are_offline"), (-LITTLE, None)], ids=["silent", "not yet"]
 )
-def test_silence_that_nobody_notices(court: Court, truth: Truth, more: float, broken: str | None) -> None:
-    idles(court)
-    truth.reached_at = court.now
-    later(court, SIMULATED.stale_after + NOTICED + more)
-    court.judge.tick(30.0, calm=True)
-    assert court.broken == broken
+def test_silence_that_nobody_notices(
+    history: CraftedHistory, truth: Truth, more: float, broken: str | None
+) -> None:
+    idles(history)
+    truth.reached_at = history.now
+    later(history, SIMULATED.stale_after + NOTICED + more)
+    history.judge.tick(30.0, calm=True)
+    assert history.broken == broken
 
 
 @pytest.mark.parametrize(
     ("more", "broken"), [(LITTLE, "the_living_are_ready"), (-LITTLE, None)], ids=["alive", "not yet"]
 )
-def test_life_that_nobody_notices(court: Court, truth: Truth, more: float, broken: str | None) -> None:
-    idles(court)
-    until = court.now + SIMULATED.max_transition + NOTICED + more
-    truth.beat(court.now, advanced=False)
-    while court.now < until:
-        later(court, min(GAP, until - court.now))
-        truth.beat(court.now, advanced=False)
-        truth.reached_at = court.now
-    court.judge.tick(30.0, calm=True)
-    assert court.broken == broken
+def test_life_that_nobody_notices(
+    history: CraftedHistory, truth: Truth, more: float, broken: str | None
+) -> None:
+    idles(history)
+    until = history.now + SIMULATED.max_transition + NOTICED + more
+    truth.beat(history.now, advanced=False)
+    while history.now < until:
+        later(history, min(GAP, until - history.now))
+        truth.beat(history.now, advanced=False)
+        truth.reached_at = history.now
+    history.judge.tick(30.0, calm=True)
+    assert history.broken == broken
 
 
 @pytest.mark.parametrize(
     ("silent_for", "broken"), [(SILENCE + LITTLE, "no_dead_node_is_claimed"), (SILENCE, None)]
 )
 def test_a_claim_of_a_node_that_is_silent(
-    court: Court, truth: Truth, silent_for: float, broken: str | None
+    history: CraftedHistory, truth: Truth, silent_for: float, broken: str | None
 ) -> None:
-    idles(court)
-    truth.reached_at = court.now
-    later(court, silent_for)
-    court.node("claim", state="claimed", operation_id="op-1", assignment_id="as-2", owner="me", run="run-1")
-    assert court.broken == broken
+    idles(history)
+    truth.reached_at = history.now
+    later(history, silent_for)
+    history.node("claim", state="claimed", operation_id="op-1", assignment_id="as-2", owner="me", run="run-1")
+    assert history.broken == broken
 
 
-def test_a_commit_of_a_node_that_is_silent(court: Court, truth: Truth) -> None:
-    court.node("booted", booted_at=court.now)
-    attach(court)
-    truth.reached_at = court.now
-    later(court, SILENCE + LITTLE)
-    court.operation(
-        "committed", committed_at=court.now, members=[{"node_id": "node-1", "assignment_id": "as-1"}]
+def test_a_commit_of_a_node_that_is_silent(history: CraftedHistory, truth: Truth) -> None:
+    history.node("booted", booted_at=history.now)
+    attach(history)
+    truth.reached_at = history.now
+    later(history, SILENCE + LITTLE)
+    history.operation(
+        "committed", committed_at=history.now, members=[{"node_id": "node-1", "assignment_id": "as-1"}]
     )
-    assert court.broken == "all_alive_at_commit"
+    assert history.broken == "all_alive_at_commit"
 
 
-def test_a_live_node_that_is_given_up(court: Court, truth: Truth) -> None:
-    idles(court)
-    truth.beat(court.now, advanced=False)
-    later(court, SIMULATED.stale_after - DATED - LITTLE)
-    court.node("condemn", state="terminating", reason="heartbeat_lost")
-    assert court.broken == "no_live_node_is_given_up"
+def test_a_live_node_that_is_given_up(history: CraftedHistory, truth: Truth) -> None:
+    idles(history)
+    truth.beat(history.now, advanced=False)
+    later(history, SIMULATED.stale_after - DATED - LITTLE)
+    history.node("condemn", state="terminating", reason="heartbeat_lost")
+    assert history.broken == "no_live_node_is_given_up"
 
 
 # --- absence ----------------------------------------------------------------------------------------
 
 
-def away(court: Court, seconds: float = 100.0) -> None:
-    court.presence.note(court.now, there=False, who=("replica",))
-    later(court, seconds)
-    court.presence.note(court.now, there=True, who=("replica",))
+def away(history: CraftedHistory, seconds: float = 100.0) -> None:
+    history.presence.note(history.now, there=False, who=("replica",))
+    later(history, seconds)
+    history.presence.note(history.now, there=True, who=("replica",))
 
 
 @pytest.mark.parametrize(
     ("patience", "judge"),
     [
-        (SIMULATED.stale_after, lambda court: feels(court, "offline")),
-        (STALL, lambda court: fails(court, "boot_stalled")),
-        (SIMULATED.return_grace, lambda court: fails(court, "boot_timeout")),
+        (SIMULATED.stale_after, lambda history: feels(history, "offline")),
+        (STALL, lambda history: fails(history, "boot_stalled")),
+        (SIMULATED.return_grace, lambda history: fails(history, "boot_timeout")),
     ],
     ids=["offline", "stalled", "overdue"],
 )
 @pytest.mark.parametrize("early", [True, False])
 def test_a_booting_node_that_is_judged_for_absence(
-    court: Court, patience: float, judge: object, early: bool
+    history: CraftedHistory, patience: float, judge: object, early: bool
 ) -> None:
     assert callable(judge)
-    away(court)
-    later(court, patience - DATED + (-LITTLE if early else LITTLE))
-    judge(court)
-    assert court.broken == ("nobody_is_judged_for_absence" if early else None)
+    away(history)
+    later(history, patience - DATED + (-LITTLE if early else LITTLE))
+    judge(history)
+    assert history.broken == ("nobody_is_judged_for_absence" if early else None)
 
 
 @pytest.mark.parametrize(
@@ -335,20 +347,42 @@ def test_a_booting_node_that_is_judged_for_absence(
 )
 @pytest.mark.parametrize("early", [True, False])
 def test_an_idle_node_that_is_judged_for_absence(
-    court: Court, reason: str, patience: float, early: bool
+    history: CraftedHistory, reason: str, patience: float, early: bool
 ) -> None:
-    idles(court)
-    away(court, 300.0)
-    later(court, patience - DATED + (-LITTLE if early else LITTLE))
-    court.node("condemn", state="terminating", reason=reason)
-    assert court.broken == ("nobody_is_judged_for_absence" if early else None)
+    idles(history)
+    away(history, 300.0)
+    later(history, patience - DATED + (-LITTLE if early else LITTLE))
+    history.node("condemn", state="terminating", reason=reason)
+    assert history.broken == ("nobody_is_judged_for_absence" if early else None)
 
 
-def test_a_deadline_that_had_passed_before_the_absence_has_no_grace(court: Court) -> None:
-    later(court, TIMEOUT)
-    away(court)
-    fails(court, "boot_timeout")
-    assert court.broken is None
+@pytest.mark.parametrize(
+    ("booted", "reuse", "drain", "allowed"),
+    [
+        (True, Reuse.NEVER, False, True),
+        (True, Reuse.ALWAYS, True, True),
+        (True, Reuse.ALWAYS, False, False),
+        (False, Reuse.NEVER, False, False),
+    ],
+)
+def test_a_failed_node_that_boots_in_an_absence_is_condemned_only_if_it_is_of_no_use(
+    history: CraftedHistory, truth: Truth, *, booted: bool, reuse: Reuse, drain: bool, allowed: bool
+) -> None:
+    history.judge.records.templates["ci", 1]["spec"]["reuse"] = reuse.value
+    later(history, TIMEOUT)
+    fails(history, "boot_timeout")
+    history.node("extend", deadline_at=history.now + 30.0, drain=drain)
+    away(history)
+    truth.booted = booted
+    history.node("condemn", state="terminating", reason="boot_timeout")
+    assert history.broken == (None if allowed else "nobody_is_judged_for_absence")
+
+
+def test_a_deadline_that_had_passed_before_the_absence_has_no_grace(history: CraftedHistory) -> None:
+    later(history, TIMEOUT)
+    away(history)
+    fails(history, "boot_timeout")
+    assert history.broken is None
 
 
 def test_an_absence_is_remembered_when_it_is_over_and_was_long_enough() -> None:

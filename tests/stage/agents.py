@@ -16,7 +16,7 @@ from muster.enrolment.reports import Report
 from muster.operations.watching import Watching
 from muster.ports.bundle import Ports
 from muster.ports.runtime import Kit
-from muster.simulation.life import outside
+from muster_simulation.life import outside
 from tests.stage.cloud import Box, Cloud
 
 BEAT_EVERY = 5.0

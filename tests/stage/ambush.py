@@ -8,20 +8,20 @@ from muster.ports.clusters import ClusterProvider
 from muster.ports.commands import CommandStore
 from muster.ports.provider import NodeProvider
 from muster.ports.store import Store
+from muster.ports.verbs import reads_of
 
 Strike = Callable[[], Awaitable[None]]
+Denial = Callable[..., Exception | None]
+"""Gets a call's arguments; gives the error with which it fails, or None: it happens."""
 
-READS = (
-    "installation", "template", "templates", "node", "node_by_machine", "recorded", "nodes", "nodes_due",
-    "count_nodes", "count_claimable", "admitted_key", "node_for_token", "standing",
-    "standing_for_token", "last_seen", "unseen", "launch",
-    "vitals", "suspects", "offline", "stalled", "marks", "boots", "undiagnosed", "bundle",
-    "launch_by_token", "forsaken_launches", "operation", "operation_by_key", "view", "operations", "pool",
-    "usage", "events", "commands.command", "commands.of_operation", "commands.unfinished",
-    "commands.forsaken", "commands.output", "commands.commands", "clusters.cluster", "clusters.named",
-    "clusters.of_operation", "clusters.clusters", "clusters.token", "clusters.create_seconds",
-    "azure.check", "azure.group", "azure.holdings", "azure.look", "azure.follow", "azure.list",
-)  # fmt: skip
+PORTS: dict[str, type] = {
+    "": Store,
+    "commands.": CommandStore,
+    "clusters.": ClusterStore,
+    "azure.": ClusterProvider,
+}
+"""The ports whose calls are watched, each with what its verbs are called by here."""
+READS = frozenset(prefix + verb for prefix, port in PORTS.items() for verb in reads_of(port))
 
 
 class Ambush:
@@ -30,7 +30,7 @@ class Ambush:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.armed = False
-        self.deny: dict[str, Exception] = {}
+        self.deny: dict[str, Exception | Denial] = {}
         """Calls that fail instead of happening."""
         self._before: dict[str, Strike] = {}
         self._at = -1
@@ -50,8 +50,10 @@ class Ambush:
             await strike()
 
     async def call(self, verb: str, inner: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
-        if verb in self.deny:
-            raise self.deny[verb]
+        denial = self.deny.get(verb)
+        error = denial if isinstance(denial, Exception | None) else denial(*args, **kwargs)
+        if error is not None:
+            raise error
         strike = self._before.pop(verb, None)
         if strike is not None:
             await strike()

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from muster.domain.cluster import Cluster
-from muster.domain.cluster_spec import ClusterSpec, PoolMode, PoolSpec, Role, RoleWanted
+from muster.domain.cluster_spec import AzureRole, ClusterSpec, PoolMode, PoolSpec, RoleWanted
 from muster.domain.operation import Operation
 from muster.domain.progress import Progress
 from muster.domain.requests import ClusterCreateRequest
@@ -24,7 +24,7 @@ SPEC = ClusterSpec(
         PoolSpec(name="systempool", mode=PoolMode.SYSTEM, vm_size="Standard_D4s_v5", count=1),
         PoolSpec(name="blastpool", vm_size="Standard_D4s_v5", count=10),
     ),
-    roles=(RoleWanted(role=Role.ACR_PULL, scope=REGISTRY),),
+    roles=(RoleWanted(role=AzureRole.ACR_PULL, scope=REGISTRY),),
 )
 
 

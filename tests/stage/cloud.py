@@ -102,6 +102,8 @@ class Cloud:
         """The most machines that were ever there at once."""
         self.launches: list[tuple[float, LaunchRequest]] = []
         self.outcomes: deque[Outcome] = deque()
+        self.capacity: int | None = None
+        """How many machines fit at once; whoever asks for more than are left gets those."""
         self.lag = 0.0
         """Seconds until a new machine is visible."""
         self.deaf = 0
@@ -175,6 +177,9 @@ class Cloud:
         if request.token in self._answers:
             return
         count = request.count if outcome.give is None else outcome.give
+        reason = outcome.reason
+        if self.capacity is not None and count > (left := max(0, self.capacity - len(self.live()))):
+            count, reason = left, Reason.CAPACITY
         made = [
             self.make(
                 request.token,
@@ -185,7 +190,7 @@ class Cloud:
             for _ in range(count)
         ]
         now = self._clock.now()
-        answer = LaunchAnswer(machines=tuple(box.shown(now) for box in made), reason=outcome.reason)
+        answer = LaunchAnswer(machines=tuple(box.shown(now) for box in made), reason=reason)
         self._answers[request.token] = (request, answer)
 
     def visible(self) -> list[Machine]:
@@ -228,6 +233,7 @@ class StageProvider:
     def __init__(self, cloud: Cloud) -> None:
         self.visibility_window = cloud.visibility_window
         self.call_timeout = cloud.call_timeout
+        self.makes_way = frozenset({Reason.CAPACITY})
         self._cloud = cloud
 
     async def launch(self, request: LaunchRequest) -> LaunchAnswer:

@@ -4,6 +4,7 @@ import ast
 import asyncio
 import base64
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +13,14 @@ from fakes.github.world import Run, Runner
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.node import Node
 from muster.domain.operation import Operation
-from muster.domain.template import Runtime
 from muster.domain.workflow import Workflow, default_label
 from muster.enrolment.reports import Report
+from muster.integrations.github.assembly import Account, GitHub
+from muster.integrations.github.connecting import duties
+from muster.integrations.github.runtime import RunnerPackage
+from muster.integrations.github.tables import TEMPLATE
+from muster.ports.duties import DutyContext
 from muster.ports.runtime import Kit
-from muster.runtimes.github import Account, GitHub, RunnerPackage
 from tests.stage.agents import enrolling
 from tests.stage.stage import Replica, Stage
 
@@ -30,18 +34,26 @@ def given(kit: Kit) -> dict[str, Any]:
     return dict(ast.literal_eval(call.removeprefix("main(").removesuffix(")")))
 
 
+def context(stage: Stage) -> DutyContext:
+    """For a duty that asks for no operation."""
+    nobody: Any = None
+    return DutyContext(store=stage.store, clock=stage.clock, settings=stage.settings, desk=nobody)
+
+
 class GitHubStage:
     def __init__(self, stage: Stage, github: GitHub, world: World) -> None:
         self.stage = stage
         self.github = github
         self.world = world
+        self.watched: Callable[[Any], Any] = lambda registry: registry
+        """What duties see of the registry."""
         self.connects = True
         """False: runners start and are never heard of."""
         stage.ports = replace(
             stage.ports,
-            runtimes={Runtime.GITHUB: github.runtime},
-            runners=github.registry,
-            workflows=github.registry,
+            runtimes={"github": github.runtime},
+            duties=(lambda given: duties(given, self.watched(github.registry)),),
+            template_parts=(TEMPLATE,),
         )
         stage.enrolment = enrolling(stage.ports, stage.settings)
         stage.agents.enrolment = stage.enrolment
@@ -59,7 +71,7 @@ class GitHubStage:
             installation_id=installation.id,
             transport=WorldTransport(world),
         )
-        await stage.template(runtime=Runtime.GITHUB, **template)
+        await stage.template(runtime="github", **template)
         return cls(stage, github, world)
 
     def host(self, kit: Kit) -> None:

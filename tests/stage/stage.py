@@ -20,13 +20,13 @@ from muster.domain.settings import Settings
 from muster.domain.template import Template, TemplateSpec
 from muster.plane import ControlPlane, Ports
 from muster.ports.wakeups import EVENTS
-from muster.providers.simulated_arm import Arm, Paces, SimulatedClusters
-from muster.simulation.ids import SeededIds
-from muster.simulation.life import Life
-from muster.simulation.loop import VirtualClock, run
-from muster.stores.announcing import announcing
+from muster.stores.announcements import announcer
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.stores.wakeups import LocalWakeups
+from muster_simulation.arm import Arm, Paces, SimulatedClusters
+from muster_simulation.ids import SeededIds
+from muster_simulation.life import Life
+from muster_simulation.loop import VirtualClock, run
 from tests.stage import warming
 from tests.stage.agents import Agents, enrolling
 from tests.stage.ambush import (
@@ -309,7 +309,7 @@ def play(scenario: Callable[[Stage], Awaitable[T]]) -> T:
     """Perform a scenario on a fresh stage, in virtual time."""
     ids = SeededIds(Random(1))
     wakeups = LocalWakeups()
-    store = open_sqlite(":memory:", ids=ids, inline=True, after_commit=announcing(wakeups))
+    store = open_sqlite(":memory:", ids=ids, inline=True, after_commit=announcer(wakeups))
 
     async def perform() -> T:
         stage = Stage(store, wakeups, VirtualClock(), ids)

@@ -84,7 +84,7 @@ def address(*, through: str | None = None) -> str:
 async def made(wire: Wire, *, shards: int = SHARDS) -> Wire:
     """A table, and the one queue that tests use: what `create` makes, without its looks."""
     await wire.dynamodb("create_table", **schema.definition(wire.location.table))
-    await schema.found(wire, ids=CountingIds(), shards=shards)
+    await schema.name_installation(wire, ids=CountingIds(), shards=shards)
     await wire.sqs("create_queue", QueueName=queue_name(wire.location.table, "large"))
     return wire
 

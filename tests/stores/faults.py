@@ -48,6 +48,8 @@ class Faults:
     calls: list[str] = field(default_factory=list)
     """Verbs, in the order in which they came."""
     pending: list[Fault] = field(default_factory=list)
+    silent: bool = False
+    """Calls are taken and never answered."""
 
     def strike(self, verb: str, answer: Answer | None = None, *, times: int = 1) -> None:
         self.pending.append(Fault(verb=verb, times=times, answer=answer))
@@ -81,6 +83,8 @@ async def _serve(faults: Faults, reader: asyncio.StreamReader, writer: asyncio.S
             verb = _verb(head)
             faults.calls.append(verb)
             fault = faults.due(verb)
+            if faults.silent:
+                await asyncio.Event().wait()
             if fault is not None and fault.answer is not None:
                 writer.write(_error(fault.answer(json.loads(body))))
                 continue

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psycopg
 
-from muster.stores.sql.postgres.connecting import Door
-from muster.stores.sql.postgres.opening import prepare
+from muster.stores.sql.postgres.connections import ConnectionFactory
+from muster.stores.sql.postgres.store import prepare
 from tests.stores.ids import CountingIds
 from tests.stores.watchdog import ends_with_us
 
@@ -73,7 +73,7 @@ def url(database: str = "postgres") -> str:
 def template() -> str:
     """A database with the schema in it, to copy."""
     _admin("CREATE DATABASE prepared TEMPLATE template0")
-    prepare(Door(url("prepared")), CountingIds())
+    prepare(ConnectionFactory(url("prepared")), CountingIds())
     return "prepared"
 
 

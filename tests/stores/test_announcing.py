@@ -23,7 +23,7 @@ from muster.ports.wakeups import (
     operation_topic,
     progress_topic,
 )
-from muster.stores.announcing import NOTHING_NEW, announcing
+from muster.stores.announcements import NOTHING_NEW, announcer
 from muster.stores.sql import SqlStore, open_sqlite
 from tests.contracts.store_contract.scene import Scene
 from tests.domain import builders
@@ -60,7 +60,7 @@ def heard() -> Heard:
 
 @pytest.fixture
 async def store(heard: Heard) -> AsyncIterator[SqlStore]:
-    store = open_sqlite(":memory:", ids=CountingIds(), inline=True, after_commit=announcing(heard))
+    store = open_sqlite(":memory:", ids=CountingIds(), inline=True, after_commit=announcer(heard))
     yield store
     await store.close()
 

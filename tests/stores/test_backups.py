@@ -10,7 +10,7 @@ from muster.domain import node as lifecycle
 from muster.domain.errors import CursorLost
 from muster.domain.events import Event
 from muster.stores.sql import SqlStore, open_sqlite, sqlite
-from muster.stores.sql.postgres.opening import open_postgres
+from muster.stores.sql.postgres.store import open_postgres
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
 from tests.contracts.store_contract.scene import Scene
 from tests.stores import postgres

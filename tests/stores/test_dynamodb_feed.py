@@ -13,9 +13,9 @@ from muster.domain.events import Draft, Entity
 from muster.stores.dynamodb import Location, Wire, keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Table
-from muster.stores.dynamodb.values import packed, raw
+from muster.stores.dynamodb.values import encoded, packed
 from muster.stores.dynamodb.wire import Refused
-from muster.stores.dynamodb.writing import Write
+from muster.stores.dynamodb.writes import Write
 from muster.system import SystemClock, SystemIds
 from tests.stores.emulator import REGION, made, wired
 
@@ -24,7 +24,7 @@ def stored(number: int, *, entity: str = "node", after: int | None = None) -> di
     """An event, after the number before its own unless told otherwise."""
     data = packed([1.0, entity, "node-1", number, "claim", {}, "", ""])
     place = {"PK": keys.feed(0), "SK": f"{number:016d}", "es": f"node-1#{number:016d}"}
-    item = raw({"d": data, "after": number - 1 if after is None else after})
+    item = encoded({"d": data, "after": number - 1 if after is None else after})
     return {**item, **{name: {"S": value} for name, value in place.items()}}
 
 
@@ -173,7 +173,7 @@ async def test_each_event_names_the_one_before_it_in_its_log(wire: Wire) -> None
     await first.commit(told("n-1", "n-2"))
     await second.commit(told("n-3"))
     await first.commit(told("n-4"))
-    items = [item for item in await first._table.query(keys.feed(0)) if item["SK"] != "HEAD"]
+    items = [item for item in await first.table.query(keys.feed(0)) if item["SK"] != "HEAD"]
     numbers = [int(str(item["SK"])) for item in items]
     assert [item["after"] for item in items] == [0, *numbers[:-1]]
 

@@ -24,10 +24,11 @@ from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.ports.store import Beat
 from muster.stores.dynamodb import DynamoStore, Location, Wire, assembled, check, create, keys, policy, schema
+from muster.stores.dynamodb import wire as wiring
 from muster.stores.dynamodb.candidates import REST_FIRST, queue_name
 from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import Item, packed, unpacked
-from muster.stores.dynamodb.wire import CONNECTIONS, SPARE, Malformed, Refused, translated
+from muster.stores.dynamodb.wire import CONNECTIONS, READ_SECONDS, SPARE, Malformed, Refused, translated
 from muster.system import SystemClock, SystemIds
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
 from tests.contracts.store_contract.scene import Scene
@@ -104,6 +105,59 @@ async def test_a_write_whose_answer_was_lost_happened_once(
     await assert_books_balance(store)
 
 
+async def test_a_store_that_never_answers_is_unavailable_in_time_however_often_it_is_tried(
+    wire: Wire, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert wiring.ANSWER_SECONDS == 15.0
+    monkeypatch.setattr(wiring, "ANSWER_SECONDS", 0.5)
+    faults.silent = True
+    between = await Wire.open(replace(wire.location, dynamodb_endpoint=faults.url))
+    began = asyncio.get_running_loop().time()
+    for verb in ("get_item", "update_item"):
+        with pytest.raises(StoreUnavailable, match=rf"{faults.url} gave no answer \(none within 0.5 s\)"):
+            await between.dynamodb(verb, TableName="t", Key={"PK": {"S": "a"}, "SK": {"S": "b"}})
+    assert asyncio.get_running_loop().time() - began < 2 * READ_SECONDS
+    await between.close()
+
+
+async def test_each_service_may_have_an_endpoint_of_its_own(wire: Wire, faults: Faults) -> None:
+    nowhere = "http://127.0.0.1:1"
+    where = replace(wire.location, endpoint=nowhere, sqs_endpoint=wire.location.endpoint)
+    between = await Wire.open(replace(where, dynamodb_endpoint=faults.url), attempts=1)
+    await between.dynamodb("describe_table", TableName=wire.location.table)
+    await between.sqs("list_queues")
+    assert faults.calls == ["DescribeTable"]
+    await between.close()
+
+
+def test_an_address_is_the_same_after_it_was_read() -> None:
+    for url in (
+        "dynamodb://muster?region=eu-central-1",
+        "dynamodb://muster?region=eu-central-1&endpoint=http://127.0.0.1:8000",
+        "dynamodb://muster?region=cn-north-1&dynamodb_endpoint=https://a.vpce/&sqs_endpoint=https://b.vpce",
+    ):
+        assert Location.of(url).url == url
+    with pytest.raises(InvalidRequest, match="it knows region, endpoint, dynamodb_endpoint and sqs_endpoint"):
+        Location.of("dynamodb://muster?region=x&sns_endpoint=http://a")
+    with pytest.raises(InvalidRequest, match="sqs_endpoint begins with"):
+        Location.of("dynamodb://muster?region=x&sqs_endpoint=a")
+
+
+def test_a_missing_table_is_made_where_it_was_looked_for() -> None:
+    where = Location.of("dynamodb://muster?region=x&endpoint=http://127.0.0.1:8000")
+    missing = ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "GetItem")
+    assert f"muster store create --store '{where.url}'" in str(translated(missing, where))
+
+
+@pytest.mark.parametrize(
+    ("region", "part"), [("eu-central-1", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov")]
+)
+def test_the_policy_names_the_partition_of_the_region(region: str, part: str) -> None:
+    for statement in json.loads(policy(Location(table="muster", region=region)))["Statement"]:
+        for arn in statement["Resource"]:
+            assert arn.startswith(f"arn:{part}:")
+
+
 async def test_a_store_that_throttles_for_long_is_unavailable_and_comes_back_by_itself(
     store: DynamoStore, shaky: DynamoStore, faults: Faults
 ) -> None:
@@ -147,7 +201,9 @@ async def test_credentials_that_are_refused_are_named_as_the_trouble(
         await shaky.installation()
 
 
-async def test_nobody_at_the_endpoint_is_said_in_one_sentence() -> None:
+async def test_nobody_at_the_endpoint_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     where = Location(table="muster", region=REGION, endpoint="http://127.0.0.1:9")
     wire = await Wire.open(where, attempts=1)
     try:
@@ -212,7 +268,7 @@ def test_credentials_that_are_missing_are_named_as_the_trouble(error: Exception)
 # --- transactions of which a part can't be read yet ------------------------------------------------
 
 
-class Settling(SystemClock):
+class Bootstrap(SystemClock):
     """Whoever sleeps finds that all was applied meanwhile."""
 
     slept = False
@@ -224,11 +280,11 @@ class Settling(SystemClock):
 class Torn(Wire):
     """Hides items from every read of many until somebody slept: they are committed and not yet applied."""
 
-    clock: Settling
+    clock: Bootstrap
     hidden: tuple[str, ...]
 
     @classmethod
-    def of(cls, wire: Wire, clock: Settling, *hidden: str) -> "Torn":
+    def of(cls, wire: Wire, clock: Bootstrap, *hidden: str) -> "Torn":
         torn = cls(wire.location, AsyncExitStack(), wire._dynamodb, wire._sqs)
         torn.clock, torn.hidden = clock, hidden
         return torn
@@ -252,7 +308,7 @@ async def test_the_auditor_corrects_no_counter_for_a_machine_that_is_yet_to_be_s
 ) -> None:
     scene = Scene(store)
     await scene.created(await scene.leased(), 1)
-    clock = Settling()
+    clock = Bootstrap()
     auditor = await opened(Torn.of(wire, clock, "MACHINE#"), clock=clock)
     assert list(await auditor.audit(now=9.0)) == []
     assert clock.slept
@@ -266,7 +322,7 @@ async def test_who_takes_an_operation_over_sees_what_was_bound_in_its_last_momen
     operation = await scene.leased(until=5.0)
     await scene.idle(1)
     (node,) = await scene.claim(operation, 1)
-    clock = Settling()
+    clock = Bootstrap()
     other = await opened(Torn.of(wire, clock, f"NODE#{node.id}"), clock=clock)
     assert (await other.view(operation.id)).nodes == ()
     taken = await other.lease("replica-b", now=6.0, until=1e6, limit=9)
@@ -383,7 +439,7 @@ async def sent(wire: Wire, *bodies: str) -> str:
 async def left(wire: Wire, url: str, *stores: DynamoStore) -> int:
     """Messages in the queue, with those that these stores have yet to send."""
     for store in stores:
-        await store._claims.candidates.sent()
+        await store._candidates.sent()
     names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
     answer = await wire.sqs("get_queue_attributes", QueueUrl=url, AttributeNames=names)
     return sum(int(answer["Attributes"][name]) for name in names)
@@ -425,9 +481,9 @@ async def test_what_the_queue_lost_is_offered_again_once_and_claims_are_led_to_i
     for _ in range(2):
         await store.offer(idle)
         assert await left(wire, url, store) == 3
-    hints = await store._claims.candidates.pick_up("large", 9)
+    hints = await store._candidates.pick_up("large", 9)
     assert sorted(str(hint.node_id) for hint in hints) == sorted(node.id for node in idle)
-    await store._claims.candidates.put_back("large", hints, hints)
+    await store._candidates.put_back("large", hints, hints)
     assert len(await scene.claim(await scene.leased(), 3)) == 3
     assert await left(wire, url, store) == 0
 
@@ -537,7 +593,7 @@ async def test_trouble_with_sqs_fails_no_claim_and_holds_up_the_first_alone(
     operation = await scene.leased()
     async with asyncio.timeout(60):
         await scene.idle(9)
-        await store._claims.candidates.sent()
+        await store._candidates.sent()
         tried = len(sqs.calls)
         assert tried <= 2, "a look for the queue, and one call"
         for _ in range(2):
@@ -559,15 +615,15 @@ async def test_a_queue_that_answers_again_is_used_again_at_once(wire: Wire) -> N
     store = await opened(with_sqs(wire, broken), clock=clock)
     scene = Scene(store)
     await scene.idle(1)
-    await store._claims.candidates.sent()
-    store._claims.candidates._wire = wire
+    await store._candidates.sent()
+    store._candidates._wire = wire
     clock.at += REST_FIRST + 1
     await scene.idle(1)
     assert await left(wire, await sent(wire), store) == 1
 
 
 async def test_one_queue_that_is_missing_leaves_the_others_in_use(wire: Wire, store: DynamoStore) -> None:
-    candidates = store._claims.candidates
+    candidates = store._candidates
     await candidates.offer("xlarge", [NodeId("node-1")])
     await candidates.offer("large", [NodeId("node-1")])
     assert await left(wire, await sent(wire)) == 1
@@ -583,7 +639,7 @@ async def test_nobody_waits_for_what_he_announced_and_it_is_sent_together(
         idle = await Scene(store).idle(5)
     assert sqs.sent == [[idle[0].id]]
     sqs.go.set()
-    await store._claims.candidates.sent()
+    await store._candidates.sent()
     assert sqs.sent == [[idle[0].id], [node.id for node in idle[1:]]]
 
 

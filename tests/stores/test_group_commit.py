@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from muster.domain.errors import Conflict, MusterError, StoreUnavailable
-from muster.stores.announcing import Written
+from muster.stores.announcements import Written
 from muster.stores.sql import engines
 from muster.stores.sql.engines import BATCH_MOST, Threaded
-from muster.stores.sql.running import Done, Work
 from muster.stores.sql.sqlite import Reader, Writer, connect
-from muster.stores.sql.tx import Tx
+from muster.stores.sql.tx import Done, Tx, Work
 
 
 class Gated:
@@ -36,7 +35,7 @@ class Gated:
         self._inner.close()
 
 
-class Bench:
+class DeadlineContext:
     def __init__(self, path: Path) -> None:
         connection = connect(path)
         connection.execute("CREATE TABLE log (word TEXT NOT NULL UNIQUE)")
@@ -64,14 +63,14 @@ class Bench:
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    bench = Bench(tmp_path / "log.db")
+async def bench(tmp_path: Path) -> AsyncIterator[DeadlineContext]:
+    bench = DeadlineContext(tmp_path / "log.db")
     yield bench
     bench.writer.gate.set()
     await bench.engine.close()
 
 
-async def test_writes_that_wait_together_share_one_commit(bench: Bench) -> None:
+async def test_writes_that_wait_together_share_one_commit(bench: DeadlineContext) -> None:
     bench.writer.gate.set()
     words = [f"w{number:03d}" for number in range(BATCH_MOST)]
     assert await asyncio.gather(*(bench.write(word) for word in words)) == words
@@ -80,7 +79,7 @@ async def test_writes_that_wait_together_share_one_commit(bench: Bench) -> None:
     assert await bench.words() == words
 
 
-async def test_a_batch_has_a_largest_size(bench: Bench) -> None:
+async def test_a_batch_has_a_largest_size(bench: DeadlineContext) -> None:
     tasks = [asyncio.create_task(bench.write(f"w{number:03d}")) for number in range(BATCH_MOST + 10)]
     await asyncio.sleep(0)
     bench.writer.gate.set()
@@ -88,7 +87,7 @@ async def test_a_batch_has_a_largest_size(bench: Bench) -> None:
     assert bench.writer.sizes == [BATCH_MOST, 10]
 
 
-async def test_one_failing_write_does_not_hurt_its_neighbours(bench: Bench) -> None:
+async def test_one_failing_write_does_not_hurt_its_neighbours(bench: DeadlineContext) -> None:
     bench.writer.gate.set()
     ends = await asyncio.gather(
         bench.write("a"),
@@ -111,7 +110,7 @@ async def test_one_failing_write_does_not_hurt_its_neighbours(bench: Bench) -> N
     assert await bench.words() == ["a", "c", "e"]
 
 
-async def test_a_write_that_fails_alone_leaves_nothing(bench: Bench) -> None:
+async def test_a_write_that_fails_alone_leaves_nothing(bench: DeadlineContext) -> None:
     bench.writer.gate.set()
     with pytest.raises(Conflict):
         await bench.write("a", Conflict("cannot"))
@@ -119,7 +118,7 @@ async def test_a_write_that_fails_alone_leaves_nothing(bench: Bench) -> None:
     assert await bench.write("a") == "a"
 
 
-async def test_nobody_is_answered_before_the_commit(bench: Bench) -> None:
+async def test_nobody_is_answered_before_the_commit(bench: DeadlineContext) -> None:
     bench.writer.gate.set()
     connection = bench.writer._inner._connection
     # A commit that is refused takes the whole batch with it, and each waiter hears so.
@@ -137,7 +136,7 @@ async def test_nobody_is_answered_before_the_commit(bench: Bench) -> None:
     assert await bench.write("a") == "a"
 
 
-async def test_a_cancelled_callers_write_stands(bench: Bench) -> None:
+async def test_a_cancelled_callers_write_stands(bench: DeadlineContext) -> None:
     lost = asyncio.create_task(bench.write("a"))
     kept = asyncio.create_task(bench.write("b"))
     await asyncio.sleep(0)
@@ -148,7 +147,7 @@ async def test_a_cancelled_callers_write_stands(bench: Bench) -> None:
     assert await bench.words() == ["a", "b"]
 
 
-async def test_closing_finishes_what_was_submitted(bench: Bench) -> None:
+async def test_closing_finishes_what_was_submitted(bench: DeadlineContext) -> None:
     tasks = [asyncio.create_task(bench.write(word)) for word in ("a", "b")]
     await asyncio.sleep(0)
     bench.writer.gate.set()
@@ -158,7 +157,7 @@ async def test_closing_finishes_what_was_submitted(bench: Bench) -> None:
         await bench.write("c")
 
 
-async def test_reads_that_wait_together_see_one_snapshot_and_fail_alone(bench: Bench) -> None:
+async def test_reads_that_wait_together_see_one_snapshot_and_fail_alone(bench: DeadlineContext) -> None:
     bench.writer.gate.set()
     await bench.write("a")
 
@@ -172,7 +171,7 @@ async def test_reads_that_wait_together_see_one_snapshot_and_fail_alone(bench: B
     assert isinstance(ends[1], Conflict)
 
 
-async def test_what_is_urgent_waits_for_no_flood(bench: Bench) -> None:
+async def test_what_is_urgent_waits_for_no_flood(bench: DeadlineContext) -> None:
     words = [f"w{number:03d}" for number in range(5 * BATCH_MOST)]
     flood = [asyncio.create_task(bench.write(word)) for word in words]
     await asyncio.sleep(0)
@@ -186,7 +185,7 @@ async def test_what_is_urgent_waits_for_no_flood(bench: Bench) -> None:
 
 
 async def test_a_store_that_does_not_keep_up_says_so_instead_of_queueing(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: DeadlineContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flood = [asyncio.create_task(bench.write(f"w{number:03d}")) for number in range(2 * BATCH_MOST)]
     await asyncio.sleep(0)

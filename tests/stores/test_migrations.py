@@ -87,13 +87,21 @@ async def test_a_migration_that_fails_halfway_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize(
-    ("table", "cls"),
-    [("nodes", Node), ("launches", Launch), ("operations", Operation), ("clusters", Cluster)],
+    ("table", "cls", "derived"),
+    [
+        ("nodes", Node, []),
+        ("launches", Launch, []),
+        ("operations", Operation, ["waiting_owner"]),
+        ("clusters", Cluster, []),
+    ],
 )
-async def test_columns_are_the_fields_of_the_record(tmp_path: Path, table: str, cls: Any) -> None:
+async def test_columns_are_the_fields_of_the_record_and_what_is_derived_of_them(
+    tmp_path: Path, table: str, cls: Any, derived: list[str]
+) -> None:
     path = tmp_path / "muster.db"
     await open_sqlite(path, ids=CountingIds(), inline=True).close()
     with sqlite3.connect(path) as connection:
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
     connection.close()
-    assert columns == [field.name for field in fields(cls)]
+    assert sorted(columns) == sorted([*(field.name for field in fields(cls)), *derived])
+    assert all(isinstance(getattr(cls, name), property) for name in derived)

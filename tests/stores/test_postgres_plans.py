@@ -12,7 +12,7 @@ import pytest
 
 from muster.domain.template import Reuse
 from muster.stores.sql import claims, events, launches
-from muster.stores.sql.postgres.connecting import Connection, Door
+from muster.stores.sql.postgres.connections import Connection, ConnectionFactory
 from muster.stores.sql.postgres.dialect import numbered, values
 from muster.stores.sql.postgres.session import SIDE_BY_SIDE
 from muster.stores.sql.tx import Value
@@ -50,6 +50,7 @@ TYPICAL: dict[str, Value] = {
     "now": 25_000.0,
     "until": 25_060.0,
     "seen_since": 19_000.0,
+    "absent_since": 24_992.0,
     "revision": 1,
     "template": "t0",
     "resource_class": "small",
@@ -92,7 +93,7 @@ def full() -> Iterator[Connection]:
     address = postgres.fresh()
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(FULL)
-    with Door(address).connect() as connection:
+    with ConnectionFactory(address).connect() as connection:
         yield connection
 
 

@@ -18,7 +18,7 @@ from muster.domain.template import TemplateSpec
 from muster.ports.store import Beat
 from muster.stores.sql import SqlStore, events, guards, liveness, nodes
 from muster.stores.sql.postgres import feed
-from muster.stores.sql.postgres.opening import open_postgres
+from muster.stores.sql.postgres.store import open_postgres
 from muster.stores.sql.tx import Tx
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
 from tests.contracts.store_contract.scene import Scene
@@ -183,7 +183,7 @@ async def test_a_takeover_waits_for_a_write_under_the_old_epoch_or_that_write_is
     still = Standstill()
 
     def slow(tx: Tx) -> Node:
-        guards.hold(tx, operation.fence)
+        guards.check_fence(tx, operation.fence)
         still()
         return nodes.apply(tx, lifecycle.joined(node, boot_id="b", now=3.0), fence=operation.fence)
 
@@ -286,7 +286,7 @@ async def test_a_sign_of_life_and_the_verdict_on_silence_never_pass_each_other(s
     still = Standstill()
 
     def judging(tx: Tx) -> None:
-        liveness.hold_silent(tx, node.id, 100.0)
+        liveness.check_silent(tx, node.id, 100.0)
         still()
 
     verdict = asyncio.create_task(store._engine.write(judging))
@@ -297,7 +297,7 @@ async def test_a_sign_of_life_and_the_verdict_on_silence_never_pass_each_other(s
     await asyncio.gather(verdict, beating)
 
     def too_late(tx: Tx) -> None:
-        liveness.hold_silent(tx, node.id, 100.0)
+        liveness.check_silent(tx, node.id, 100.0)
 
     with pytest.raises(Conflict):
         await store._engine.write(too_late)

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import traceback
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import cast
 
@@ -12,13 +13,14 @@ from muster.domain import launch as launches
 from muster.domain.errors import Conflict, InvalidRequest, StoreUnavailable
 from muster.domain.operation import Status
 from muster.stores.sql import SqlStore, schema
-from muster.stores.sql.postgres import connecting, feed, opening
-from muster.stores.sql.postgres.connecting import Door
+from muster.stores.sql.postgres import connections, feed
+from muster.stores.sql.postgres import store as pg_store
+from muster.stores.sql.postgres.connection_shares import Share
+from muster.stores.sql.postgres.connections import ConnectionFactory
 from muster.stores.sql.postgres.dialect import numbered
 from muster.stores.sql.postgres.dialect import schema as spelt
-from muster.stores.sql.postgres.opening import create_database, look, open_postgres, prepare
 from muster.stores.sql.postgres.session import Reader
-from muster.stores.sql.postgres.sharing import Share
+from muster.stores.sql.postgres.store import create_database, look, open_postgres, prepare
 from muster.stores.sql.tx import Tx
 from tests.contracts.store_contract.bookkeeping import assert_books_balance
 from tests.contracts.store_contract.scene import Scene
@@ -96,7 +98,7 @@ async def test_whoever_stood_still_in_a_transaction_loses_it_and_begins_again(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server has ended the session meanwhile, and psycopg calls that an internal error."""
-    monkeypatch.setattr(connecting, "IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.3)
     store = open_postgres(address, ids=CountingIds(), connections=2)
     tries: list[int] = []
 
@@ -117,20 +119,29 @@ async def test_whoever_stood_still_in_a_transaction_loses_it_and_begins_again(
         ended(address)
         tx.execute("SELECT 1 FROM installation")
 
-    with pytest.raises(StoreUnavailable, match=r"stood still in a transaction|connection was lost"):
+    with pytest.raises(StoreUnavailable, match=r"stopped during a transaction|connection was lost"):
         await store._engine.write(standing_for_ever)
     assert (await store.installation()).max_nodes == before + 1
     await store.close()
     postgres.wipe(address)
 
 
-async def test_a_servers_last_word_counts_before_the_connection_is_seen_to_end(store: SqlStore) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        psycopg.errors.AdminShutdown("terminating connection due to administrator command"),
+        psycopg.DatabaseError("server closed the connection unexpectedly"),
+    ],
+)
+async def test_a_lost_server_counts_before_the_connection_is_seen_to_end(
+    store: SqlStore, error: psycopg.Error
+) -> None:
     tries: list[int] = []
 
     def told(_tx: Tx) -> None:
         tries.append(1)
         if len(tries) == 1:
-            raise psycopg.errors.AdminShutdown("terminating connection due to administrator command")
+            raise error
 
     for run in (store._engine.write, store._engine.read):
         tries.clear()
@@ -168,7 +179,25 @@ def test_a_server_that_takes_no_writes_is_not_used_for_reads_either() -> None:
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on".encode())
     with pytest.raises(StoreUnavailable, match="session is read-only"):
-        Door(address).open()
+        ConnectionFactory(address).open()
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["se%cret", "secret%", "sec ret", "se@cret", "se/cret", "se?cret", "se#cret", "se:cr@et", "secr%zzet"],
+)
+@pytest.mark.parametrize(
+    "form", ["postgresql://muster:{}@127.0.0.1:1/muster", "password={} host=127.0.0.1 port=1"]
+)
+def test_a_password_is_never_told_however_it_was_written(form: str, written: str) -> None:
+    parts = [part for part in re.split(r"[^a-z]+", written) if part not in ("zzet",)]
+    with pytest.raises((InvalidRequest, StoreUnavailable)) as raised:
+        ConnectionFactory(form.format(written)).open()
+    told = "".join(traceback.format_exception(raised.value))
+    for part in filter(None, [written, *parts]):
+        assert not re.search(rf"\b{re.escape(part)}\b", told.replace(__file__, "")), told
+    if isinstance(raised.value, InvalidRequest):
+        assert "write % as %25, a blank as %20" in str(raised.value)
 
 
 class Standby:
@@ -190,7 +219,7 @@ async def test_a_commit_whose_answer_was_lost_is_told_as_uncertain_and_repeating
     operation = await scene.leased()
     launch = scene.plan(operation, size=2)
     wire.swallow_the_next_answer_to_a_commit()
-    with pytest.raises(StoreUnavailable, match="it was written, or it was not"):
+    with pytest.raises(StoreUnavailable, match="the write may have happened"):
         await store.reserve(launch, cap=10, total_cap=10, fence=operation.fence)
     assert wire.swallowed.is_set()
     again = await store.reserve(launch, cap=10, total_cap=10, fence=operation.fence)
@@ -303,17 +332,19 @@ def test_tables_of_somebody_else_are_refused_and_left_alone() -> None:
 
 async def test_replicas_that_start_together_make_one_schema_and_one_installation() -> None:
     address = postgres.empty()
-    await asyncio.gather(*(asyncio.to_thread(prepare, Door(address), CountingIds()) for _ in range(4)))
-    found = look(Door(address))
+    await asyncio.gather(
+        *(asyncio.to_thread(prepare, ConnectionFactory(address), CountingIds()) for _ in range(4))
+    )
+    found = look(ConnectionFactory(address))
     assert found.version == found.latest == schema.LATEST
     assert found.installation_id == "inst-000001"
 
 
 def test_a_database_is_made_once() -> None:
-    door = Door(postgres.url("made_by_hand"))
-    assert create_database(door)
-    assert not create_database(door)
-    assert look(door).version == 0
+    factory = ConnectionFactory(postgres.url("made_by_hand"))
+    assert create_database(factory)
+    assert not create_database(factory)
+    assert look(factory).version == 0
 
 
 def test_a_database_that_is_there_may_be_named_by_whoever_may_only_use_it() -> None:
@@ -321,7 +352,7 @@ def test_a_database_that_is_there_may_be_named_by_whoever_may_only_use_it() -> N
     name = address.split("/")[3].split("?")[0]
     with psycopg.connect(address, autocommit=True) as admin:
         admin.execute(f"CREATE ROLE user_of_{name} LOGIN".encode())
-    assert not create_database(Door(address.replace("postgres@", f"user_of_{name}@")))
+    assert not create_database(ConnectionFactory(address.replace("postgres@", f"user_of_{name}@")))
 
 
 async def test_a_migration_that_waits_for_a_table_lets_others_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,11 +367,11 @@ async def test_a_migration_that_waits_for_a_table_lets_others_pass(monkeypatch: 
         return True
 
     monkeypatch.setattr(schema, "advance", advance)
-    monkeypatch.setattr(opening, "STEP_BACK_SECONDS", 0.2)
+    monkeypatch.setattr(pg_store, "STEP_BACK_SECONDS", 0.2)
     waiting = b"SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = CAST('nodes' AS regclass)"
     with psycopg.connect(address) as holder, psycopg.connect(address, autocommit=True) as looker:
         holder.execute("SELECT 1 FROM nodes")
-        migrating = asyncio.create_task(asyncio.to_thread(prepare, Door(address), CountingIds()))
+        migrating = asyncio.create_task(asyncio.to_thread(prepare, ConnectionFactory(address), CountingIds()))
         try:
             async with asyncio.timeout(30.0):
                 for wanted in (1, 0, 1):
@@ -353,7 +384,7 @@ async def test_a_migration_that_waits_for_a_table_lets_others_pass(monkeypatch: 
 
 
 async def test_one_bad_read_fails_alone(address: str) -> None:
-    reader = Reader(Door(address), Share(1))
+    reader = Reader(ConnectionFactory(address), Share(1))
 
     def good(tx: Tx) -> int:
         return int(tx.execute("SELECT 1")[0][0])

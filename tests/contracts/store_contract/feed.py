@@ -7,7 +7,7 @@ import pytest
 
 from muster.domain import checks
 from muster.domain import node as lifecycle
-from muster.domain.errors import Conflict, InvalidRequest, NotFound
+from muster.domain.errors import CapReached, Conflict, InvalidRequest, NotFound
 from muster.domain.events import Entity, Event
 from muster.domain.reasons import Reason
 from muster.domain.template import Reuse, TemplateSpec, UsageClass
@@ -94,13 +94,55 @@ class FeedContract:
         first = await store.apply_template(SPEC, now=1.0)
         assert (first.revision, first.spec, first.applied_at) == (1, SPEC, 1.0)
         assert await store.apply_template(SPEC, now=2.0) == first
-        second = await store.apply_template(replace(SPEC, max_nodes=7), now=3.0)
+        second = await store.apply_template(replace(SPEC, boot_script="true"), now=3.0)
         assert second.revision == 2
-        assert await store.apply_template(SPEC, now=4.0) == replace(first, revision=3, applied_at=4.0)
+        third = await store.apply_template(SPEC, now=4.0)
+        assert third == replace(first, revision=3, version=3, applied_at=4.0)
         assert await store.template("web", 1) == first
         assert await store.template("web", 2) == second
         assert (await store.template("web")).revision == 3
         assert [event.version for event in await whole_feed(store)] == [1, 2, 3]
+
+    async def test_how_a_pool_is_kept_changes_inside_the_revision(self, store: Store) -> None:
+        await store.apply_template(replace(SPEC, boot_script="true"), now=1.0)
+        current = await store.apply_template(SPEC, now=2.0)
+        kept = replace(SPEC, max_nodes=7, min_idle=3, idle_timeout=99.0)
+        adjusted = await store.apply_template(kept, now=3.0)
+        assert adjusted == replace(current, spec=kept, version=3, applied_at=3.0)
+        assert (adjusted.revision, adjusted.version) == (2, 3)
+        assert await store.apply_template(kept, now=4.0) == adjusted
+        assert await store.template("web") == await store.template("web", 2) == adjusted
+        assert (await store.template("web", 1)).spec.min_idle == SPEC.min_idle, "an old revision is as it was"
+        scene = Scene(store)
+        operation = await scene.leased()
+        plan = scene.plan(operation, size=kept.max_nodes + 1)
+        with pytest.raises(CapReached):
+            await store.reserve(plan, cap=100, total_cap=100, fence=operation.fence)
+        remade = await store.apply_template(replace(kept, boot_script="false"), now=5.0)
+        assert (remade.revision, remade.version, remade.spec.min_idle) == (3, 4, 3)
+        events = [each for each in await whole_feed(store) if each.entity is Entity.TEMPLATE]
+        assert [(each.name, each.version, each.changes["revision"]) for each in events] == [
+            ("applied", 1, 1),
+            ("applied", 2, 2),
+            ("adjusted", 3, 2),
+            ("applied", 4, 3),
+        ]
+        assert "min_idle 0 → 3" in events[2].detail
+
+    async def test_of_changes_at_the_same_time_none_is_lost_and_none_is_made_twice(
+        self, store: Store
+    ) -> None:
+        await store.apply_template(SPEC, now=1.0)
+        wanted = [
+            *(replace(SPEC, idle_timeout=100.0 + each) for each in range(4)),
+            *(replace(SPEC, boot_script=f"# {each}") for each in range(4)),
+        ]
+        made = await asyncio.gather(*(store.apply_template(each, now=2.0) for each in wanted))
+        assert sorted(each.version for each in made) == list(range(2, 10))
+        events = [each for each in await whole_feed(store) if each.entity is Entity.TEMPLATE]
+        assert [each.version for each in events] == list(range(1, 10))
+        last = await store.template("web")
+        assert last.version == 9 and last in made
 
     async def test_a_template_that_somebody_else_changed_meanwhile_is_not_overwritten(
         self, store: Store
@@ -109,8 +151,8 @@ class FeedContract:
             await store.apply_template(SPEC, now=1.0, over=1)
         await store.apply_template(SPEC, now=1.0)
         second = await store.apply_template(replace(SPEC, max_nodes=7), now=2.0, over=1)
-        assert second.revision == 2
-        with pytest.raises(Conflict, match="revision 1 is not its current one"):
+        assert (second.revision, second.version) == (1, 2)
+        with pytest.raises(Conflict, match="version 1 is not its current one"):
             await store.apply_template(replace(SPEC, max_nodes=8), now=3.0, over=1)
         assert await store.template("web") == second
 

@@ -1,6 +1,9 @@
 import asyncio
 
+import pytest
+
 from muster.domain import operation as lifecycle
+from muster.domain.errors import LeaseLost, NotFound
 from muster.domain.operation import Fence, Status
 from muster.ports.store import Store
 from tests.contracts.store_contract.bookkeeping import whole_feed
@@ -45,6 +48,23 @@ class LeaseContract:
         )
         ids = sorted(operation.id for each in taken for operation in each)
         assert ids == [operation.id for operation in made]
+
+    async def test_an_operation_can_be_taken_from_a_replica_that_leads_it(self, store: Store) -> None:
+        scene = Scene(store)
+        operation = await scene.leased(until=60.0)
+        seized = await store.seize(operation.id, "replica-b", now=5.0, until=65.0)
+        assert (seized.lease_owner, seized.lease_until, seized.epoch) == ("replica-b", 65.0, 2)
+        assert seized.version == operation.version
+        assert list(await store.renew("replica-a", [operation.fence], until=99.0)) == []
+        end = lifecycle.ended(seized, Status.FAILED, now=6.0, progress=None)
+        with pytest.raises(LeaseLost):
+            await store.write_operation(end, fence=operation.fence)
+        ended = await store.write_operation(end, fence=seized.fence)
+        assert (await store.seize(ended.id, "replica-c", now=7.0, until=67.0)).epoch == 2
+        with pytest.raises(NotFound):
+            await store.seize(scene.draft().id, "replica-c", now=7.0, until=67.0)
+        names = [event.name for event in await whole_feed(store)]
+        assert names == ["submitted", "taken_over", "ended"]
 
     async def test_only_the_holder_of_the_present_epoch_renews(self, store: Store) -> None:
         scene = Scene(store)
@@ -107,6 +127,42 @@ class LeaseContract:
         assert await store.lease_duty("reaper", "replica-a", now=1.0, until=1e6)
         await store.expire_leases()
         assert await store.lease_duty("reaper", "replica-b", now=2.0, until=62.0)
+
+    async def test_what_a_silent_replica_leads_in_a_queue_is_taken_over_before_its_lease_lapses(
+        self, store: Store
+    ) -> None:
+        scene = Scene(store)
+        queued = [await scene.queued(await scene.leased(owner="replica-a", now=now)) for now in (2.0, 1.0)]
+        working = await scene.leased(owner="replica-a")
+        theirs = await scene.queued(await scene.leased(owner="replica-c"))
+        for owner in ("replica-a", "replica-c"):
+            assert list(await store.lease(owner, now=10.0, until=70.0, limit=0, absent_since=2.0)) == []
+        await store.lease("replica-c", now=17.0, until=77.0, limit=9, absent_since=9.0)
+        assert not await store.lease("replica-b", now=18.0, until=78.0, limit=9, absent_since=10.0)
+        (first,) = await store.lease("replica-b", now=18.5, until=78.5, limit=1, absent_since=10.5)
+        assert (first.id, first.epoch, first.lease_owner) == (queued[1].id, 2, "replica-b")
+        (second,) = await store.lease("replica-b", now=18.5, until=78.5, limit=9, absent_since=10.5)
+        assert second.id == queued[0].id
+        # Neither what it leads outside of a queue, nor what another leads that gives signs of life.
+        assert not await store.lease("replica-b", now=19.0, until=79.0, limit=9, absent_since=11.0)
+        for mine in (working, theirs):
+            assert (await store.operation(mine.id)).lease_owner == mine.lease_owner
+        with pytest.raises(LeaseLost):
+            await store.write_operation(lifecycle.resumed(queued[1], now=20.0), fence=queued[1].fence)
+        assert list(await store.renew("replica-a", [queued[0].fence], until=99.0)) == []
+
+    async def test_a_replica_that_never_gave_a_sign_of_life_keeps_its_leases(self, store: Store) -> None:
+        scene = Scene(store)
+        await scene.queued(await scene.leased(owner="older", until=60.0))
+        assert not await store.lease("replica-b", now=59.0, until=119.0, limit=9, absent_since=51.0)
+        assert await store.lease("replica-b", now=60.0, until=120.0, limit=9, absent_since=52.0)
+
+    async def test_a_sign_of_life_that_comes_late_takes_nothing_back(self, store: Store) -> None:
+        scene = Scene(store)
+        await scene.queued(await scene.leased(owner="replica-a"))
+        await store.lease("replica-a", now=10.0, until=70.0, limit=0, absent_since=2.0)
+        await store.lease("replica-a", now=5.0, until=65.0, limit=0, absent_since=-3.0)
+        assert not await store.lease("replica-b", now=18.0, until=78.0, limit=9, absent_since=10.0)
 
     async def test_of_concurrent_replicas_one_gets_the_duty(self, store: Store) -> None:
         ends = await asyncio.gather(

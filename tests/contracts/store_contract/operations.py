@@ -5,7 +5,14 @@ import pytest
 
 from muster.domain import node as nodes
 from muster.domain import operation as lifecycle
-from muster.domain.errors import Conflict, IdempotencyMismatch, IllegalTransition, LeaseLost, NotFound
+from muster.domain.errors import (
+    Conflict,
+    IdempotencyMismatch,
+    IllegalTransition,
+    LeaseLost,
+    NotFound,
+    QueueFull,
+)
 from muster.domain.ids import OperationId
 from muster.domain.operation import Kind, Member, Operation, Status, Verdict
 from muster.domain.progress import Part, Progress, Tone
@@ -145,6 +152,8 @@ class OperationContract:
         await store.record_beats([Beat(node_id=made[1].id, seen_at=7.0)])
         await scene.created(await scene.leased(), 1)
         view = await store.view(operation.id)
+        held = await store.holdings(operation.id)
+        assert (held.nodes, held.launches) == (view.nodes, view.launches)
         assert view.operation == await store.operation(operation.id)
         assert view.operation.version == operation.version + 1
         assert view.nodes == (lost, made[1], made[2])
@@ -152,6 +161,7 @@ class OperationContract:
         assert view.seen == {made[1].id: 7.0}
         with pytest.raises(NotFound):
             await store.view(OperationId("op-x"))
+        assert (await store.holdings(OperationId("op-x"))).nodes == ()
 
     async def test_the_place_in_the_queue_is_the_age(self, store: Store) -> None:
         scene = Scene(store)
@@ -165,6 +175,24 @@ class OperationContract:
         assert (await store.view(late.id)).ahead == 3
         await store.write_operation(lifecycle.progressed(waiting[1], replace(_BOOTING, step=2), now=11.0))
         assert [(await store.view(each.id)).ahead for each in waiting] == [1, 0, 0]
+
+    async def test_an_owner_has_so_many_waiting_and_no_more(self, store: Store) -> None:
+        scene = Scene(store)
+        patient = ProvisionRequest(template="web", count=1, run="run-1", owner="acme", queue_timeout=60.0)
+        first = scene.draft(request=patient, key="again")
+        assert (await store.submit(first, queue_cap=2))[1]
+        second, _ = await store.submit(scene.draft(request=patient), queue_cap=2)
+        with pytest.raises(QueueFull, match="cannot queue another operation of acme: 2 of its operations"):
+            await store.submit(scene.draft(request=patient), queue_cap=2)
+        assert (await store.submit(first, queue_cap=2))[0].id == first.id, "a repeat is no other one"
+        for other in (replace(patient, owner="other"), replace(patient, queue_timeout=0.0)):
+            await store.submit(scene.draft(request=other), queue_cap=2)
+        await store.submit(scene.draft(request=patient))
+        await store.write_operation(lifecycle.progressed(second, replace(_BOOTING, step=2), now=11.0))
+        with pytest.raises(QueueFull):
+            await store.submit(scene.draft(request=patient), queue_cap=2)
+        await store.write_operation(lifecycle.ended(first, Status.CANCELLED, now=12.0, progress=None))
+        await store.submit(scene.draft(request=patient), queue_cap=2)
 
     async def test_nobody_leaves_the_queue_while_an_older_one_stands_in_it(self, store: Store) -> None:
         scene = Scene(store)

@@ -6,6 +6,7 @@ from itertools import count
 
 from muster.domain import launch as launches
 from muster.domain import node as lifecycle
+from muster.domain import operation as operations
 from muster.domain.command import Execution, Variable
 from muster.domain.ids import AssignmentId, ClusterId, NodeId, OperationId, launch_id
 from muster.domain.launch import Launch
@@ -13,6 +14,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.matching import Demand
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Fence, Kind, Operation
+from muster.domain.progress import Progress
 from muster.domain.requests import (
     ClusterCreateRequest,
     ClusterDeleteRequest,
@@ -87,6 +89,12 @@ class Scene:
         draft = replace(draft, lease_owner=owner, lease_until=until, epoch=1)
         operation, _ = await self.store.submit(draft)
         return operation
+
+    async def queued(self, operation: Operation) -> Operation:
+        """In its template's queue, holding nothing."""
+        progress = Progress(step=1, total_steps=5, phase="selecting", label="Selecting", percent=0.0)
+        change = operations.queued(operation, progress, now=operation.created_at)
+        return await self.store.write_operation(change, fence=operation.fence)
 
     async def taken_over(self, *, now: float = 1.0) -> tuple[Operation, Fence]:
         """A leased operation, and the fence of its earlier driver, which is worth nothing any more."""

@@ -187,9 +187,9 @@ class VitalsContract:
         node = await joined(Scene(store))
         looked = await said(store, node, Health.READY, at=11.0)
         await said(store, node, Health.DEGRADED, at=12.0)
-        await store.heard([looked])
+        await store.mark_news_judged([looked])
         assert await suspected(store, now=13.0) == [node.id]
-        await store.heard([await vitals_of(store, node)])
+        await store.mark_news_judged([await vitals_of(store, node)])
         assert await suspected(store, now=13.0) == []
 
     async def test_starting_never_covers_a_word_that_was_said_in_this_boot(self, store: Store) -> None:
@@ -205,9 +205,9 @@ class VitalsContract:
         await store.record_probe(node.id, passed=False, now=20.0)
         looked = await vitals_of(store, node)
         await store.record_probe(node.id, passed=True, now=21.0)
-        await store.heard([looked])
+        await store.mark_news_judged([looked])
         assert (await vitals_of(store, node)).news
-        await store.heard([await vitals_of(store, node)])
+        await store.mark_news_judged([await vitals_of(store, node)])
         assert not (await vitals_of(store, node)).news
 
     async def test_only_those_whose_health_may_be_wrong_are_suspects(self, store: Store) -> None:
@@ -217,7 +217,7 @@ class VitalsContract:
         for node in (quiet, stale, back):
             vitals = await said(store, node, Health.READY, at=900.0)
             await store.write_health(change(vitals, Health.READY, at=900.0))
-            await store.heard([vitals])
+            await store.mark_news_judged([vitals])
         await store.record_beats([Beat(node_id=quiet.id, seen_at=now - LIMITS.stale_after)])
         await store.record_beats([Beat(node_id=stale.id, seen_at=now - LIMITS.stale_after - 0.5)])
         await store.write_health(change(await vitals_of(store, back), Health.OFFLINE, at=950.0))

@@ -1,0 +1,165 @@
+"""The agents' stream, as a stranger hears it: bytes over a plain socket."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from muster.api import agent_stream, connections
+from muster.client import calls
+from tests.api.site import AGENT, Site
+from tests.api.test_agent_routes import _join, _joined, _machine
+
+PATH = f"{AGENT}/stream"
+SOON = 30.0
+
+
+class Ear:
+    """One connection that hears a stream."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    async def head(self) -> bytes:
+        async with asyncio.timeout(SOON):
+            return await self._reader.readuntil(b"\r\n\r\n")
+
+    async def line(self) -> Any:
+        """The next; None: the stream has ended as HTTP says."""
+        async with asyncio.timeout(SOON):
+            size = int(await self._reader.readuntil(b"\r\n"), 16)
+            chunk = (await self._reader.readexactly(size + 2))[:-2]
+        if not chunk:
+            return None
+        assert chunk.endswith(b"\n") and chunk.count(b"\n") == 1, "one line, whole"
+        return json.loads(chunk)
+
+
+@asynccontextmanager
+async def listening(site: Site, token: str, *, buffer: int = 0) -> AsyncIterator[Ear]:
+    parts, line = urlsplit(site.url), socket.socket()
+    if buffer:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    line.connect((parts.hostname, parts.port))
+    reader, writer = await asyncio.open_connection(sock=line, limit=4096)
+    writer.write(f"GET {PATH} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    try:
+        yield Ear(reader)
+    finally:
+        writer.close()
+
+
+async def test_a_node_hears_each_thing_to_do_once_from_its_join_to_its_end(site: Site) -> None:
+    node, admitted = await _joined(site)
+    client = site.client()
+    (operation,) = (await client.send(calls.operations())).items
+    async with listening(site, admitted["token"]) as ear:
+        head = await ear.head()
+        assert head.startswith(b"HTTP/1.1 200") and b"application/x-ndjson" in head
+        assert b"transfer-encoding: chunked" in head and b"x-accel-buffering: no" in head
+        first = await ear.line()
+        assert first["desired"]["directive"] == "attach" and first["beat_seconds"] == 5.0
+        assignment = first["desired"]["assignment_id"]
+
+        await node.post(f"{AGENT}/report", json={"booted": True})
+        said = (await node.post(f"{AGENT}/report", json={"attached": assignment})).json()
+        await site.ended(client, operation)
+        release = await client.send(calls.release(operation_id=operation.operation_id))
+        second = (await ear.line())["desired"]
+        assert (second["directive"], second["assignment_id"]) == ("detach", assignment)
+        assert second["version"] > said["version"], "what changed only the version was told to nobody"
+
+        said = (await node.post(f"{AGENT}/report", json={"detached": assignment})).json()
+        assert said["directive"] == "stay"
+        await site.ended(client, release)
+        await client.send(calls.terminate(admitted["node_id"]))
+        assert (await ear.line())["desired"]["directive"] == "stop", "what an answer said isn't said again"
+
+
+async def test_a_silent_stream_says_all_again_and_puts_the_dead_man_off(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_stream, "SILENT_MOST", 0.2)
+    _, admitted = await _joined(site)
+    async with listening(site, admitted["token"]) as ear:
+        await ear.head()
+        first, second = await ear.line(), await ear.line()
+    assert first["desired"]["directive"] == second["desired"]["directive"] == "attach"
+    assert second["desired"]["dead_man"] == pytest.approx(first["desired"]["dead_man"], abs=5.0)
+
+
+def test_a_line_comes_before_a_proxy_or_an_agent_loses_patience() -> None:
+    assert agent_stream.SILENT_MOST < 25.0
+
+
+async def test_the_stream_ends_when_the_server_stops(site: Site) -> None:
+    _, admitted = await _joined(site)
+    async with listening(site, admitted["token"]) as ear:
+        await ear.head()
+        await ear.line()
+        site.api.close()
+        assert await ear.line() is None
+
+
+async def test_the_newest_stream_of_a_node_is_the_only_one(site: Site) -> None:
+    _, admitted = await _joined(site)
+    async with listening(site, admitted["token"]) as older, listening(site, admitted["token"]) as newer:
+        await older.head()
+        await newer.head()
+        await newer.line()
+        assert len(site.api.context.streams) == 1
+        lines = [await older.line(), await older.line()]
+        assert None in lines
+        await site.client().send(calls.terminate(admitted["node_id"]))
+        assert (await newer.line())["desired"]["directive"] == "stop"
+
+
+async def test_a_token_that_died_hears_nothing_more(site: Site) -> None:
+    machine = await _machine(site)
+    old = (await _join(site, machine)).json()["token"]
+    async with listening(site, old) as ear:
+        await ear.head()
+        await ear.line()
+        assert (await _join(site, machine)).status_code == 200
+        assert await ear.line() is None
+    async with listening(site, old) as ear:
+        assert (await ear.head()).startswith(b"HTTP/1.1 401")
+
+
+async def test_an_agent_that_never_reads_is_dropped_and_little_was_kept_for_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_stream, "SILENT_MOST", 0.0)
+    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.3)
+    _, admitted = await _joined(site)
+    streams = site.api.context.streams
+    async with listening(site, admitted["token"], buffer=4096) as ear:
+        await ear.head()
+
+        async def dropped() -> bool:
+            return not len(streams)
+
+        await site.until(dropped)
+    pushed = site.api.context.metrics.pushes._values[(("what", "alive"),)]
+    assert pushed < 50_000, "it was paused, not fed"
+
+
+async def test_a_node_that_left_is_noticed_within_a_silence(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_stream, "SILENT_MOST", 0.2)
+    _, admitted = await _joined(site)
+    async with listening(site, admitted["token"]) as ear:
+        await ear.head()
+        await ear.line()
+        assert len(site.api.context.streams) == 1
+
+    async def gone() -> bool:
+        return not len(site.api.context.streams)
+
+    await site.until(gone)

@@ -1,0 +1,240 @@
+"""Apps that say `starting` for ever, over plain HTTP: they are found to serve, and kept as long as they beat.
+
+The requests are what any client sends; the server behind them runs in virtual time.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+import httpx
+import pytest
+
+from muster.api import ApiSettings, create_app
+from muster.api.access import mint
+from muster.controllers.deadlines import Sweep
+from muster.controllers.hand_overs import HandOvers
+from muster.domain.access import Role
+from muster.domain.ids import NodeId
+from muster.domain.template import EXTERNAL, Runtime, TemplateSpec
+from muster.integrations.external.provider import ExternalProvider
+from muster.operations.watching import Watching
+from muster.plane import ControlPlane
+from muster_simulation.life import Life
+from tests.stage import Stage, staged
+
+HOUR = 3600.0
+BEAT = 5.0
+TICK = 10.0
+ADDRESS = "http://10.0.0.5:8000/health"
+
+
+class Probe:
+    """Finds each app as the test says."""
+
+    passing = False
+
+    async def check(self, address: str) -> None: ...
+
+    async def passes(self, address: str) -> bool:
+        return self.passing
+
+
+class Door:
+    """A server in virtual time, and one app that speaks to it by HTTP alone."""
+
+    def __init__(self, stage: Stage, app: httpx.AsyncClient, viewer: httpx.AsyncClient) -> None:
+        self.stage, self.app, self.viewer = stage, app, viewer
+        self.probe = Probe()
+        self.node_id = ""
+        self.assignment = ""
+
+    async def enrol(self, **said: Any) -> int:
+        asked = {"key": "drawn-at-random-1", "boot_id": "boot-1", "name": "web-1", "beat_seconds": BEAT}
+        answer = await self.app.post("/api/v1/agent/enrol", json=asked | said)
+        if answer.status_code == 200:
+            told = answer.json()
+            self.node_id, self.assignment = told["node_id"], told["desired"]["assignment_id"]
+            self.app = self._as(told["token"])
+        return answer.status_code
+
+    def _as(self, token: str) -> httpx.AsyncClient:
+        transport = self.app._transport
+        return httpx.AsyncClient(
+            transport=transport, base_url="http://plane", headers={"Authorization": f"Bearer {token}"}
+        )
+
+    async def beats_for(self, seconds: float, **said: Any) -> None:
+        for _ in range(round(seconds / BEAT)):
+            answer = await self.app.post("/api/v1/agent/beat", json={"status": "starting"} | said)
+            assert answer.status_code == 200, answer.text
+            await self.stage.pass_time(BEAT)
+
+    async def node(self) -> dict[str, Any]:
+        answer = await self.viewer.get(f"/api/v1/nodes/{self.node_id}")
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    async def seen(self) -> tuple[str, str]:
+        """Its state and its health."""
+        found = await self.node()
+        return found["state"], found["health"]
+
+
+@asynccontextmanager
+async def opened(stage: Stage, *, driven: bool = True, **fields: Any) -> AsyncIterator[Door]:
+    spec = TemplateSpec(name="web", provider=EXTERNAL, runtime=Runtime.SERVICE, **fields)
+    await stage.store.apply_template(spec, now=stage.now)
+    secrets = {
+        role: (
+            await mint(
+                stage.store.access,
+                ids=stage.ids,
+                name=role,
+                role=role,
+                now=stage.now,
+                template="web" if role is Role.ENROL else None,
+            )
+        )[1]
+        for role in (Role.ENROL, Role.VIEWER)
+    }
+    installation = await stage.store.installation()
+    apps = ExternalProvider(
+        stage.store,
+        stage.clock,
+        installation_id=installation.id,
+        lost_after=stage.settings.limits.lost_after,
+    )
+    probe = Probe()
+    ports = replace(stage.ports, providers={**stage.ports.providers, apps.name: apps}, prober=probe)
+    plane = ControlPlane(ports, owner="plane", settings=stage.settings)
+    settings = ApiSettings(data=Path(gettempdir()), settings=stage.settings)
+    transport = httpx.ASGITransport(app=create_app(plane, ports, settings))
+    clients = [
+        httpx.AsyncClient(
+            transport=transport, base_url="http://plane", headers={"Authorization": f"Bearer {secret}"}
+        )
+        for secret in (secrets[Role.ENROL], secrets[Role.VIEWER])
+    ]
+    door = Door(stage, *clients)
+    door.probe = probe
+    life = Life("plane")
+    running = life.spawn(plane.run() if driven else plane.enrolment.heartbeats.run())
+    yield door
+    assert not running.done()
+    life.kill()
+
+
+@staged
+async def test_an_app_that_says_starting_for_ever_is_ready_after_max_transition_and_runs_an_hour_later(
+    stage: Stage,
+) -> None:
+    """The source's first two tests: rescued past the limit and not before, and never taken back."""
+    async with opened(stage) as door:
+        await door.enrol()
+        limit = stage.settings.limits.max_transition
+        await door.beats_for(limit - BEAT)
+        assert await door.seen() == ("created", "starting")
+        await door.beats_for(BEAT + 2 * TICK)
+        promoted = await door.node()
+        assert (promoted["state"], promoted["health"]) == ("running", "ready")
+        assert (promoted["deadline_at"], promoted["assignment_id"]) == (None, door.assignment)
+        assert promoted["run"] == "web-1" and promoted["operation_id"] is None
+        await door.beats_for(5 * BEAT)
+        assert await door.node() == promoted | {"last_seen_at": (await door.node())["last_seen_at"]}
+        await door.beats_for(HOUR)
+        assert await door.seen() == ("running", "ready")
+        assert await stage.history(NodeId(door.node_id)) == ["adopt", "joined", "hand_over"]
+        (handed,) = await stage.events(door.node_id, "hand_over")
+        assert "beating, " in handed.detail
+
+
+@staged
+async def test_a_passed_probe_hands_a_starting_app_over_at_once(stage: Stage) -> None:
+    """The source's third test."""
+    async with opened(stage) as door:
+        await door.enrol(address=ADDRESS)
+        await door.beats_for(3 * TICK)
+        assert await door.seen() == ("created", "starting")
+        door.probe.passing = True
+        await door.beats_for(3 * TICK)
+        assert await door.seen() == ("running", "ready")
+        assert stage.settings.limits.max_transition > 6 * TICK, "it was the probe"
+        door.probe.passing = False
+        await door.beats_for(2 * stage.settings.limits.stall_after)
+        assert await door.seen() == ("running", "ready"), "a fresh heartbeat vetoes failed probes"
+
+
+@pytest.mark.parametrize(
+    ("said", "health"),
+    [
+        ({"status": "ready"}, "ready"),
+        ({"status": "degraded"}, "degraded"),
+        ({"status": "offline"}, "offline"),
+    ],
+)
+def test_an_app_that_only_beats_is_kept_whatever_it_says(said: dict[str, str], health: str) -> None:
+    @staged
+    async def scenario(stage: Stage) -> None:
+        async with opened(stage) as door:
+            await door.enrol()
+            await door.beats_for(stage.settings.limits.max_transition + 3 * TICK, **said)
+            await door.beats_for(5 * BEAT)
+            assert await door.seen() == ("running", health)
+
+    scenario()
+
+
+@staged
+async def test_an_app_that_reports_half_of_its_start_is_kept_too(stage: Stage) -> None:
+    async with opened(stage) as door:
+        await door.enrol()
+        assert (await door.app.post("/api/v1/agent/report", json={"booted": True})).status_code == 200
+        await door.beats_for(2 * stage.settings.limits.stall_after)
+        assert await door.seen() == ("running", "ready")
+
+
+@staged
+async def test_an_app_that_enrols_again_every_minute_in_the_same_boot_is_handed_over_all_the_same(
+    stage: Stage,
+) -> None:
+    async with opened(stage) as door:
+        enrolling = door.app
+        for _ in range(3):
+            door.app = enrolling
+            assert await door.enrol() == 200
+            await door.beats_for(60.0)
+        assert await door.seen() == ("running", "ready")
+
+
+@staged
+async def test_an_app_that_says_starting_and_falls_silent_is_given_up_as_before(stage: Stage) -> None:
+    async with opened(stage) as door:
+        await door.enrol()
+        limits = stage.settings.limits
+        await stage.pass_time(limits.service_stale_after + 2 * TICK)
+        assert await door.seen() == ("created", "offline"), "silence proves nothing"
+        await stage.pass_time(limits.stall_after)
+        found = await door.node()
+        assert (found["state"], found["reason"]) == ("failed", "boot_stalled")
+
+
+@staged
+async def test_the_sweep_spares_an_app_that_serves_also_before_it_is_handed_over(stage: Stage) -> None:
+    """The two duties know nothing of each other: the evidence alone keeps a timer from a living app."""
+    async with opened(stage, driven=False) as door:
+        await door.enrol()
+        limits = stage.settings.limits
+        watching = Watching(stage.store, stage.clock, limits)
+        sweep = Sweep(stage.ports, stage.settings, watching)
+        for _ in range(int(limits.stall_after / BEAT) + 3):
+            await watching.look()
+            await door.beats_for(BEAT)
+            await sweep.reconcile()
+        assert (await door.node())["state"] == "created"
+        await HandOvers(stage.ports, stage.settings).reconcile()
+        assert (await door.node())["state"] == "running"

@@ -1,0 +1,137 @@
+"""The cluster contract, run against Azure's own SDKs over HTTP on loopback, and the simulated port."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+
+import pytest
+from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
+
+from muster.domain.errors import InvalidRequest, ProviderError, Refused, Uncertain
+from muster.integrations.aks import credentials as aks_credentials
+from muster.integrations.aks.deferred import AksSettings, deferred
+from muster.integrations.aks.failing import translating
+from muster.integrations.aks.provider import AksProvider
+from muster.ports.clusters import ClusterProvider
+from muster_simulation.arm import Arm, Fault, Paces, SimulatedClusters
+from muster_simulation.arm.faults import Verb
+from muster_simulation.arm.server import ArmServer
+from tests.integrations.cluster_contract import ORDER, PLACE, ClusterContract, Hours
+from tests.stage.azure import SPEC
+
+
+class TestSimulated(ClusterContract):
+    @pytest.fixture
+    def provider(self, arm: Arm) -> ClusterProvider:
+        return SimulatedClusters(arm)
+
+
+class TestAks(ClusterContract):
+    @pytest.fixture
+    async def provider(self, arm: Arm) -> AsyncIterator[ClusterProvider]:
+        async with ArmServer(arm).listening() as endpoint:
+            made = deferred(AksSettings(endpoint=endpoint, call_timeout=5.0), {})
+            await made.check(SPEC)
+            yield made
+            await made.close()
+
+    async def test_a_create_that_ends_at_once_is_done_at_once(
+        self, placed: ClusterProvider, arm: Arm
+    ) -> None:
+        arm.paces = Paces(create=0.0, pool=0.0)
+        assert await placed.follow(PLACE, await placed.create(ORDER)) is True
+
+    async def test_a_create_without_a_word_where_to_follow_it_is_followed_by_its_own_state(
+        self, placed: ClusterProvider, arm: Arm, hours: Hours
+    ) -> None:
+        arm.headerless = True
+        token = await placed.create(ORDER)
+        assert await placed.follow(PLACE, token) is False
+        hours.time += 1000
+        assert await placed.follow(PLACE, token) is True
+
+    async def test_a_token_is_followed_by_another_process(
+        self, placed: ClusterProvider, arm: Arm, hours: Hours
+    ) -> None:
+        token = await placed.create(ORDER)
+        async with ArmServer(arm).listening():
+            pass  # whoever began it is gone; its token names the endpoint that is still there
+        hours.time += 1000
+        assert await placed.follow(PLACE, token) is True
+
+    async def test_a_poll_that_gets_no_answer_is_uncertain(self, arm: Arm) -> None:
+        arm.faults.add(Fault(on=Verb.GET_CLUSTER, hangs=30.0))
+        async with ArmServer(arm).listening() as endpoint:
+            provider = deferred(AksSettings(endpoint=endpoint, call_timeout=0.2), {})
+            with pytest.raises(Uncertain):
+                await provider.look(PLACE)
+            await provider.close()
+
+    async def test_nobody_there_is_uncertain(self) -> None:
+        provider = deferred(AksSettings(endpoint="http://127.0.0.1:9", call_timeout=1.0), {})
+        with pytest.raises(Uncertain, match="can't be reached"):
+            await provider.look(PLACE)
+        await provider.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("", Uncertain),
+        ("https://login.microsoftonline.com/t/oauth2/v2.0/token", Uncertain),
+        ("https://management.azure.com/subscriptions/s/resourceGroups/g", Refused),
+    ],
+)
+def test_whoever_gives_tokens_being_away_is_uncertain_and_azure_not_taking_one_is_refused(
+    url: str, expected: type[ProviderError]
+) -> None:
+    error = ClientAuthenticationError("No managed identity endpoint found.")
+    if url:
+        error.response = SimpleNamespace(request=SimpleNamespace(url=url))
+    with pytest.raises(expected, match="cannot look"), translating("look"):
+        raise error
+
+
+async def test_missing_credentials_are_refused_by_name_before_any_call() -> None:
+    provider = deferred(AksSettings(credential="environment"), {"AZURE_TENANT_ID": "t"})
+    with pytest.raises(InvalidRequest, match="set AZURE_CLIENT_ID, AZURE_CLIENT_SECRET or"):
+        await provider.check(SPEC)
+
+
+class _Vouching:
+    """A credential that raises what it is given, or never answers."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self._error = error
+
+    async def get_token(self, *_scopes: str) -> None:
+        if self._error is None:
+            await asyncio.Event().wait()
+        else:
+            raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (None, "in 0 s; try again later"),
+        (ServiceRequestError("no route to host"), "no route to host.*try again later"),
+        (ClientAuthenticationError("AADSTS7000215"), "that Azure accepts: AADSTS7000215"),
+    ],
+)
+async def test_credentials_that_can_not_be_checked_refuse_in_words(
+    error: Exception | None, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = AksProvider(AksSettings(call_timeout=0.05))
+    monkeypatch.setattr(provider, "_who", lambda: _Vouching(error))
+    with pytest.raises(InvalidRequest, match=told):
+        await provider.check(SPEC)
+
+
+async def test_a_missing_extra_is_told_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(aks_credentials, "find_spec", lambda _name: None)
+    provider = deferred(AksSettings(), {})
+    with pytest.raises(InvalidRequest, match=r"pip install 'muster-compute\[azure\]'"):
+        await provider.check(SPEC)

@@ -1,0 +1,50 @@
+"""The pages are written in plain words: short sentences, and none of the words that hide who acts."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.repository.test_docs import ROOT
+
+LONGEST = 25
+BANNED = re.compile(r"\b(nobody|whoever|whomever|he|him|his)\b", re.IGNORECASE)
+PAGES = sorted(
+    [*ROOT.glob("docs/*.md"), *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY"))]
+)
+
+
+def _prose(text: str) -> str:
+    """Return the text without code blocks; inline code and links count as the words that they show."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", text)
+    return re.sub(r"`[^`]*`", "Code", text)
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yield each sentence outside tables. A list item, a paragraph and a heading end one."""
+    lines = [line for line in _prose(text).splitlines() if not line.lstrip().startswith("|")]
+    for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*#]|\d+\.)\s)", "\n".join(lines)):
+        words = re.sub(r"\b(e\.g|i\.e)\.", r"\1", " ".join(block.split()))
+        yield from re.split(r"(?<=[.!?])[)*_\"]*\s+(?=[^a-z])", words)
+
+
+def too_long(text: str) -> list[str]:
+    """Return the sentences of more than LONGEST words. A word has a letter or a digit in it."""
+    return [each for each in sentences(text) if len(re.findall(r"\S*\w\S*", each)) > LONGEST]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_has_short_sentences_and_says_who_acts(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert too_long(text) == []
+    assert BANNED.findall(_prose(text)) == []
+
+
+def test_a_sentence_of_one_word_too_many_is_found() -> None:
+    fits = "- Muster " + "very " * (LONGEST - 2) + "`waits for a node`."
+    more = fits.replace("very", "very very", 1)
+    assert too_long(f"{fits} A second one begins.\n{more}\n\n| {more} |\n\n```\n{more}\n```\n") == [
+        re.sub("`.*`", "Code", more)
+    ]

@@ -1,0 +1,281 @@
+"""What a replica keeps of its store: never what a commit changed, and on a shared store not for long."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from muster.domain import node as nodes
+from muster.domain import operation as operations
+from muster.domain.access import ApiToken, Role
+from muster.domain.errors import Conflict
+from muster.domain.ids import NodeId
+from muster.domain.reasons import Reason
+from muster.domain.template import TemplateSpec
+from muster.ports.store import Beat
+from muster.stores.announcements import Written
+from muster.stores.cache import SETTLED, SPEAKER, CachedAccess, CachedStore, Kept
+from muster.stores.sql import SqlStore, open_sqlite
+from tests.contracts.store_contract.scene import Scene
+from tests.stores.ids import CountingIds
+
+WEB = TemplateSpec(name="web", provider="simulated")
+
+
+class Minute:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.at = 1000.0
+
+    def now(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+class Counted:
+    """A store whose verbs are counted."""
+
+    def __init__(self, inner: object) -> None:
+        self.inner = inner
+        self.calls: list[str] = []
+
+    def __getattr__(self, verb: str) -> Any:
+        call = getattr(self.inner, verb)
+
+        async def counted(*args: Any, **kwargs: Any) -> Any:
+            self.calls.append(verb)
+            return await call(*args, **kwargs)
+
+        return counted
+
+
+class Replica:
+    """One replica's memory over a store."""
+
+    def __init__(self, store: SqlStore, clock: Minute, *, alone: bool) -> None:
+        self.counted: Any = Counted(store)
+        self.access_counted: Any = Counted(store.access)
+        self.cache = CachedStore(self.counted, clock, alone=alone)
+        self.store = self.cache.as_store()
+        self.access = CachedAccess(self.access_counted, clock, alone=alone)
+
+    def saw(self, written: Sequence[Written]) -> None:
+        self.cache.saw(written)
+        self.access.saw(written)
+
+    @property
+    def calls(self) -> list[str]:
+        """Since the last look."""
+        found = [*self.counted.calls, *self.access_counted.calls]
+        self.counted.calls.clear()
+        self.access_counted.calls.clear()
+        return found
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = Minute()
+        self.tells: list[Replica] = []
+        self.store = open_sqlite(":memory:", ids=CountingIds(), inline=True, after_commit=self._committed)
+
+    def _committed(self, written: Sequence[Written]) -> None:
+        for replica in self.tells:
+            replica.saw(written)
+
+    def replica(self, *, alone: bool) -> Replica:
+        made = Replica(self.store, self.clock, alone=alone)
+        if alone:
+            self.tells.append(made)
+        return made
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    await world.store.apply_template(WEB, now=1.0)
+    yield world
+    await world.store.close()
+
+
+async def test_a_hand_over_and_its_release_read_next_to_nothing(world: World) -> None:
+    replica = world.replica(alone=True)
+    scene = Scene(replica.store)
+    await scene.idle(2)
+    operation = await scene.leased()
+    await replica.store.view(operation.id)
+    assert replica.calls[-1] == "view"
+
+    claimed = await scene.claim(operation, 2)
+    held = await replica.store.view(operation.id)
+    assert [node.id for node in held.nodes] == sorted(node.id for node in claimed)
+    for node in held.nodes:
+        standing = await replica.store.standing(node.id)
+        assert standing.node == node and standing.operation == held.operation
+        await replica.store.apply(nodes.attached(node, now=2.0, deadline_at=100.0))
+    assert all(node.attached for node in (await replica.store.view(operation.id)).nodes)
+    assert replica.calls == ["claim", "apply", "apply"]
+    assert await replica.store.view(operation.id) == await world.store.view(operation.id)
+
+
+async def test_a_write_that_was_refused_is_followed_by_a_look_at_the_store(world: World) -> None:
+    replica = world.replica(alone=True)
+    scene = Scene(replica.store)
+    (node,) = await scene.idle(1)
+    world.tells.clear()  # a commit that this memory doesn't hear of
+    moved = await world.store.apply(nodes.drained(node, now=2.0))
+    assert await replica.store.node(node.id) == node
+    with pytest.raises(Conflict):
+        await replica.store.apply(nodes.drained(node, now=3.0))
+    assert await replica.store.node(node.id) == moved
+
+
+async def test_a_node_that_is_lost_before_the_commit_moves_its_operation_in_memory_too(world: World) -> None:
+    replica = world.replica(alone=True)
+    scene = Scene(replica.store)
+    await scene.idle(1)
+    operation = await scene.leased()
+    (node,) = await scene.claim(operation, 1)
+    await replica.store.view(operation.id)
+    await replica.store.apply(nodes.condemn(node, now=2.0, reason=Reason.OPERATOR))
+    assert await replica.store.operation(operation.id) == await world.store.operation(operation.id)
+    assert await replica.store.view(operation.id) == await world.store.view(operation.id)
+
+
+async def test_who_waits_before_whom_is_looked_at_anew_when_the_queue_moves(world: World) -> None:
+    replica = world.replica(alone=True)
+    scene = Scene(replica.store)
+    first, second = await scene.leased(now=1.0), await scene.leased(now=2.0)
+    assert (await replica.store.view(second.id)).ahead == 0
+    await scene.queued(first)
+    assert (await replica.store.view(second.id)).ahead == 1
+
+
+async def test_beats_are_seen_in_a_view_that_was_kept(world: World) -> None:
+    replica = world.replica(alone=True)
+    scene = Scene(replica.store)
+    await scene.idle(1)
+    operation = await scene.leased()
+    (node,) = await scene.claim(operation, 1)
+    before = await replica.store.view(operation.id)
+    await replica.store.record_beats([Beat(node_id=node.id, seen_at=before.seen[node.id] + 7.0)])
+    assert (await replica.store.view(operation.id)).seen == (await world.store.view(operation.id)).seen
+    assert await replica.store.last_seen([node.id]) == {node.id: before.seen[node.id] + 7.0}
+
+
+async def test_a_token_that_died_is_not_known_any_more_on_the_replica_that_saw_it(world: World) -> None:
+    replica = world.replica(alone=True)
+    scene = Scene(replica.store)
+    (node,) = await scene.idle(1)
+    await replica.store.admit(
+        nodes.joined(node, boot_id="b", now=2.0), node.id, key_hash="key", token_hash="old"
+    )
+    assert await replica.store.node_for_token("old") == node.id
+    await replica.store.admit(None, node.id, key_hash="key", token_hash="new")
+    assert await replica.store.node_for_token("old") is None
+    assert await replica.store.node_for_token("new") == node.id
+
+
+async def test_on_a_shared_store_a_dead_token_is_known_for_so_long_and_no_longer(world: World) -> None:
+    here, there = world.replica(alone=False), world.replica(alone=False)
+    scene = Scene(here.store)
+    (node,) = await scene.idle(1)
+    await there.store.admit(nodes.joined(node, boot_id="b", now=2.0), node.id, key_hash="k", token_hash="old")
+    assert await here.store.node_for_token("old") == node.id
+    await there.store.admit(None, node.id, key_hash="k", token_hash="new")
+    world.clock.at += SPEAKER - 0.1
+    assert await here.store.node_for_token("old") == node.id
+    world.clock.at += 0.1
+    assert await here.store.node_for_token("old") is None
+
+
+async def test_on_a_shared_store_records_are_never_kept(world: World) -> None:
+    replica = world.replica(alone=False)
+    scene = Scene(replica.store)
+    (node,) = await scene.idle(1)
+    operation = await scene.leased()
+    for _ in range(2):
+        await replica.store.node(node.id)
+        await replica.store.standing(node.id)
+        await replica.store.operation(operation.id)
+        await replica.store.view(operation.id)
+    for verb in ("node", "standing", "operation", "view"):
+        assert replica.counted.calls.count(verb) == 2
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_a_revoked_token_and_a_pause_are_known_at_once_or_after_a_second(
+    world: World, *, alone: bool
+) -> None:
+    replica = world.replica(alone=alone)
+    token = ApiToken(id="tok-1", name="ci", role=Role.ADMIN, created_at=1.0)
+    await world.store.access.add_token(token, secret_hash="hash")
+    access = replica.access.as_access()
+    assert await access.token_for("hash") == token and not await access.paused("web")
+    assert await access.token_for("other") is None
+    assert await access.token_for("hash") == token
+    assert replica.calls == ["token_for", "paused", "token_for"], "what isn't there is never kept"
+    await world.store.access.revoke_token("tok-1", now=2.0)
+    await world.store.access.pause("web", paused=True, now=2.0)
+    if not alone:
+        world.clock.at += SETTLED
+    found = await access.token_for("hash")
+    assert found is not None and found.revoked_at == 2.0
+    assert await access.paused("web")
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_a_new_revision_is_known_at_once_or_after_a_second(world: World, *, alone: bool) -> None:
+    replica = world.replica(alone=alone)
+    assert (await replica.store.template("web")).revision == 1
+    assert (await replica.store.template("web")).revision == 1
+    assert replica.calls == ["template"]
+    await world.store.apply_template(TemplateSpec(name="web", provider="simulated", boot_script="x"), now=2.0)
+    if not alone:
+        world.clock.at += SETTLED
+    assert (await replica.store.template("web")).revision == 2
+
+
+async def test_a_read_that_began_before_a_change_is_not_kept_after_it() -> None:
+    kept: Kept[str, int] = Kept(Minute(), most=10)
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> int:
+        asked.set()
+        await go_on.wait()
+        return 1
+
+    async def quick() -> int:
+        return 2
+
+    reading = asyncio.create_task(kept.read("a", slow))
+    await asked.wait()
+    kept.forget("a")
+    go_on.set()
+    assert await reading == 1
+    assert await kept.read("a", quick) == 2
+
+
+async def test_memory_is_bounded_and_drops_the_oldest() -> None:
+    kept: Kept[int, int] = Kept(Minute(), most=3)
+    for number in range(5):
+        kept.put(number, number)
+    assert [kept.get(number) for number in range(5)] == [None, None, 2, 3, 4]
+
+
+async def test_an_end_is_kept_with_its_lease_as_it_is_stored(world: World) -> None:
+    replica = world.replica(alone=True)
+    scene = Scene(replica.store)
+    operation = await scene.leased(until=5.0)
+    await replica.store.view(operation.id)
+    (taken,) = await replica.store.lease("replica-b", now=6.0, until=1e6, limit=1)
+    assert (await replica.store.view(operation.id)).operation == taken
+    assert await replica.store.operation(operation.id) == taken
+    ended = await replica.store.write_operation(
+        operations.ended(taken, operations.Status.CANCELLED, now=7.0, progress=None, verdict=None),
+        fence=taken.fence,
+    )
+    assert await replica.store.operation(NodeId(operation.id)) == ended  # type: ignore[arg-type]
