@@ -27,8 +27,8 @@ from muster.domain.lifecycle import LIVE, NodeState
 from muster.domain.requests import ProvisionRequest
 from muster.domain.running import provision_key, release_key
 from muster.domain.template import TemplateSpec
-from muster.integrations.process.processes import carriers, kill_carriers, running
-from muster.integrations.process.slots import Slot, Tree
+from muster.slots.processes import carriers, kill_carriers, running
+from muster.slots.tree import Slot, Tree
 from muster.wire.commands import Command
 from muster.wire.events import Event
 from muster.wire.nodes import Node

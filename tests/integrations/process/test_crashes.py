@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from muster.domain.reasons import Reason
-from muster.integrations.process.processes import running
+from muster.slots.processes import running
 from muster.testing.provider_contract import PATIENCE, asking, ids, listed, until_gone
 from tests.integrations.process.yard import Yard, recorded
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from muster.domain.errors import Uncertain
-from muster.integrations.process import slots
-from muster.integrations.process.killing import SLACK
-from muster.integrations.process.processes import running, start_time
 from muster.ports.provider import MachineState
+from muster.slots import tree
+from muster.slots.killing import SLACK
+from muster.slots.processes import running, start_time
 from muster.testing.provider_contract import asking, ids, listed, until_gone
 from tests.integrations.process.yard import Yard, ended, recorded, unlocked
 
@@ -82,7 +82,7 @@ async def test_a_node_whose_end_cannot_be_written_down_is_told_all_the_same(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as disk:
-        disk.setattr(slots, "write", full)
+        disk.setattr(tree, "write", full)
         with pytest.raises(Uncertain, match="No space left"):
             await provider.terminate(ids(answer))
         await agent.died()

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from muster.domain.template import UsageClass
-from muster.integrations.process import hearing
-from muster.integrations.process.hearing import SCRIPT, said
-from muster.integrations.process.slots import Grant, Slot
+from muster.slots import console
+from muster.slots.console import SCRIPT, said
+from muster.slots.tree import Grant, Slot
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_a_line_that_was_split_when_the_file_was_turned_over_is_whole_again(slot
 def test_of_a_flood_only_the_end_is_read_and_it_begins_with_a_whole_line(
     slot: Slot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hearing, "MOST", 10)
+    monkeypatch.setattr(console, "MOST", 10)
     slot.console.write_text("aaaaaaaa\nbbbb\ncccc\n")
     assert told(slot) == ["cccc"]
 

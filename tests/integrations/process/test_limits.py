@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from muster.domain.template import RESOURCE_CLASSES
-from muster.integrations.process.limits import CONTROLLERS, Cgroups, empty, find_cgroups, rlimits
+from muster.slots.limits import CONTROLLERS, Cgroups, empty, find_cgroups, rlimits
 from muster.testing.provider_contract import asking, ids, until_gone
 from tests.integrations.process.yard import Yard, recorded, unlocked
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from muster.agent.agent import wipe
 from muster.domain.reasons import Reason
-from muster.integrations.process.pruning import Keeping, prune
+from muster.slots.pruning import Keeping, prune
 from muster.testing.provider_contract import PATIENCE, asking, ids, listed, until_gone
 from tests.integrations.process.yard import Yard
 
@@ -154,7 +154,7 @@ async def test_a_tree_that_cannot_be_removed_in_time_keeps_nothing_else(yard: Ya
     first, second = (yard.slot(machine_id) for machine_id in ids(answer))
     with _nested(first.work, 100):
         await until_gone(provider, ids(answer))
-        prune(yard.tree, Keeping(), now=time.time(), within=0.0)
+        prune(yard.tree, Keeping(), wipe, now=time.time(), within=0.0)
         assert first.work.exists() and second.work.exists()
         await listed(provider)
         assert not first.work.exists() and not second.work.exists()

@@ -12,8 +12,8 @@ from muster.config import load
 from muster.domain.errors import Refused
 from muster.domain.reasons import Reason
 from muster.integrations.process.probe import probe
-from muster.integrations.process.processes import carriers
 from muster.integrations.process.sandbox import Isolation, Sandbox
+from muster.slots.processes import carriers
 from muster.testing.provider_contract import asking, ids, listed, until_gone
 from tests.integrations.process.yard import PYTHON, STAND_IN, Yard, recorded, unlocked
 

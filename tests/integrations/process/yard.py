@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from muster.integrations.process.limits import empty
-from muster.integrations.process.processes import kill_carriers
 from muster.integrations.process.provider import ProcessProvider
 from muster.integrations.process.sandbox import Isolation
-from muster.integrations.process.slots import Slot, Tree
+from muster.slots.limits import empty
+from muster.slots.processes import kill_carriers
+from muster.slots.tree import Slot, Tree
 from muster.testing.provider_contract import INSTALLATION, OTHER_INSTALLATION, PATIENCE
 
 STAND_IN = str(Path(__file__).with_name("stand_in.py"))

@@ -37,7 +37,7 @@ class Site(LocalServer):
     @classmethod
     def started(cls, config: str = "") -> Self:
         """`config`: what its muster.toml says."""
-        from muster.integrations.process import processes
+        from muster.slots import processes
 
         directory = Path(tempfile.mkdtemp(prefix=PREFIX))
         (directory / "muster.toml").write_text(config, encoding="utf-8")

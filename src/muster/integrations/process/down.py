@@ -71,8 +71,8 @@ def down(
 
 def _found(data: "DataDirectory", nodes: Path | None) -> "LocalServer":
     from muster.config.data import DirectoryInUse
-    from muster.integrations.process import processes
     from muster.integrations.process.local_server import LocalServer
+    from muster.slots import processes
 
     start, pid = "", data.pid() or 0
     try:

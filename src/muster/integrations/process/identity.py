@@ -10,8 +10,8 @@ import hmac
 from pathlib import Path
 
 from muster.domain.errors import Forbidden
-from muster.integrations.process.slots import Tree
 from muster.ports.identity import Identity
+from muster.slots.tree import Tree
 
 _LONGEST = 512
 

@@ -45,7 +45,7 @@ class Process(Integration):
         return checks(machine)
 
     def running(self, nodes: "Path", tables: Mapping[str, Any]) -> Mapping[str, int]:
-        from muster.integrations.process.slots import running
+        from muster.slots.tree import running
 
         return running(tables[self.name].directory or nodes)
 

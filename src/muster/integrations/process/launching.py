@@ -9,10 +9,8 @@ which is inside the caller's.
 """
 
 import errno
-import fcntl
 import hashlib
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,10 +22,11 @@ from muster.domain.errors import Refused, Throttled, TokenSpent, Uncertain
 from muster.domain.matching import type_matches
 from muster.domain.plain import to_plain
 from muster.domain.reasons import Reason
-from muster.integrations.process.looking import look
-from muster.integrations.process.slots import Grant, Slot, Tree
+from muster.integrations.process.machines import machine
 from muster.integrations.process.spawning import Spawner
-from muster.ports.provider import LaunchAnswer, LaunchRequest, MachineState
+from muster.ports.provider import LaunchAnswer, LaunchRequest
+from muster.slots.looking import GONE, look
+from muster.slots.tree import Grant, Slot, Tree, launching
 
 LOCK_WAIT = 10.0
 STARTING = 20.0
@@ -68,14 +67,8 @@ class Launcher:
             yield False
             return
         try:
-            self.tree.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(
-                self.tree.root / "launching.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-            )
-            try:
-                yield _locked(descriptor, latest)
-            finally:
-                os.close(descriptor)
+            with launching(self.tree.root, max(0.0, latest - time.monotonic())) as mine:
+                yield mine
         finally:
             self._turn.release()
 
@@ -109,7 +102,7 @@ class Launcher:
             count=request.count,
             granted=request.count,
             instance_type=instance_type,
-            usage_class=request.usage_class,
+            usage_class=request.usage_class.value,
             at=self.now(),
         )
         started = [slot for slot in self.tree.slots(directory, fresh) if slot.started]
@@ -120,7 +113,7 @@ class Launcher:
             )
         if len(started) + room < fresh.granted:
             message = f"{room} of {counted(self.capacity, 'place')} free"
-            fresh = replace(fresh, granted=len(started) + room, reason=Reason.CAPACITY, message=message)
+            fresh = replace(fresh, granted=len(started) + room, reason=Reason.CAPACITY.value, message=message)
         if fresh != grant:
             self._write(fresh)
             spawner.on_step("granted")
@@ -128,7 +121,7 @@ class Launcher:
 
     def _room(self, spawner: Spawner) -> int:
         seen = look(list(self.tree.all_slots()), grace=spawner.grace, now=self.now())
-        taken = sum(machine.state is not MachineState.GONE for _, machine in seen)
+        taken = sum(state != GONE for _, state in seen)
         return max(0, self.capacity - taken)
 
     def _write(self, grant: Grant) -> None:
@@ -158,7 +151,7 @@ class Launcher:
             message = f"cannot start a process for {slot.machine_id}: {error}"
             if kept == 0:
                 raise Throttled(message, 5.0) from error
-            grant = replace(grant, granted=kept, reason=reason, message=message)
+            grant = replace(grant, granted=kept, reason=reason.value, message=message)
             self._write(grant)
         return grant
 
@@ -166,22 +159,10 @@ class Launcher:
         """Machines that have ended since are not among them: the launch is partial, and says so."""
         slots = self.tree.slots(self.tree.directory(grant.token), grant)
         seen = look(slots, grace=spawner.grace, now=self.now())
-        machines = tuple(machine for _, machine in seen if machine.state is not MachineState.GONE)
-        reason, message = grant.reason, grant.message
-        gone = [machine.id for _, machine in seen if machine.state is MachineState.GONE]
+        machines = tuple(machine(slot, state) for slot, state in seen if state != GONE)
+        reason, message = Reason(grant.reason) if grant.reason else None, grant.message
+        gone = [slot.machine_id for slot, state in seen if state == GONE]
         if gone:
             reason = reason or Reason.PARTIAL_LAUNCH
             message = "; ".join(filter(None, (message, f"already gone: {', '.join(gone)}")))
         return LaunchAnswer(machines=machines, reason=reason, message=message)
-
-
-def _locked(descriptor: int, latest: float) -> bool:
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= latest:
-                return False
-            time.sleep(0.01)  # in a thread; the kernel knows no wait for a lock with an end
-        else:
-            return True

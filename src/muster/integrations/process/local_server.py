@@ -16,7 +16,7 @@ from muster.domain.errors import MusterError, NotCancellable, NotFound
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
-    from muster.integrations.process.slots import Slot
+    from muster.slots.tree import Slot
 
 STOP_WITHIN = 15.0
 END_WITHIN = 25.0
@@ -54,7 +54,7 @@ class LocalServer:
         return SyncClient(self.url, DataDirectory(self.directory).admin_token())
 
     def serving(self) -> bool:
-        from muster.integrations.process import processes
+        from muster.slots import processes
 
         there = bool(self._start) and processes.start_time(self._pid) == self._start
         return there and (not processes.LINUX or processes.running(self._pid))  # a zombie serves nobody
@@ -101,7 +101,7 @@ class LocalServer:
 
     def leftovers(self) -> int:
         """Nodes that are there: by lock, and by the marks that everything carries which a node started."""
-        from muster.integrations.process import processes
+        from muster.slots import processes
 
         slots = [slot for slot in self._slots() if slot.started]
         locked = {slot.machine_id for slot in slots if not slot.gone and slot.locked()}
@@ -111,8 +111,8 @@ class LocalServer:
 
     def force(self) -> None:
         """End nodes without a server: what it did not end any more."""
-        from muster.integrations.process import killing
-        from muster.integrations.process.looking import look
+        from muster.slots import killing
+        from muster.slots.looking import look
 
         until = time.monotonic() + END_WITHIN
         while time.monotonic() < until:
@@ -125,7 +125,7 @@ class LocalServer:
             time.sleep(LOOK_EVERY)
 
     def _slots(self) -> "Sequence[Slot]":
-        from muster.integrations.process.slots import Tree
+        from muster.slots.tree import Tree
 
         return tuple(Tree(self.nodes, self._installation).all_slots()) if self._installation else ()
 

@@ -19,23 +19,25 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
+from muster.agent.agent import wipe
 from muster.domain.errors import Refused, Uncertain
 from muster.domain.reasons import Reason
 from muster.domain.template import LOCAL, TemplateSpec
-from muster.integrations.process import killing
-from muster.integrations.process.hearing import keepers_last_word, said
 from muster.integrations.process.launching import Launcher
-from muster.integrations.process.limits import NO_CGROUPS, Cgroups, find_cgroups
-from muster.integrations.process.looking import look
+from muster.integrations.process.machines import machine
 from muster.integrations.process.probe import probe
-from muster.integrations.process.pruning import Keeping, prune
 from muster.integrations.process.reporting import Report, report
 from muster.integrations.process.sandbox import Isolation, Sandbox
-from muster.integrations.process.slots import Slot, Tree
 from muster.integrations.process.spawning import KEEPER, Spawner, Steps, no_steps
 from muster.integrations.process.spec import Demand, Home
 from muster.integrations.process.tables import TEMPLATE
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
+from muster.slots import killing
+from muster.slots.console import keepers_last_word, said
+from muster.slots.limits import NO_CGROUPS, Cgroups, find_cgroups
+from muster.slots.looking import GONE, look
+from muster.slots.pruning import Keeping, prune
+from muster.slots.tree import Slot, Tree
 
 logger = logging.getLogger(__name__)
 
@@ -106,12 +108,12 @@ class ProcessProvider:
         return await self._do(lambda: self._find(token))
 
     async def list(self) -> AsyncIterator[Machine]:
-        for machine in await self._do(self._list):
-            yield machine
+        for each in await self._do(self._list):
+            yield each
 
     async def describe(self, machine_ids: Sequence[str]) -> Mapping[str, Machine]:
         asked = tuple(machine_ids)
-        return await self._do(lambda: {machine.id: machine for machine in self._look(self._slots(asked))})
+        return await self._do(lambda: {each.id: each for each in self._look(self._slots(asked))})
 
     async def console(self, machine_id: str, *, lines: int) -> str | None:
         return await self._do(lambda: self._console(machine_id, lines))
@@ -158,18 +160,18 @@ class ProcessProvider:
         directory = self._tree.directory(token)
         grant = self._tree.grant(directory)
         slots = () if grant is None else self._tree.slots(directory, grant)
-        return [machine for machine in self._look(slots) if machine.state is not MachineState.GONE]
+        return [each for each in self._look(slots) if each.state is not MachineState.GONE]
 
     def _list(self) -> Sequence[Machine]:
         seen = self._look(tuple(self._tree.all_slots()))
         with self._launcher.launching(0.0) as mine:
             if mine:
                 try:
-                    prune(self._tree, self._keeping, now=self._now())
+                    prune(self._tree, self._keeping, wipe, now=self._now())
                 except OSError as error:
                     # What is left of the gone says nothing of those that live.
                     logger.warning("cannot prune", extra={"provider": self.name, "error": repr(error)})
-        return [machine for machine in seen if machine.state is not MachineState.GONE]
+        return [each for each in seen if each.state is not MachineState.GONE]
 
     def _terminate(self, machine_ids: Sequence[str]) -> None:
         slots = self._slots(machine_ids)
@@ -184,10 +186,10 @@ class ProcessProvider:
 
     def _look(self, slots: Sequence[Slot]) -> Sequence[Machine]:
         seen = look(slots, grace=self._grace, now=self._now())
-        for slot, machine in seen:
-            if machine.state is not MachineState.GONE:
-                self._living[machine.id] = slot
-        return [machine for _, machine in seen]
+        for slot, state in seen:
+            if state != GONE:
+                self._living[slot.machine_id] = slot
+        return [machine(slot, state) for slot, state in seen]
 
     def _newly_ended(self) -> Sequence[Machine]:
         """Looks only at those that were seen alive. Others' launches under this root are seen by `list`."""
@@ -195,11 +197,11 @@ class ProcessProvider:
             self._look(tuple(self._tree.all_slots()))
             self._looked = True
         unlocked = [slot for slot in tuple(self._living.values()) if not slot.locked()]
-        gone = [machine for machine in self._look(unlocked) if machine.state is MachineState.GONE]
-        for machine in gone:
-            self._living.pop(machine.id, None)
+        gone = [each for each in self._look(unlocked) if each.state is MachineState.GONE]
+        for each in gone:
+            self._living.pop(each.id, None)
         words = {slot.machine_id: keepers_last_word(slot) for slot in unlocked}
-        return [replace(machine, why=words[machine.id]) for machine in gone]
+        return [replace(each, why=words[each.id]) for each in gone]
 
     def _slots(self, machine_ids: Sequence[str]) -> Sequence[Slot]:
         found = (self._tree.slot(machine_id) for machine_id in dict.fromkeys(machine_ids))

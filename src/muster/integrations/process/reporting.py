@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.domain.counting import counted
-from muster.integrations.process.limits import CONTROLLERS, Cgroups
-from muster.integrations.process.processes import LINUX
 from muster.integrations.process.sandbox import Isolation, Sandbox
+from muster.slots.limits import CONTROLLERS, Cgroups
+from muster.slots.processes import LINUX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,24 +13,20 @@ import hashlib
 import json
 import os
 import secrets
-import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
-from fcntl import F_DUPFD_CLOEXEC, fcntl
 from pathlib import Path
 
+import muster.slots
 from muster.domain.plain import Plain
 from muster.domain.template import ResourceClass
-from muster.integrations.process.limits import Cgroups, rlimits
-from muster.integrations.process.processes import MARKER, boot_id
 from muster.integrations.process.sandbox import NODE, Sandbox
-from muster.integrations.process.slots import Slot, Started
+from muster.slots.limits import Cgroups, rlimits
+from muster.slots.processes import MARKER, boot_id
+from muster.slots.spawning import SECRET_FD, spawn
+from muster.slots.tree import Slot, Started
 
-KEEPER = Path(__file__).with_name("keeper.py")
-LOCK_FD, SECRET_FD = 3, 4
-"""Where the keeper finds them; keeper.py knows the same numbers."""
-CLEAR_OF_THOSE = 10
+KEEPER = Path(muster.slots.__file__).with_name("keeper.py")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 Steps = Callable[[str], None]
@@ -81,7 +77,8 @@ class Spawner:
             }
             slot.mark_started(record, plan)
             self.on_step("marked")
-            pid = self._spawn(slot, lock, secret, environment)
+            argv = [self.python, "-I", "-S", str(self.keeper), str(slot.path)]
+            pid = spawn(argv, slot, lock=lock, secret=secret, environment=environment)
             self.on_step("spawned")
             return pid
         finally:
@@ -97,7 +94,7 @@ class Spawner:
             boot_id=boot_id(),
             at=now,
             isolation="none" if self.sandbox is None else "sandbox",
-            limits=self.cgroups.words(size),
+            limits=list(self.cgroups.words(size)),
             cgroup="" if group is None else str(group),
         )
 
@@ -135,46 +132,3 @@ class Spawner:
         if self.sandbox is None:
             environment["TMPDIR"] = str(slot.tmp)
         return environment
-
-    def _spawn(self, slot: Slot, lock: int, secret: str, environment: Mapping[str, str]) -> int:
-        reading, writing = os.pipe()
-        opened = [reading]
-        try:
-            os.write(writing, secret.encode())
-            os.close(writing)
-            # Clear of the numbers they get in the keeper, so that no copy overwrites the other's source.
-            sources = [fcntl(each, F_DUPFD_CLOEXEC, CLEAR_OF_THOSE) for each in (lock, reading)]
-            opened += sources
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, str(slot.console), flags, 0o600),
-                (os.POSIX_SPAWN_DUP2, 1, 2),
-                (os.POSIX_SPAWN_DUP2, sources[0], LOCK_FD),
-                (os.POSIX_SPAWN_DUP2, sources[1], SECRET_FD),
-            ]
-            argv = [self.python, "-I", "-S", str(self.keeper), str(slot.path)]
-            return _posix_spawn(argv, environment, actions)
-        finally:
-            for each in opened:
-                os.close(each)
-
-
-def _posix_spawn(
-    argv: list[str],
-    environment: Mapping[str, str],
-    actions: Sequence[tuple[int, ...] | tuple[int, int, str, int, int]],
-) -> int:
-    """A session of its own from the first instruction where the platform can; else the keeper makes it."""
-    for own_session in (True, False):
-        with suppress(NotImplementedError):
-            return os.posix_spawn(
-                argv[0],
-                argv,
-                environment,
-                file_actions=actions,
-                setsid=own_session,
-                setsigmask=(),
-                setsigdef=(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD),
-            )
-    raise NotImplementedError("cannot start processes here: posix_spawn is missing")

@@ -6,14 +6,19 @@ afterwards. Where there is no /proc (macOS), `ps` gives the start time, markers 
 race remains.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 PROC = Path("/proc")
 LINUX: bool = sys.platform == "linux"
@@ -100,7 +105,7 @@ def _marker(pid: int) -> str | None:
     prefix = f"{MARKER}=".encode()
     for entry in environment.split(b"\0"):
         if entry.startswith(prefix):
-            return entry.removeprefix(prefix).decode("utf-8", "replace")
+            return entry[len(prefix) :].decode("utf-8", "replace")
     return None
 
 

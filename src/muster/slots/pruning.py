@@ -6,14 +6,23 @@ Owns removal from the tree; refuses to touch a slot that isn't marked gone. What
 again at the next pruning, and keeps no other slot's files.
 """
 
+from __future__ import annotations
+
 import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from muster.agent.agent import wipe
-from muster.integrations.process.slots import Grant, Slot, Tree, sync, write
+from muster.slots.tree import sync, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from muster.slots.tree import Grant, Slot, Tree
+
+    Wipe = Callable[[str, float], bool]
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +30,7 @@ WITHIN = 10.0
 """Seconds for one pruning: the caller waits, and jobs decide how much there is to remove."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Keeping:
     """How long what is kept."""
 
@@ -36,9 +45,12 @@ class Keeping:
     that slept before it repeats one has made no newer ones."""
 
 
-def prune(tree: Tree, keeping: Keeping, *, now: float, within: float = WITHIN) -> None:
-    """The caller holds the launching lock, so no slot is being started."""
-    remover = _Remover(until=time.monotonic() + within)
+def prune(tree: Tree, keeping: Keeping, wipe: Wipe, *, now: float, within: float = WITHIN) -> None:
+    """Remove what is kept no longer, with `wipe`: a path, and seconds; False if something is left.
+
+    The caller holds the launching lock, so no slot is being started.
+    """
+    remover = _Remover(wipe=wipe, until=time.monotonic() + within)
     over: list[tuple[float, Path]] = []
     closed: list[tuple[float, Path]] = []
     for directory, grant in tree.directories():
@@ -69,14 +81,14 @@ def _ended_at(slots: tuple[Slot, ...], grant: Grant, keeping: Keeping) -> float 
     return None if None in ends else max((end for end in ends if end is not None), default=grant.at)
 
 
-def _close(directory: Path, now: float, remover: "_Remover") -> None:
+def _close(directory: Path, now: float, remover: _Remover) -> None:
     write(directory / "closed", {"at": now})
     for entry in sorted(directory.iterdir()):
         if entry.is_dir() and not entry.is_symlink():
             remover.remove(entry)
 
 
-def _forget(closed: list[tuple[float, Path]], keeping: Keeping, now: float, remover: "_Remover") -> None:
+def _forget(closed: list[tuple[float, Path]], keeping: Keeping, now: float, remover: _Remover) -> None:
     closed.sort(reverse=True)
     for place, (at, directory) in enumerate(closed):
         spare = place >= keeping.tokens_most and now - at > keeping.seconds
@@ -86,12 +98,13 @@ def _forget(closed: list[tuple[float, Path]], keeping: Keeping, now: float, remo
                 sync(directory.parent)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class _Remover:
+    wipe: Wipe
     until: float
     """By the monotonic clock. One removal gets half of what is left: the others get a turn too."""
 
     def remove(self, path: Path) -> None:
         left = self.until - time.monotonic()
-        if left > 0 and path.exists() and not wipe(str(path), left / 2):
+        if left > 0 and path.exists() and not self.wipe(str(path), left / 2):
             logger.warning("cannot remove all of a gone machine's files yet", extra={"path": str(path)})

@@ -7,8 +7,11 @@ down what it says (bounded), passes SIGTERM on, kills after the grace, and ends 
 tree is left: orphans come back to it as their subreaper, so a daemon can't slip away. Then the kernel
 frees the lock. If the keeper itself is killed, the kernel kills agent or sandbox at once; the server
 sweeps up what is left. Refuses to start an agent whose end was already asked for. Imports nothing but the
-standard library and is run with -I -S, so that it starts fast and sees nobody's packages.
+standard library and is run with -I -S, so that it starts fast and sees nobody's packages. Any Python from
+3.8 on runs it.
 """
+
+from __future__ import annotations
 
 import ctypes
 import json
@@ -18,11 +21,13 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LOCK, SECRET, FIRST_OTHER = 3, 4, 5
 LINUX = sys.platform == "linux"
@@ -257,8 +262,9 @@ class Keeper:
                 return
 
     def _epitaph(self) -> str:
-        code = os.waitstatus_to_exitcode(self._status or 0)
-        how = f"exit status {code}" if code >= 0 else f"signal {-code}"
+        status = self._status or 0
+        ended = os.WIFEXITED(status)
+        how = f"exit status {os.WEXITSTATUS(status)}" if ended else f"signal {os.WTERMSIG(status)}"
         return f"the agent ended with {how}{', as asked for' if self._asked else ''}"
 
 

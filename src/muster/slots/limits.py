@@ -7,14 +7,26 @@ runtimes do by the gigabyte: RLIMIT_DATA counts what can be written to, per proc
 node.
 """
 
+from __future__ import annotations
+
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from muster.domain.template import ResourceClass
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol
+
+    class Size(Protocol):
+        @property
+        def cpu(self) -> int: ...
+
+        @property
+        def memory_mib(self) -> int: ...
+
 
 OPEN_FILES = 65536
 PIDS = 4096
@@ -25,7 +37,7 @@ MIB = 1 << 20
 CONTROLLERS = ("cpu", "memory", "pids")
 
 
-def rlimits(size: ResourceClass, *, memory_by_cgroup: bool) -> dict[str, int]:
+def rlimits(size: Size, *, memory_by_cgroup: bool) -> dict[str, int]:
     """By their names in the `resource` module."""
     limits = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": OPEN_FILES}
     if sys.platform == "linux" and not memory_by_cgroup:
@@ -33,7 +45,7 @@ def rlimits(size: ResourceClass, *, memory_by_cgroup: bool) -> dict[str, int]:
     return limits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Cgroups:
     """A cgroup of ours below which every node gets one; or none, and then why."""
 
@@ -42,7 +54,7 @@ class Cgroups:
     missing: str
     """What is not limited, and why; empty if everything is."""
 
-    def make(self, machine_id: str, size: ResourceClass) -> Path | None:
+    def make(self, machine_id: str, size: Size) -> Path | None:
         """The node's cgroup with its limits set."""
         if self.base is None:
             return None
@@ -63,7 +75,7 @@ class Cgroups:
                     _put(group / name, value)
         return group
 
-    def words(self, size: ResourceClass) -> tuple[str, ...]:
+    def words(self, size: Size) -> tuple[str, ...]:
         words = {
             "cpu": f"{size.cpu} processors",
             "memory": f"{size.memory_mib} MiB of memory",

@@ -8,12 +8,18 @@ describes or terminates drives it on. Owns the only signals that this provider s
 slot is gone.
 """
 
-import signal
-from collections.abc import Sequence
-from pathlib import Path
+from __future__ import annotations
 
-from muster.integrations.process import limits, processes
-from muster.integrations.process.slots import Slot, Started
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from muster.slots import limits, processes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from muster.slots.tree import Slot, Started
 
 CLOCK_STEP = 60.0
 SLACK = 5.0

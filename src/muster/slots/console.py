@@ -4,12 +4,17 @@ The script's words lie in the node's own directory, where it may put anything in
 file is read, never what a link leads to. Owns no file; refuses to read more than the end of one.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from muster.integrations.process.slots import Slot
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from muster.slots.tree import Slot
 
 MOST = 256 * 1024
 """Bytes of each file that are looked at: room for long lines, not for a flood."""
@@ -35,7 +40,7 @@ def said(slot: Slot, lines: int) -> str | None:
 def keepers_last_word(slot: Slot) -> str:
     """What the keeper said at the end; nothing if it was killed."""
     last = _lines(_end(slot.console))[-1:]
-    return last[0].removeprefix(KEEPER) if last and last[0].startswith(KEEPER) else ""
+    return last[0][len(KEEPER) :] if last and last[0].startswith(KEEPER) else ""
 
 
 def _end(path: Path) -> bytes:
@@ -54,4 +59,5 @@ def _end(path: Path) -> bytes:
 
 
 def _lines(data: bytes) -> list[str]:
-    return data.decode("utf-8", "replace").removesuffix("\n").split("\n") if data else []
+    text = data.decode("utf-8", "replace")
+    return (text[:-1] if text.endswith("\n") else text).split("\n") if data else []

@@ -16,26 +16,30 @@ Owns names, paths and durable writes. Refuses whatever doesn't look like its own
 seen.
 """
 
+from __future__ import annotations
+
 import fcntl
 import hashlib
 import json
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from muster.domain.plain import Plain, fields_to_plain, from_plain
-from muster.domain.reasons import Reason
-from muster.domain.template import UsageClass
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+T = TypeVar("T")
 
 _TOKEN_DIR = re.compile(r"l-[0-9a-f]{24}", re.ASCII)
 _ORDINAL = re.compile(r"0|[1-9][0-9]{0,5}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Grant:
     """What a token stands for. Written once before the first machine; cut if the rest can't be had."""
 
@@ -45,13 +49,14 @@ class Grant:
     count: int
     granted: int
     instance_type: str
-    usage_class: UsageClass
+    usage_class: str
     at: float
-    reason: Reason | None = None
+    reason: str | None = None
+    """Why less was granted than asked for: a word of `muster.domain.reasons`."""
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Started:
     """What was fixed before the keeper was started. The secret is here only as its hash."""
 
@@ -62,12 +67,12 @@ class Started:
     boot_id: str
     at: float
     isolation: str
-    limits: tuple[str, ...]
+    limits: list[str]
     cgroup: str
     """The node's cgroup, or nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Kept:
     """The keeper's own record."""
 
@@ -75,13 +80,13 @@ class Kept:
     start_time: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Slot:
     path: Path
     machine_id: str
     ordinal: int
     grant: Grant
-    closed: bool = field(default=False)
+    closed: bool = False
 
     @property
     def work(self) -> Path:
@@ -106,14 +111,14 @@ class Slot:
 
     def record(self) -> Started | None:
         data = read(self.path / "started.json")
-        return None if data is None else from_plain(Started, data)
+        return None if data is None else _record(Started, data)
 
     def kept(self) -> Kept | None:
         data = read(self.path / "keeper.json")
-        return None if data is None else from_plain(Kept, data)
+        return None if data is None else _record(Kept, data)
 
-    def mark_started(self, record: Started, plan: Mapping[str, Plain]) -> None:
-        write(self.path / "started.json", {**fields_to_plain(record), "plan": plan})
+    def mark_started(self, record: Started, plan: Mapping[str, Any]) -> None:
+        write(self.path / "started.json", {**asdict(record), "plan": plan})
 
     def ask_for_end(self, now: float) -> None:
         if not (self.path / "terminate").exists():
@@ -171,14 +176,14 @@ class Tree:
     def grant(self, directory: Path) -> Grant | None:
         """What this directory's token stands for; None if it was never used or isn't this installation's."""
         data = read(directory / "grant.json")
-        grant = None if data is None else from_plain(Grant, data)
+        grant = None if data is None else _record(Grant, data)
         return grant if grant is not None and grant.installation_id == self.installation_id else None
 
     def write_grant(self, grant: Grant) -> None:
         directory = self.directory(grant.token)
         directory.mkdir(mode=0o700, exist_ok=True)
         sync(self.root)
-        write(directory / "grant.json", fields_to_plain(grant))
+        write(directory / "grant.json", asdict(grant))
 
     def directories(self) -> Iterator[tuple[Path, Grant]]:
         """In order of their names."""
@@ -237,7 +242,37 @@ def running(root: Path) -> dict[str, int]:
     return found
 
 
-def write(path: Path, data: Mapping[str, Plain]) -> None:
+def _record(kind: type[T], data: Mapping[str, Any]) -> T:
+    """What a file says; a newer version may have written more."""
+    known = (each.name for each in fields(kind))  # type: ignore[arg-type]  # a dataclass
+    return kind(**{name: data[name] for name in known if name in data})
+
+
+@contextmanager
+def launching(root: Path, patience: float) -> Iterator[bool]:
+    """The one turn, among all processes, to change what exists under this root; False if it can't be had in
+    time."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(root / "launching.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        yield _locked(descriptor, time.monotonic() + patience)
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int, latest: float) -> bool:
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= latest:
+                return False
+            time.sleep(0.01)  # in a thread; the kernel knows no wait for a lock with an end
+        else:
+            return True
+
+
+def write(path: Path, data: Mapping[str, Any]) -> None:
     """Whole or not at all, and still there after a power cut."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.new")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -249,7 +284,7 @@ def write(path: Path, data: Mapping[str, Plain]) -> None:
     sync(path.parent)
 
 
-def read(path: Path) -> dict[str, Plain] | None:
+def read(path: Path) -> dict[str, Any] | None:
     try:
         data: object = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -268,4 +303,4 @@ def sync(directory: Path) -> None:
 def _time(path: Path) -> float | None:
     data = read(path)
     at = None if data is None else data.get("at")
-    return float(at) if isinstance(at, int | float) else None
+    return float(at) if isinstance(at, (int, float)) else None

@@ -1,0 +1,13 @@
+"""Nodes as processes of one machine: what is on its disk, and what its kernel proves.
+
+    tree       slots on disk, their records and locks     processes  pids without confusion
+    spawning   from a slot to a running keeper            killing    from "please end" to "nothing is left"
+    keeper     the program that holds one slot's lock     looking    which slots live, stop or are gone
+    limits     rlimits and cgroups                        pruning    what is left of the gone
+    console    what a machine has said
+
+The truth is on disk and in the kernel: a slot's lock is held exactly as long as its keeper lives, and a
+keeper lives as long as anything of its node. So a server that died at any moment finds out what exists by
+looking. Integrations use this package on the server's own machine, or send its files to another one. So it
+runs on any Python from 3.8 on, and imports nothing but the standard library and itself.
+"""
