@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from bench.children import Child, child, say, told
 from muster.api import Api
 from muster.api.gathering import Answering
-from muster.api.listening import Listening, bind, url_of
+from muster.api.server import HttpServer, bind, url_of
 
 _BODY = b"{}"
 _HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"2")]
@@ -48,11 +48,11 @@ async def empty() -> AsyncIterator[tuple[int, Child]]:
 async def main() -> None:
     told()
     with bind("127.0.0.1", 0) as listener:
-        server = Listening(cast("Api", Empty()), Answering)
+        server = HttpServer(cast("Api", Empty()), Answering)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(15, server.stop)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
-        await server.listening()
+        await server.wait_until_open()
         say({"url": url_of(listener)})
         await serving
 

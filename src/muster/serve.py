@@ -23,10 +23,10 @@ from urllib.parse import urlsplit
 from muster.api import ApiSettings, create_app
 from muster.api.app import Api
 from muster.api.connections import raise_descriptors
-from muster.api.listening import CannotListen, Listening, bind, url_of
 from muster.api.logs import configure
 from muster.api.metrics import Metrics, timed
 from muster.api.repeating import repeating
+from muster.api.server import CannotListen, HttpServer, bind, url_of
 from muster.bootstrap import Bootstrap
 from muster.config import Config, DataDirectory, default_data_directory
 from muster.discovery import installed
@@ -229,7 +229,7 @@ class _Parts:
         plane, api = await self._compose(self._config.server.public_url or (url,))
         await self.settling.stock(plane.templates)
         http = repeating(api.context.beats)
-        server = Listening(api, http, backlog=http.lines.backlog)
+        server = HttpServer(api, http, backlog=http.lines.backlog)
         with ExitStack() as stack:
             if signals:
                 stack.enter_context(self._signals(server, plane.templates))
@@ -237,7 +237,7 @@ class _Parts:
             self._driven.add_done_callback(lambda _done: server.stop())
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             try:
-                await server.listening()
+                await server.wait_until_open()
                 self._data.announce(url, self._config.path)
                 self._say_where(url)
                 ready(Serving(url=url, data=self._data, stop=server.stop))
@@ -368,7 +368,7 @@ class _Parts:
         return self._driven is not None and not self._driven.done()
 
     @contextmanager
-    def _signals(self, server: Listening, desk: TemplateDesk) -> Iterator[None]:
+    def _signals(self, server: HttpServer, desk: TemplateDesk) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         reloads: set[asyncio.Task[None]] = set()
 

@@ -11,9 +11,9 @@ import httpx
 
 from muster.api import Api, ApiSettings, create_app
 from muster.api.access import mint
-from muster.api.listening import Listening, bind, url_of
 from muster.api.metrics import Metrics, timed
 from muster.api.repeating import repeating
+from muster.api.server import HttpServer, bind, url_of
 from muster.client import AsyncClient, calls
 from muster.domain.access import Role
 from muster.domain.requests import ProvisionRequest
@@ -238,7 +238,7 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
     apis.append(api)
     listener = bind("127.0.0.1", 0)
     http = repeating(api.context.beats)
-    server = Listening(api, http, backlog=http.lines.backlog)
+    server = HttpServer(api, http, backlog=http.lines.backlog)
     site = Site(url_of(listener), api, store, cloud, ports)
     cloud.watch(site)
     for role in Role:
@@ -247,7 +247,7 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
         site.secrets[role] = minted[1]
     driving = asyncio.create_task(plane.run())
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    await server.listening()
+    await server.wait_until_open()
     try:
         yield site
     finally:

@@ -4,8 +4,8 @@ import httpx
 import pytest
 
 from muster.api.access import Access
+from muster.api.router import Route
 from muster.api.routes import TABLES
-from muster.api.routing import Route
 from muster.client import Unauthenticated, calls
 from muster.domain import checks
 from muster.domain.access import Role, may

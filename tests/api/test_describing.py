@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from muster.api.decoders import BodyReader
 from muster.api.problems import TABLE
-from muster.api.reading import BodyReader
 from muster.client import calls
 from muster.client.problems import ServerProblem, rebuilt
 from muster.domain.errors import StoreFull, StoreUnavailable

@@ -11,7 +11,7 @@ import pytest
 
 from fakes.github.issuer import LASTS
 from muster.api import access
-from muster.api.bounds import PARAMETERS_MOST, QUERY_MOST
+from muster.api.middleware import PARAMETERS_MOST, QUERY_MOST
 from muster.client import calls
 from muster.domain.deadlines import Limits
 from muster.domain.settings import Settings

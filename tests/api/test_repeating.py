@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from muster.api import listening
+from muster.api import server
 from muster.api.beats import BODY_MOST, PATH, Beats
 from muster.api.repeating import Repeating
 from muster.client import calls
@@ -215,7 +215,7 @@ async def test_a_body_is_bounded_also_when_it_comes_again(
 async def test_beats_keep_their_connection_and_silence_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "KEEP_ALIVE_SECONDS", KEEP_ALIVE)
+    monkeypatch.setattr(server, "KEEP_ALIVE_SECONDS", KEEP_ALIVE)
     async with opened(tmp_path) as site:
         await site.template()
         token = (await _join(site, await _machine(site))).json()["token"]

@@ -16,7 +16,7 @@ from typing import IO, Any
 import httpx
 import pytest
 
-from muster.api.listening import CannotListen, bind, url_of
+from muster.api.server import CannotListen, bind, url_of
 from muster.client import AsyncClient, SyncClient, calls
 from muster.config import Config, find_server, load
 from muster.config.data import DirectoryInUse

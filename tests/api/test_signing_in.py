@@ -8,7 +8,7 @@ import pytest
 
 from fakes.github import World, WorldTransport
 from fakes.github.issuer import Issuer
-from muster.api.access import Gate
+from muster.api.access import Authenticator
 from muster.client import calls
 from muster.domain.template import Reuse
 from muster.domain.trust import Trust
@@ -34,10 +34,10 @@ class Signing:
 
     def trust(self, *rules: Trust) -> None:
         context, ports = self._site.api.context, self._site.ports
-        gate = Gate(
+        authenticator = Authenticator(
             ports.access, context.plane.enrolment, ports.clock, federation=self._federation, trust=rules
         )
-        self._site.api.application.context = replace(context, gate=gate)
+        self._site.api.application.context = replace(context, authenticator=authenticator)
 
     def http(self, **claims: Any) -> httpx.AsyncClient:
         client = self._site.http()
@@ -262,6 +262,6 @@ async def test_who_is_not_let_in_is_told_why(
 
 async def test_without_federation_a_signed_token_is_just_an_unknown_one(signing: Signing, site: Site) -> None:
     context = site.api.application.context
-    gate = Gate(site.ports.access, context.plane.enrolment, site.ports.clock)
-    site.api.application.context = replace(context, gate=gate)
+    authenticator = Authenticator(site.ports.access, context.plane.enrolment, site.ports.clock)
+    site.api.application.context = replace(context, authenticator=authenticator)
     assert (await signing.http().get("/api/v1/whoami")).status_code == 401

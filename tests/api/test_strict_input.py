@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.api.reading import TOLD_MOST
+from muster.api.decoders import TOLD_MOST
 from muster.wire.nodes import Node
 from muster.wire.operations import Operation
 from tests.api.site import Site

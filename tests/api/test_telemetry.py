@@ -6,9 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from muster.api.figures import MILLISECONDS
-from muster.api.recent import SLICE, WINDOW, Recent
-from muster.api.telemetry import Telemetry
+from muster.api.prometheus import MILLISECONDS
+from muster.api.telemetry import SLICE, WINDOW, CallWindow, Telemetry
 from muster.domain.errors import Refused, StoreUnavailable, Throttled, TokenSpent, Uncertain
 from muster.domain.observations import Calls
 from muster.domain.reasons import Reason
@@ -20,7 +19,7 @@ NOW = 100 * SLICE
 
 
 def test_durations_are_told_by_the_edge_that_they_stay_below() -> None:
-    recent = Recent((0.1, 1.0))
+    recent = CallWindow((0.1, 1.0))
     for seconds in [0.05] * 94 + [0.5] * 5 + [7.0]:
         recent.add(seconds, now=NOW)
     found = recent.calls(now=NOW)
@@ -30,12 +29,12 @@ def test_durations_are_told_by_the_edge_that_they_stay_below() -> None:
 
 
 def test_no_calls_are_no_durations() -> None:
-    assert Recent(MILLISECONDS).calls(now=NOW) == Calls(window=WINDOW)
+    assert CallWindow(MILLISECONDS).calls(now=NOW) == Calls(window=WINDOW)
 
 
 @pytest.mark.parametrize(("later", "counted"), [(WINDOW - SLICE, 2), (WINDOW - 1.0, 2), (WINDOW, 1)])
 def test_what_is_older_than_the_window_is_forgotten(later: float, counted: int) -> None:
-    recent = Recent(MILLISECONDS)
+    recent = CallWindow(MILLISECONDS)
     recent.add(0.1, now=NOW, failed=True, error="old")
     recent.add(0.1, now=NOW + SLICE, throttled=True)
     found = recent.calls(now=NOW + later)
@@ -44,7 +43,7 @@ def test_what_is_older_than_the_window_is_forgotten(later: float, counted: int) 
 
 
 def test_memory_is_bounded_however_long_it_goes_on() -> None:
-    recent = Recent(MILLISECONDS)
+    recent = CallWindow(MILLISECONDS)
     for n in range(10_000):
         recent.add(0.001, now=float(n))
     assert recent.calls(now=9_999.0).calls <= WINDOW
@@ -52,7 +51,7 @@ def test_memory_is_bounded_however_long_it_goes_on() -> None:
 
 
 def test_a_clock_that_goes_back_loses_nothing() -> None:
-    recent = Recent(MILLISECONDS)
+    recent = CallWindow(MILLISECONDS)
     recent.add(0.001, now=NOW)
     recent.add(0.001, now=NOW - 3 * SLICE)
     assert recent.calls(now=NOW).calls == 2

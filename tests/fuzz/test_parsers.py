@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from fakes.ec2.signing import Signer, document
 from muster.api import beats
-from muster.api.reading import BodyReader, InvalidInput, Malformed, QueryReader, Unreadable
+from muster.api.decoders import BodyReader, InvalidInput, Malformed, QueryReader, Unreadable
 from muster.cli.exits import UsageProblem
 from muster.cli.unpacking import unpack
 from muster.domain.errors import InvalidRequest

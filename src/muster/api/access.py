@@ -54,7 +54,7 @@ class Caller:
     """Of a workflow that signed in by itself."""
 
 
-class Gate:
+class Authenticator:
     def __init__(
         self,
         tokens: AccessStore,
@@ -130,7 +130,7 @@ class Gate:
 class Permit:
     """The right of a stream to go on: a token that ends while it is read ends it, soon."""
 
-    def __init__(self, gate: Gate, authorization: str | None, clock: Clock) -> None:
+    def __init__(self, gate: Authenticator, authorization: str | None, clock: Clock) -> None:
         self._gate = gate
         self._authorization = authorization
         self._clock = clock

@@ -12,8 +12,7 @@ import logging
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from muster.api import closing
-from muster.api.context import Context
+from muster.api.context import SHUTDOWN, Context
 from muster.domain import desired as domain
 from muster.domain.errors import MusterError
 from muster.domain.ids import NodeId
@@ -53,7 +52,7 @@ class AgentStream(Response):
         self._shown = shown
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        with self._context.streams.open(self._node_id, unless=closing.TOPIC) as stream:
+        with self._context.streams.open(self._node_id, unless=SHUTDOWN) as stream:
             first = await self._now()
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await self._tell(stream, first, send, what="first")
@@ -69,7 +68,7 @@ class AgentStream(Response):
         while True:
             await stream.news(max(0.0, due - ctx.now()))
             silent = ctx.now() >= due
-            if ctx.closing.begun or stream.ended or (silent and await self._over(receive)):
+            if ctx.shutdown.begun or stream.ended or (silent and await self._over(receive)):
                 return
             if not silent and stream.holds_back():
                 continue
@@ -89,7 +88,7 @@ class AgentStream(Response):
                 while (await receive())["type"] != "http.disconnect":
                     pass
         except TimeoutError:
-            return await self._context.gate.node(self._shown) != self._node_id
+            return await self._context.authenticator.node(self._shown) != self._node_id
         return True
 
     def _due(self) -> float:

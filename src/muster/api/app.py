@@ -5,18 +5,16 @@ from collections.abc import Iterable
 from starlette.types import Receive, Scope, Send
 
 from muster.api import beats
-from muster.api.access import Gate
+from muster.api.access import Authenticator
 from muster.api.beats import Beats
-from muster.api.bounds import Bounds, QueryBound
-from muster.api.closing import Closing
-from muster.api.context import ApiSettings, Context
+from muster.api.context import ApiSettings, Context, Shutdown
 from muster.api.dashboard import Dashboard
 from muster.api.feed_pages import FeedPages
-from muster.api.files import Shelf
+from muster.api.files import FileStore
 from muster.api.metrics import Metrics
+from muster.api.middleware import BodyLimit, DefaultHeaders, QueryLimit
+from muster.api.router import ROOT, Application
 from muster.api.routes import TABLES
-from muster.api.routing import ROOT, Application
-from muster.api.sealing import Sealed
 from muster.domain.events import Draft
 from muster.enrolment.streams import Streams
 from muster.operations.overviewing import Overviewing
@@ -41,9 +39,9 @@ class Api:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.application = Application(context, TABLES)
-        self._beats = Sealed(context.beats)
-        bounded = Bounds(self.application, most=context.settings.body_most, streamed=_STREAMED, raw=_RAW)
-        self._others = Sealed(QueryBound(Dashboard(bounded)))
+        self._beats = DefaultHeaders(context.beats)
+        bounded = BodyLimit(self.application, most=context.settings.body_most, streamed=_STREAMED, raw=_RAW)
+        self._others = DefaultHeaders(QueryLimit(Dashboard(bounded)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == beats.PATH and scope["method"] == "POST":
@@ -64,7 +62,7 @@ class Api:
         self.context.metrics.saw(taken)
 
     def close(self) -> None:
-        self.context.closing.begin()
+        self.context.shutdown.begin()
 
 
 def create_app(
@@ -86,7 +84,7 @@ def create_app(
         plane=plane,
         ports=ports,
         settings=settings,
-        gate=Gate(
+        authenticator=Authenticator(
             ports.access,
             plane.enrolment,
             ports.clock,
@@ -100,7 +98,7 @@ def create_app(
             unwritable=lambda: gathered.unwritable,
         ),
         streams=Streams(ports.wakeups),
-        closing=Closing(ports.wakeups),
+        shutdown=Shutdown(ports.wakeups),
         metrics=gathered,
         archives=_shelf(settings, "blobs", "archive", settings.blob_hours * HOUR),
         results=_shelf(settings, "artifacts", "result", settings.settings.retention),
@@ -112,8 +110,8 @@ def create_app(
     return Api(context)
 
 
-def _shelf(settings: ApiSettings, directory: str, what: str, keep: float) -> Shelf:
-    return Shelf(
+def _shelf(settings: ApiSettings, directory: str, what: str, keep: float) -> FileStore:
+    return FileStore(
         settings.data / directory,
         what=what,
         most=settings.blob_most,

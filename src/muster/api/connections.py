@@ -16,8 +16,8 @@ from typing import Any, ClassVar, cast
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from muster.api.gathering import Answering
+from muster.api.middleware import HEADERS
 from muster.api.problems import Problem
-from muster.api.sealing import SEAL
 from muster.domain.codes import ProblemCode
 from muster.wire.problems import MEDIA_TYPE
 
@@ -241,7 +241,7 @@ class Bounded(Answering):
             (b"content-type", MEDIA_TYPE.encode()),
             (b"content-length", b"%d" % len(body)),
             (b"connection", b"close"),
-            *SEAL,
+            *HEADERS,
         )
         head = b"".join(b"%s: %s\r\n" % field for field in fields)
         self.send(STATUS_LINE[status] + head + b"\r\n" + body)

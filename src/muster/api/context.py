@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 from starlette.requests import Request
 
-from muster.api.access import Gate, Permit
+from muster.api.access import Authenticator, Permit
 from muster.api.beats import Beats
-from muster.api.closing import Closing
 from muster.api.feed_pages import FeedPages
-from muster.api.files import Shelf
+from muster.api.files import FileStore
 from muster.api.metrics import Metrics
 from muster.domain.access import ApiToken
 from muster.domain.command import ARCHIVE_BYTES_MAX
@@ -25,6 +24,7 @@ from muster.enrolment.streams import Streams
 from muster.operations.overviewing import Overviewing
 from muster.plane import ControlPlane, Ports
 from muster.ports.store import Standing
+from muster.ports.wakeups import Wakeups
 from muster.single_flight import SingleFlight
 
 
@@ -57,18 +57,34 @@ class ApiSettings:
     """Whether the control plane behind this API still runs."""
 
 
+SHUTDOWN = "shutdown"
+"""The wake-up topic of a stop. Long answers listen to it and end by themselves."""
+
+
+class Shutdown:
+    """Records that the server stops, and wakes every long answer."""
+
+    def __init__(self, wakeups: Wakeups) -> None:
+        self._wakeups = wakeups
+        self.begun = False
+
+    def begin(self) -> None:
+        self.begun = True
+        self._wakeups.notify(SHUTDOWN)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     plane: ControlPlane
     ports: Ports
     settings: ApiSettings
-    gate: Gate
+    authenticator: Authenticator
     beats: Beats
     streams: Streams
-    closing: Closing
+    shutdown: Shutdown
     metrics: Metrics
-    archives: Shelf
-    results: Shelf
+    archives: FileStore
+    results: FileStore
     consoles: SingleFlight[str, tuple[Section, float]]
     """Of nodes, by id: each with when it was read."""
     overviewing: Overviewing
@@ -87,7 +103,7 @@ class Context:
         return self.ports.clock.now()
 
 
-class Incoming(Request):
+class ApiRequest(Request):
     """A request, with who sent it: a node, or the holder of a token."""
 
     standing: Standing
@@ -100,7 +116,7 @@ class Incoming(Request):
         return next((value.decode("latin-1") for value in shown), None)
 
     async def whole(self) -> bytes:
-        """Read the body, which `Bounds` keeps short and hands on in one message."""
+        """Read the body, which `BodyLimit` keeps short and hands on in one message."""
         message = await self.receive()
         body: bytes = message.get("body", b"")
         while message.get("more_body", False):
@@ -110,10 +126,10 @@ class Incoming(Request):
 
 
 @dataclass(frozen=True, slots=True)
-class Of:
+class FromRequest:
     """Marks a handler's parameter that any request has."""
 
-    read: Callable[[Context, Incoming], Any]
+    read: Callable[[Context, ApiRequest], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +140,21 @@ class Header:
     description: str = ""
 
 
-def _permit(context: Context, request: Incoming) -> Permit:
-    return Permit(context.gate, request.authorization, context.ports.clock)
+def _permit(context: Context, request: ApiRequest) -> Permit:
+    return Permit(context.authenticator, request.authorization, context.ports.clock)
 
 
-Here = Annotated[Context, Of(lambda context, _: context)]
-Asked = Annotated[Incoming, Of(lambda _, request: request)]
+Ctx = Annotated[Context, FromRequest(lambda context, _: context)]
+RawRequest = Annotated[ApiRequest, FromRequest(lambda _, request: request)]
 """For handlers that read the body as a stream, or headers of their own."""
-Speaker = Annotated[Standing, Of(lambda _, request: request.standing)]
+NodeCaller = Annotated[Standing, FromRequest(lambda _, request: request.standing)]
 """The node that speaks, as its token proved, with its operation."""
-Node = Annotated[NodeId, Of(lambda _, request: request.standing.node.id)]
-Held = Annotated[Confinement | None, Of(lambda _, request: request.confinement)]
+Node = Annotated[NodeId, FromRequest(lambda _, request: request.standing.node.id)]
+CallerConfinement = Annotated[Confinement | None, FromRequest(lambda _, request: request.confinement)]
 """What the caller is held to; None: only to its role."""
-Caller = Annotated[ApiToken, Of(lambda _, request: request.token)]
+CallerToken = Annotated[ApiToken, FromRequest(lambda _, request: request.token)]
 """The token that was shown."""
-Permitted = Annotated[Permit, Of(_permit)]
+CallerPermit = Annotated[Permit, FromRequest(_permit)]
 """For as long as the token that was shown is good."""
 Key = Annotated[
     str | None,

@@ -64,7 +64,7 @@ class FeedPages:
             del self._full[next(iter(self._full))]
 
 
-def written(data: bytes, *, event: str, place: str | None) -> bytes:
+def sse_message(data: bytes, *, event: str, place: str | None) -> bytes:
     """One message. JSON has no bare line breaks, so its data is one line."""
     named = f"id: {place}\n" if place is not None else ""
     return f"event: {event}\n{named}data: ".encode() + data + b"\n\n"
@@ -72,7 +72,7 @@ def written(data: bytes, *, event: str, place: str | None) -> bytes:
 
 def _pieces(events: Sequence[domain.Event], end: Cursor | None) -> tuple[bytes, ...]:
     whole = b"".join(
-        written(
+        sse_message(
             encode(Event.of(event)),
             event=event.name,
             place=str(end) if number == len(events) else None,

@@ -34,7 +34,7 @@ class Stored:
     expires_at: float
 
 
-class Shelf:
+class FileStore:
     def __init__(self, directory: Path, *, what: str, most: int, total: int, keep: float) -> None:
         self._directory = directory
         self._what = what

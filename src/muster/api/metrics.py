@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, TypeVar, cast
 
 import muster
-from muster.api.figures import MILLISECONDS, SECONDS, Counter, Histogram, Labels, gauge
+from muster.api.prometheus import MILLISECONDS, SECONDS, Counter, Histogram, Labels, gauge
 from muster.api.telemetry import Telemetry
 from muster.domain.deadlines import Limits
 from muster.domain.errors import StoreFull, StoreUnavailable

@@ -13,7 +13,7 @@ import msgspec
 
 import muster
 from muster.api.access import Access
-from muster.api.routing import JSON, Raw, Route, Signature, Table
+from muster.api.router import JSON, Raw, Route, Signature, Table
 from muster.wire.base import Query, Said, Shape, encode
 from muster.wire.problems import MEDIA_TYPE, Problem
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from muster.api.findings import Finding
-from muster.api.reading import InvalidInput, Malformed, Unreadable
+from muster.api.decoders import InvalidInput, Malformed, Unreadable
+from muster.api.input_errors import InputError
 from muster.domain import errors
 from muster.domain.codes import ProblemCode, help_for
 from muster.domain.errors import MusterError
@@ -154,7 +154,7 @@ def _extras(error: MusterError, status: int) -> tuple[dict[str, Any], dict[str, 
     return more, headers
 
 
-def of_input(found: Sequence[Finding]) -> Problem:
+def of_input(found: Sequence[InputError]) -> Problem:
     """The first finding in one sentence, and all of them listed."""
     listed = [each.told() for each in found]
     first = listed[0]

@@ -14,13 +14,13 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from muster.api.beats import BODY_MOST, PATH, Beats, authorization_of
 from muster.api.connections import Bounded, Lines
-from muster.api.sealing import SEAL
+from muster.api.middleware import HEADERS
 from muster.domain.errors import InvalidRequest
 
 _END = b"\r\n\r\n"
 _BEGIN = b"POST %s HTTP/1.1\r\n" % PATH.encode()
 _STATUS = b"HTTP/1.1 200 OK\r\n"
-_SEAL = b"".join(b"%s: %s\r\n" % each for each in SEAL) + b"\r\n"
+_SEAL = b"".join(b"%s: %s\r\n" % each for each in HEADERS) + b"\r\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,9 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from muster.api.access import Permit
-from muster.api.closing import TOPIC
-from muster.api.context import Context
+from muster.api.context import SHUTDOWN, Context
 from muster.api.diagnoses import diagnosed
-from muster.api.feed_pages import written
+from muster.api.feed_pages import sse_message
 from muster.domain import plain
 from muster.domain.errors import InvalidRequest
 from muster.domain.events import Event
@@ -35,11 +34,11 @@ async def feed(
     ctx: Context, permit: Permit, *, after: Cursor | None, entity_id: str | None
 ) -> AsyncIterator[bytes]:
     """Every event from the cursor on, then each as it happens, for as long as the reader may."""
-    listener = ctx.ports.wakeups.listen((EVENTS, TOPIC))
+    listener = ctx.ports.wakeups.listen((EVENTS, SHUTDOWN))
     silence = _Silence(ctx, listener)
     try:
         yield _HELLO
-        while not ctx.closing.begun and await permit.holds():
+        while not ctx.shutdown.begun and await permit.holds():
             page = await ctx.pages.get(after, entity_id)
             after = page.next
             for piece in page.pieces:
@@ -56,16 +55,16 @@ async def progress(
     ctx: Context, permit: Permit, operation_id: OperationId, *, seen: int
 ) -> AsyncIterator[bytes]:
     """What an operation showed since version `seen`, and what it shows from now on, to its end."""
-    listener = ctx.ports.wakeups.listen((progress_topic(operation_id), TOPIC))
+    listener = ctx.ports.wakeups.listen((progress_topic(operation_id), SHUTDOWN))
     history, silence = _History(ctx, operation_id), _Silence(ctx, listener)
     try:
         yield _HELLO
-        while not ctx.closing.begun and await permit.holds():
+        while not ctx.shutdown.begun and await permit.holds():
             async for operation, at in history.news():
                 if operation.version > seen:
                     told = await diagnosed(ctx.ports.store, operation, now=at) if operation.ended else None
                     shown = encode(Progress.of(operation, now=at, diagnosis=told))
-                    yield written(shown, event="progress", place=str(operation.version))
+                    yield sse_message(shown, event="progress", place=str(operation.version))
                     seen = operation.version
                     silence.broken()
                 if operation.ended:

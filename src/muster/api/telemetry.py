@@ -3,12 +3,13 @@
 import asyncio
 import logging
 import time
+from bisect import bisect_left
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from math import inf
 from typing import TypeVar
 
-from muster.api.figures import MILLISECONDS, SECONDS, Counter, Histogram
-from muster.api.recent import Recent
+from muster.api.prometheus import MILLISECONDS, SECONDS, Counter, Histogram
 from muster.domain.errors import Refused, StoreUnavailable, Throttled, TokenSpent
 from muster.domain.observations import Calls, Dependency
 from muster.domain.reasons import Reason
@@ -29,10 +30,10 @@ class Telemetry:
     def __init__(self) -> None:
         self.calls = Histogram("muster_provider_seconds", "How long providers took, by verb.", SECONDS)
         self.errors = Counter("muster_provider_errors_total", "Provider calls that went wrong, by error.")
-        self._store = Recent(MILLISECONDS)
+        self._store = CallWindow(MILLISECONDS)
         self._troubles: dict[str, float] = {}
         """When each trouble of the store was logged last."""
-        self._others: dict[str, tuple[Recent, bool]] = {}
+        self._others: dict[str, tuple[CallWindow, bool]] = {}
         """Whom this replica calls, and whether that is GitHub."""
 
     # --- gathered ---------------------------------------------------------------------------------
@@ -65,12 +66,12 @@ class Telemetry:
         if error is not None:
             self.errors.add(provider=name, verb=verb, error=type(error).__name__)
         words = told(error) if error is not None and failed else ""
-        recent, _ = self._others.setdefault(name, (Recent(SECONDS), github))
+        recent, _ = self._others.setdefault(name, (CallWindow(SECONDS), github))
         recent.add(seconds, now=now, failed=failed, throttled=throttled, error=words)
 
     def watched(self, provider: NodeProvider, clock: Clock) -> NodeProvider:
         """The provider, with each of its calls noted."""
-        self._others.setdefault(provider.name, (Recent(SECONDS), False))
+        self._others.setdefault(provider.name, (CallWindow(SECONDS), False))
         return WatchedProvider(provider, self, clock)
 
     # --- read -------------------------------------------------------------------------------------
@@ -147,3 +148,64 @@ class WatchedProvider:
 
     def _note(self, verb: str, seconds: float, error: Exception | None) -> None:
         self._telemetry.took(self.name, verb, seconds, error, now=self._clock.now())
+
+
+WINDOW = 300.0
+SLICE = 15.0
+
+
+class _Slice:
+    __slots__ = ("counts", "errors", "number", "throttled")
+
+    def __init__(self, number: int, edges: int) -> None:
+        self.number = number
+        self.counts = [0] * (edges + 1)
+        self.errors = 0
+        self.throttled = 0
+
+
+class CallWindow:
+    """`edges` are the upper bounds of the durations that are told apart, in seconds."""
+
+    def __init__(self, edges: Sequence[float]) -> None:
+        self._edges = tuple(edges)
+        self._slices: deque[_Slice] = deque(maxlen=int(WINDOW / SLICE))
+        self._last_error = (float("-inf"), "")
+
+    def add(
+        self, seconds: float, *, now: float, failed: bool = False, throttled: bool = False, error: str = ""
+    ) -> None:
+        number = int(now / SLICE)
+        if not self._slices or self._slices[-1].number < number:
+            self._slices.append(_Slice(number, len(self._edges)))
+        part = self._slices[-1]
+        part.counts[bisect_left(self._edges, seconds)] += 1
+        part.errors += failed
+        part.throttled += throttled
+        if error:
+            self._last_error = (now, error)
+
+    def calls(self, *, now: float) -> Calls:
+        since = int(now / SLICE) - int(WINDOW / SLICE)
+        parts = [part for part in self._slices if part.number > since]
+        counts = [sum(column) for column in zip(*(part.counts for part in parts), strict=True)]
+        at, error = self._last_error
+        return Calls(
+            window=WINDOW,
+            calls=sum(counts),
+            errors=sum(part.errors for part in parts),
+            throttled=sum(part.throttled for part in parts),
+            p50=self._bound(counts, 0.50),
+            p95=self._bound(counts, 0.95),
+            p99=self._bound(counts, 0.99),
+            last_error=error if now - at <= WINDOW else "",
+        )
+
+    def _bound(self, counts: Sequence[int], share: float) -> float | None:
+        """The edge below which this share of the calls stays; beyond the last edge, twice that."""
+        wanted, seen = share * sum(counts), 0
+        for edge, count in zip((*self._edges, 2 * self._edges[-1]), counts, strict=False):
+            seen += count
+            if count and seen >= wanted:
+                return edge
+        return None

@@ -82,8 +82,8 @@ def _configured(path: Path | None, flags: Mapping[str, object]) -> "Config":
 def _serve(config: "Config", *, new_admin: bool, new_installation: bool) -> None:
     import asyncio
 
-    from muster.api.listening import CannotListen
     from muster.api.logs import configure
+    from muster.api.server import CannotListen
     from muster.cli.exits import UsageProblem
     from muster.config.data import DirectoryInUse, DirectoryUnusable
     from muster.installation_guard import InstallationLost

@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from muster.api.access import Access
 from muster.api.openapi import document
+from muster.api.router import JSON, Raw, Route, Table
 from muster.api.routes import (
     agent,
     blobs,
@@ -20,7 +21,6 @@ from muster.api.routes import (
     templates,
     tokens,
 )
-from muster.api.routing import JSON, Raw, Route, Table
 from muster.wire.base import encode
 
 

@@ -2,12 +2,12 @@
 
 from starlette.responses import FileResponse, Response
 
-from muster.api import closing
+from muster.api import context
 from muster.api.access import Access
 from muster.api.agent_stream import MEDIA_TYPE, AgentStream, meaning, with_commands
-from muster.api.context import Asked, Caller, Context, Here, Node, Speaker
+from muster.api.context import CallerToken, Context, Ctx, Node, NodeCaller, RawRequest
 from muster.api.problems import of_error
-from muster.api.routing import Raw, Route, Table
+from muster.api.router import Raw, Route, Table
 from muster.domain.errors import Conflict, NotFound
 from muster.domain.ids import AssignmentId, CommandId
 from muster.domain.template import TemplateSpec
@@ -36,7 +36,7 @@ from muster.wire.agent import (
 from muster.wire.base import encode, shaped
 
 
-async def join(ctx: Here, body: JoinRequest) -> Joined:
+async def join(ctx: Ctx, body: JoinRequest) -> Joined:
     """Admit a machine that proves who it is. The same key is the same join; the older token dies."""
     enrolment = ctx.plane.enrolment
     admission = await enrolment.join(body.proof, key=body.key, boot_id=body.boot_id)
@@ -53,7 +53,7 @@ async def join(ctx: Here, body: JoinRequest) -> Joined:
     )
 
 
-async def enrol(ctx: Here, token: Caller, body: EnrolRequest) -> Enrolled:
+async def enrol(ctx: Ctx, token: CallerToken, body: EnrolRequest) -> Enrolled:
     """Admit an app as a node of the token's template. The same key is the same join; the older token dies."""
     assert token.template is not None  # noqa: S101 — an enrolment token has one
     enrolment = ctx.plane.enrolment
@@ -63,12 +63,12 @@ async def enrol(ctx: Here, token: Caller, body: EnrolRequest) -> Enrolled:
     return Enrolled(node_id=admitted.node.id, token=admitted.token, desired=Desired.of(desired, ()))
 
 
-async def beat(ctx: Here, node_id: Node, body: Beat) -> Beaten:  # noqa: ARG001 — only documented
+async def beat(ctx: Ctx, node_id: Node, body: Beat) -> Beaten:  # noqa: ARG001 — only documented
     """Say that this node lives. Answered by `beats`, in front of all this; here for the documentation."""
     return Beaten(version=(await ctx.plane.enrolment.beat(node_id)).version)
 
 
-async def report(ctx: Here, standing: Speaker, body: Report) -> Desired:
+async def report(ctx: Ctx, standing: NodeCaller, body: Report) -> Desired:
     """Say what has become true. The answer is what to do now."""
     node_id, said = standing.node.id, shaped(reports.Report, body, step=body.step or None)
     with ctx.streams.answering(node_id) as stream:
@@ -80,29 +80,31 @@ async def report(ctx: Here, standing: Speaker, body: Report) -> Desired:
     return answer
 
 
-async def kit(ctx: Here, node_id: Node, body: KitRequest) -> Kit:
+async def kit(ctx: Ctx, node_id: Node, body: KitRequest) -> Kit:
     """Get what attaching takes, for the present assignment. An earlier answer is worthless from then on."""
     given = await ctx.plane.enrolment.kit(node_id, AssignmentId(body.assignment))
     return Kit(program=given.program)
 
 
-async def desired(ctx: Here, standing: Speaker, asked: DesiredQuery) -> Desired:
+async def desired(ctx: Ctx, standing: NodeCaller, asked: DesiredQuery) -> Desired:
     """Ask what to do. Held until it differs from the known version, or the time is over."""
     enrolment, node = ctx.plane.enrolment, standing.node
-    if node.version != asked.known or asked.timeout <= 0 or ctx.closing.begun:
+    if node.version != asked.known or asked.timeout <= 0 or ctx.shutdown.begun:
         return await with_commands(ctx, node.id, await enrolment.told(standing))
     # From here to where the poll listens nothing is awaited, so the end of service is not missed.
-    found = await enrolment.poll(node.id, known=asked.known, timeout=asked.timeout, unless=(closing.TOPIC,))
+    found = await enrolment.poll(
+        node.id, known=asked.known, timeout=asked.timeout, unless=(context.SHUTDOWN,)
+    )
     return await with_commands(ctx, node.id, found)
 
 
-async def stream(ctx: Here, node_id: Node, request: Asked) -> Response:
+async def stream(ctx: Ctx, node_id: Node, request: RawRequest) -> Response:
     """Hear what to do: a line of JSON at once, whenever it changes, and at least every 25 s."""
     return AgentStream(ctx, node_id, request.authorization)
 
 
 async def output(
-    ctx: Here, node_id: Node, command_id: str, asked: OutputOffset, request: Asked
+    ctx: Ctx, node_id: Node, command_id: str, asked: OutputOffset, request: RawRequest
 ) -> OutputKept | Response:
     """Send output from an offset on. A gap is refused, with the offset that is expected."""
     commands = ctx.plane.enrolment.commands
@@ -119,7 +121,7 @@ async def output(
     return OutputKept(offset=kept.size, full=kept.full)
 
 
-async def state(ctx: Here, node_id: Node, command_id: str, body: CommandReport) -> CommandStatus:
+async def state(ctx: Ctx, node_id: Node, command_id: str, body: CommandReport) -> CommandStatus:
     """Say how a command is: running, exited, lost."""
     command = await ctx.plane.enrolment.commands.state(
         node_id,
@@ -132,7 +134,7 @@ async def state(ctx: Here, node_id: Node, command_id: str, body: CommandReport) 
     return CommandStatus(state=command.state)
 
 
-async def archive(ctx: Here, standing: Speaker, blob_id: str) -> FileResponse:
+async def archive(ctx: Ctx, standing: NodeCaller, blob_id: str) -> FileResponse:
     """Fetch the archive or the standard input of a command that this node should execute."""
     node = standing.node
     if node.assignment_id is not None:
@@ -143,7 +145,7 @@ async def archive(ctx: Here, standing: Speaker, blob_id: str) -> FileResponse:
     raise NotFound("archive", blob_id)
 
 
-async def artifact(ctx: Here, node_id: Node, command_id: str, request: Asked) -> Stored:
+async def artifact(ctx: Ctx, node_id: Node, command_id: str, request: RawRequest) -> Stored:
     """Send what a command brings back, before its end is told."""
     command = await ctx.plane.enrolment.commands.open(node_id, CommandId(command_id))
     stored = await ctx.results.put_named(command.id, request.stream(), now=ctx.now())

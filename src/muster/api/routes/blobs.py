@@ -1,13 +1,13 @@
 """Archives that commands start from: uploaded once, named by their content, forgotten after a day."""
 
 from muster.api.access import Access
-from muster.api.context import Asked, Here
-from muster.api.routing import Raw, Route, Table
+from muster.api.context import Ctx, RawRequest
+from muster.api.router import Raw, Route, Table
 from muster.wire.base import at
 from muster.wire.commands import Blob
 
 
-async def upload(ctx: Here, request: Asked) -> Blob:
+async def upload(ctx: Ctx, request: RawRequest) -> Blob:
     """Upload an archive (gzipped tar) for a command to start from.
 
     The id is its SHA-256, so the same archive is kept once.

@@ -1,9 +1,9 @@
 """Clusters: asked for, listed, shown, deleted. Their work is followed like any other operation's."""
 
 from muster.api.access import Access
-from muster.api.context import Context, Here, Key
+from muster.api.context import Context, Ctx, Key
+from muster.api.router import Route, Table
 from muster.api.routes.provisions import place
-from muster.api.routing import Route, Table
 from muster.domain import cluster as domain
 from muster.domain.cluster import LIVE_CLUSTERS
 from muster.domain.cluster_spec import ClusterSpec
@@ -14,7 +14,7 @@ from muster.wire.clusters import Cluster, ClusterDetail, ClusterRequest, Cluster
 from muster.wire.operations import Operation
 
 
-async def create(ctx: Here, body: ClusterRequest, key: Key = None) -> Operation:
+async def create(ctx: Ctx, body: ClusterRequest, key: Key = None) -> Operation:
     """Ask for a whole cluster.
 
     The answer is an operation; follow it at /operations/{id}/events. The cluster is listed from now on.
@@ -23,7 +23,7 @@ async def create(ctx: Here, body: ClusterRequest, key: Key = None) -> Operation:
     return Operation.of(await ctx.plane.clusters.create(body.request(), key=key), now=ctx.now())
 
 
-async def listed(ctx: Here, asked: ClustersQuery) -> Page[Cluster]:
+async def listed(ctx: Ctx, asked: ClustersQuery) -> Page[Cluster]:
     """List clusters, newest first; deleted ones only if they are asked for."""
     page = await ctx.ports.clusters.clusters(
         states=asked.state or LIVE_CLUSTERS,
@@ -34,7 +34,7 @@ async def listed(ctx: Here, asked: ClustersQuery) -> Page[Cluster]:
     return Page(items=tuple(items), next=page.next)
 
 
-async def show(ctx: Here, name: str) -> ClusterDetail:
+async def show(ctx: Ctx, name: str) -> ClusterDetail:
     """Show a cluster, by name or id: what it is, and how far the work on it is."""
     cluster = await ctx.plane.clusters.find(name)
     try:
@@ -44,7 +44,7 @@ async def show(ctx: Here, name: str) -> ClusterDetail:
     return ClusterDetail.with_work(cluster, await _spec(ctx, cluster), operation, now=ctx.now())
 
 
-async def delete(ctx: Here, name: str, key: Key = None) -> Operation:
+async def delete(ctx: Ctx, name: str, key: Key = None) -> Operation:
     """Delete a cluster, by name or id, with the roles that it was granted, and its group if Muster made that.
 
     One that is still being made is cancelled. The answer is the operation that removes it.

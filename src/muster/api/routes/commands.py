@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from starlette.responses import FileResponse, Response, StreamingResponse
 
 from muster.api.access import Access, Permit
-from muster.api.closing import TOPIC
-from muster.api.context import Context, Here, Key, Permitted
-from muster.api.routing import Raw, Route, Table
+from muster.api.context import SHUTDOWN, CallerPermit, Context, Ctx, Key
+from muster.api.router import Raw, Route, Table
 from muster.domain import checks
 from muster.domain import command as domain
 from muster.domain.errors import Ambiguous, IdempotencyMismatch, NotFound
@@ -26,7 +25,7 @@ LOOK_EVERY = 2.0
 """Output of a node that talks to another replica wakes nobody here."""
 
 
-async def execute(ctx: Here, body: CommandsRequest, key: Key = None) -> Commands:
+async def execute(ctx: Ctx, body: CommandsRequest, key: Key = None) -> Commands:
     """Execute on the nodes of a provision."""
     execution = body.execution.execution()
     for blob in (execution.archive, execution.stdin):
@@ -65,7 +64,7 @@ def _batch(operation_id: str, key: str) -> str:
     return f"cmd-{digest[:24]}"
 
 
-async def listed(ctx: Here, asked: CommandsQuery) -> Page[Command]:
+async def listed(ctx: Ctx, asked: CommandsQuery) -> Page[Command]:
     """List commands: of one provision oldest first, otherwise newest first."""
     if asked.operation_id is not None:
         commands = await ctx.ports.commands.of_operation(OperationId(asked.operation_id))
@@ -80,18 +79,18 @@ async def _shown(ctx: Context, commands: Sequence[domain.Command]) -> tuple[Comm
     return tuple(Command.of(command, silences.get(command.node_id)) for command in commands)
 
 
-async def show(ctx: Here, command_id: str) -> Command:
+async def show(ctx: Ctx, command_id: str) -> Command:
     """Show a command."""
     (shown,) = await _shown(ctx, [await ctx.ports.commands.command(CommandId(command_id))])
     return shown
 
 
-async def cancel(ctx: Here, command_id: str) -> Command:
+async def cancel(ctx: Ctx, command_id: str) -> Command:
     """Ask for a command's end: its whole tree of processes is killed."""
     return Command.of(await ctx.plane.commander.cancel(CommandId(command_id)))
 
 
-async def output(ctx: Here, permit: Permitted, command_id: str, asked: OutputQuery) -> Response:
+async def output(ctx: Ctx, permit: CallerPermit, command_id: str, asked: OutputQuery) -> Response:
     """Read output from an offset on, as raw bytes.
 
     With `follow`, more is sent as it comes, until the command has ended. Count the bytes: after a break, ask
@@ -107,9 +106,9 @@ async def output(ctx: Here, permit: Permitted, command_id: str, asked: OutputQue
 
 
 async def _followed(ctx: Context, permit: Permit, command_id: CommandId, offset: int) -> AsyncIterator[bytes]:
-    listener = ctx.ports.wakeups.listen((command_topic(command_id), TOPIC))
+    listener = ctx.ports.wakeups.listen((command_topic(command_id), SHUTDOWN))
     try:
-        while not ctx.closing.begun and await permit.holds():
+        while not ctx.shutdown.begun and await permit.holds():
             # First whether it has ended, then what there is: an end means that all output is kept.
             ended = (await ctx.ports.commands.command(command_id)).ended
             data = await ctx.ports.commands.output(command_id, offset=offset, limit=PIECE)
@@ -124,7 +123,7 @@ async def _followed(ctx: Context, permit: Permit, command_id: CommandId, offset:
         listener.close()
 
 
-async def artifact(ctx: Here, command_id: str) -> FileResponse:
+async def artifact(ctx: Ctx, command_id: str) -> FileResponse:
     """Fetch what a command brought back, as a gzipped tar archive."""
     command = await ctx.ports.commands.command(CommandId(command_id))
     path = await ctx.results.find(command.id, now=ctx.now())

@@ -4,8 +4,8 @@ from starlette.responses import Response, StreamingResponse
 
 from muster.api import streams
 from muster.api.access import Access
-from muster.api.context import Asked, Here, LastEventId, Permitted
-from muster.api.routing import Route, Table
+from muster.api.context import CallerPermit, Ctx, LastEventId, RawRequest
+from muster.api.router import Route, Table
 from muster.domain.errors import InvalidRequest
 from muster.ports.store import Cursor
 from muster.wire.base import Page
@@ -13,9 +13,9 @@ from muster.wire.events import Event, EventsQuery
 
 
 async def feed(
-    ctx: Here,
-    permit: Permitted,
-    request: Asked,
+    ctx: Ctx,
+    permit: CallerPermit,
+    request: RawRequest,
     asked: EventsQuery,
     last_event_id: LastEventId = None,
 ) -> Page[Event] | Response:

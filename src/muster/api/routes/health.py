@@ -5,10 +5,10 @@ import asyncio
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from muster.api.access import Access
-from muster.api.context import Here
+from muster.api.context import Ctx
 from muster.api.dashboard import HEADERS
 from muster.api.problems import Problem
-from muster.api.routing import Raw, Route, Table
+from muster.api.router import Raw, Route, Table
 from muster.domain.codes import PAGE, ProblemCode
 from muster.domain.codes_page import html
 from muster.domain.errors import StoreUnavailable
@@ -30,7 +30,7 @@ async def healthz() -> Response:
     return JSONResponse({"status": "ok"})
 
 
-async def readyz(ctx: Here) -> Response:
+async def readyz(ctx: Ctx) -> Response:
     """Say whether the store answers and takes writes, and the periodic duties tick."""
     failing = []
     try:
@@ -48,7 +48,7 @@ async def readyz(ctx: Here) -> Response:
         failing.append("the control plane has stopped")
     elif ctx.now() - ctx.metrics.duty_at > DUTY_WITHIN:
         failing.append("the periodic duties do not tick")
-    if ctx.closing.begun:
+    if ctx.shutdown.begun:
         failing.append("the server is stopping")
     if not failing:
         return JSONResponse({"status": "ready"})
@@ -61,7 +61,7 @@ async def readyz(ctx: Here) -> Response:
     ).response()
 
 
-async def metrics(ctx: Here) -> Response:
+async def metrics(ctx: Ctx) -> Response:
     """Show the figures in Prometheus's text format."""
     limits = ctx.settings.settings.limits
     seen = await ctx.overview()

@@ -1,9 +1,9 @@
 """Nodes and pools: what there is, and what an operator does to it by hand."""
 
 from muster.api.access import Access
-from muster.api.context import Caller, Context, Here
+from muster.api.context import CallerToken, Context, Ctx
 from muster.api.diagnoses import classified
-from muster.api.routing import Route, Table
+from muster.api.router import Route, Table
 from muster.domain import node as domain
 from muster.domain.boot import by_type
 from muster.domain.diagnosis import Section
@@ -21,7 +21,7 @@ _ENDED = (NodeState.TERMINATING, NodeState.TERMINATED)
 _PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
 
 
-async def listed(ctx: Here, asked: NodesQuery) -> Page[Node]:
+async def listed(ctx: Ctx, asked: NodesQuery) -> Page[Node]:
     """List nodes. Terminated ones only if they are asked for."""
     page = await ctx.ports.store.nodes(
         states=asked.state or _PRESENT,
@@ -34,12 +34,12 @@ async def listed(ctx: Here, asked: NodesQuery) -> Page[Node]:
     return Page(items=items, next=page.next)
 
 
-async def show(ctx: Here, node_id: str) -> Node:
+async def show(ctx: Ctx, node_id: str) -> Node:
     """Show a node."""
     return await _shown(ctx, await ctx.ports.store.node(NodeId(node_id)))
 
 
-async def diagnosis(ctx: Here, node_id: str) -> Bundle:
+async def diagnosis(ctx: Ctx, node_id: str) -> Bundle:
     """Say why a node failed, with the line that proves it and all that was collected."""
     node = await ctx.ports.store.node(NodeId(node_id))
     bundle = await ctx.ports.store.bundle(node.id)
@@ -60,7 +60,7 @@ def _why_none(node: domain.Node) -> str:
     return f"node {node.id} has not failed: it is {node.state}; there is a diagnosis only of boots that fail"
 
 
-async def boot(ctx: Here, node_id: str) -> Timeline:
+async def boot(ctx: Ctx, node_id: str) -> Timeline:
     """Show where the time of a node's boot went."""
     store = ctx.ports.store
     node = await store.node(NodeId(node_id))
@@ -68,7 +68,7 @@ async def boot(ctx: Here, node_id: str) -> Timeline:
     return Timeline.of(node, await store.marks(node.id), kin, now=ctx.now())
 
 
-async def console(ctx: Here, node_id: str) -> Console:
+async def console(ctx: Ctx, node_id: str) -> Console:
     """Show the end of what a node's machine wrote to its console, without its secrets."""
     node = await ctx.ports.store.node(NodeId(node_id))
 
@@ -79,19 +79,19 @@ async def console(ctx: Here, node_id: str) -> Console:
     return Console(node_id=node.id, text=found.text, missing=found.missing, read_at=at(read_at))
 
 
-async def terminate(ctx: Here, caller: Caller, node_id: str) -> Node:
+async def terminate(ctx: Ctx, caller: CallerToken, node_id: str) -> Node:
     """End a node, whatever it does."""
     node = await ctx.plane.operator.terminate(NodeId(node_id), actor=caller.actor)
     return await _shown(ctx, node)
 
 
-async def drain(ctx: Here, caller: Caller, node_id: str) -> Node:
+async def drain(ctx: Ctx, caller: CallerToken, node_id: str) -> Node:
     """Never give this node to another run; end it once it is free."""
     node = await ctx.plane.operator.drain(NodeId(node_id), actor=caller.actor)
     return await _shown(ctx, node)
 
 
-async def pools(ctx: Here) -> Pools:
+async def pools(ctx: Ctx) -> Pools:
     """Show each template's nodes against what it may have and should keep warm."""
     return Pools.of(await ctx.overviewing.pools(await ctx.ports.access.pauses()))
 

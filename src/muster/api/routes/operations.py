@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from starlette.responses import StreamingResponse
 
-from muster.api import confining, streams
+from muster.api import streams
 from muster.api.access import Access
-from muster.api.context import Caller, Context, Held, Here, LastEventId, Permitted
+from muster.api.confinement import own_operation, visible_nodes, visible_operations
+from muster.api.context import CallerConfinement, CallerPermit, CallerToken, Context, Ctx, LastEventId
 from muster.api.diagnoses import diagnosed
-from muster.api.routing import Raw, Route, Table
+from muster.api.router import Raw, Route, Table
 from muster.domain import node as domain
 from muster.domain.ids import OperationId
 from muster.domain.operation import Status
@@ -18,7 +19,7 @@ from muster.wire.nodes import Node
 from muster.wire.operations import PROGRESS_EXAMPLE, Extension, Operation, OperationsQuery, Why
 
 
-async def listed(ctx: Here, asked: OperationsQuery, confinement: Held) -> Page[Operation]:
+async def listed(ctx: Ctx, asked: OperationsQuery, confinement: CallerConfinement) -> Page[Operation]:
     """List operations, newest first.
 
     A workflow that signed in by itself gets the provisions of its own run, which it must name.
@@ -30,45 +31,45 @@ async def listed(ctx: Here, asked: OperationsQuery, confinement: Held) -> Page[O
         after=Cursor(asked.cursor) if asked.cursor is not None else None,
         limit=asked.limit,
     )
-    now, seen = ctx.now(), confining.of_own_run(page, asked.run, confinement)
+    now, seen = ctx.now(), visible_operations(page, asked.run, confinement)
     return Page(items=tuple(Operation.of(each, now=now) for each in seen), next=page.next)
 
 
-async def show(ctx: Here, operation_id: str, confinement: Held) -> Operation:
+async def show(ctx: Ctx, operation_id: str, confinement: CallerConfinement) -> Operation:
     """Show an operation."""
-    operation = await confining.own(ctx.ports.store, operation_id, confinement)
+    operation = await own_operation(ctx.ports.store, operation_id, confinement)
     told = await diagnosed(ctx.ports.store, operation, now=ctx.now())
     return Operation.of(operation, now=ctx.now(), diagnosis=told)
 
 
-async def why(ctx: Here, operation_id: str, confinement: Held) -> Why:
+async def why(ctx: Ctx, operation_id: str, confinement: CallerConfinement) -> Why:
     """Say what an operation waits for, since when, until when."""
-    await confining.own(ctx.ports.store, operation_id, confinement)
+    await own_operation(ctx.ports.store, operation_id, confinement)
     return shaped(Why, await ctx.plane.desk.why(OperationId(operation_id)))
 
 
-async def cancel(ctx: Here, caller: Caller, operation_id: str, confinement: Held) -> Operation:
+async def cancel(
+    ctx: Ctx, caller: CallerToken, operation_id: str, confinement: CallerConfinement
+) -> Operation:
     """Ask an operation to stop. Refused once its nodes are handed over: release them instead."""
-    await confining.own(ctx.ports.store, operation_id, confinement)
+    await own_operation(ctx.ports.store, operation_id, confinement)
     operation = await ctx.plane.desk.cancel(OperationId(operation_id), actor=caller.actor)
     return Operation.of(operation, now=ctx.now())
 
 
-async def extend(ctx: Here, caller: Caller, operation_id: str, body: Extension) -> Page[Node]:
+async def extend(ctx: Ctx, caller: CallerToken, operation_id: str, body: Extension) -> Page[Node]:
     """Give the running nodes of a provision more time."""
     nodes = await ctx.plane.operator.extend(OperationId(operation_id), body.by, actor=caller.actor)
     return await _shown(ctx, nodes)
 
 
-async def nodes(ctx: Here, operation_id: str, confinement: Held) -> Page[Node]:
+async def nodes(ctx: Ctx, operation_id: str, confinement: CallerConfinement) -> Page[Node]:
     """List the nodes that an operation works with, or handed over, as they are now: the first few hundred.
 
     A workflow that signed in by itself doesn't see those that serve another repository by now.
     """
-    await confining.own(ctx.ports.store, operation_id, confinement)
-    found = confining.own_nodes(
-        await ctx.plane.desk.nodes(OperationId(operation_id)), operation_id, confinement
-    )
+    await own_operation(ctx.ports.store, operation_id, confinement)
+    found = visible_nodes(await ctx.plane.desk.nodes(OperationId(operation_id)), operation_id, confinement)
     return await _shown(ctx, found)
 
 
@@ -78,10 +79,10 @@ async def _shown(ctx: Context, nodes: Sequence[domain.Node]) -> Page[Node]:
 
 
 async def events(
-    ctx: Here,
-    permit: Permitted,
+    ctx: Ctx,
+    permit: CallerPermit,
     operation_id: str,
-    confinement: Held,
+    confinement: CallerConfinement,
     last_event_id: LastEventId = None,
 ) -> StreamingResponse:
     """Follow an operation: its progress so far, then live, to its end.
@@ -89,7 +90,7 @@ async def events(
     Each event's data is the progress payload; its id is what Last-Event-ID takes the stream up from.
     """
     seen = streams.version_of(last_event_id)
-    operation = await confining.own(ctx.ports.store, operation_id, confinement)
+    operation = await own_operation(ctx.ports.store, operation_id, confinement)
     body = streams.progress(ctx, permit, operation.id, seen=seen)
     return StreamingResponse(body, media_type=streams.MEDIA_TYPE, headers=streams.HEADERS)
 

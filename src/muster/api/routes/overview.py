@@ -3,14 +3,14 @@
 from starlette.responses import PlainTextResponse, Response
 
 from muster.api.access import Access
-from muster.api.context import Caller, Here
-from muster.api.routing import Raw, Route, Table
+from muster.api.context import CallerToken, Ctx
+from muster.api.router import Raw, Route, Table
 from muster.domain.errors import NotFound
 from muster.domain.incident import report as written
 from muster.wire.overview import Overview
 
 
-async def overview(ctx: Here) -> Overview:
+async def overview(ctx: Ctx) -> Overview:
     """Say what is wrong first, and whose fault it is.
 
     Then what waits and why, what failed by cause and revision, machines that linger, who changed what, how
@@ -19,12 +19,12 @@ async def overview(ctx: Here) -> Overview:
     return Overview.of(await ctx.overview())
 
 
-async def report(ctx: Here) -> Response:
+async def report(ctx: Ctx) -> Response:
     """Say the same as Markdown, ready to be pasted into an incident."""
     return PlainTextResponse(written(await ctx.overview()), media_type="text/markdown; charset=utf-8")
 
 
-async def acknowledge(ctx: Here, caller: Caller, finding: str) -> Overview:
+async def acknowledge(ctx: Ctx, caller: CallerToken, finding: str) -> Overview:
     """Take a finding out of the verdict until it happens anew. Gives the overview as it is then."""
     seen = await ctx.overview_anew()
     known = {each.id: each for each in (*seen.findings, *(given.finding for given in seen.acknowledged))}
@@ -34,7 +34,7 @@ async def acknowledge(ctx: Here, caller: Caller, finding: str) -> Overview:
     return Overview.of(await ctx.overview_anew())
 
 
-async def unacknowledge(ctx: Here, caller: Caller, finding: str) -> Overview:
+async def unacknowledge(ctx: Ctx, caller: CallerToken, finding: str) -> Overview:
     """Let the verdict tell of a finding again. Gives the overview as it is then."""
     await ctx.plane.operator.unacknowledge(finding, actor=caller.actor)
     return Overview.of(await ctx.overview_anew())

@@ -1,9 +1,9 @@
 """Asking for nodes, giving them back, and runs that do both."""
 
-from muster.api import confining
 from muster.api.access import Access
-from muster.api.context import Held, Here, Key
-from muster.api.routing import ROOT, Route, Table
+from muster.api.confinement import confined_request, own_operation, scoped_key
+from muster.api.context import CallerConfinement, Ctx, Key
+from muster.api.router import ROOT, Route, Table
 from muster.wire.operations import Operation, Progress
 from muster.wire.provisions import ProvisionRequest, ReleaseRequest, RunRequest
 
@@ -12,27 +12,31 @@ def place(operation: Progress) -> str:
     return f"{ROOT}/operations/{operation.operation_id}"
 
 
-async def provision(ctx: Here, body: ProvisionRequest, confinement: Held, key: Key = None) -> Operation:
+async def provision(
+    ctx: Ctx, body: ProvisionRequest, confinement: CallerConfinement, key: Key = None
+) -> Operation:
     """Ask for N ready nodes, all or nothing.
 
     The answer is an operation; follow it at /operations/{id}/events.
     """
-    key = confining.own_key(key, confinement)
-    request = await confining.held(ctx.ports.store, body.request(), confinement)
+    key = scoped_key(key, confinement)
+    request = await confined_request(ctx.ports.store, body.request(), confinement)
     return Operation.of(await ctx.plane.desk.provision(request, key=key), now=ctx.now())
 
 
-async def release(ctx: Here, body: ReleaseRequest, confinement: Held, key: Key = None) -> Operation:
+async def release(
+    ctx: Ctx, body: ReleaseRequest, confinement: CallerConfinement, key: Key = None
+) -> Operation:
     """Give back what a provision got.
 
     Releasing an unfinished provision cancels it. A run that had several provisions is refused with their
     list, unless `latest` is set.
     """
-    desk, key = ctx.plane.desk, confining.own_key(key, confinement)
+    desk, key = ctx.plane.desk, scoped_key(key, confinement)
     if body.operation_id is not None:
         request = body.request(body.operation_id)
         if confinement is not None:
-            await confining.own(ctx.ports.store, request.operation_id, confinement)
+            await own_operation(ctx.ports.store, request.operation_id, confinement)
         operation = await desk.release(request, key=key)
     else:
         owner = None if confinement is None else confinement.repository
@@ -40,7 +44,7 @@ async def release(ctx: Here, body: ReleaseRequest, confinement: Held, key: Key =
     return Operation.of(operation, now=ctx.now())
 
 
-async def run(ctx: Here, body: RunRequest, key: Key = None) -> Operation:
+async def run(ctx: Ctx, body: RunRequest, key: Key = None) -> Operation:
     """Provision, execute on every node, give back: one operation that outlives its caller."""
     request = body.request()
     for blob in (request.execution.archive, request.execution.stdin):

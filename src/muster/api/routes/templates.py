@@ -2,8 +2,8 @@
 
 import muster
 from muster.api.access import Access
-from muster.api.context import Caller, Context, Here
-from muster.api.routing import Route, Table
+from muster.api.context import CallerToken, Context, Ctx
+from muster.api.router import Route, Table
 from muster.domain import checks, deadlines
 from muster.domain.boot import by_type
 from muster.domain.deadlines import Deadline
@@ -23,20 +23,20 @@ from muster.wire.templates import (
 )
 
 
-async def listed(ctx: Here) -> Templates:
+async def listed(ctx: Ctx) -> Templates:
     """List the current revision of every template."""
     paused = await ctx.ports.access.pauses()
     found = await ctx.ports.store.templates()
     return Templates(items=tuple(Template.of(each, paused=each.name in paused) for each in found))
 
 
-async def show(ctx: Here, name: str) -> Template:
+async def show(ctx: Ctx, name: str) -> Template:
     """Show a template."""
     template = await ctx.ports.store.template(name)
     return Template.of(template, paused=name in await ctx.ports.access.pauses())
 
 
-async def boots(ctx: Here, name: str) -> Boots:
+async def boots(ctx: Ctx, name: str) -> Boots:
     """Show how long the boots of a template take, and what they are given."""
     template = await ctx.ports.store.template(name)
     limits, learning = ctx.settings.settings.limits, ctx.plane.learning
@@ -51,13 +51,13 @@ async def boots(ctx: Here, name: str) -> Boots:
     return Boots.of(template, resolved(None), deadlines.max_boot(template.spec, limits), kinds)
 
 
-async def apply(ctx: Here, caller: Caller, name: str, body: TemplateSpec) -> Template:
+async def apply(ctx: Ctx, caller: CallerToken, name: str, body: TemplateSpec) -> Template:
     """Make this the template's content. The revision rises only with what nodes are made from."""
     template = await ctx.plane.templates.apply(body.spec(name), actor=caller.actor)
     return Template.of(template, paused=name in await ctx.ports.access.pauses())
 
 
-async def plan(ctx: Here, body: PlanRequest) -> Plan:
+async def plan(ctx: Ctx, body: PlanRequest) -> Plan:
     """Say what applying templates would change and cost, and all that is wrong with them. Changes nothing."""
     found: list[TemplatePlan] = []
     for name, content in body.templates.items():
@@ -68,42 +68,42 @@ async def plan(ctx: Here, body: PlanRequest) -> Plan:
     return Plan(items=tuple(found))
 
 
-async def retire(ctx: Here, caller: Caller, name: str) -> Template:
+async def retire(ctx: Ctx, caller: CallerToken, name: str) -> Template:
     """Give nobody nodes of a template any more, until it is applied again. What runs goes on."""
     template = await ctx.plane.templates.retire(name, actor=caller.actor)
     return Template.of(template, paused=name in await ctx.ports.access.pauses())
 
 
-async def pause(ctx: Here, caller: Caller, name: str) -> Pauses:
+async def pause(ctx: Ctx, caller: CallerToken, name: str) -> Pauses:
     """Hold back new claims and launches of a template. What runs goes on."""
     await ctx.plane.operator.pause(name, actor=caller.actor)
     return await _pauses(ctx)
 
 
-async def resume(ctx: Here, caller: Caller, name: str) -> Pauses:
+async def resume(ctx: Ctx, caller: CallerToken, name: str) -> Pauses:
     """Let a template go on."""
     await ctx.plane.operator.resume(name, actor=caller.actor)
     return await _pauses(ctx)
 
 
-async def pause_all(ctx: Here, caller: Caller) -> Pauses:
+async def pause_all(ctx: Ctx, caller: CallerToken) -> Pauses:
     """Hold back new claims and launches of everything. What runs goes on."""
     await ctx.plane.operator.pause(None, actor=caller.actor)
     return await _pauses(ctx)
 
 
-async def resume_all(ctx: Here, caller: Caller) -> Pauses:
+async def resume_all(ctx: Ctx, caller: CallerToken) -> Pauses:
     """Let everything go on, apart from templates that are paused by name."""
     await ctx.plane.operator.resume(None, actor=caller.actor)
     return await _pauses(ctx)
 
 
-async def installation(ctx: Here) -> Installation:
+async def installation(ctx: Ctx) -> Installation:
     """Show this installation and its cap over all templates."""
     return _installation(await ctx.ports.store.installation())
 
 
-async def limit(ctx: Here, caller: Caller, body: Limits) -> Installation:
+async def limit(ctx: Ctx, caller: CallerToken, body: Limits) -> Installation:
     """Set the cap over all templates. Lowering it stops launches, nothing else."""
     most = checks.whole("max_nodes", body.max_nodes, least=0, most=checks.MACHINES_MAX)
     store = ctx.ports.store

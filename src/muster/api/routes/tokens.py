@@ -2,8 +2,8 @@
 
 import muster
 from muster.api.access import Access, mint
-from muster.api.context import Caller, Here
-from muster.api.routing import Route, Table
+from muster.api.context import CallerToken, Ctx
+from muster.api.router import Route, Table
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import EXTERNAL
@@ -11,7 +11,7 @@ from muster.wire.base import shaped
 from muster.wire.tokens import Identity, MintedToken, Token, TokenRequest, Tokens
 
 
-async def create(ctx: Here, caller: Caller, body: TokenRequest) -> MintedToken:
+async def create(ctx: Ctx, caller: CallerToken, body: TokenRequest) -> MintedToken:
     """Make a token. Its secret is in this answer and nowhere else."""
     now = ctx.now()
     given = body.expires_in
@@ -36,7 +36,7 @@ async def create(ctx: Here, caller: Caller, body: TokenRequest) -> MintedToken:
     return shaped(MintedToken, token, secret=secret)
 
 
-async def whoami(ctx: Here, token: Caller) -> Identity:
+async def whoami(ctx: Ctx, token: CallerToken) -> Identity:
     """Say whose token this is, and what it may do."""
     installation = await ctx.ports.store.installation()
     return shaped(
@@ -48,12 +48,12 @@ async def whoami(ctx: Here, token: Caller) -> Identity:
     )
 
 
-async def listed(ctx: Here) -> Tokens:
+async def listed(ctx: Ctx) -> Tokens:
     """List tokens, without their secrets."""
     return Tokens(items=tuple(shaped(Token, token) for token in await ctx.ports.access.tokens()))
 
 
-async def revoke(ctx: Here, caller: Caller, token_id: str) -> Token:
+async def revoke(ctx: Ctx, caller: CallerToken, token_id: str) -> Token:
     """Revoke a token, at once and for ever."""
     token = await ctx.ports.access.revoke_token(token_id, now=ctx.now(), actor=caller.actor)
     return shaped(Token, token)

@@ -25,7 +25,7 @@ Kind = tuple[str, str, str]
 """Which requests are meant: their method, and how their path starts and ends."""
 
 
-class QueryBound:
+class QueryLimit:
     """In front of all that parses a query."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -46,7 +46,7 @@ class QueryBound:
         await problem.response()(scope, receive, send)
 
 
-class Bounds:
+class BodyLimit:
     """`streamed` requests bring their own limits; `raw` ones are bounded here, but need not be JSON."""
 
     def __init__(self, app: ASGIApp, *, most: int, streamed: Iterable[Kind], raw: Iterable[Kind]) -> None:
@@ -129,3 +129,21 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again
+
+
+HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+
+
+class DefaultHeaders:
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sealed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = list(message.get("headers", ()))
+                said = [name.lower() for name, _ in headers]
+                message["headers"] = headers + [each for each in HEADERS if each[0] not in said]
+            await send(message)
+
+        await self._app(scope, receive, sealed)

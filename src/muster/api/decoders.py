@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import inspect
 
-from muster.api.findings import MISSING, Finding, findings
+from muster.api.input_errors import MISSING, InputError, find_input_errors
 from muster.domain.errors import MusterError
 from muster.wire.base import Query, Said, Shape
 
@@ -35,7 +35,7 @@ class Unreadable(MusterError):
 class InvalidInput(MusterError):
     """The input is JSON, or a query, and not what the route takes."""
 
-    def __init__(self, found: list[Finding]) -> None:
+    def __init__(self, found: list[InputError]) -> None:
         super().__init__("cannot accept the request")
         self.found = found
 
@@ -55,7 +55,7 @@ class BodyReader(Generic[S]):
 
     def _refusal(self, body: bytes) -> MusterError:
         if not body:
-            return InvalidInput([Finding("", MISSING)])
+            return InvalidInput([InputError("", MISSING)])
         try:
             value = json.loads(body)
         except json.JSONDecodeError as error:
@@ -64,8 +64,8 @@ class BodyReader(Generic[S]):
             )
         except (ValueError, RecursionError):
             return Unreadable("cannot read the body: send one JSON object, in UTF-8 and not too deep")
-        found = list(islice(findings(self._info, value), TOLD_MOST))
-        return InvalidInput(found or [Finding("", _UNCLEAR)])
+        found = list(islice(find_input_errors(self._info, value), TOLD_MOST))
+        return InvalidInput(found or [InputError("", _UNCLEAR)])
 
 
 class QueryReader(Generic[Q]):
@@ -86,8 +86,8 @@ class QueryReader(Generic[Q]):
         try:
             return msgspec.convert(given, self._shape, strict=False)
         except (msgspec.MsgspecError, ValueError):
-            found = list(islice(findings(self._info, given, text=True), TOLD_MOST))
-            raise InvalidInput(found or [Finding("query", _UNCLEAR)]) from None
+            found = list(islice(find_input_errors(self._info, given, text=True), TOLD_MOST))
+            raise InvalidInput(found or [InputError("query", _UNCLEAR)]) from None
 
 
 def strict(shape: type[S]) -> type[S]:

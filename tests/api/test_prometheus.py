@@ -1,6 +1,6 @@
 """Figures in Prometheus's text format."""
 
-from muster.api.figures import Histogram
+from muster.api.prometheus import Histogram
 
 
 def test_a_bucket_holds_what_is_no_longer_than_its_edge() -> None:

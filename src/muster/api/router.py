@@ -15,9 +15,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster.api.access import Access, admitted
-from muster.api.context import Context, Header, Incoming, Of
+from muster.api.context import ApiRequest, Context, FromRequest, Header
+from muster.api.decoders import BodyReader, QueryReader
 from muster.api.problems import NoMethod, NoPath, translate
-from muster.api.reading import BodyReader, QueryReader
 from muster.domain.errors import Forbidden
 from muster.wire.base import Query, Shape, encode
 
@@ -61,7 +61,7 @@ class Table:
 class Signature:
     """What a handler takes and gives."""
 
-    sources: Mapping[str, Of]
+    sources: Mapping[str, FromRequest]
     """Parameters that come with any request: the context, the caller."""
     headers: Mapping[str, Header]
     path: tuple[str, ...]
@@ -83,7 +83,7 @@ class Signature:
             if issubclass(hint, Shape) and not issubclass(hint, Query)
         ]
         return cls(
-            sources={name: mark for name, mark in marks.items() if isinstance(mark, Of)},
+            sources={name: mark for name, mark in marks.items() if isinstance(mark, FromRequest)},
             headers={name: mark for name, mark in marks.items() if isinstance(mark, Header)},
             path=tuple(name for name, hint in hints.items() if hint is str),
             query=queries[0] if queries else None,
@@ -125,7 +125,7 @@ class Endpoint:
         self._query = self._signature.query and QueryReader(self._signature.query[1])
         self._body = self._signature.body and BodyReader(self._signature.body[1])
 
-    async def __call__(self, context: Context, request: Incoming) -> ASGIApp:
+    async def __call__(self, context: Context, request: ApiRequest) -> ASGIApp:
         await self._admit(context, request)
         signature = self._signature
         given: dict[str, Any] = {
@@ -145,16 +145,16 @@ class Endpoint:
         location = self._route.location(answer) if self._route.location is not None else None
         return Answer(encode(answer), self._route.status, location)
 
-    async def _admit(self, context: Context, request: Incoming) -> None:
+    async def _admit(self, context: Context, request: ApiRequest) -> None:
         """Who is asking is settled before what is asked is looked at."""
         access = self._route.access
         if access is Access.PUBLIC:
             return
         shown = request.authorization
         if access is Access.NODE:
-            request.standing = await context.gate.speaker(shown)
+            request.standing = await context.authenticator.speaker(shown)
         elif access.role is not None:
-            caller = await context.gate.caller(shown, access.role)
+            caller = await context.authenticator.caller(shown, access.role)
             if caller.confinement is not None and not self._route.workflows:
                 rule = "cannot do this as a workflow: it may provision, release and follow its own runs"
                 raise Forbidden(rule)
@@ -217,7 +217,7 @@ class Application:
 
         try:
             endpoint, scope["path_params"] = self._found(scope["method"], scope["path"])
-            response = await endpoint(self.context, Incoming(scope, receive))
+            response = await endpoint(self.context, ApiRequest(scope, receive))
             await response(scope, receive, watched)
         except Exception as error:
             problem = translate(error, method=scope["method"], path=scope["path"])

@@ -24,7 +24,7 @@ _NOTHING = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class InputError:
     field: str
     rule: str
     value: Any = _NOTHING
@@ -37,7 +37,9 @@ class Finding:
         return found
 
 
-def findings(kind: inspect.Type, value: Any, field: str = "", *, text: bool = False) -> Iterator[Finding]:
+def find_input_errors(
+    kind: inspect.Type, value: Any, field: str = "", *, text: bool = False
+) -> Iterator[InputError]:
     """Tell everything that keeps `value` from being of this kind. `text`: numbers and flags are given as
     text, as in a query."""
     if isinstance(kind, inspect.UnionType):
@@ -48,45 +50,45 @@ def findings(kind: inspect.Type, value: Any, field: str = "", *, text: bool = Fa
         yield from _of_struct(kind, value, field, text=text)
     elif isinstance(kind, inspect.DictType):
         if not isinstance(value, Mapping):
-            yield Finding(field, "must be a JSON object", value)
+            yield InputError(field, "must be a JSON object", value)
             return
         for key, each in value.items():
-            yield from findings(kind.key_type, key, _under(field, key))
-            yield from findings(kind.value_type, each, _under(field, key), text=text)
+            yield from find_input_errors(kind.key_type, key, _under(field, key))
+            yield from find_input_errors(kind.value_type, each, _under(field, key), text=text)
     elif isinstance(kind, inspect.VarTupleType):
         yield from _of_list(kind, value, field, text=text)
     else:
         rule = _rule(kind, value, text=text)
         if rule is not None:
-            yield Finding(field, rule, value)
+            yield InputError(field, rule, value)
 
 
-def _of_struct(kind: inspect.StructType, value: Any, field: str, *, text: bool) -> Iterator[Finding]:
+def _of_struct(kind: inspect.StructType, value: Any, field: str, *, text: bool) -> Iterator[InputError]:
     if not isinstance(value, Mapping):
-        yield Finding(field, "must be a JSON object", value)
+        yield InputError(field, "must be a JSON object", value)
         return
     known = {each.encode_name: each for each in kind.fields}
     for name, each in known.items():
         if name in value:
-            yield from findings(each.type, value[name], _under(field, name), text=text)
+            yield from find_input_errors(each.type, value[name], _under(field, name), text=text)
         elif each.required:
-            yield Finding(_under(field, name), MISSING)
+            yield InputError(_under(field, name), MISSING)
     if kind.forbid_unknown_fields:
         for name in value:
             if name not in known:
                 close = get_close_matches(str(name), known, 1)
                 hint = f"did you mean {close[0]}?" if close else "check its spelling"
-                yield Finding(_under(field, name), f"there is no such field; {hint}", value[name])
+                yield InputError(_under(field, name), f"there is no such field; {hint}", value[name])
 
 
-def _of_list(kind: inspect.VarTupleType, value: Any, field: str, *, text: bool) -> Iterator[Finding]:
+def _of_list(kind: inspect.VarTupleType, value: Any, field: str, *, text: bool) -> Iterator[InputError]:
     if not isinstance(value, list):
-        yield Finding(field, "must be a list", value)
+        yield InputError(field, "must be a list", value)
     elif kind.max_length is not None and len(value) > kind.max_length:
-        yield Finding(field, f"must have at most {kind.max_length} items", value)
+        yield InputError(field, f"must have at most {kind.max_length} items", value)
     else:
         for number, each in enumerate(value):
-            yield from findings(kind.item_type, each, _under(field, number), text=text)
+            yield from find_input_errors(kind.item_type, each, _under(field, number), text=text)
 
 
 def _rule(kind: inspect.Type, value: Any, *, text: bool) -> str | None:

@@ -16,7 +16,9 @@ from muster.domain.workflow import Workflow
 from muster.ports.store import Page, Store
 
 
-async def held(store: Store, request: ProvisionRequest, to: Confinement | None) -> ProvisionRequest:
+async def confined_request(
+    store: Store, request: ProvisionRequest, to: Confinement | None
+) -> ProvisionRequest:
     """The request as its caller may make it: for its own repository, run and templates. Raises Forbidden."""
     if to is None:
         return request
@@ -32,7 +34,7 @@ async def held(store: Store, request: ProvisionRequest, to: Confinement | None) 
     return replace(request, owner=to.repository)
 
 
-def own_key(key: str | None, to: Confinement | None) -> str | None:
+def scoped_key(key: str | None, to: Confinement | None) -> str | None:
     """An idempotency key that no other repository can use, or use up. Raises InvalidRequest."""
     if key is None or to is None:
         return key
@@ -68,7 +70,7 @@ def _check_run(workflow: Workflow, to: Confinement) -> None:
         raise Forbidden(f"cannot give out the label {workflow.label}: {rule}")
 
 
-async def own(store: Store, operation_id: str, to: Confinement | None) -> Operation:
+async def own_operation(store: Store, operation_id: str, to: Confinement | None) -> Operation:
     """An operation of the caller's. Raises NotFound: of others' it isn't even told that they exist."""
     operation = await store.operation(OperationId(operation_id))
     if to is not None and await _owner(store, operation) != to.repository:
@@ -76,7 +78,7 @@ async def own(store: Store, operation_id: str, to: Confinement | None) -> Operat
     return operation
 
 
-def of_own_run(page: Page[Operation], run: str | None, to: Confinement | None) -> Sequence[Operation]:
+def visible_operations(page: Page[Operation], run: str | None, to: Confinement | None) -> Sequence[Operation]:
     """What a caller may see of a page: a workflow the provisions of its own run. Raises Forbidden."""
     if to is None:
         return page.items
@@ -85,7 +87,7 @@ def of_own_run(page: Page[Operation], run: str | None, to: Confinement | None) -
     return [each for each in page.items if _is_provision_of(each, to.repository)]
 
 
-def own_nodes(nodes: Sequence[Node], operation_id: str, to: Confinement | None) -> Sequence[Node]:
+def visible_nodes(nodes: Sequence[Node], operation_id: str, to: Confinement | None) -> Sequence[Node]:
     """What a caller may see of an operation's nodes. A workflow sees those that serve its repository, or did
     last, and no id of whoever had them before."""
     if to is None:

@@ -73,7 +73,7 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class Listening(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     def __init__(self, api: Api, http: type[Answering], *, backlog: int = BACKLOG) -> None:
         super().__init__(
             uvicorn.Config(
@@ -103,8 +103,8 @@ class Listening(uvicorn.Server):
         self.force_exit = self.should_exit
         self.should_exit = True
 
-    async def listening(self) -> None:
-        """Until requests are taken."""
+    async def wait_until_open(self) -> None:
+        """Wait until the server takes requests."""
         await self._open.wait()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
