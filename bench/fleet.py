@@ -23,7 +23,7 @@ from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
 from muster.enrolment.enroller import Enrolment
-from muster.enrolment.proofs import Verifiers
+from muster.enrolment.joining import VerifierByProvider
 from muster.enrolment.reports import Report
 from muster.integrations.ec2.identity import Ec2Verifier
 from muster.integrations.ec2.provider import Ec2Provider
@@ -141,7 +141,7 @@ class _Scene:
             ids=SystemIds(),
             wakeups=self._wakeups,
             providers={self._provider.name: self._provider},
-            verifier=Verifiers({self._provider.name: verifier}),
+            verifier=VerifierByProvider({self._provider.name: verifier}),
         )
         return ControlPlane(ports, owner="bench")
 

@@ -19,7 +19,7 @@ from bench.claims import home
 from bench.multiplying import date, multiply
 from bench.pool import fill
 from bench.provisions import Nobody
-from muster.controllers.deadlines import Sweep
+from muster.controllers.deadlines import DeadlineSweep
 from muster.controllers.status import StatusKeeper
 from muster.domain.deadlines import Watch
 from muster.domain.health import Health
@@ -27,7 +27,7 @@ from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.settings import Settings
 from muster.domain.template import TemplateSpec
-from muster.operations.watching import Watching
+from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.clock import Clock
 from muster.ports.store import Beat
@@ -52,7 +52,7 @@ MEMORY = 2.0
 PLAIN = "SELECT node_id, seen_at FROM liveness WHERE seen_at >= 0 ORDER BY seen_at, node_id"
 
 
-class _Always(Watching):
+class _Always(WatchTracker):
     async def look(self) -> Watch:
         return Watch(since=0.0)
 
@@ -212,8 +212,11 @@ async def _crowd(path: Path, size: int) -> list[NodeId]:
 
 def _looking(store: SqlStore, clock: Clock) -> Callable[[], Awaitable[None]]:
     settings, ports = Settings(), _ports(store, clock)
-    watching = _Always(store, clock, settings.limits)
-    status, sweep = StatusKeeper(ports, settings, watching), Sweep(ports, settings, watching)
+    watch_tracker = _Always(store, clock, settings.limits)
+    status, sweep = (
+        StatusKeeper(ports, settings, watch_tracker),
+        DeadlineSweep(ports, settings, watch_tracker),
+    )
 
     async def look() -> None:
         await status.reconcile()

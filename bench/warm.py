@@ -9,10 +9,10 @@ from typing import Any
 import muster.agent
 from bench.pool import fill
 from muster.domain import node as lifecycle
+from muster.domain.access import hashed
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.template import TemplateSpec
-from muster.enrolment.hashing import hashed
 from muster.ports.runtime import NodeRuntime
 from muster.ports.store import Cursor
 from muster.serve import outfit

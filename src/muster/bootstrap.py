@@ -9,11 +9,10 @@ from dataclasses import replace
 
 from muster.api.access import admins, mint, mint_first_admin
 from muster.config import Config, DataDirectory, load
-from muster.domain.access import Role
+from muster.domain.access import Role, hashed
 from muster.domain.errors import MusterError
 from muster.domain.template import TemplateSpec
-from muster.enrolment.hashing import hashed
-from muster.operations.applying import TemplateDesk
+from muster.operations.templates import TemplateDesk
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.ids import Ids

@@ -7,8 +7,8 @@ with it would take them for strangers, and their work would end. So the data dir
 from collections.abc import Mapping
 
 from muster.config import DataDirectory
-from muster.domain.counting import counted
 from muster.domain.errors import MusterError
+from muster.domain.text import counted
 
 
 class InstallationLost(MusterError):

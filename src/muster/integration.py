@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from muster.ports.clock import Clock
     from muster.ports.clusters import ClusterProvider
     from muster.ports.duties import Duty, DutyContext
-    from muster.ports.endings import Endings
-    from muster.ports.federation import Federation
-    from muster.ports.identity import IdentityVerifier
+    from muster.ports.identity import Federation, IdentityVerifier
     from muster.ports.ids import Ids
-    from muster.ports.provider import Lack, NodeProvider
+    from muster.ports.provider import EndingsSource, Lack, NodeProvider
     from muster.ports.runtime import NodeRuntime
     from muster.ports.store import Store
 
@@ -110,7 +108,7 @@ class Parts:
     runtimes: Mapping[str, NodeRuntime] = field(default_factory=dict)
     verifiers: Mapping[str, IdentityVerifier] = field(default_factory=dict)
     """By the name of the provider whose machines prove themselves so."""
-    endings: Sequence[Endings] = ()
+    endings: Sequence[EndingsSource] = ()
     """Of providers that can tell at once when a machine ends."""
     federation: Federation | None = None
     starts_with: Mapping[str, Callable[[TemplateSpec], str]] = field(default_factory=dict)

@@ -33,10 +33,10 @@ from muster.discovery import installed
 from muster.domain.errors import MusterError, StoreUnavailable
 from muster.domain.settings import PRICED_LEASE, PRICED_RENEW_EVERY, Settings
 from muster.domain.template import TemplateSpec
-from muster.enrolment.proofs import Verifiers
+from muster.enrolment.joining import VerifierByProvider
 from muster.installation_guard import guard
 from muster.integration import NO_HOME, Parts, Site
-from muster.operations.applying import TemplateDesk
+from muster.operations.templates import TemplateDesk
 from muster.plane import ControlPlane, Ports
 from muster.ports.runtime import NodeRuntime
 from muster.ports.store import Store
@@ -301,7 +301,9 @@ class _Parts:
             cluster_providers={
                 each.name: self._watched(each.name, each) for part in parts for each in part.cluster_providers
             },
-            verifier=Verifiers({name: each for part in parts for name, each in part.verifiers.items()}),
+            verifier=VerifierByProvider(
+                {name: each for part in parts for name, each in part.verifiers.items()}
+            ),
             prober=HttpProber(allowed=self._config.probes.allowed, timeout=self._config.limits.probe_timeout),
             runtimes=runtimes,
             duties=[part.duties for part in parts],

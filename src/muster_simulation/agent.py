@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from muster.domain.boot import Phase
-from muster.domain.desired import Desired, Directive
+from muster.domain.desired_state import Desired, Directive
 from muster.domain.errors import Conflict, Forbidden, Gone, MusterError, NotFound, NotYet, StoreUnavailable
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId

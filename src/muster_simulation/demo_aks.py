@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.printing import Output
-from muster.domain.counting import counted
+from muster.domain.text import counted
 
 if TYPE_CHECKING:
     from muster.client import SyncClient

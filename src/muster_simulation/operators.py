@@ -18,7 +18,7 @@ from muster.domain.lifecycle import LIVE, Fact
 from muster.domain.operation import Step
 from muster.domain.reasons import Reason
 from muster.domain.template import Reuse, TemplateSpec, UsageClass
-from muster.operations.cancelling import request_cancel
+from muster.operations.submission import request_cancel
 from muster.ports.clock import Clock
 from muster.ports.store import Store
 from muster_simulation.invariants.judge import Judge

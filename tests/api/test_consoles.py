@@ -3,7 +3,7 @@
 import muster
 from muster.domain.access import Role
 from muster.domain.redaction import MARK
-from muster.operations.sections import LINES
+from muster.operations.evidence import LINES
 from tests.api.site import Site
 
 SECRET = "AKIA" + "Q7Z2MX4PLN8RTV5C"

@@ -9,8 +9,8 @@ from muster.domain.cluster_spec import Pair
 from muster.domain.events import Entity, Event
 from muster.domain.health import Health
 from muster.domain.ids import EventId
-from muster.domain.plain import Plain
 from muster.domain.requests import ProvisionRequest
+from muster.domain.serialization import Plain
 from muster.domain.template import TemplateSpec
 from muster.wire.events import changes_of
 from tests.api.site import Site

@@ -12,11 +12,10 @@ from typing import Any, cast
 import pytest
 
 from muster.api.access import mint_first_admin
-from muster.domain.access import ApiToken, Role
+from muster.domain.access import ApiToken, Role, hashed
 from muster.domain.acknowledgements import KEPT, Acknowledgement
 from muster.domain.errors import Conflict, NotFound
 from muster.domain.progress import Tone
-from muster.enrolment.hashing import hashed
 from muster.ports.access import AccessStore
 from muster.ports.store import Store
 from muster.system import SystemIds

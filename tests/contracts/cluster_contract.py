@@ -210,14 +210,14 @@ class ClusterStoreContract:
         assert await clusters.create_seconds("another", limit=2) == []
 
     async def test_events_rebuild_a_cluster(self, clusters: ClusterStore, store: Store) -> None:
-        from muster.domain import plain
+        from muster.domain import serialization
 
         operation, cluster = await self._made(clusters)
         await self._deleted(clusters, operation, cluster, now=2.0)
         told = [event for event in await whole_feed(store) if event.entity is Entity.CLUSTER]
         assert [event.name for event in told] == ["submitted", "deleted"]
         folded = {name: value for event in told for name, value in event.changes.items()}
-        assert folded == plain.fields_to_plain(await clusters.cluster(cluster.id))
+        assert folded == serialization.fields_to_plain(await clusters.cluster(cluster.id))
 
     async def test_what_is_long_gone_is_forgotten_but_not_what_teaches(
         self, clusters: ClusterStore, store: Store

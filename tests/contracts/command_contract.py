@@ -25,7 +25,7 @@ from muster.domain.operation import Kind, Member, Operation, Status
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.domain.requests import ReleaseRequest
-from muster.domain.running import provision_key, release_key
+from muster.domain.run_decisions import provision_key, release_key
 from muster.ports.commands import CommandStore, Kept
 from muster.ports.store import Beat, Store
 from tests.contracts.store_contract.bookkeeping import whole_feed

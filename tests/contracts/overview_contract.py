@@ -17,7 +17,7 @@ from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation, Status, Verdict
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
-from muster.domain.running import provision_key
+from muster.domain.run_decisions import provision_key
 from muster.domain.template import TemplateSpec
 from muster.ports.access import AccessStore
 from muster.ports.overview import OverviewStore, Tick

@@ -9,17 +9,17 @@ import pytest
 from muster.controllers.orphans import Orphans
 from muster.controllers.pool import PoolKeeper
 from muster.controllers.reaper import Reaper
-from muster.controllers.vanished import Vanished
+from muster.controllers.vanished_machines import VanishedMachines
+from muster.domain.app import App
 from muster.domain.errors import Forbidden, Lost, Refused, Removed
 from muster.domain.ids import LaunchId, NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
-from muster.domain.serving import App
 from muster.domain.template import EXTERNAL, RESOURCE_CLASSES, Runtime, TemplateSpec, UsageClass
 from muster.enrolment.reports import Report
 from muster.integrations.external.provider import ExternalProvider
-from muster.operations.operating import OperatorDesk
+from muster.operations.operator_desk import OperatorDesk
 from muster.plane import ControlPlane, Ports
 from muster.ports.provider import LaunchRequest
 from muster_simulation.life import Life
@@ -102,7 +102,7 @@ async def test_no_duty_takes_an_app_for_a_machine(stage: Stage) -> None:
     desk = ControlPlane(apps.ports, owner="desk", settings=stage.settings).desk
     duties: list[Callable[[], Awaitable[None]]] = [
         Orphans(apps.ports, stage.settings).reconcile,
-        Vanished(apps.ports, stage.settings).reconcile,
+        VanishedMachines(apps.ports, stage.settings).reconcile,
         PoolKeeper(apps.ports, stage.settings, desk).reconcile,
         Reaper(apps.ports, stage.settings).reconcile,
     ]

@@ -12,7 +12,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.enrolment.reports import Report
-from muster.operations.watching import Watching
+from muster.operations.watch import WatchTracker
 from tests.stage import NEVER_BOOTS, Manner, Stage, staged
 from tests.stage.ambush import Ambush, watched_provider
 from tests.stage.cloud import HANG
@@ -24,7 +24,7 @@ PANIC = (CONSOLES / "kernel_panic.log").read_text()
 HEALTHY = sorted(path.read_text() for path in CONSOLES.glob("healthy_*.log"))
 
 
-class AllAlong(Watching):
+class AllAlong(WatchTracker):
     """Somebody watched since the given time, although no replica is left to say so."""
 
     since = 0.0
@@ -34,10 +34,10 @@ class AllAlong(Watching):
 
 
 def watcher(stage: Stage, **more: object) -> BootWatch:
-    watching = AllAlong(stage.store, stage.ports.clock, stage.settings.limits)
+    watch_tracker = AllAlong(stage.store, stage.ports.clock, stage.settings.limits)
     for name, value in more.items():
-        setattr(watching, name, value)
-    return BootWatch(stage.ports, stage.settings, watching, ("muster.internal.example",))
+        setattr(watch_tracker, name, value)
+    return BootWatch(stage.ports, stage.settings, watch_tracker, ("muster.internal.example",))
 
 
 async def booting(stage: Stage, *manners: Manner) -> list[Node]:
@@ -239,8 +239,8 @@ async def test_a_node_that_boots_while_its_console_is_read_is_spared(stage: Stag
     stage.cloud.consoles[node.machine_id] = FATAL
     ambush = Ambush()
     providers = {"cloud": watched_provider(stage.provider, ambush)}
-    watching = AllAlong(stage.store, stage.ports.clock, stage.settings.limits)
-    watch = BootWatch(replace(stage.ports, providers=providers), stage.settings, watching)
+    watch_tracker = AllAlong(stage.store, stage.ports.clock, stage.settings.limits)
+    watch = BootWatch(replace(stage.ports, providers=providers), stage.settings, watch_tracker)
 
     async def boot() -> None:
         await stage.enrolment.join(node.machine_id, key="k", boot_id="b")

@@ -13,7 +13,7 @@ async def busy(stage: Stage) -> tuple[Replica, Command]:
     replica = await stage.replica()
     operation = await stage.succeeded(await replica.provision(1))
     execution = Execution(argv=("sleep",), timeout=TIMEOUT)
-    (command,) = await replica.ask(replica.plane.commander.execute(operation.id, execution))
+    (command,) = await replica.ask(replica.plane.command_desk.execute(operation.id, execution))
     await stage.pass_time(1.0)
     return replica, command
 

@@ -1,6 +1,6 @@
 """Runners whose node is on its way out, in virtual time: closed to new jobs, then removed."""
 
-from muster.controllers.departures import Departures
+from muster.controllers.withdrawals import Withdrawals
 from muster.domain import node as nodes
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -63,7 +63,7 @@ async def test_the_runner_of_a_condemned_node_is_removed_without_waiting_for_the
     replica, node = await serving(stage, github)
     replica.life.kill()
     await stage.store.apply(nodes.condemn(node, now=stage.now, reason=Reason.OPERATOR))
-    departures = Departures(stage.ports)
+    departures = Withdrawals(stage.ports)
     await departures.reconcile()
     assert not github.runners()
     asked = len(github.world.calls)

@@ -15,13 +15,13 @@ import pytest
 
 from muster.api import ApiSettings, create_app
 from muster.api.access import mint
-from muster.controllers.deadlines import Sweep
+from muster.controllers.deadlines import DeadlineSweep
 from muster.controllers.hand_overs import HandOvers
 from muster.domain.access import Role
 from muster.domain.ids import NodeId
 from muster.domain.template import EXTERNAL, Runtime, TemplateSpec
 from muster.integrations.external.provider import ExternalProvider
-from muster.operations.watching import Watching
+from muster.operations.watch import WatchTracker
 from muster.plane import ControlPlane
 from muster_simulation.life import Life
 from tests.stage import Stage, staged
@@ -229,10 +229,10 @@ async def test_the_sweep_spares_an_app_that_serves_also_before_it_is_handed_over
     async with opened(stage, driven=False) as door:
         await door.enrol()
         limits = stage.settings.limits
-        watching = Watching(stage.store, stage.clock, limits)
-        sweep = Sweep(stage.ports, stage.settings, watching)
+        watch_tracker = WatchTracker(stage.store, stage.clock, limits)
+        sweep = DeadlineSweep(stage.ports, stage.settings, watch_tracker)
         for _ in range(int(limits.stall_after / BEAT) + 3):
-            await watching.look()
+            await watch_tracker.look()
             await door.beats_for(BEAT)
             await sweep.reconcile()
         assert (await door.node())["state"] == "created"

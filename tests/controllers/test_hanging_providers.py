@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from muster.controllers.duties import Duties, Duty, Reconciler
-from muster.controllers.launches import ForsakenLaunches
+from muster.controllers.launch_closer import LaunchCloser
 from muster.controllers.orphans import Orphans
 from muster.controllers.reaper import BATCH, Reaper
-from muster.controllers.vanished import Vanished
+from muster.controllers.vanished_machines import VanishedMachines
 from muster.domain import node as nodes
 from muster.domain.ids import NodeId
 from muster.domain.launch import LaunchState
@@ -18,7 +18,7 @@ from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec, UsageClass
 from muster.ports.bundle import Ports
 from muster.ports.provider import Machine
-from tests.controllers.test_forsaken_launches import open_launch, surprise_until
+from tests.controllers.test_launch_closer import open_launch, surprise_until
 from tests.stage import Manner, Stage, staged
 from tests.stage.cloud import Cloud, Hanging, StageProvider
 
@@ -66,7 +66,7 @@ async def test_vanished_nodes_of_the_others_are_found(stage: Stage) -> None:
     (node,) = await stage.warm(1)
     stage.agents.of(node.id).die()
     stage.cloud.end(node.machine_id)
-    begin(stage, 60.0, lambda ports: Vanished(ports, stage.settings))
+    begin(stage, 60.0, lambda ports: VanishedMachines(ports, stage.settings))
     await stage.pass_time(stage.cloud.visibility_window + 1200.0)
     assert (await stage.node(node.id)).reason is Reason.MACHINE_GONE
 
@@ -77,7 +77,7 @@ async def test_launches_at_the_others_are_let_go(stage: Stage) -> None:
     for number in range(3):
         await open_launch(stage, far, number)
     launch = await open_launch(stage, await stage.template(), 3)
-    begin(stage, 10.0, ForsakenLaunches)
+    begin(stage, 10.0, LaunchCloser)
     await stage.pass_time(surprise_until(stage, launch) - stage.now + 120.0)
     assert (await stage.store.launch(launch.id)).state is LaunchState.ABANDONED
     assert (await stage.used("ci"), await stage.used("far")) == (0, 3)
@@ -109,7 +109,7 @@ async def test_a_look_that_hangs_for_some_machines_does_not_hide_the_rest_of_the
     duties = Duties(
         stage.ports,
         "me",
-        (Duty(name="launches", every=10.0, work=ForsakenLaunches(stage.ports)),),
+        (Duty(name="launches", every=10.0, work=LaunchCloser(stage.ports)),),
         lease=stage.settings.lease,
     )
     stage.keep(asyncio.create_task(duties.run()))

@@ -2,13 +2,13 @@ from dataclasses import replace
 from itertools import pairwise
 
 from muster.controllers.orphans import Orphans
-from muster.controllers.providers import UNREACHABLE
 from muster.controllers.reaper import RETRY_FIRST, RETRY_MOST, Reaper
 from muster.domain import node as nodes
 from muster.domain.errors import Uncertain
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
+from muster.operations.concurrency import UNREACHABLE
 from tests.stage import Stage, staged
 
 

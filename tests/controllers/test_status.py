@@ -8,7 +8,7 @@ from muster.domain.health import Health, HealthChange, Vitals
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
-from muster.operations.watching import Watching
+from muster.operations.watch import WatchTracker
 from tests.stage import NEVER_BOOTS, Manner, Stage, staged
 from tests.stage.ambush import Ambush, watched_store
 
@@ -99,7 +99,7 @@ async def test_of_two_judges_at_once_one_writes(stage: Stage) -> None:
     (node,) = await stage.warm(1)
     limits = stage.settings.limits
     keepers = [
-        StatusKeeper(stage.ports, stage.settings, Watching(stage.store, stage.clock, limits))
+        StatusKeeper(stage.ports, stage.settings, WatchTracker(stage.store, stage.clock, limits))
         for _ in range(2)
     ]
     for passed in (0.0, limits.stale_after + 1.0):
@@ -155,7 +155,7 @@ async def test_a_verdict_that_lost_its_race_leaves_the_news_unheard(stage: Stage
     (node,) = await stage.warm(1)
     ambush = Ambush()
     ports = replace(stage.ports, store=watched_store(stage.store, ambush))
-    watching = Watching(stage.store, stage.clock, stage.settings.limits)
+    watch_tracker = WatchTracker(stage.store, stage.clock, stage.settings.limits)
 
     async def somebody_is_quicker() -> None:
         before = await vitals_of(stage, node.id)
@@ -163,9 +163,9 @@ async def test_a_verdict_that_lost_its_race_leaves_the_news_unheard(stage: Stage
         await stage.store.write_health(HealthChange(before=before, after=after, at=stage.now))
 
     ambush.before("write_health", somebody_is_quicker)
-    await StatusKeeper(ports, stage.settings, watching).reconcile()
+    await StatusKeeper(ports, stage.settings, watch_tracker).reconcile()
     assert (await vitals_of(stage, node.id)).news
-    await StatusKeeper(ports, stage.settings, watching).reconcile()
+    await StatusKeeper(ports, stage.settings, watch_tracker).reconcile()
     assert (await vitals_of(stage, node.id)).health is Health.READY
     assert not (await vitals_of(stage, node.id)).news
 

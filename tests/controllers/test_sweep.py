@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from muster.controllers.deadlines import Sweep
+from muster.controllers.deadlines import DeadlineSweep
 from muster.domain import node as nodes
 from muster.domain.deadlines import ATTACH_TIMEOUTS, COLLECTING, Watch
 from muster.domain.lifecycle import NodeState
@@ -13,22 +13,22 @@ from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
 from muster.domain.template import Runtime
-from muster.operations.watching import Watching
+from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from tests.stage import NEVER_ATTACHES, NEVER_BOOTS, NEVER_DETACHES, Manner, Replica, Stage, staged
 from tests.stage.ambush import Ambush, watched_store
 
 
-class AllAlong(Watching):
+class AllAlong(WatchTracker):
     """Somebody watched all the time, although no replica is left to say so."""
 
     async def look(self) -> Watch:
         return Watch(since=0.0)
 
 
-def sweeping(stage: Stage, ports: Ports | None = None) -> Sweep:
-    watching = AllAlong(stage.store, stage.ports.clock, stage.settings.limits)
-    return Sweep(ports or stage.ports, stage.settings, watching)
+def sweeping(stage: Stage, ports: Ports | None = None) -> DeadlineSweep:
+    watch_tracker = AllAlong(stage.store, stage.ports.clock, stage.settings.limits)
+    return DeadlineSweep(ports or stage.ports, stage.settings, watch_tracker)
 
 
 State = Callable[[Stage], Awaitable[Node]]
@@ -219,13 +219,13 @@ async def test_nobody_judges_the_nodes_of_a_committed_operation_before_they_run(
 @staged
 async def test_a_sweep_that_stands_still_in_the_middle_judges_nobody_for_that_time(stage: Stage) -> None:
     node = await in_state(stage, idle)
-    watching = Watching(stage.store, stage.ports.clock, stage.settings.limits)
-    await watching.look()
+    watch_tracker = WatchTracker(stage.store, stage.ports.clock, stage.settings.limits)
+    await watch_tracker.look()
     assert node.deadline_at is not None
     await stage.pass_time(node.deadline_at - stage.now + 1.0)
     ambush = Ambush()
     ports = replace(stage.ports, store=watched_store(stage.store, ambush))
-    sweep = Sweep(ports, stage.settings, watching)
+    sweep = DeadlineSweep(ports, stage.settings, watch_tracker)
 
     async def it_stands_still() -> None:
         await stage.pass_time(stage.settings.limits.return_grace + 1.0)

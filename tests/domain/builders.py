@@ -13,7 +13,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.progress import Progress
-from muster.domain.provisioning import Situation
+from muster.domain.provision_decisions import Situation
 from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest, RunRequest
 from muster.domain.template import Template, TemplateSpec, UsageClass

@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 from hypothesis import given, settings
 
-from muster.domain import checks, plain
+from muster.domain import checks, serialization
 from muster.domain.access import ApiToken, Role, may
 from muster.domain.errors import InvalidRequest
 from tests.domain import strategies
@@ -92,4 +92,7 @@ def test_a_token_has_no_place_for_its_secret() -> None:
 @settings(modest, max_examples=30)
 @given(strategies.tokens)
 def test_a_token_survives_json_and_back(drawn: ApiToken) -> None:
-    assert plain.from_plain(ApiToken, json.loads(json.dumps(plain.fields_to_plain(drawn)))) == drawn
+    assert (
+        serialization.from_plain(ApiToken, json.loads(json.dumps(serialization.fields_to_plain(drawn))))
+        == drawn
+    )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from muster.domain import cluster_spec as rules
-from muster.domain import plain
+from muster.domain import serialization
 from muster.domain.cluster_spec import AzureRole, ClusterSpec, Pair, PoolMode, PoolSpec, RoleWanted
 from muster.domain.errors import InvalidRequest
 from muster.domain.requests import ClusterCreateRequest
@@ -137,7 +137,7 @@ def test_a_size_that_no_series_has_is_refused_where_it_is_written_and_read_where
     with pytest.raises(InvalidRequest) as refusal:
         odd.check_sizes()
     assert refusal.value.field == "pools[1].vm_size"
-    assert plain.from_plain(ClusterSpec, plain.fields_to_plain(odd)) == odd
+    assert serialization.from_plain(ClusterSpec, serialization.fields_to_plain(odd)) == odd
 
 
 def test_a_cluster_without_a_system_pool_is_refused_with_the_reason() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.domain import command as commands
-from muster.domain import events, plain
+from muster.domain import events, serialization
 from muster.domain.command import (
     ARGUMENT_MAX,
     ARGUMENTS_MAX,
@@ -172,7 +172,7 @@ def refused(field: str, **fields: Any) -> str:
 @settings(modest, max_examples=30)
 @given(strategies.executions)
 def test_whatever_a_process_can_be_given_is_accepted_and_survives_json(drawn: Execution) -> None:
-    assert plain.from_plain(Execution, json.loads(json.dumps(plain.to_plain(drawn)))) == drawn
+    assert serialization.from_plain(Execution, json.loads(json.dumps(serialization.to_plain(drawn)))) == drawn
 
 
 @pytest.mark.parametrize("argv", [(), ("",), ("",) * 3, ("x",) * (ARGUMENTS_MAX + 1), "ls", ["ls"], None])
@@ -293,20 +293,25 @@ def test_the_submission_of_a_run_does_not_tell_its_environment() -> None:
     request = RunRequest(provision=provision(), execution=SECRET)
     draft = events.of_submission(operation(request=request))
     assert "hunter2" not in repr(draft) and "API_TOKEN" not in repr(draft)
-    told = plain.from_plain(Operation, draft.changes).request
+    told = serialization.from_plain(Operation, draft.changes).request
     assert told == RunRequest(provision=provision(), execution=execution(argv=("deploy",)))
 
 
 @settings(modest, max_examples=30)
 @given(strategies.commands)
 def test_a_command_survives_json_and_back(drawn: Command) -> None:
-    assert plain.from_plain(Command, json.loads(json.dumps(plain.fields_to_plain(drawn)))) == drawn
+    assert (
+        serialization.from_plain(Command, json.loads(json.dumps(serialization.fields_to_plain(drawn))))
+        == drawn
+    )
 
 
 @settings(modest, max_examples=30)
 @given(strategies.run_requests)
 def test_a_run_request_survives_json_and_back(drawn: RunRequest) -> None:
-    assert plain.from_plain(RunRequest, json.loads(json.dumps(plain.to_plain(drawn)))) == drawn
+    assert (
+        serialization.from_plain(RunRequest, json.loads(json.dumps(serialization.to_plain(drawn)))) == drawn
+    )
 
 
 def test_output_is_cut_once_and_the_record_tells_where() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from muster.domain import events, plain
+from muster.domain import events, serialization
 from muster.domain import launch as launches
 from muster.domain import node as nodes
 from muster.domain import operation as operations
@@ -16,8 +16,8 @@ from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange, rescue
 from muster.domain.operation import Operation, Status, Step, Verdict
-from muster.domain.plain import Plain
 from muster.domain.reasons import Reason
+from muster.domain.serialization import Plain
 from tests.domain import strategies
 from tests.domain.builders import NOW, command, launch, modest, node, operation, progress, template
 
@@ -54,7 +54,7 @@ def test_folding_a_nodes_events_rebuilds_every_version_of_it() -> None:
     changes = _life()
     drafts = [events.of_node(change) for change in changes]
     for length, change in enumerate(changes, 1):
-        assert plain.from_plain(Node, fold(drafts[:length])) == change.after
+        assert serialization.from_plain(Node, fold(drafts[:length])) == change.after
     assert changes[-1].after.state is NodeState.TERMINATED
 
 
@@ -87,7 +87,7 @@ def test_folding_a_launchs_events_rebuilds_it() -> None:
         events.of_launch(first, called),
         events.of_launch(called, done),
     ]
-    assert plain.from_plain(launches.Launch, fold(drafts)) == done
+    assert serialization.from_plain(launches.Launch, fold(drafts)) == done
     assert [draft.name for draft in drafts] == ["planned", "calling", "settled"]
     assert [draft.version for draft in drafts] == [1, 2, 3]
     assert drafts[-1].detail == "1 of 2"
@@ -108,7 +108,7 @@ def _work() -> list[operations.OperationChange]:
 def test_folding_an_operations_events_rebuilds_all_but_its_lease() -> None:
     changes = _work()
     drafts = [events.of_submission(changes[0].before), *(events.of_operation(change) for change in changes)]
-    last = plain.fields_to_plain(changes[-1].after)
+    last = serialization.fields_to_plain(changes[-1].after)
     assert fold(drafts) == {name: value for name, value in last.items() if name not in LEASE_FIELDS}
     assert [draft.name for draft in drafts] == [Step.SUBMITTED, *(change.name for change in changes)]
     assert [draft.version for draft in drafts] == list(range(1, len(drafts) + 1))
@@ -117,7 +117,7 @@ def test_folding_an_operations_events_rebuilds_all_but_its_lease() -> None:
 
 def test_the_lease_fields_are_fields_of_an_operation() -> None:
     assert set(LEASE_FIELDS) == {"lease_owner", "lease_until", "epoch", "version"}
-    assert set(LEASE_FIELDS) < set(plain.field_names(Operation))
+    assert set(LEASE_FIELDS) < set(serialization.field_names(Operation))
 
 
 @settings(modest, max_examples=30)
@@ -125,7 +125,7 @@ def test_the_lease_fields_are_fields_of_an_operation() -> None:
 def test_no_event_of_an_operation_tells_of_its_lease(submitted: Operation) -> None:
     draft = events.of_submission(submitted)
     assert not set(draft.changes) & set(LEASE_FIELDS)
-    assert set(draft.changes) | set(LEASE_FIELDS) == set(plain.field_names(Operation))
+    assert set(draft.changes) | set(LEASE_FIELDS) == set(serialization.field_names(Operation))
 
 
 def test_an_applied_template_is_an_event_with_all_of_it() -> None:
@@ -136,7 +136,7 @@ def test_an_applied_template_is_an_event_with_all_of_it() -> None:
             entity_id="web",
             version=12,
             name="applied",
-            changes=plain.fields_to_plain(applied),
+            changes=serialization.fields_to_plain(applied),
         )
 
 

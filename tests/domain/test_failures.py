@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from muster.domain import diagnosing, reasons
+from muster.domain import diagnosis_rules, reasons
 from muster.domain import node as nodes
 from muster.domain import operation as operations
 from muster.domain.diagnosis import Cause
@@ -21,7 +21,7 @@ from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Status, Verdict
 from muster.domain.reasons import Reason
-from muster.domain.running import provision_key, release_key
+from muster.domain.run_decisions import provision_key, release_key
 from tests.domain.builders import NOW, node, operation
 
 LONG = "x" * (DETAIL_MAX + 1)
@@ -158,7 +158,7 @@ def test_a_group_says_how_long_it_goes_on_and_shows_its_newest() -> None:
 
 def test_advice_follows_the_diagnosis_if_there_is_one() -> None:
     known, unknown = grouped([failure(1, cause=Cause.DNS), failure(2, cause=Cause.DNS), failure(3)])
-    assert (known.diagnosed, known.advice) == (True, diagnosing.ADVICE[Cause.DNS])
+    assert (known.diagnosed, known.advice) == (True, diagnosis_rules.ADVICE[Cause.DNS])
     assert (unknown.diagnosed, unknown.advice) == (False, reasons.ADVICE[Reason.BOOT_TIMEOUT])
 
 

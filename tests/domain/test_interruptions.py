@@ -9,7 +9,7 @@ from muster.domain.errors import IllegalTransition
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
-from muster.domain.releasing import after_detach
+from muster.domain.release_decisions import after_detach
 from muster.domain.template import Template, TemplateSpec
 from tests.domain.builders import NOW, node
 

@@ -29,7 +29,7 @@ from muster.domain.progress import Tone
 from muster.domain.reasons import Reason
 from muster.domain.template import LOCAL
 from muster.domain.verdicts import all_well, judge
-from muster.domain.waiting import Waiting, WaitsFor
+from muster.domain.wait_reasons import Waiting, WaitsFor
 from tests.domain.builders import NOW, SMALLEST, node
 
 HEALTHY = {"web": {Health.READY: 8}, "ci": {Health.READY: 2}}

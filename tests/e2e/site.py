@@ -25,7 +25,7 @@ from muster.domain.errors import Gone, NotYet, StoreUnavailable
 from muster.domain.ids import OperationId
 from muster.domain.lifecycle import LIVE, NodeState
 from muster.domain.requests import ProvisionRequest
-from muster.domain.running import provision_key, release_key
+from muster.domain.run_decisions import provision_key, release_key
 from muster.domain.template import TemplateSpec
 from muster.slots.processes import carriers, kill_carriers, running
 from muster.slots.tree import Slot, Tree

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from muster.client import calls
-from muster.domain.access import ApiToken, Role
+from muster.domain.access import ApiToken, Role, hashed
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import Runtime, TemplateSpec
-from muster.enrolment.hashing import hashed
 from muster.stores.sql import open_sqlite
 from muster.system import SystemIds
 from muster.wire.nodes import Node

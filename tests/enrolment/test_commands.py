@@ -7,21 +7,21 @@ import pytest
 from muster.domain.command import OUTPUT_CAP, Command, CommandState, Execution
 from muster.domain.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from muster.domain.ids import AssignmentId, CommandId, NodeId
-from muster.enrolment.commands import CommandPost
+from muster.enrolment.commands import NodeCommands
 from muster.ports.commands import Kept
 from tests.stage import Replica, Stage, staged
 
 PENDING, RUNNING, EXITED, LOST = CommandState
 
 
-async def asked(stage: Stage, count: int = 1) -> tuple[CommandPost, list[Command]]:
+async def asked(stage: Stage, count: int = 1) -> tuple[NodeCommands, list[Command]]:
     """Commands that nobody has started: their agents are dead."""
     await stage.template()
     replica: Replica = await stage.replica()
     operation = await stage.succeeded(await replica.provision(count))
     for agent in stage.agents.by_machine.values():
         agent.die()
-    made = await replica.ask(replica.plane.commander.execute(operation.id, Execution(argv=("make",))))
+    made = await replica.ask(replica.plane.command_desk.execute(operation.id, Execution(argv=("make",))))
     return stage.enrolment.commands, list(made)
 
 
@@ -127,7 +127,7 @@ async def test_a_word_that_races_with_a_cancel_is_heard_all_the_same(stage: Stag
     post = replica.plane.enrolment.commands
 
     async def cancel() -> None:
-        await replica.plane.commander.cancel(mine.id)
+        await replica.plane.command_desk.cancel(mine.id)
 
     replica.ambush.before("commands.write", cancel)
     after = await replica.ask(post.state(mine.node_id, mine.id, RUNNING))
@@ -167,7 +167,7 @@ async def test_a_command_moves_what_its_node_polls_for(stage: Stage) -> None:
     operation = await stage.succeeded(await replica.provision(1))
     (member,) = operation.members
     known = (await stage.node(member.node_id)).version
-    (made,) = await replica.ask(replica.plane.commander.execute(operation.id, Execution(argv=("make",))))
+    (made,) = await replica.ask(replica.plane.command_desk.execute(operation.id, Execution(argv=("make",))))
     began = stage.now
     desired = await stage.enrolment.poll(member.node_id, known=known, timeout=20.0)
     assert desired.version > known

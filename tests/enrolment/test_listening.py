@@ -6,7 +6,7 @@ import pytest
 
 from muster.domain import node as nodes
 from muster.domain.boot import MARKS_MOST
-from muster.domain.desired import Desired, Directive
+from muster.domain.desired_state import Desired, Directive
 from muster.domain.errors import Gone, NotFound, StoreUnavailable
 from muster.domain.health import Health
 from muster.domain.ids import NodeId

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from muster.domain import node as nodes
-from muster.domain.desired import Directive
+from muster.domain.desired_state import Directive
 from muster.domain.errors import Gone, NotFound
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.lifecycle import NodeState

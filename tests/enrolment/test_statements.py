@@ -8,9 +8,8 @@ from muster.domain.health import Health
 from muster.domain.lifecycle import NodeState, Verb
 from muster.domain.node import Node
 from muster.domain.redaction import MARK
-from muster.enrolment import statements
-from muster.enrolment.reports import STEP_MAX, Report
-from muster.enrolment.statements import WITHHELD
+from muster.enrolment import reports
+from muster.enrolment.reports import STEP_MAX, WITHHELD, Report
 from tests.stage import NEVER_BOOTS, Stage, staged
 
 SECRET = "hunter2"
@@ -80,7 +79,7 @@ async def test_no_secret_comes_into_an_event_or_a_record_by_a_nodes_words(
 async def test_words_that_cannot_be_redacted_are_withheld(
     stage: Stage, says: Says, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statements, "redact", failing)
+    monkeypatch.setattr(reports, "redact", failing)
     node = await booting(stage)
     assert WITHHELD in await says(stage, node)
     assert SECRET not in await everything_told(stage, node)

@@ -7,7 +7,7 @@ import pytest
 
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Operation, Status
-from muster.domain.provisioning import WAYS_MOST
+from muster.domain.provision_decisions import WAYS_MOST
 from muster.domain.reasons import Reason
 from tests.stage import Manner, Replica, Stage, gives, loses_the_reply, staged
 
@@ -157,7 +157,7 @@ async def test_nodes_make_way_however_many_stand_before_them_in_the_list(stage: 
     await stage.warm(4, "other")
     replica = await stage.replica()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("muster.operations.room.LOOK_AT", 1)
+        patch.setattr("muster.operations.capacity.LOOK_AT", 1)
         operation = await stage.succeeded(await replica.provision(2))
 
     assert len(operation.members) == 2

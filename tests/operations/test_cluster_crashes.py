@@ -8,7 +8,7 @@ import pytest
 from muster.domain.cluster import ClusterState
 from muster.domain.errors import NotCancellable
 from muster.domain.operation import Kind, Operation, Status
-from muster.operations.cancelling import request_cancel
+from muster.operations.submission import request_cancel
 from muster_simulation.arm import Fault, Paces
 from muster_simulation.arm.faults import Verb
 from tests.stage import Replica, Stage

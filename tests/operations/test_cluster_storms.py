@@ -13,7 +13,7 @@ from muster.domain.cluster_errors import Problem
 from muster.domain.errors import ClusterExists, Conflict, NotCancellable
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.requests import ClusterCreateRequest
-from muster.operations.cancelling import request_cancel
+from muster.operations.submission import request_cancel
 from muster_simulation.arm import Fault, Paces
 from muster_simulation.arm.faults import Verb
 from tests.stage import Replica, Stage

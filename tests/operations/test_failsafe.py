@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from muster.domain import clustering, provisioning, refilling, running
+from muster.domain import clustering, provision_decisions, refill_decisions, run_decisions
 from muster.domain.cluster import ClusterState
 from muster.domain.deadlines import OUTLIVED
 from muster.domain.errors import StoreUnavailable
@@ -239,7 +239,7 @@ async def test_an_operation_that_advances_again_has_no_errors(stage: Stage, monk
     operation = await replica.provision(1)
     await stage.pass_time(4.0)
     assert (await stage.operation(operation.id)).errors
-    monkeypatch.setattr(provision, "decide", provisioning.decide)
+    monkeypatch.setattr(provision, "decide", provision_decisions.decide)
 
     assert (await stage.succeeded(operation)).errors == 0
     assert stage.complaints
@@ -285,7 +285,7 @@ async def test_a_refill_that_cannot_go_on_ends_and_another_fills_the_pool(
     (sick,) = await stage.of_kind(Kind.REFILL)
     await failed_by_it(stage, sick)
 
-    monkeypatch.setattr(refill, "decide", refilling.decide)
+    monkeypatch.setattr(refill, "decide", refill_decisions.decide)
     await stage.count(1, NodeState.IDLE)
 
 
@@ -310,16 +310,16 @@ async def test_a_run_that_cannot_go_on_gives_its_nodes_back(
     stage.agents.script(*[Manner(works=None) if at else NEVER_BOOTS] * 2)
     replica = await stage.replica()
 
-    def decide(seen: running.Situation) -> running.Action:
+    def decide(seen: run_decisions.Situation) -> run_decisions.Action:
         if seen.provision is not None and (at is None or seen.provision.status is at):
             raise bug()
         return running_decide(seen)
 
-    running_decide = running.decide
-    monkeypatch.setattr(running, "decide", decide)
+    running_decide = run_decisions.decide
+    monkeypatch.setattr(run_decisions, "decide", decide)
     await failed_by_it(stage, await replica.run(2), within=120.0)
 
-    monkeypatch.setattr(running, "decide", running_decide)
+    monkeypatch.setattr(run_decisions, "decide", running_decide)
     await stage.nothing_is_left(idle=None)
     await all_room_is_there(stage, replica)
 

@@ -8,7 +8,7 @@ import pytest
 from muster.domain.errors import Ambiguous, IdempotencyMismatch, InvalidRequest, StoreUnavailable
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Kind, Operation, Status
-from muster.domain.running import RESERVED, release_key
+from muster.domain.run_decisions import RESERVED, release_key
 from tests.stage import Manner, Outcome, Replica, Stage, staged
 
 

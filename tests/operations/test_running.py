@@ -330,10 +330,10 @@ async def test_the_nodes_of_a_run_take_commands_by_its_name_and_are_given_back_o
     replica = await stage.replica()
     run = await replica.run(1)
     with pytest.raises(InvalidRequest, match="yet: wait for it"):
-        await replica.ask(replica.plane.commander.execute(run.id, Execution(argv=("true",))))
+        await replica.ask(replica.plane.command_desk.execute(run.id, Execution(argv=("true",))))
     await under_way(stage, 1)
 
-    (command,) = await replica.ask(replica.plane.commander.execute(run.id, Execution(argv=("true",))))
+    (command,) = await replica.ask(replica.plane.command_desk.execute(run.id, Execution(argv=("true",))))
     with pytest.raises(InvalidRequest, match=f"stop it with `muster operations cancel {run.id}`"):
         await replica.release(run.id)
 
@@ -392,7 +392,7 @@ async def test_a_run_says_that_a_node_does_not_answer_since_when_and_until_when(
     assert progress is not None and progress.phase == "running"
     said = f"0 of 1 command ended; {busy.node_id} has not answered since "
     assert progress.message.startswith(said) and " and will be given up at " in progress.message
-    (silence,) = (await replica.ask(replica.plane.silences.under(await stage.commands()))).values()
+    (silence,) = (await replica.ask(replica.plane.silent_nodes.under(await stage.commands()))).values()
     ended = await stage.ended(run)
     assert ended.verdict is not None and ended.verdict.reason is Reason.HEARTBEAT_LOST
     (command,) = await stage.commands()

@@ -10,7 +10,7 @@ from muster.domain.ids import OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Kind, Operation
 from muster.domain.progress import GROUP_ABOVE, Tone
-from muster.domain.showing import Why
+from muster.domain.progress_view import Why
 from tests.stage import (
     FULL,
     NEVER_ATTACHES,

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from muster.controllers.deadlines import Sweep
+from muster.controllers.deadlines import DeadlineSweep
 from muster.domain import deadlines
 from muster.domain import node as nodes
 from muster.domain.boot import LEAST_BOOTS, MARGIN
-from muster.domain.diagnosing import classify
 from muster.domain.diagnosis import Cause
+from muster.domain.diagnosis_rules import classify
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation, Status
@@ -18,9 +18,9 @@ from muster.domain.progress import Progress, percent_at
 from muster.domain.reasons import Reason
 from muster.domain.template import Reuse, Runtime
 from muster.enrolment.reports import Report
-from muster.operations.failures import evidence
-from muster.operations.learning import REMEMBER_FEW
-from muster.operations.watching import Watching
+from muster.operations.boot_history import REMEMBER_FEW
+from muster.operations.evidence import evidence
+from muster.operations.watch import WatchTracker
 from muster.ports.store import Beat
 from tests.stage import NEVER_BOOTS, Manner, Replica, Stage, staged
 from tests.stage.ambush import Ambush, watched_store
@@ -138,13 +138,13 @@ async def test_an_advance_between_the_sweeps_look_and_its_verdict_spares_the_boo
     replica, _, node = await asked(stage, NEVER_BOOTS, provision_timeout=3000.0, stall_after=120.0)
     await stage.pass_time(100.0)
     replica.life.kill()
-    watching = Watching(stage.store, stage.clock, stage.settings.limits)
+    watch_tracker = WatchTracker(stage.store, stage.clock, stage.settings.limits)
     ambush = Ambush()
     ports = replace(stage.ports, store=watched_store(stage.store, ambush))
-    sweep = Sweep(ports, stage.settings, watching)
+    sweep = DeadlineSweep(ports, stage.settings, watch_tracker)
     for _ in range(4):  # somebody watches
         await stage.pass_time(10.0)
-        await watching.look()
+        await watch_tracker.look()
 
     async def it_moves() -> None:
         await stage.store.record_beats([Beat(node_id=node.id, seen_at=stage.now, activity=9)])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.domain import events, plain
+from muster.domain import events, serialization
 from muster.domain.events import Draft, Entity, Event
 from muster.domain.ids import AssignmentId, EventId, LaunchId, NodeId, OperationId
 from muster.domain.launch import Launch
@@ -187,7 +187,7 @@ class CraftedHistory:
                 entity_id=node_id,
                 version=1,
                 name="adopt",
-                changes=plain.fields_to_plain(node),
+                changes=serialization.fields_to_plain(node),
             )
         )
 

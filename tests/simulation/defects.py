@@ -11,24 +11,33 @@ from typing import Any
 
 import pytest
 
-from muster.controllers.lost import Lost
+from muster.controllers.lost_nodes import LostNodes
 from muster.controllers.orphans import Orphans
 from muster.controllers.reaper import Reaper
-from muster.domain import deadlines, health, launch, lifecycle, node, operation, pooling, provisioning
+from muster.domain import (
+    deadlines,
+    health,
+    launch,
+    lifecycle,
+    node,
+    operation,
+    pool_plan,
+    provision_decisions,
+)
 from muster.domain.deadlines import DeadlineContext, Extended, Overdue, Watch
 from muster.domain.errors import Conflict, StoreUnavailable
 from muster.domain.health import Health, HealthSource
 from muster.domain.ids import OperationId
 from muster.domain.lifecycle import NodeState, Verb
 from muster.domain.node import Node, OperationGuard
-from muster.domain.provisioning import Acquire, Action, Commit, Finish, RollBack, Situation
+from muster.domain.provision_decisions import Acquire, Action, Commit, Finish, RollBack, Situation
 from muster.domain.reasons import Reason
 from muster.enrolment.enroller import Enrolment
-from muster.operations.desk import FrontDesk
+from muster.operations.capacity import Capacity
+from muster.operations.desk import OperationDesk
 from muster.operations.failsafe import Failsafe
-from muster.operations.launching import Launcher
-from muster.operations.provision import Provision
-from muster.operations.room import Room
+from muster.operations.launcher import Launcher
+from muster.operations.provision import ProvisionHandler
 from muster.ports.provider import LaunchRequest, Machine
 from muster.ports.store import Standing
 from muster.stores.cache import CachedStore
@@ -76,7 +85,7 @@ def a_claim_ignores_the_owner(patch: Patch) -> None:
 
 
 def the_minimum_is_kept_for_whoever_came_first(patch: Patch) -> None:
-    patch.setattr(pooling, "reuse_allows", lambda *_: True)
+    patch.setattr(pool_plan, "reuse_allows", lambda *_: True)
 
 
 def the_record_ends_with_the_call(patch: Patch) -> None:
@@ -130,16 +139,16 @@ def room_is_freed_while_the_call_is_open(patch: Patch) -> None:
         status = operation.Status.FAILED
         return Finish(status=status, verdict=verdict)
 
-    patch.setattr(provisioning, "_undo", undo)
+    patch.setattr(provision_decisions, "_undo", undo)
 
 
 def the_commit_does_not_wait_for_attached(patch: Patch) -> None:
-    real = provisioning._gather
+    real = provision_decisions._gather
 
     def gather(at: Situation) -> Action:
         held = at.held
         if len(held) == at.request.count and all(each.up for each in held):
-            return Commit(members=provisioning._members(held))
+            return Commit(members=provision_decisions._members(held))
         return real(at)
 
     def hand_over(ready: Node, *, now: float, deadline_at: float | None) -> Any:
@@ -147,12 +156,12 @@ def the_commit_does_not_wait_for_attached(patch: Patch) -> None:
         moved = node._moved(ready, Verb.HAND_OVER, NodeState.RUNNING, now=now, deadline_at=deadline_at)
         return replace(moved, guard=OperationGuard(operation_id=ready.operation_id, committed=True))
 
-    patch.setattr(provisioning, "_gather", gather)
+    patch.setattr(provision_decisions, "_gather", gather)
     patch.setattr(node, "hand_over", hand_over)
 
 
 def resuming_forgets_what_is_held(patch: Patch) -> None:
-    real = provisioning._gather
+    real = provision_decisions._gather
 
     def gather(at: Situation) -> Action:
         action = real(at)
@@ -160,7 +169,7 @@ def resuming_forgets_what_is_held(patch: Patch) -> None:
             return replace(action, count=at.request.count)
         return action
 
-    patch.setattr(provisioning, "_gather", gather)
+    patch.setattr(provision_decisions, "_gather", gather)
 
 
 def every_repeat_has_a_new_token(patch: Patch) -> None:
@@ -184,13 +193,13 @@ def foreign_machines_are_orphans_too(patch: Patch) -> None:
 
 
 def claims_are_held_in_the_queue(patch: Patch) -> None:
-    real = Provision._let_go
+    real = ProvisionHandler._let_go
 
-    async def let_go(self: Provision, held: Node, at: Any, reason: Any, driven: Any) -> None:
+    async def let_go(self: ProvisionHandler, held: Node, at: Any, reason: Any, driven: Any) -> None:
         if reason is not Reason.CAP_REACHED or at.operation.verdict is not None:
             await real(self, held, at, reason, driven)
 
-    patch.setattr(Provision, "_let_go", let_go)
+    patch.setattr(ProvisionHandler, "_let_go", let_go)
 
 
 def a_loss_does_not_move_the_operation(patch: Patch) -> None:
@@ -205,7 +214,7 @@ def a_loss_does_not_move_the_operation(patch: Patch) -> None:
 
 def a_cancel_beats_the_commit(patch: Patch) -> None:
     real_cancel = operation.cancel_requested
-    real_decide = provisioning.decide
+    real_decide = provision_decisions.decide
 
     def cancel_requested(asked: Any, *, now: float) -> Any:
         if asked.committed and not asked.ended:
@@ -215,10 +224,10 @@ def a_cancel_beats_the_commit(patch: Patch) -> None:
 
     def decide(at: Situation) -> Action:
         if at.operation.cancel_requested_at is not None:
-            return provisioning._undo(at, provisioning.CANCELLED)
+            return provision_decisions._undo(at, provision_decisions.CANCELLED)
         return real_decide(at)
 
-    patch.setattr("muster.operations.cancelling.cancel_requested", cancel_requested)
+    patch.setattr("muster.operations.submission.cancel_requested", cancel_requested)
     patch.setattr("muster.operations.provision.decide", decide)
 
 
@@ -233,9 +242,9 @@ def room_is_not_given_back(patch: Patch) -> None:
 
 
 def a_lost_answer_is_acknowledged(patch: Patch) -> None:
-    real = FrontDesk._submit
+    real = OperationDesk._submit
 
-    async def submit(self: FrontDesk, kind: Any, request: Any, deadline: Any, **rest: Any) -> Any:
+    async def submit(self: OperationDesk, kind: Any, request: Any, deadline: Any, **rest: Any) -> Any:
         try:
             return await real(self, kind, request, deadline, **rest)
         except StoreUnavailable:
@@ -252,14 +261,14 @@ def a_lost_answer_is_acknowledged(patch: Patch) -> None:
                 deadline_source=deadline.source,
             )
 
-    patch.setattr(FrontDesk, "_submit", submit)
+    patch.setattr(OperationDesk, "_submit", submit)
 
 
 def the_head_of_the_queue_is_never_resumed(patch: Patch) -> None:
-    async def suffices(_self: Room, *_args: Any, **_rest: Any) -> bool:
+    async def suffices(_self: Capacity, *_args: Any, **_rest: Any) -> bool:
         return False
 
-    patch.setattr(Room, "suffices", suffices)
+    patch.setattr(Capacity, "suffices", suffices)
 
 
 def orphans_are_left_alone(patch: Patch) -> None:
@@ -270,7 +279,7 @@ def orphans_are_left_alone(patch: Patch) -> None:
 
 
 def the_commit_ignores_heartbeats(patch: Patch) -> None:
-    patch.setattr(provisioning, "_fresh", lambda _at, _node: True)
+    patch.setattr(provision_decisions, "_fresh", lambda _at, _node: True)
     patch.setattr(operations, "check_freshness", lambda _tx, _change, _clock: None)
 
 
@@ -279,7 +288,7 @@ def attaching_counts_as_a_heartbeat(patch: Patch) -> None:
         seen = max(at.seen.get(each.id, 0.0), each.attached_at or 0.0)
         return at.now - seen <= at.limits.stale_after
 
-    patch.setattr(provisioning, "_fresh", fresh)
+    patch.setattr(provision_decisions, "_fresh", fresh)
     patch.setattr(operations, "check_freshness", lambda _tx, _change, _clock: None)
 
 
@@ -343,13 +352,13 @@ def starting_takes_a_ready_node_back(patch: Patch) -> None:
 
 
 def the_lost_are_counted_without_the_watch(patch: Patch) -> None:
-    async def condemn(self: Lost, state: NodeState, patience: float) -> None:
+    async def condemn(self: LostNodes, state: NodeState, patience: float) -> None:
         now = self._ports.clock.now()
         for each in await self._store.offline(states=(state,), since_before=now - patience, limit=500):
             with suppress(Conflict):
                 await self._store.apply(node.condemn(each, now=now, reason=Reason.HEARTBEAT_LOST))
 
-    patch.setattr(Lost, "_condemn", condemn)
+    patch.setattr(LostNodes, "_condemn", condemn)
 
 
 def a_deadline_passes_while_nobody_watched(patch: Patch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from muster.controllers.deadlines import Sweep
+from muster.controllers.deadlines import DeadlineSweep
 from muster.enrolment.enroller import Enrolment
 from muster_simulation.simulate import simulate
 from muster_simulation.summary import Result
@@ -95,19 +95,19 @@ def test_what_another_thread_logs_is_no_bug_of_this_world(monkeypatch: pytest.Mo
     def complain() -> None:
         logging.getLogger("muster.elsewhere").error("it failed", exc_info=ValueError("not here"))
 
-    calm, sweep = small(), Sweep.reconcile
+    calm, sweep = small(), DeadlineSweep.reconcile
 
-    async def reconcile(self: Sweep) -> None:
+    async def reconcile(self: DeadlineSweep) -> None:
         beside = threading.Thread(target=complain)
         beside.start()
         beside.join()
         await sweep(self)
 
-    monkeypatch.setattr(Sweep, "reconcile", reconcile)
+    monkeypatch.setattr(DeadlineSweep, "reconcile", reconcile)
     assert calm.ok and small() == calm
 
 
-@pytest.mark.parametrize(("part", "verb"), [(Enrolment, "join"), (Sweep, "reconcile")])
+@pytest.mark.parametrize(("part", "verb"), [(Enrolment, "join"), (DeadlineSweep, "reconcile")])
 def test_whoever_wants_the_program_to_end_is_heard_and_breaks_no_promise(
     part: type, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,11 +117,11 @@ def test_whoever_wants_the_program_to_end_is_heard_and_breaks_no_promise(
 
 
 def test_loggers_are_left_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    logger, sweep = logging.getLogger("muster.elsewhere"), Sweep.reconcile
+    logger, sweep = logging.getLogger("muster.elsewhere"), DeadlineSweep.reconcile
 
-    async def reconcile(self: Sweep) -> None:
+    async def reconcile(self: DeadlineSweep) -> None:
         assert not logger.isEnabledFor(logging.WARNING)
         await sweep(self)
 
-    monkeypatch.setattr(Sweep, "reconcile", reconcile)
+    monkeypatch.setattr(DeadlineSweep, "reconcile", reconcile)
     assert small().ok and logger.isEnabledFor(logging.WARNING)

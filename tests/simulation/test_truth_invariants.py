@@ -3,7 +3,7 @@
 import pytest
 
 from muster.domain.events import Draft, Entity
-from muster.domain.plain import Plain
+from muster.domain.serialization import Plain
 from muster.domain.template import Reuse, TemplateSpec
 from muster_simulation.invariants.boot_rules import SWEPT
 from muster_simulation.invariants.health_rules import NOTICED, SILENCE

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from muster.domain.command import CommandState
-from muster.domain.desired import Desired, Directive
+from muster.domain.desired_state import Desired, Directive
 from muster.domain.errors import Conflict, Forbidden, Gone, NotFound, NotYet, ProviderError
 from muster.domain.ids import AssignmentId, CommandId, NodeId
 from muster.domain.settings import Settings
 from muster.enrolment.enroller import Enrolment
 from muster.enrolment.reports import Report
-from muster.operations.watching import Watching
+from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.runtime import Kit
 from muster_simulation.life import outside
@@ -25,7 +25,7 @@ SIGKILL = 9
 
 def enrolling(ports: Ports, settings: Settings) -> Enrolment:
     """A way in that belongs to no replica, and looks for itself how long the world is watched."""
-    return Enrolment(ports, settings, Watching(ports.store, ports.clock, settings.limits).look)
+    return Enrolment(ports, settings, WatchTracker(ports.store, ports.clock, settings.limits).look)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

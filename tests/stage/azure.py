@@ -56,14 +56,14 @@ async def cluster(stage: "Stage", name: str = "c1") -> Cluster:
 
 async def published(stage: "Stage", operation: Operation) -> list[Progress]:
     """Everything that was ever shown of an operation, in order."""
-    from muster.domain import plain
+    from muster.domain import serialization
 
     found: list[Progress] = []
     for event in await stage.events(operation.id):
         shown = event.changes.get("progress")
         if shown is not None:
             assert isinstance(shown, dict)
-            found.append(plain.from_plain(Progress, shown))
+            found.append(serialization.from_plain(Progress, shown))
     return found
 
 

@@ -11,7 +11,7 @@ from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.requests import RefillRequest
 from muster.domain.template import RESOURCE_CLASSES
-from muster.operations.launching import planned
+from muster.operations.launcher import planned
 from muster.ports.provider import LaunchRequest, Machine
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from muster.domain import launch as launches
 from muster.domain import node as lifecycle
 from muster.domain import operation as operations
-from muster.domain.desired import desired
+from muster.domain.desired_state import desired
 from muster.domain.errors import Conflict
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Member, Operation, Status

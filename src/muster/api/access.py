@@ -12,15 +12,14 @@ from itertools import count
 from starlette.types import Scope
 
 from muster.api.problems import Unauthenticated
-from muster.domain.access import ApiToken, Role, may
+from muster.domain.access import ApiToken, Role, hashed, may
 from muster.domain.errors import Conflict, Forbidden, NotYet
 from muster.domain.ids import NodeId
 from muster.domain.trust import Confinement, Trust, confined
 from muster.enrolment.enroller import Enrolment
-from muster.enrolment.hashing import hashed
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
-from muster.ports.federation import Federation
+from muster.ports.identity import Federation
 from muster.ports.ids import Ids
 from muster.ports.store import Standing
 

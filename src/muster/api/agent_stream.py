@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from muster.api.context import SHUTDOWN, Context
-from muster.domain import desired as domain
+from muster.domain import desired_state as domain
 from muster.domain.errors import MusterError
 from muster.domain.ids import NodeId
 from muster.enrolment.streams import Stream

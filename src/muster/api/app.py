@@ -17,7 +17,7 @@ from muster.api.router import ROOT, Application
 from muster.api.routes import TABLES
 from muster.domain.events import Draft
 from muster.enrolment.streams import Streams
-from muster.operations.overviewing import Overviewing
+from muster.operations.overview import OverviewReader
 from muster.plane import ControlPlane, Ports
 from muster.single_flight import SingleFlight
 
@@ -72,7 +72,7 @@ def create_app(
     from memory."""
     told = metrics is not None
     gathered = metrics or Metrics(started_at=ports.clock.now())
-    overviewing = Overviewing(
+    overviewing = OverviewReader(
         ports,
         settings.settings,
         gathered.telemetry,

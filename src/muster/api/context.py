@@ -21,7 +21,7 @@ from muster.domain.overview import Overview
 from muster.domain.settings import Settings
 from muster.domain.trust import Confinement, Trust
 from muster.enrolment.streams import Streams
-from muster.operations.overviewing import Overviewing
+from muster.operations.overview import OverviewReader
 from muster.plane import ControlPlane, Ports
 from muster.ports.store import Standing
 from muster.ports.wakeups import Wakeups
@@ -87,7 +87,7 @@ class Context:
     results: FileStore
     consoles: SingleFlight[str, tuple[Section, float]]
     """Of nodes, by id: each with when it was read."""
-    overviewing: Overviewing
+    overviewing: OverviewReader
     looks: SingleFlight[str, Overview]
     pages: FeedPages
 

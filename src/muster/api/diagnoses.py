@@ -6,10 +6,10 @@ Jobs write what is classified, and many clients may ask for one diagnosis at the
 import asyncio
 from functools import lru_cache
 
-from muster.domain.diagnosing import classify
 from muster.domain.diagnosis import Bundle, Diagnosis
+from muster.domain.diagnosis_rules import classify
 from muster.domain.operation import Operation
-from muster.operations.failures import evidence
+from muster.operations.evidence import evidence
 from muster.ports.store import Store
 
 REMEMBERED = 64

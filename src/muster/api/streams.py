@@ -12,12 +12,12 @@ from muster.api.access import Permit
 from muster.api.context import SHUTDOWN, Context
 from muster.api.diagnoses import diagnosed
 from muster.api.feed_pages import sse_message
-from muster.domain import plain
+from muster.domain import serialization
 from muster.domain.errors import InvalidRequest
 from muster.domain.events import Event
 from muster.domain.ids import OperationId
 from muster.domain.operation import Operation
-from muster.domain.plain import Plain
+from muster.domain.serialization import Plain
 from muster.ports.store import Cursor
 from muster.ports.wakeups import EVENTS, Listener, progress_topic
 from muster.wire.base import encode
@@ -132,4 +132,4 @@ class _History:
         self._fields.update(event.changes)
         if "request" not in self._fields:
             return None
-        return replace(plain.from_plain(Operation, self._fields), version=event.version)
+        return replace(serialization.from_plain(Operation, self._fields), version=event.version)

@@ -25,7 +25,7 @@ TOLD_AGAIN = 10.0
 
 
 class Telemetry:
-    """Implements muster.operations.overviewing.Telemetry."""
+    """Implements muster.operations.overview.Telemetry."""
 
     def __init__(self) -> None:
         self.calls = Histogram("muster_provider_seconds", "How long providers took, by verb.", SECONDS)

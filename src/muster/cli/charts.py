@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from muster.cli.durations import took
-from muster.domain.counting import counted
+from muster.domain.text import counted
 
 if TYPE_CHECKING:
     from muster.domain.boot import Span

@@ -6,7 +6,7 @@ import typer
 
 from muster.cli.durations import seconds
 from muster.cli.printing import Output
-from muster.domain.counting import counted
+from muster.domain.text import counted
 
 
 def extend(

@@ -1,7 +1,7 @@
 """`muster pools`: show each template's nodes against its cap and its warm minimum."""
 
 from muster.cli.printing import Output
-from muster.domain.counting import counted
+from muster.domain.text import counted
 
 
 def pools(*, _output: Output = None) -> None:

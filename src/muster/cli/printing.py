@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster.domain.terminal import harmless
+from muster.domain.text import harmless
 
 if TYPE_CHECKING:
     from rich.console import Console

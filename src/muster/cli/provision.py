@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from muster.cli import asking
 from muster.cli.printing import Output
-from muster.domain.counting import counted
+from muster.domain.text import counted
 
 if TYPE_CHECKING:
     from muster.wire.operations import Operation

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from muster.cli import printing
 from muster.cli.liveness import watched
-from muster.domain.terminal import harmless
+from muster.domain.text import harmless
 
 if TYPE_CHECKING:
     from muster.cli.watching import Patience

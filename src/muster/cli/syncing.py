@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster.cli import packing, printing
-from muster.domain.counting import counted
+from muster.domain.text import counted
 
 if TYPE_CHECKING:
     from muster.client import SyncClient

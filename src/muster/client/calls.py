@@ -10,8 +10,8 @@ import msgspec
 
 from muster.client.problems import ServerProblem
 from muster.client.streams import Stream
-from muster.domain.plain import fields_to_plain
 from muster.domain.requests import ProvisionRequest
+from muster.domain.serialization import fields_to_plain
 from muster.domain.template import TemplateSpec
 from muster.wire.base import Page
 from muster.wire.boots import Boots, Timeline

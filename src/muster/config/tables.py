@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from muster.config.reading import nearest
 from muster.config.values import Check
 from muster.domain.errors import InvalidRequest
-from muster.domain.plain import Plain, fields_to_plain, from_plain
+from muster.domain.serialization import Plain, fields_to_plain, from_plain
 from muster.domain.template import TemplateSpec
 
 T = TypeVar("T")

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from muster.controllers.working import work_off
 from muster.domain import deadlines
 from muster.domain import node as nodes
 from muster.domain.deadlines import Watch
-from muster.domain.diagnosing import fatal_sign, reason_of
 from muster.domain.diagnosis import ending
+from muster.domain.diagnosis_rules import fatal_sign, reason_of
 from muster.domain.errors import Conflict, ProviderError
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
@@ -23,7 +22,8 @@ from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.domain.redaction import redact
 from muster.domain.settings import Settings
-from muster.operations.watching import Watching
+from muster.operations.concurrency import run_bounded
+from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.provider import Machine, MachineState, NodeProvider
 from muster.ports.store import Cursor
@@ -46,13 +46,13 @@ _ENDED = (MachineState.GONE, MachineState.STOPPING)
 
 class BootWatch:
     def __init__(
-        self, ports: Ports, settings: Settings, watching: Watching, hosts: Sequence[str] = ()
+        self, ports: Ports, settings: Settings, watch_tracker: WatchTracker, hosts: Sequence[str] = ()
     ) -> None:
         """`hosts`: the names by which machines reach this control plane."""
         self._ports = ports
         self._store = ports.store
         self._limits = settings.limits
-        self._watching = watching
+        self._watch_tracker = watch_tracker
         self._hosts = tuple(hosts)
         self._looked: dict[NodeId, float] = {}
         """When a console was last read, if it was a moment ago."""
@@ -72,7 +72,7 @@ class BootWatch:
                 return
 
     async def _look(self, booting: Sequence[Node]) -> None:
-        watch = await self._watching.look()
+        watch = await self._watch_tracker.look()
         seen = await self._store.last_seen([node.id for node in booting])
         now = self._ports.clock.now()
         alive = frozenset(node_id for node_id, at in seen.items() if now - at <= self._limits.stale_after)
@@ -83,7 +83,7 @@ class BootWatch:
             silent.extend(node for node in there if node.id not in alive)
 
         batches = _batches(booting, self._ports.providers)
-        await work_off(batches, look, self._ports.clock, at_once=AT_ONCE, starting=STARTING)
+        await run_bounded(batches, look, self._ports.clock, at_once=AT_ONCE, starting=STARTING)
         await self._listen(silent, watch)
 
     # --- the provider's word ----------------------------------------------------------------------
@@ -134,7 +134,7 @@ class BootWatch:
         async def hear(node: Node) -> None:
             await self._hear(node, watch)
 
-        await work_off(due, hear, self._ports.clock, at_once=AT_ONCE, starting=STARTING)
+        await run_bounded(due, hear, self._ports.clock, at_once=AT_ONCE, starting=STARTING)
 
     async def _hear(self, node: Node, watch: Watch) -> None:
         provider = self._ports.providers[node.provider]

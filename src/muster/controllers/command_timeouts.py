@@ -6,21 +6,21 @@ can't do so.
 
 from muster.domain import command as commands
 from muster.domain.errors import Conflict
-from muster.operations.silence import Silences
+from muster.operations.silent_nodes import SilentNodes
 from muster.ports.bundle import Ports
 
 BATCH = 500
 
 
 class CommandTimeouts:
-    def __init__(self, ports: Ports, silences: Silences) -> None:
+    def __init__(self, ports: Ports, silent_nodes: SilentNodes) -> None:
         self._ports = ports
-        self._silences = silences
+        self._silent_nodes = silent_nodes
 
     async def reconcile(self) -> None:
         now = self._ports.clock.now()
         overdue = await self._ports.commands.overdue(now=now, limit=BATCH)
-        silent = await self._silences.under(overdue)
+        silent = await self._silent_nodes.under(overdue)
         for command in overdue:
             if command.node_id not in silent:
                 continue

@@ -3,7 +3,8 @@
 A lost race for a node means that the node moved on: no event, no action.
 """
 
-from muster.domain import deadlines, serving
+from muster.domain import app as apps
+from muster.domain import deadlines
 from muster.domain import node as nodes
 from muster.domain.deadlines import DeadlineContext, Extended, Overdue
 from muster.domain.errors import Conflict, NotFound
@@ -11,18 +12,18 @@ from muster.domain.health import Vitals
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Operation
 from muster.domain.settings import Settings
-from muster.operations.watching import Watching
+from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 
 BATCH = 500
 
 
-class Sweep:
-    def __init__(self, ports: Ports, settings: Settings, watching: Watching) -> None:
+class DeadlineSweep:
+    def __init__(self, ports: Ports, settings: Settings, watch_tracker: WatchTracker) -> None:
         self._ports = ports
         self._store = ports.store
         self._limits = settings.limits
-        self._watching = watching
+        self._watch_tracker = watch_tracker
 
     async def reconcile(self) -> None:
         now = self._ports.clock.now()
@@ -44,12 +45,12 @@ class Sweep:
 
     def _serves(self, node: Node, vitals: Vitals) -> bool:
         now = self._ports.clock.now()
-        return serving.hand_over(node, vitals, now=now, limits=self._limits) is not None
+        return apps.hand_over(node, vitals, now=now, limits=self._limits) is not None
 
     async def _judge(self, node: Node, advanced_at: float | None) -> NodeChange | None:
         # The time first: if we stand still before the watch is known, it began anew after that time.
         now = self._ports.clock.now()
-        watch = await self._watching.look()
+        watch = await self._watch_tracker.look()
         template = await self._store.template(node.template, node.revision)
         at = DeadlineContext(
             operation=await self._operation(node),

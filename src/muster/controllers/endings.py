@@ -12,8 +12,7 @@ from muster.domain.errors import Conflict, ProviderError, StoreUnavailable
 from muster.domain.lifecycle import LIVE, NodeState
 from muster.domain.node import Node
 from muster.ports.bundle import Ports
-from muster.ports.endings import Endings
-from muster.ports.provider import Machine
+from muster.ports.provider import EndingsSource, Machine
 from muster.ports.wakeups import ENDED
 
 logger = logging.getLogger(__name__)
@@ -34,7 +33,7 @@ class EndingsListener:
             for source in self._ports.endings:
                 group.create_task(self._listen(source))
 
-    async def _listen(self, source: Endings) -> None:
+    async def _listen(self, source: EndingsSource) -> None:
         async with asyncio.TaskGroup() as group:
             while True:
                 try:

@@ -4,7 +4,7 @@ Owns the hand-over by evidence: a fresh heartbeat after the start, a passed prob
 app that reports is handed over by `enrolment`; the guarded write decides which of the two is first.
 """
 
-from muster.domain import serving
+from muster.domain import app as apps
 from muster.domain.errors import Conflict
 from muster.domain.health import Vitals
 from muster.domain.lifecycle import NodeState
@@ -41,7 +41,7 @@ class HandOvers:
                     await self._hand_over(node, vitals[node.id], now)
 
     async def _hand_over(self, node: Node, vitals: Vitals, now: float) -> None:
-        change = serving.hand_over(node, vitals, now=now, limits=self._limits)
+        change = apps.hand_over(node, vitals, now=now, limits=self._limits)
         if change is None:
             return
         try:

@@ -8,7 +8,6 @@ of them are left alone, an event says so once, and each tick reports it as a pro
 import logging
 from dataclasses import dataclass
 
-from muster.controllers.providers import side_by_side
 from muster.domain import launch as launches
 from muster.domain.errors import Implausible
 from muster.domain.ids import NodeId
@@ -17,7 +16,8 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.domain.settings import Settings
-from muster.operations.launching import condemned
+from muster.operations.concurrency import each_provider
+from muster.operations.launcher import condemned
 from muster.ports.bundle import Ports
 from muster.ports.provider import Machine, MachineState, NodeProvider
 
@@ -58,7 +58,7 @@ class Orphans:
             await self._judge(provider, machines)
 
         providers = list(self._ports.providers.values())
-        await side_by_side(providers, look, self._ports.clock, within=WITHIN)
+        await each_provider(providers, look, self._ports.clock, within=WITHIN)
         if self._braked:
             raise Implausible("; ".join(self._braked.values()))
 

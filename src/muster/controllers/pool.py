@@ -7,7 +7,7 @@ guarded by the pool row's version. Also offers idle nodes to claims again where 
 from collections.abc import Sequence
 
 from muster.domain import node as nodes
-from muster.domain import pooling
+from muster.domain import pool_plan
 from muster.domain.errors import Conflict, NotFound
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
@@ -16,8 +16,8 @@ from muster.domain.reasons import Reason
 from muster.domain.requests import RefillRequest
 from muster.domain.settings import Settings
 from muster.domain.template import Template
-from muster.operations.desk import FrontDesk
-from muster.operations.room import Room
+from muster.operations.capacity import Capacity
+from muster.operations.desk import OperationDesk
 from muster.ports.bundle import Ports
 from muster.ports.paging import items
 from muster.ports.store import Pool
@@ -30,11 +30,11 @@ AFTER_FAILURE = 60.0
 
 
 class PoolKeeper:
-    def __init__(self, ports: Ports, settings: Settings, desk: FrontDesk) -> None:
+    def __init__(self, ports: Ports, settings: Settings, desk: OperationDesk) -> None:
         self._ports = ports
         self._store = ports.store
         self._desk = desk
-        self._room = Room(ports, settings)
+        self._capacity = Capacity(ports, settings)
 
     async def reconcile(self) -> None:
         offered: list[Node] = []
@@ -49,10 +49,10 @@ class PoolKeeper:
         idle = await self._idle(template, now)
         pool = await self._store.pool(template.name)
         refill = await self._last_refill(pool)
-        plan = pooling.plan(
+        plan = pool_plan.plan(
             template,
             idle,
-            room=await self._room.left(template),
+            room=await self._capacity.left(template),
             leaving=await self._store.count_nodes(state=NodeState.TERMINATING, template=template.name),
             refilling=refill is not None and not refill.ended,
             now=now,

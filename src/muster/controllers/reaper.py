@@ -10,7 +10,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from muster.controllers.providers import UNREACHABLE, side_by_side
 from muster.domain import node as nodes
 from muster.domain.backoff import backoff
 from muster.domain.errors import Conflict, ProviderError
@@ -18,6 +17,7 @@ from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.settings import Settings
+from muster.operations.concurrency import UNREACHABLE, each_provider
 from muster.ports.bundle import Ports
 from muster.ports.paging import items
 from muster.ports.provider import Machine, MachineState, NodeProvider
@@ -64,7 +64,7 @@ class Reaper:
 
         providers = [self._ports.providers[name] for name in by_provider if name in self._ports.providers]
         await self._give_up([node for node in doomed.values() if node.provider not in self._ports.providers])
-        await side_by_side(providers, look, self._ports.clock, within=WITHIN)
+        await each_provider(providers, look, self._ports.clock, within=WITHIN)
         for node in doomed.values():
             if node.id not in self._gone:
                 await self._note_resistance(node)

@@ -11,25 +11,25 @@ from muster.domain.errors import Conflict
 from muster.domain.health import Vitals
 from muster.domain.ids import NodeId
 from muster.domain.settings import Settings
-from muster.operations.watching import Watching
+from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 
 BATCH = 500
 
 
 class StatusKeeper:
-    def __init__(self, ports: Ports, settings: Settings, watching: Watching) -> None:
+    def __init__(self, ports: Ports, settings: Settings, watch_tracker: WatchTracker) -> None:
         self._ports = ports
         self._store = ports.store
         self._limits = settings.limits
-        self._watching = watching
+        self._watch_tracker = watch_tracker
 
     async def reconcile(self) -> None:
         after: NodeId | None = None
         while True:
             # The time first: if we stand still before the watch is known, it began anew after that time.
             now = self._ports.clock.now()
-            watch = await self._watching.look()
+            watch = await self._watch_tracker.look()
             some = await self._store.suspects(
                 stale_before=now - self._limits.stale_after,
                 settled_before=now - self._limits.max_transition,

@@ -1,5 +1,6 @@
 """Who may use the API: roles, and tokens that carry one. The secret itself is never stored, only its hash."""
 
+import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -55,3 +56,8 @@ class ApiToken:
 
     def valid(self, *, now: float) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+def hashed(secret: str) -> str:
+    """Secrets are compared by hash and never stored. They are long and random, so no salt is needed."""
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from muster.domain import vm_size
 from muster.domain.cluster_spec import ClusterSpec, PoolMode, PoolSpec
-from muster.domain.counting import counted
+from muster.domain.text import counted
 
 _LIMIT = re.compile(r"Current Limit:\s*(\d+)", re.IGNORECASE)
 _USAGE = re.compile(r"Current Usage:\s*(\d+)", re.IGNORECASE)

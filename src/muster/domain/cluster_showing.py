@@ -11,7 +11,7 @@ from muster.domain.cluster_spec import ClusterSpec
 from muster.domain.clustering import Situation
 from muster.domain.operation import Kind, Operation
 from muster.domain.progress import Part, Progress, Tone
-from muster.domain.showing import at_step
+from muster.domain.progress_view import at_step
 from muster.domain.steps import CLUSTER_CREATE_STEPS as CREATE_STEPS
 from muster.domain.steps import CLUSTER_DELETE_STEPS as DELETE_STEPS
 

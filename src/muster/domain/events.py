@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from muster.domain import plain
+from muster.domain import serialization
 from muster.domain.cluster import ClusterChange
 from muster.domain.command import Command
 from muster.domain.health import HEALTH_FIELDS, HealthChange
@@ -18,9 +18,9 @@ from muster.domain.ids import EventId, NodeId
 from muster.domain.launch import Launch
 from muster.domain.node import NodeChange
 from muster.domain.operation import Operation, OperationChange, Step
-from muster.domain.plain import Plain
 from muster.domain.reasons import Reason
 from muster.domain.requests import RunRequest
+from muster.domain.serialization import Plain
 from muster.domain.template import Template, TemplateSpec, changed_fields
 
 LEASE_FIELDS = ("lease_owner", "lease_until", "epoch", "version")
@@ -74,7 +74,7 @@ def of_node(change: NodeChange) -> Draft:
         entity_id=change.after.id,
         version=change.after.version,
         name=change.told_as or str(change.name),
-        changes=plain.changed(change.before, change.after),
+        changes=serialization.changed(change.before, change.after),
         detail=change.detail,
         actor=change.actor,
     )
@@ -87,7 +87,7 @@ def of_health(change: HealthChange) -> Draft:
         entity_id=after.node_id,
         version=after.health_version,
         name=str(after.health),
-        changes={name: plain.to_plain(getattr(after, name)) for name in HEALTH_FIELDS[:-1]},
+        changes={name: serialization.to_plain(getattr(after, name)) for name in HEALTH_FIELDS[:-1]},
         detail=after.health_reason,
     )
 
@@ -98,7 +98,7 @@ def of_launch(before: Launch | None, after: Launch) -> Draft:
         entity_id=after.id,
         version=after.version,
         name=str(after.state),
-        changes=plain.changed(before, after),
+        changes=serialization.changed(before, after),
         detail=after.message,
     )
 
@@ -163,7 +163,7 @@ def _without_environment(operation: Operation) -> Operation:
 
 def of_command(before: Command | None, after: Command) -> Draft:
     """What is executed stays out: its environment is the caller's, and may hold secrets."""
-    changes = plain.changed(before, after)
+    changes = serialization.changed(before, after)
     changes.pop("execution", None)
     return Draft(
         entity=Entity.COMMAND,
@@ -184,7 +184,7 @@ def of_cluster(change: ClusterChange) -> Draft:
         entity_id=after.id,
         version=after.version,
         name="submitted" if before is None else str(after.stage if moved else after.state),
-        changes=plain.changed(before, after),
+        changes=serialization.changed(before, after),
         detail=after.detail,
     )
 
@@ -197,19 +197,19 @@ def of_template(before: Template | None, after: Template, *, actor: str = "") ->
         entity_id=after.name,
         version=after.version,
         name="adjusted" if adjusted else "applied",
-        changes=plain.fields_to_plain(after),
+        changes=serialization.fields_to_plain(after),
         detail=_adjustments(before.spec, after.spec) if before is not None and adjusted else "",
         actor=actor,
     )
 
 
 def _adjustments(before: TemplateSpec, after: TemplateSpec) -> str:
-    old, new = plain.fields_to_plain(before), plain.fields_to_plain(after)
+    old, new = serialization.fields_to_plain(before), serialization.fields_to_plain(after)
     return ", ".join(f"{name} {old.get(name)} → {new.get(name)}" for name in changed_fields(before, after))
 
 
 def _operation(name: str, before: Operation | None, after: Operation, *, actor: str = "") -> Draft:
-    changes = plain.changed(before, after)
+    changes = serialization.changed(before, after)
     for field in LEASE_FIELDS:
         changes.pop(field, None)
     return Draft(

@@ -8,14 +8,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from muster.domain.diagnosing import ADVICE as CAUSE_ADVICE
 from muster.domain.diagnosis import Cause
+from muster.domain.diagnosis_rules import ADVICE as CAUSE_ADVICE
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState, Verb
 from muster.domain.node import NodeChange
 from muster.domain.operation import OperationChange, Status
 from muster.domain.reasons import ADVICE, LOCAL_ADVICE, Reason
-from muster.domain.running import RESERVED
+from muster.domain.run_decisions import RESERVED
 
 FAULTS = frozenset(
     {

@@ -8,7 +8,7 @@ from muster.domain.health import Health
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
-from muster.domain.waiting import Waiting
+from muster.domain.wait_reasons import Waiting
 
 LATE_TICKS = 3
 LATE_LEAST = 30.0

@@ -4,17 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from muster.domain.acknowledgements import Acknowledged
-from muster.domain.changes import Change
+from muster.domain.boot import Distribution, distribution
 from muster.domain.failures import Group
 from muster.domain.findings import Finding
 from muster.domain.health import Health
 from muster.domain.holdings import Holding
+from muster.domain.ids import OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.observations import Calls, Dependency, DutyObservation
+from muster.domain.recent_changes import Change
 from muster.domain.template import Template
-from muster.domain.waiting import Waiting
-from muster.domain.warmth import Warmth
+from muster.domain.wait_reasons import Waiting
 
 GROUPS_MOST = 20
 LEFTOVERS_MOST = 20
@@ -73,6 +74,43 @@ class Runs:
 
     items: tuple[Holding, ...]
     more: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """One provision that got its nodes."""
+
+    operation_id: OperationId
+    template: str | None
+    at: float
+    seconds: float
+    """From the request to the commit: until all nodes were ready for the run."""
+    nodes: int
+    warm: int
+    """How many of them came from the pool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warmth:
+    provisions: int
+    nodes: int
+    warm: int
+    ready: Distribution | None
+    """Seconds to ready; None: no requests."""
+
+    @property
+    def rate(self) -> float | None:
+        """The warm share of all nodes; None: no requests."""
+        return self.warm / self.nodes if self.nodes else None
+
+
+def warmth(handovers: Sequence[Handover]) -> Warmth:
+    return Warmth(
+        provisions=len(handovers),
+        nodes=sum(each.nodes for each in handovers),
+        warm=sum(each.warm for each in handovers),
+        ready=distribution([each.seconds for each in handovers]),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

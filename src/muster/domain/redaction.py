@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from muster.domain.errors import MusterError
-from muster.domain.terminal import without_escapes
+from muster.domain.text import without_escapes
 
 MARK = "[redacted]"
 SHORTEST = 4

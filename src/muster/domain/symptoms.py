@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.domain.diagnosis import AGENT_STAMP, Cause, Evidence, Source
-from muster.domain.terminal import without_escapes
+from muster.domain.text import without_escapes
 
 LINE_MOST = 1000
 """Characters of a line that are looked at; what matters stands at its beginning."""

@@ -13,7 +13,7 @@ from typing import Any
 from muster.domain import checks
 from muster.domain.cluster_spec import ClusterSpec
 from muster.domain.errors import InvalidRequest
-from muster.domain.plain import FLAT, fields_to_plain, to_plain
+from muster.domain.serialization import FLAT, fields_to_plain, to_plain
 
 CPU_MOST = 1024
 MEMORY_LEAST = 64

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from muster.domain.errors import InvalidRequest
-from muster.domain.plain import Plain, fields_to_plain
+from muster.domain.serialization import Plain, fields_to_plain
 from muster.domain.template import POOL_KEEPING, Template, TemplateSpec, applied, changed_fields
 
 

@@ -6,7 +6,6 @@ next act. A rule with too few calls to judge says nothing.
 
 from collections.abc import Iterator, Sequence
 
-from muster.domain.counting import counted
 from muster.domain.failures import Group
 from muster.domain.findings import ORDER, About, Culprit, Finding, culprit_of, ranked
 from muster.domain.health import Health
@@ -23,8 +22,9 @@ from muster.domain.observations import (
 from muster.domain.progress import Tone
 from muster.domain.reasons import ADVICE, Reason
 from muster.domain.template import LOCAL
-from muster.domain.unforeseen import unforeseen
-from muster.domain.waiting import Waiting, WaitsFor
+from muster.domain.text import counted
+from muster.domain.unforeseen_errors import unforeseen
+from muster.domain.wait_reasons import Waiting, WaitsFor
 
 LEAST_CALLS = 5
 """Fewer calls say nothing about a rate."""

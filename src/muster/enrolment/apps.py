@@ -7,17 +7,18 @@ key is another node, never a duplicate. Makes and ends no machine.
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from muster.domain import checks, deadlines, serving
+from muster.domain import app as apps
+from muster.domain import checks, deadlines
+from muster.domain.access import hashed
+from muster.domain.app import App
 from muster.domain.deadlines import Limits
 from muster.domain.errors import InvalidRequest
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.lifecycle import LIVE
 from muster.domain.node import Node
-from muster.domain.serving import App
 from muster.domain.settings import Settings
 from muster.domain.template import EXTERNAL, Template
-from muster.enrolment.hashing import hashed
 from muster.enrolment.heartbeats import Heartbeats
 from muster.ports.bundle import Ports
 
@@ -31,7 +32,7 @@ class Enrolled:
     """Speaks for this node only."""
 
 
-class Apps:
+class AppEnrolment:
     def __init__(self, ports: Ports, settings: Settings, heartbeats: Heartbeats) -> None:
         self._ports = ports
         self._store = ports.store
@@ -54,11 +55,11 @@ class Apps:
             boot_id=app.boot_id,
             key_hash=hashed(app.key),
             token_hash=hashed(token),
-            stale_after=serving.stale_after(app, flush_every=self._flush_every, limits=self._limits),
+            stale_after=apps.stale_after(app, flush_every=self._flush_every, limits=self._limits),
             now=self._ports.clock.now(),
         )
         if node.state not in LIVE:
-            raise serving.turned_away(node)
+            raise apps.turned_away(node)
         self._heartbeats.beat(node.id, said=None if node.up else Health.STARTING)
         await self._heartbeats.flush()
         return Enrolled(node=node, token=token)
@@ -73,7 +74,7 @@ class Apps:
 
     def _record(self, app: App, template: Template) -> Node:
         ids = self._ports.ids
-        return serving.enrolled(
+        return apps.enrolled(
             app,
             template,
             node_id=NodeId(ids.new("node")),

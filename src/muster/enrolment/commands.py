@@ -15,7 +15,7 @@ from muster.ports.commands import Kept
 TRIES = 20
 
 
-class CommandPost:
+class NodeCommands:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._commands = ports.commands

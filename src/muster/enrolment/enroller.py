@@ -9,28 +9,28 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from muster.domain import deadlines, serving
+from muster.domain import app as apps
+from muster.domain import deadlines
 from muster.domain import node as nodes
+from muster.domain.access import hashed
 from muster.domain.boot import MARKS_MOST
 from muster.domain.deadlines import Watch
-from muster.domain.desired import Desired, desired
+from muster.domain.desired_state import Desired, desired
 from muster.domain.errors import Conflict, Forbidden, Gone, NotYet, ProviderError, Refused
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.lifecycle import Fact, NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.reasons import Reason
-from muster.domain.releasing import after_detach
+from muster.domain.release_decisions import after_detach
 from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
 from muster.domain.template import TemplateSpec
-from muster.enrolment.apps import Apps
-from muster.enrolment.commands import CommandPost
-from muster.enrolment.hashing import hashed
+from muster.enrolment.apps import AppEnrolment
+from muster.enrolment.commands import NodeCommands
 from muster.enrolment.heartbeats import Heartbeats
-from muster.enrolment.joining import JOIN_RETRY, OVER, TRIES, Joining
-from muster.enrolment.reports import STEP_MAX, Report
-from muster.enrolment.statements import how_it_failed, in_short
+from muster.enrolment.joining import JOIN_RETRY, OVER, TRIES, JoinHandler
+from muster.enrolment.reports import STEP_MAX, Report, how_it_failed, in_short
 from muster.ports.bundle import Ports
 from muster.ports.runtime import Kit, NodeRuntime
 from muster.ports.store import Standing
@@ -59,17 +59,17 @@ class Enrolment:
         self._store = ports.store
         self._limits = settings.limits
         self._look = look
-        self.commands = CommandPost(ports)
+        self.commands = NodeCommands(ports)
         self.heartbeats = Heartbeats(
             ports.store, ports.clock, ports.wakeups, flush_every=settings.flush_every
         )
-        self.apps = Apps(ports, settings, self.heartbeats)
-        self._joining = Joining(ports, self.heartbeats)
+        self.apps = AppEnrolment(ports, settings, self.heartbeats)
+        self._joining = JoinHandler(ports, self.heartbeats)
 
     # --- joining ----------------------------------------------------------------------------------
 
     async def join(self, proof: str, *, key: str, boot_id: str) -> Admission:
-        """As `Joining.join`, with what to do first."""
+        """As `JoinHandler.join`, with what to do first."""
         node_id, token = await self._joining.join(proof, key=key, boot_id=boot_id)
         return Admission(node_id=node_id, token=token, desired=await self.desired(node_id))
 
@@ -317,7 +317,7 @@ def _moved(before: Standing, node: Node) -> Standing:
 def _refuse_the_gone(node: Node) -> None:
     """An app hears that it is condemned from this; a machine is told what to do instead, until it is gone."""
     if node.enrolled and node.state in OVER:
-        raise serving.turned_away(node)
+        raise apps.turned_away(node)
     if node.state is NodeState.TERMINATED:
         raise Gone(f"node {node.id} is terminated")
 

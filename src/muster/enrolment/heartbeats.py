@@ -14,7 +14,7 @@ from muster.domain.checks import RUN_MAX
 from muster.domain.errors import StoreUnavailable
 from muster.domain.health import Health
 from muster.domain.ids import NodeId
-from muster.enrolment.statements import in_short
+from muster.enrolment.reports import in_short
 from muster.ports.clock import Clock
 from muster.ports.store import Beat, Store
 from muster.ports.wakeups import HEALTH, Wakeups

@@ -5,19 +5,20 @@ machine with a node's identity condemns the node: which of the two is the right 
 """
 
 import asyncio
+from collections.abc import Mapping
 
 from muster.domain import checks
 from muster.domain import node as nodes
+from muster.domain.access import hashed
 from muster.domain.errors import Conflict, Forbidden, Gone, NotYet, ProviderError
 from muster.domain.ids import NodeId
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
-from muster.enrolment.hashing import hashed
 from muster.enrolment.heartbeats import Heartbeats
 from muster.ports.bundle import Ports
-from muster.ports.identity import Identity
+from muster.ports.identity import Identity, IdentityVerifier
 
 JOIN_RETRY = 2.0
 """Seconds after which a machine whose record doesn't exist yet asks again."""
@@ -25,7 +26,7 @@ TRIES = 10
 OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
 
 
-class Joining:
+class JoinHandler:
     def __init__(self, ports: Ports, heartbeats: Heartbeats) -> None:
         self._ports = ports
         self._store = ports.store
@@ -122,3 +123,17 @@ def _without_record(identity: Identity, launch: Launch | None) -> NotYet | Gone:
     if launch is not None and launch.open:
         return NotYet(f"launch {launch.id} is not settled yet", JOIN_RETRY)
     return Gone(f"machine {identity.machine_id} belongs to no open launch")
+
+
+class VerifierByProvider:
+    """Implements muster.ports.identity.IdentityVerifier."""
+
+    def __init__(self, by_provider: Mapping[str, IdentityVerifier]) -> None:
+        self._by_provider = by_provider
+
+    async def verify(self, proof: str) -> Identity:
+        verifier = self._by_provider.get(proof.partition(":")[0])
+        if verifier is None:
+            known = ", ".join(sorted(self._by_provider))
+            raise Forbidden(f"cannot accept the proof: it is of no kind that this server knows ({known})")
+        return await verifier.verify(proof)

@@ -1,9 +1,11 @@
 """Define what a node can report about itself, and the limits of each field."""
 
+import logging
 from dataclasses import dataclass
 
 from muster.domain import checks
 from muster.domain.ids import AssignmentId
+from muster.domain.redaction import redact
 
 STEP_MAX = 200
 
@@ -36,3 +38,44 @@ class Report:
             checks.text("phase", self.phase, longest=checks.NAME_MAX)
         if self.step is not None:
             checks.text("step", self.step, longest=STEP_MAX)
+
+
+logger = logging.getLogger(__name__)
+
+SAID_MOST = 65_536
+"""Of a node's words: what is longer isn't even read."""
+DETAIL_MAX = 4096
+"""Of what a node says about its failure: its exit code, then the end of its output."""
+WITHHELD = "withheld: the text could not be redacted"
+
+
+def how_it_failed(said: str) -> str:
+    """How it ended comes first, and the last of its output tells most: what is too long loses its middle.
+    Redacted before it is cut, because half a secret isn't recognised."""
+    head, line_end, tail = said.partition("\n")
+    if len(tail) > SAID_MOST:
+        tail = tail[-SAID_MOST:].partition("\n")[2]
+    told = _redacted(f"{head[:SAID_MOST]}{line_end}{tail}")
+    if told is None:
+        return f"it failed; {WITHHELD}"
+    if len(told) <= DETAIL_MAX:
+        return told
+    head, _, tail = told.partition("\n")
+    return f"{head[: DETAIL_MAX // 4]}\n{tail[-DETAIL_MAX // 2 :]}"
+
+
+def in_short(said: str, *, longest: int) -> str:
+    """A few words, as they stand."""
+    if not said:
+        return said
+    told = _redacted(said)
+    return (WITHHELD if told is None else told)[:longest]
+
+
+def _redacted(said: str) -> str | None:
+    try:
+        return redact(said)
+    except Exception:
+        # The text must not be shown, so not the exception either: it may quote it.
+        logger.error("a node's words were withheld: they could not be redacted")  # noqa: TRY400
+        return None

@@ -21,12 +21,11 @@ from muster.domain.errors import (
 from muster.domain.ids import ClusterId
 from muster.domain.operation import Kind, Operation
 from muster.domain.requests import ClusterCreateRequest, ClusterDeleteRequest, Request
-from muster.domain.running import RESERVED
+from muster.domain.run_decisions import RESERVED
 from muster.domain.settings import Settings
 from muster.domain.template import Template
-from muster.operations.accepting import accepted
-from muster.operations.cancelling import request_cancel
 from muster.operations.driver import Driver
+from muster.operations.submission import accepted, request_cancel
 from muster.ports.bundle import Ports
 
 TRIES = 5

@@ -22,8 +22,8 @@ from muster.domain.operation import Operation, OperationChange, Status, Verdict
 from muster.domain.progress import Part, Progress
 from muster.domain.settings import Settings
 from muster.operations.driven_lease import ANSWER_WITHIN, DrivenLease, Next, prolong
-from muster.operations.publishing import Publisher
-from muster.operations.watching import Watching
+from muster.operations.progress_publisher import ProgressPublisher
+from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.clusters import ClusterProvider
 
@@ -55,12 +55,12 @@ class Work:
 
 
 class ClusterWorking:
-    def __init__(self, ports: Ports, settings: Settings, watching: Watching) -> None:
+    def __init__(self, ports: Ports, settings: Settings, watch_tracker: WatchTracker) -> None:
         self.ports = ports
         self.store = ports.clusters
         self._settings = settings
-        self._watching = watching
-        self._publisher = Publisher(ports.store, settings)
+        self._watch_tracker = watch_tracker
+        self._publisher = ProgressPublisher(ports.store, settings)
 
     async def begun(self, operation: Operation, driven: DrivenLease) -> Work:
         cluster = await self.store.of_operation(operation.id)
@@ -75,7 +75,7 @@ class ClusterWorking:
             place=place_of(cluster, spec),
             installation=(await self.ports.store.installation()).id,
             now=self.ports.clock.now(),
-            due_at=await self._watching.due(operation),
+            due_at=await self._watch_tracker.due(operation),
         )
         history = await self.store.create_seconds(cluster.template, limit=LEARNED_FROM)
         return Work(at, self._provider(cluster, spec), driven, history)

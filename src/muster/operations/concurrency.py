@@ -1,10 +1,19 @@
-"""Run independent pieces of work at once, so that the store can write them in one commit."""
+"""Run pieces of work at once: all of them, a bounded number, or one per provider."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
+from muster.domain.errors import MusterError, ProviderError
+from muster.ports.clock import Clock
+from muster.ports.provider import NodeProvider
+
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
+UNREACHABLE = 3600.0
+"""Seconds after which what is left at a provider that isn't configured any more is given up."""
 
 
 async def concurrently(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -19,3 +28,54 @@ async def concurrently(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+async def run_bounded(
+    items: Sequence[T],
+    work: Callable[[T], Awaitable[None]],
+    clock: Clock,
+    *,
+    at_once: int,
+    starting: float,
+) -> None:
+    """`starting`: seconds after which nothing more is begun. What was begun is waited for."""
+    latest = clock.now() + starting
+    left = iter(items)
+
+    async def hand() -> None:
+        for item in left:
+            try:
+                await work(item)
+            except MusterError:
+                raise
+            except Exception:
+                # A bug that one item meets must not keep the others waiting for ever.
+                logger.exception("cannot do this work", extra={"item": repr(item)[:200]})
+            if clock.now() >= latest:
+                return
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(at_once, len(items))):
+                group.create_task(hand())
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+async def each_provider(
+    providers: Sequence[NodeProvider],
+    look: Callable[[NodeProvider], Awaitable[None]],
+    clock: Clock,
+    *,
+    within: float,
+) -> None:
+    """`within`: seconds for each of them. What it didn't get to is left to the next tick."""
+
+    async def one(provider: NodeProvider) -> None:
+        try:
+            async with asyncio.timeout(within):
+                await look(provider)
+        except (ProviderError, TimeoutError) as error:
+            logger.info("cannot look now", extra={"provider": provider.name, "error": repr(error)})
+
+    await run_bounded(providers, one, clock, at_once=len(providers), starting=within)

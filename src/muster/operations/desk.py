@@ -7,7 +7,7 @@ once. If the replica dies, another one takes the lease over.
 from contextlib import suppress
 from dataclasses import replace
 
-from muster.domain import deadlines, showing
+from muster.domain import deadlines, progress_view
 from muster.domain.checks import KEY_MAX, text
 from muster.domain.deadlines import Deadline
 from muster.domain.errors import (
@@ -23,7 +23,8 @@ from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import HOLDING
 from muster.domain.node import Node
 from muster.domain.operation import Fence, Kind, Operation, Status
-from muster.domain.releasing import is_back
+from muster.domain.progress_view import Why
+from muster.domain.release_decisions import is_back
 from muster.domain.requests import (
     ClusterDeleteRequest,
     ProvisionRequest,
@@ -32,18 +33,16 @@ from muster.domain.requests import (
     Request,
     RunRequest,
 )
-from muster.domain.running import RERUN, RESERVED
+from muster.domain.run_decisions import RERUN, RESERVED
 from muster.domain.settings import Settings
-from muster.domain.showing import Why
 from muster.domain.template import Template
-from muster.operations.accepting import accepted
-from muster.operations.cancelling import request_cancel
 from muster.operations.concurrency import concurrently
 from muster.operations.driver import Driver
-from muster.operations.provision import Provision
-from muster.operations.requirements import lack
+from muster.operations.provision import ProvisionHandler
+from muster.operations.submission import accepted, request_cancel
+from muster.operations.templates import lack
 from muster.ports.bundle import Ports
-from muster.ports.listing import provisions
+from muster.ports.paging import provisions
 from muster.ports.store import Pool
 
 RUN_LIST = 1000
@@ -53,14 +52,14 @@ NODES_MOST = 200
 """Of one operation, in one answer."""
 
 
-class FrontDesk:
+class OperationDesk:
     def __init__(
         self,
         ports: Ports,
         settings: Settings,
         owner: str,
         driver: Driver,
-        provisions: Provision,
+        provisions: ProvisionHandler,
     ) -> None:
         self._ports = ports
         self._store = ports.store
@@ -68,7 +67,7 @@ class FrontDesk:
         self._owner = owner
         self._driver = driver
         self._provisions = provisions
-        self._learning = provisions.learning
+        self._boot_history = provisions.boot_history
 
     async def provision(
         self,
@@ -145,7 +144,7 @@ class FrontDesk:
             queue_timeout=request.queue_timeout,
             template=template.spec,
             limits=self._settings.limits,
-            learned=await self._learning.learned(template),
+            learned=await self._boot_history.learned(template),
         )
 
     async def release(
@@ -233,7 +232,7 @@ class FrontDesk:
             Kind.REFILL,
             template=template.spec,
             limits=self._settings.limits,
-            learned=await self._learning.learned(template),
+            learned=await self._boot_history.learned(template),
         )
         return await self._submit(Kind.REFILL, request, deadline, key=None, run=None, pool=pool)
 
@@ -244,8 +243,8 @@ class FrontDesk:
         """What it waits for, since when, until when."""
         view = await self._store.view(operation_id)
         if view.operation.kind is not Kind.PROVISION:
-            return showing.why_other(view.operation)
-        return showing.why_provision(await self._provisions.situation(view))
+            return progress_view.why_other(view.operation)
+        return progress_view.why_provision(await self._provisions.situation(view))
 
     async def nodes(self, operation_id: OperationId) -> list[Node]:
         """What it works with, handed over or shows, as it is now: also what serves another run by now."""

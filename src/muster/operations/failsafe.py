@@ -25,10 +25,10 @@ from muster.domain.operation import CLUSTERS, TO_THE_END, Kind, Operation, Statu
 from muster.domain.reasons import Reason
 from muster.domain.redaction import told
 from muster.domain.requests import ReleaseRequest
-from muster.domain.running import provision_key, release_key
+from muster.domain.run_decisions import provision_key, release_key
 from muster.domain.settings import Settings
-from muster.operations.cancelling import request_cancel
 from muster.operations.driven_lease import DrivenLease, goes_on
+from muster.operations.submission import request_cancel
 from muster.ports.bundle import Ports
 
 logger = logging.getLogger(__name__)

@@ -1,16 +1,15 @@
 """Advance a provision: claim first, launch the rest, all or nothing.
 
-Carries out what `domain.provisioning.decide` says, one action at a time. Each action is one guarded write
-or a set of independent ones, so a crash between two of them is just another state to decide from.
+Carries out what `domain.provision_decisions.decide` says, one action at a time. Each action is one guarded
+write or a set of independent ones. A crash between two of them is just another state to decide from.
 """
 
 from dataclasses import replace
 
-from muster.domain import deadlines, showing
+from muster.domain import deadlines, progress_view
 from muster.domain import launch as launches
 from muster.domain import node as nodes
 from muster.domain import operation as operations
-from muster.domain.counting import counted
 from muster.domain.deadlines import Deadline
 from muster.domain.errors import CapReached, IllegalTransition, InvalidRequest, ProviderError, Refused
 from muster.domain.ids import AssignmentId
@@ -19,7 +18,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Operation, OperationChange, Status, Verdict
 from muster.domain.progress import Progress
-from muster.domain.provisioning import (
+from muster.domain.provision_decisions import (
     CANCELLED,
     HELD,
     Acquire,
@@ -44,13 +43,14 @@ from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
 from muster.domain.steps import PROVISION_STEPS
 from muster.domain.template import Template
+from muster.domain.text import counted
+from muster.operations.boot_history import BootHistory
+from muster.operations.capacity import Capacity
 from muster.operations.concurrency import concurrently
 from muster.operations.driven_lease import DrivenLease, Next, goes_on
-from muster.operations.launching import AdoptionPlan, Launcher, planned
-from muster.operations.learning import Learning
-from muster.operations.publishing import Publisher
-from muster.operations.room import Room
-from muster.operations.watching import Watching
+from muster.operations.launcher import AdoptionPlan, Launcher, planned
+from muster.operations.progress_publisher import ProgressPublisher
+from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.store import OperationView
 from muster.ports.wakeups import ROOM
@@ -66,19 +66,24 @@ FAR_EVERY = 30.0
 """Seconds. Those further back look seldom: what a look costs is then not multiplied by the queue's length."""
 
 
-class Provision:
+class ProvisionHandler:
     def __init__(
-        self, ports: Ports, settings: Settings, launcher: Launcher, watching: Watching, learning: Learning
+        self,
+        ports: Ports,
+        settings: Settings,
+        launcher: Launcher,
+        watch_tracker: WatchTracker,
+        boot_history: BootHistory,
     ) -> None:
         self._ports = ports
         self._store = ports.store
         self._settings = settings
-        self._watching = watching
-        self.learning = learning
-        self._publisher = Publisher(ports.store, settings)
+        self._watch_tracker = watch_tracker
+        self.boot_history = boot_history
+        self._publisher = ProgressPublisher(ports.store, settings)
         self._limits = settings.limits
         self._launcher = launcher
-        self._room = Room(ports, settings)
+        self._capacity = Capacity(ports, settings)
 
     async def advance(self, driven: DrivenLease) -> Next | None:
         view = await self._store.view(driven.operation_id)
@@ -109,7 +114,9 @@ class Provision:
                 )
                 return replace(at, operation=await self._write(change, driven))
             case Commit(members=members):
-                progress = showing.at_step(PROVISION_STEPS, 4, parts=showing.chips(at.held), since=at.now)
+                progress = progress_view.at_step(
+                    PROVISION_STEPS, 4, parts=progress_view.chips(at.held), since=at.now
+                )
                 change = operations.committed(
                     at.operation,
                     members,
@@ -153,9 +160,9 @@ class Provision:
             ahead=view.ahead,
             now=self._ports.clock.now(),
             limits=self._limits,
-            watched_since=(await self._watching.look()).since,
-            grace_until=await self._watching.due(view.operation),
-            boots=await self.learning.boots(template) if booting else (),
+            watched_since=(await self._watch_tracker.look()).since,
+            grace_until=await self._watch_tracker.due(view.operation),
+            boots=await self.boot_history.boots(template) if booting else (),
             makes_way=self._makes_way(template),
             paused=wants and await self._ports.access.paused(request.template),
         )
@@ -207,7 +214,7 @@ class Provision:
                 fence=driven.fence,
             )
         except CapReached as short:
-            if await self._room.make(kind, short, now=at.now):
+            if await self._capacity.make(kind, short, now=at.now):
                 due = await self._publish(at, driven, keep_place=True)
                 return Next(at=min(due, at.now + self._settings.poll_every), also=ROOM)
             return await self._line_up(at, str(short), driven, claimed=tuple(claimed))
@@ -224,7 +231,7 @@ class Provision:
         short = launch.count - launch.adopted + own
         fresh = at.now < (launch.closed_at or 0.0) + REFUSAL_FRESH
         its_turn = not at.paused and not at.ahead
-        if fresh and its_turn and not await self._room.make_at(launch.provider, kind, short, now=at.now):
+        if fresh and its_turn and not await self._capacity.make_at(launch.provider, kind, short, now=at.now):
             return await self._give_up(at, verdict, driven)
         missing = at.request.count - len(at.held)
         return await self._acquire(at, Acquire(count=missing, usage_class=launch.usage_class), driven)
@@ -242,7 +249,7 @@ class Provision:
         """Whether nodes that make way for a launch are still on their way out: a bounded wait."""
         if not at.crowded_out or launch.calls or at.now >= launch.created_at + MAKE_WAY_WITHIN:
             return False
-        return await self._room.leaving(launch.provider) > 0
+        return await self._capacity.leaving(launch.provider) > 0
 
     async def _refused(self, at: Situation) -> Next | Verdict | None:
         """What its runtime has against new nodes at present. None: nothing."""
@@ -279,7 +286,7 @@ class Provision:
         if not patient or any(node.state is NodeState.CREATED for node in held):
             return await self._give_up(at, Verdict(reason=Reason.CAP_REACHED, message=message), driven)
         await concurrently(self._let_go(node, at, Reason.CAP_REACHED, driven) for node in held)
-        progress = showing.at_step(PROVISION_STEPS, 1, message=message)
+        progress = progress_view.at_step(PROVISION_STEPS, 1, message=message)
         # Letting go moved the operation's version: read it again rather than guess.
         fresh = await self._store.operation(at.operation.id)
         if goes_on(fresh, driven):
@@ -291,7 +298,7 @@ class Provision:
 
     async def _queue(self, at: Situation, until: float, driven: DrivenLease) -> Next:
         kind = demand(at.request, at.template)
-        if not at.ahead and await self._room.suffices(kind, at.template, at.request.count, now=at.now):
+        if not at.ahead and await self._capacity.suffices(kind, at.template, at.request.count, now=at.now):
             await self._write(operations.resumed(at.operation, now=at.now), driven)
             return Next(at=at.now)
         await self._publish_queued(at, driven)
@@ -309,7 +316,7 @@ class Provision:
         ]
 
     async def _adoption_plan(self, at: Situation, count: int) -> AdoptionPlan:
-        learned = await self.learning.by_type(at.template)
+        learned = await self.boot_history.by_type(at.template)
 
         def boot(instance_type: str) -> Deadline:
             return deadlines.resolve_boot(
@@ -338,9 +345,9 @@ class Provision:
         result = ""
         if end.status is Status.SUCCEEDED:
             result = f"{counted(len(operation.members), 'node')} for {at.request.run}"
-            progress: Progress | None = showing.completed(PROVISION_STEPS, result, at.nodes)
+            progress: Progress | None = progress_view.completed(PROVISION_STEPS, result, at.nodes)
         else:
-            progress = showing.stopped(operation.progress, at.nodes)
+            progress = progress_view.stopped(operation.progress, at.nodes)
         change = operations.ended(
             operation, end.status, now=at.now, progress=progress, verdict=end.verdict, result=result
         )
@@ -382,7 +389,7 @@ class Provision:
     ) -> float:
         return await self._publisher.publish(
             at.operation,
-            showing.of_provision(at),
+            progress_view.of_provision(at),
             driven,
             now=at.now,
             keep_place=keep_place,
@@ -394,7 +401,7 @@ class Provision:
         shown = at.operation.progress
         if shown is not None and shown.message == message:
             return
-        progress = showing.at_step(PROVISION_STEPS, 1, message=message)
+        progress = progress_view.at_step(PROVISION_STEPS, 1, message=message)
         await self._write(operations.queued(at.operation, progress, now=at.now), driven)
 
     async def _write(self, change: OperationChange, driven: DrivenLease) -> Operation:

@@ -1,6 +1,6 @@
 """Advance a refill: warm nodes for a pool. Accepts partial capacity, and fails without harm."""
 
-from muster.domain import deadlines, showing
+from muster.domain import deadlines, progress_view
 from muster.domain import launch as launches
 from muster.domain import node as nodes
 from muster.domain import operation as operations
@@ -10,17 +10,27 @@ from muster.domain.node import Binding, Node
 from muster.domain.operation import Status, Verdict
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
-from muster.domain.refilling import Call, Discard, Finish, Launching, PoolIn, Prolong, Situation, Wait, decide
+from muster.domain.refill_decisions import (
+    Call,
+    Discard,
+    Finish,
+    Launching,
+    PoolIn,
+    Prolong,
+    Situation,
+    Wait,
+    decide,
+)
 from muster.domain.requests import RefillRequest
 from muster.domain.settings import Settings
 from muster.domain.steps import REFILL_STEPS
+from muster.operations.boot_history import BootHistory
+from muster.operations.capacity import Capacity
 from muster.operations.concurrency import concurrently
 from muster.operations.driven_lease import DrivenLease, Next, goes_on
-from muster.operations.launching import AdoptionPlan, Launcher, planned
-from muster.operations.learning import Learning
-from muster.operations.publishing import Publisher
-from muster.operations.room import Room
-from muster.operations.watching import Watching
+from muster.operations.launcher import AdoptionPlan, Launcher, planned
+from muster.operations.progress_publisher import ProgressPublisher
+from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import ROOM
 
@@ -28,18 +38,23 @@ BOOTING = 2
 """The step in which the nodes boot."""
 
 
-class Refill:
+class RefillHandler:
     def __init__(
-        self, ports: Ports, settings: Settings, launcher: Launcher, watching: Watching, learning: Learning
+        self,
+        ports: Ports,
+        settings: Settings,
+        launcher: Launcher,
+        watch_tracker: WatchTracker,
+        boot_history: BootHistory,
     ) -> None:
         self._ports = ports
         self._store = ports.store
         self._settings = settings
-        self._watching = watching
-        self._learning = learning
-        self._publisher = Publisher(ports.store, settings)
+        self._watch_tracker = watch_tracker
+        self._boot_history = boot_history
+        self._publisher = ProgressPublisher(ports.store, settings)
         self._launcher = launcher
-        self._room = Room(ports, settings)
+        self._capacity = Capacity(ports, settings)
 
     async def advance(self, driven: DrivenLease) -> Next | None:
         view = await self._store.view(driven.operation_id)
@@ -56,7 +71,7 @@ class Refill:
             nodes=view.nodes,
             launches=view.launches,
             now=self._ports.clock.now(),
-            grace_until=await self._watching.due(operation),
+            grace_until=await self._watch_tracker.due(operation),
         )
         match decide(at):
             case Launching() as wanted:
@@ -92,7 +107,7 @@ class Refill:
         if await self._ports.access.paused(at.template.name):
             due = await self._publish(at, 1, "paused by an operator", driven, stands=True)
             return Next(at=min(due, at.now + self._settings.poll_every, at.due_at), also=ROOM)
-        room = await self._room.left(at.template)
+        room = await self._capacity.left(at.template)
         installation = await self._store.installation()
         spec = at.template.spec
         launch = planned(
@@ -117,7 +132,7 @@ class Refill:
         return Next(at=at.now)
 
     async def _adoption_plan(self, at: Situation, count: int) -> AdoptionPlan:
-        learned = await self._learning.by_type(at.template)
+        learned = await self._boot_history.by_type(at.template)
         waiting = Binding(operation_id=at.operation.id, assignment_id=None, run=None, owner=None)
 
         def boot(instance_type: str) -> Deadline:
@@ -147,7 +162,7 @@ class Refill:
     async def _finish(self, end: Finish, at: Situation, driven: DrivenLease) -> None:
         progress: Progress | None = None
         if end.status is Status.SUCCEEDED:
-            progress = showing.completed(REFILL_STEPS, "warm nodes are ready", ())
+            progress = progress_view.completed(REFILL_STEPS, "warm nodes are ready", ())
         change = operations.ended(
             at.operation, end.status, now=at.now, progress=progress, verdict=end.verdict
         )
@@ -157,8 +172,10 @@ class Refill:
         self, at: Situation, step: int, message: str, driven: DrivenLease, *, stands: bool = False
     ) -> float:
         if step == BOOTING:
-            progress = showing.booting(REFILL_STEPS, step, at.nodes, usual={}, message=message, now=at.now)
+            progress = progress_view.booting(
+                REFILL_STEPS, step, at.nodes, usual={}, message=message, now=at.now
+            )
         else:
-            parts, since = showing.chips(at.nodes), None if stands else at.now
-            progress = showing.at_step(REFILL_STEPS, step, message=message, parts=parts, since=since)
+            parts, since = progress_view.chips(at.nodes), None if stands else at.now
+            progress = progress_view.at_step(REFILL_STEPS, step, message=message, parts=parts, since=since)
         return await self._publisher.publish(at.operation, progress, driven, now=at.now)

@@ -6,30 +6,30 @@ and waits. Releasing an unfinished provision cancels it first.
 
 from muster.domain import node as nodes
 from muster.domain import operation as operations
-from muster.domain import showing
+from muster.domain import progress_view
 from muster.domain.errors import IllegalTransition, NotCancellable
 from muster.domain.node import Node
 from muster.domain.operation import Status
 from muster.domain.progress import Progress
-from muster.domain.releasing import CancelTarget, Finish, Release, Situation, Wait, decide
+from muster.domain.release_decisions import CancelTarget, Finish, Release, Situation, Wait, decide
 from muster.domain.requests import ReleaseRequest
 from muster.domain.settings import Settings
 from muster.domain.steps import RELEASE_STEPS
-from muster.operations.cancelling import request_cancel
 from muster.operations.driven_lease import DrivenLease, Next, goes_on
-from muster.operations.publishing import Publisher
-from muster.operations.watching import Watching
+from muster.operations.progress_publisher import ProgressPublisher
+from muster.operations.submission import request_cancel
+from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import operation_topic
 
 
-class Releasing:
-    def __init__(self, ports: Ports, settings: Settings, watching: Watching) -> None:
+class ReleaseHandler:
+    def __init__(self, ports: Ports, settings: Settings, watch_tracker: WatchTracker) -> None:
         self._ports = ports
-        self._watching = watching
+        self._watch_tracker = watch_tracker
         self._store = ports.store
         self._settings = settings
-        self._publisher = Publisher(ports.store, settings)
+        self._publisher = ProgressPublisher(ports.store, settings)
 
     async def advance(self, driven: DrivenLease) -> Next | None:
         operation = await self._store.operation(driven.operation_id)
@@ -46,7 +46,7 @@ class Releasing:
             nodes=target.nodes,
             now=self._ports.clock.now(),
             returning=self._settings.limits.release_operation,
-            grace_until=await self._watching.due(operation),
+            grace_until=await self._watch_tracker.due(operation),
         )
         due = at.now + self._settings.poll_every
         match decide(at):
@@ -77,7 +77,7 @@ class Releasing:
     async def _finish(self, end: Finish, at: Situation, driven: DrivenLease) -> None:
         progress: Progress | None = None
         if end.status is Status.SUCCEEDED:
-            progress = showing.completed(RELEASE_STEPS, end.result, ())
+            progress = progress_view.completed(RELEASE_STEPS, end.result, ())
         change = operations.ended(
             at.operation, end.status, now=at.now, progress=progress, verdict=end.verdict
         )
@@ -85,11 +85,11 @@ class Releasing:
 
     async def _publish(self, at: Situation, driven: DrivenLease) -> float:
         waiting = "for the provision to stop" if not at.target.ended else "until the nodes are clean"
-        progress = showing.at_step(
+        progress = progress_view.at_step(
             RELEASE_STEPS,
             2 if at.target.ended else 1,
             message=f"waiting {waiting}",
-            parts=showing.chips(at.meant),
+            parts=progress_view.chips(at.meant),
             since=at.now,
         )
         return await self._publisher.publish(at.operation, progress, driven, now=at.now)

@@ -5,9 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from muster.domain import operation as operations
-from muster.domain import running, showing
+from muster.domain import progress_view, run_decisions
 from muster.domain.command import Command
-from muster.domain.counting import counted
 from muster.domain.deadlines import EXTENSION
 from muster.domain.errors import Gone, IllegalTransition, InvalidRequest, NotCancellable, NotFound
 from muster.domain.ids import CommandId
@@ -16,7 +15,7 @@ from muster.domain.operation import Member, Operation, Status, Verdict
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest, ReleaseRequest, RunRequest
-from muster.domain.running import (
+from muster.domain.run_decisions import (
     CancelProvision,
     Execute,
     Extend,
@@ -28,15 +27,16 @@ from muster.domain.running import (
 )
 from muster.domain.settings import Settings
 from muster.domain.steps import RUN_STEPS
-from muster.operations.cancelling import request_cancel
-from muster.operations.commanding import Commander
+from muster.domain.text import counted
+from muster.operations.commands import CommandDesk
 from muster.operations.concurrency import concurrently
-from muster.operations.desk import FrontDesk
+from muster.operations.desk import OperationDesk
 from muster.operations.driven_lease import DrivenLease, Next, goes_on
-from muster.operations.operating import BY_OPERATOR
-from muster.operations.publishing import Publisher
-from muster.operations.silence import Silences
-from muster.operations.watching import Watching
+from muster.operations.operator_desk import BY_OPERATOR
+from muster.operations.progress_publisher import ProgressPublisher
+from muster.operations.silent_nodes import SilentNodes
+from muster.operations.submission import request_cancel
+from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import operation_topic
 
@@ -44,23 +44,23 @@ SILENT_SHOWN = 3
 """Silent nodes that a message names."""
 
 
-class Running:
+class RunHandler:
     def __init__(
         self,
         ports: Ports,
         settings: Settings,
-        commander: Commander,
-        watching: Watching,
-        silences: Silences,
+        command_desk: CommandDesk,
+        watch_tracker: WatchTracker,
+        silent_nodes: SilentNodes,
     ) -> None:
         self._ports = ports
-        self._watching = watching
+        self._watch_tracker = watch_tracker
         self._store = ports.store
         self._settings = settings
-        self._publisher = Publisher(ports.store, settings)
-        self._commander = commander
-        self._silences = silences
-        self.desk: FrontDesk | None = None
+        self._publisher = ProgressPublisher(ports.store, settings)
+        self._command_desk = command_desk
+        self._silent_nodes = silent_nodes
+        self.desk: OperationDesk | None = None
         """Where its provision and release are submitted; set when the desk is built, which knows us too."""
 
     async def advance(self, driven: DrivenLease) -> Next | None:
@@ -71,7 +71,7 @@ class Running:
         if not isinstance(request, RunRequest):
             raise IllegalTransition(f"operation {operation.id} is not a run")
         at = await self._situation(operation)
-        match running.decide(at):
+        match run_decisions.decide(at):
             case SubmitProvision():
                 await self._provision(at, request, driven)
             case CancelProvision():
@@ -98,7 +98,7 @@ class Running:
         """Say which nodes do not answer: who waits for a command can't tell a silent one from a dead one."""
         if at.release is not None:
             return progress
-        silent = await self._silences.under(at.commands)
+        silent = await self._silent_nodes.under(at.commands)
         if not silent:
             return progress
         told = [
@@ -111,15 +111,15 @@ class Running:
         return replace(progress, message="; ".join([progress.message, *told, *rest]))
 
     @property
-    def _desk(self) -> FrontDesk:
+    def _desk(self) -> OperationDesk:
         if self.desk is None:
             raise IllegalTransition("a run was driven before its desk was open")
         return self.desk
 
     async def _situation(self, operation: Operation) -> Situation:
         now = self._ports.clock.now()
-        provision = await self._store.operation_by_key(running.provision_key(operation.id))
-        release = await self._store.operation_by_key(running.release_key(operation.id))
+        provision = await self._store.operation_by_key(run_decisions.provision_key(operation.id))
+        release = await self._store.operation_by_key(run_decisions.release_key(operation.id))
         commands = await self._ports.commands.of_operation(provision.id) if provision else ()
         overdue = provision is not None and release is None and now >= operation.deadline_at
         return Situation(
@@ -128,7 +128,7 @@ class Running:
             commands=[command for command in commands if command.id.startswith(f"{operation.id}.")],
             release=release,
             now=now,
-            grace_until=await self._watching.due(operation),
+            grace_until=await self._watch_tracker.due(operation),
             extended_until=await self._extended_until(provision) if provision and overdue else None,
         )
 
@@ -153,7 +153,7 @@ class Running:
 
     async def _provision(self, at: Situation, request: RunRequest, driven: DrivenLease) -> None:
         """Fenced: a replica that wakes up late must not ask for nodes that no release would give back."""
-        key = running.provision_key(at.operation.id)
+        key = run_decisions.provision_key(at.operation.id)
         try:
             await self._desk.provision(request.provision, key=key, fence=driven.fence)
         except (InvalidRequest, NotFound) as error:
@@ -178,7 +178,7 @@ class Running:
         at = await self._show(at, _starting(at.now), driven)
         try:
             await concurrently(
-                self._commander.start(
+                self._command_desk.start(
                     provision,
                     member,
                     request.execution,
@@ -206,7 +206,9 @@ class Running:
         if at.provision is not None:
             await self._show(at, _returning(at.now), driven)
             request = ReleaseRequest(operation_id=at.provision.id)
-            await self._desk.release(request, key=running.release_key(at.operation.id), fence=driven.fence)
+            await self._desk.release(
+                request, key=run_decisions.release_key(at.operation.id), fence=driven.fence
+            )
 
     async def _finish(self, end: Finish, at: Situation, driven: DrivenLease) -> None:
         progress: Progress | None = None
@@ -214,7 +216,7 @@ class Running:
             verdict = end.verdict
             codes = verdict is not None and verdict.reason is Reason.COMMAND_FAILED
             told = verdict.message if verdict is not None and codes else end.result
-            progress = showing.completed(RUN_STEPS, told, ())
+            progress = progress_view.completed(RUN_STEPS, told, ())
         change = operations.ended(
             at.operation,
             end.status,
@@ -239,18 +241,18 @@ def _clock(at: float) -> str:
 
 
 def _returning(now: float) -> Progress:
-    return showing.at_step(RUN_STEPS, 6, message="giving the nodes back", since=now)
+    return progress_view.at_step(RUN_STEPS, 6, message="giving the nodes back", since=now)
 
 
 def _starting(now: float) -> Progress:
-    return showing.at_step(RUN_STEPS, 5, message="starting the commands", since=now)
+    return progress_view.at_step(RUN_STEPS, 5, message="starting the commands", since=now)
 
 
 def _commanding(provision: Operation, commands: Sequence[Command], *, now: float) -> Progress:
     done = sum(1 for command in commands if command.ended)
     total = max(1, len(provision.members))
     message = f"{done} of {counted(total, 'command')} ended"
-    return showing.at_step(RUN_STEPS, 5, fraction=done / total, message=message, since=now)
+    return progress_view.at_step(RUN_STEPS, 5, fraction=done / total, message=message, since=now)
 
 
 def _progress(at: Situation) -> Progress:
@@ -262,9 +264,9 @@ def _progress(at: Situation) -> Progress:
         return _commanding(provision, at.commands, now=at.now)
     shown = provision.progress if provision is not None else None
     if shown is None:
-        return showing.at_step(RUN_STEPS, 1, message="asking for nodes", since=at.now)
+        return progress_view.at_step(RUN_STEPS, 1, message="asking for nodes", since=at.now)
     low = shown.motion.low if shown.motion is not None else shown.percent
-    return showing.at_step(
+    return progress_view.at_step(
         RUN_STEPS,
         min(shown.step, 4),
         fraction=low / 100.0 * shown.total_steps - (shown.step - 1),

@@ -10,13 +10,11 @@ from muster.ports.cluster_store import ClusterStore
 from muster.ports.clusters import ClusterProvider
 from muster.ports.commands import CommandStore
 from muster.ports.duties import Duty, DutyContext
-from muster.ports.endings import Endings
-from muster.ports.federation import Federation
-from muster.ports.identity import IdentityVerifier
+from muster.ports.identity import Federation, IdentityVerifier
 from muster.ports.ids import Ids
 from muster.ports.overview import OverviewStore
 from muster.ports.probe import Prober
-from muster.ports.provider import Lack, NodeProvider
+from muster.ports.provider import EndingsSource, Lack, NodeProvider
 from muster.ports.runtime import NodeRuntime
 from muster.ports.store import Store
 from muster.ports.template_part import TemplatePart
@@ -35,7 +33,7 @@ class Ports:
     wakeups: Wakeups
     providers: Mapping[str, NodeProvider]
     verifier: IdentityVerifier
-    endings: Sequence[Endings] = ()
+    endings: Sequence[EndingsSource] = ()
     """Of those providers that can tell at once."""
     unisolated: Mapping[str, str] = field(default_factory=dict)
     """Providers on whose machines a run may leave something for the next one, and why."""

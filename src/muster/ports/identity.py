@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from muster.domain.trust import Workload
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
@@ -23,4 +25,15 @@ class IdentityVerifier(Protocol):
 
         Never trusts a claim that the proof doesn't cover, and never asks the machine itself.
         """
+        ...
+
+
+class Federation(Protocol):
+    def recognises(self, token: str) -> bool:
+        """Whether it looks like a token of this issuer's kind. Proves nothing."""
+        ...
+
+    async def verify(self, token: str) -> Workload:
+        """Checks signature, issuer, audience and times. Raises Forbidden, saying what is wrong, and NotYet if
+        the issuer's keys can't be had at present."""
         ...

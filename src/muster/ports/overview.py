@@ -14,7 +14,7 @@ from muster.domain.health import Health
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation
-from muster.domain.warmth import Handover
+from muster.domain.overview import Handover
 from muster.ports.verbs import reads
 
 

@@ -3,10 +3,11 @@
 async for node in items(lambda after: store.nodes(states=LIVE, template=None, after=after, limit=100)):
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from muster.ports.store import Cursor, Page
+from muster.domain.operation import Kind, Operation, Status
+from muster.ports.store import Cursor, Page, Store
 
 T = TypeVar("T")
 Read = Callable[[Cursor | None], Awaitable[Page[T]]]
@@ -28,3 +29,17 @@ async def items(read: Read[T]) -> AsyncIterator[T]:
     async for page in pages(read):
         for item in page:
             yield item
+
+
+BATCH = 100
+
+
+def provisions(
+    store: Store, *, run: str | None, statuses: Sequence[Status] = tuple(Status)
+) -> AsyncIterator[Operation]:
+    """Of one run, or of all; the newest first. Those that are made meanwhile may be missed."""
+    return items(
+        lambda after: store.operations(
+            kind=Kind.PROVISION, statuses=statuses, run=run, after=after, limit=BATCH
+        )
+    )

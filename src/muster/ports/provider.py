@@ -114,3 +114,16 @@ class NodeProvider(Protocol):
         """Ask for their end. Accepting is not being gone. Unknown ids are no error. Idempotent.
         Raises Throttled or Uncertain; some may have been accepted."""
         ...
+
+
+class EndingsSource(Protocol):
+    name: str
+    """The provider's."""
+
+    async def ended(self) -> Sequence[Machine]:
+        """Wait until machines are gone, and return them: each once, to a caller that keeps calling.
+
+        Only a provider that knows at once implements this. It saves time and is not needed for correctness:
+        the duty `vanished` finds the same machines later. Raises Throttled or Uncertain.
+        """
+        ...

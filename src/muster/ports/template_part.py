@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from muster.domain.plain import Plain
+from muster.domain.serialization import Plain
 from muster.domain.template import TemplateSpec
 
 

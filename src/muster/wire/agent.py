@@ -5,11 +5,11 @@ from typing import Annotated, Any, Self
 
 from msgspec import Meta
 
-from muster.domain import desired as domain
+from muster.domain import desired_state as domain
+from muster.domain.app import App
 from muster.domain.command import Command, CommandState
-from muster.domain.desired import Directive
+from muster.domain.desired_state import Directive
 from muster.domain.health import Health
-from muster.domain.serving import App
 from muster.wire.base import Query, Said, Shape, shaped
 
 POLL_MOST = 60.0

@@ -10,10 +10,10 @@ from muster.domain import progress
 from muster.domain.codes import FailureCode, failure_code, help_for
 from muster.domain.diagnosis import Diagnosis as Diagnosed
 from muster.domain.operation import Kind, Status
-from muster.domain.plain import to_plain
 from muster.domain.progress import Tone, percent_at
 from muster.domain.reasons import ADVICE, Reason
 from muster.domain.requests import ClusterCreateRequest, ProvisionRequest, RunRequest
+from muster.domain.serialization import to_plain
 from muster.domain.steps import STEPS
 from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, shaped
 from muster.wire.diagnoses import Diagnosis

@@ -5,9 +5,8 @@ from typing import Annotated, Self
 
 from msgspec import Meta
 
-from muster.domain import acknowledgements, failures, findings, holdings, waiting, warmth
+from muster.domain import acknowledgements, failures, findings, holdings, wait_reasons
 from muster.domain import overview as domain
-from muster.domain.changes import Change as Changed
 from muster.domain.events import Entity
 from muster.domain.findings import About
 from muster.domain.health import Health
@@ -15,13 +14,14 @@ from muster.domain.node import Node
 from muster.domain.overview import GROUPS_MOST, LEFTOVERS_MOST
 from muster.domain.progress import Tone
 from muster.domain.reasons import Reason
+from muster.domain.recent_changes import Change as Changed
 from muster.wire.base import EXAMPLE_TIME, Shape, Time, shaped
 from muster.wire.machinery import Dependency, Duty, StoreCalls
 from muster.wire.nodes import Pools
 from muster.wire.templates import Pauses
 
 Culprit = Annotated[str, Meta(extra_json_schema={"enum": [*findings.Culprit]})]
-WaitsFor = Annotated[str, Meta(extra_json_schema={"enum": [*waiting.WaitsFor]})]
+WaitsFor = Annotated[str, Meta(extra_json_schema={"enum": [*wait_reasons.WaitsFor]})]
 ReasonWord = Annotated[str, Meta(extra_json_schema={"enum": [*Reason]})]
 HealthWord = Annotated[str, Meta(extra_json_schema={"enum": [*Health]})]
 EntityWord = Annotated[str, Meta(extra_json_schema={"enum": [*Entity]})]
@@ -222,7 +222,7 @@ class Warm(Shape):
     """Seconds from a request to its commit."""
 
     @classmethod
-    def of(cls, found: warmth.Warmth, *, more: bool) -> Self:
+    def of(cls, found: domain.Warmth, *, more: bool) -> Self:
         spread = found.ready
         ready = spread and shaped(Ready, spread, p50=round(spread.p50, 3), p95=round(spread.p95, 3))
         rate = None if found.rate is None else round(found.rate, 4)

@@ -1,6 +1,6 @@
 """Promises about the end: everything was given back, all is calm; nothing is left and the books are right."""
 
-from muster.domain import plain
+from muster.domain import serialization
 from muster.domain.errors import NotFound
 from muster.domain.events import LEASE_FIELDS
 from muster.domain.ids import LaunchId, NodeId, OperationId
@@ -30,21 +30,21 @@ async def check_books(context: Context, store: Store) -> None:
     records = context.records
     for node_id, node in records.nodes.items():
         try:
-            stored = plain.fields_to_plain(await store.node(NodeId(node_id)))
+            stored = serialization.fields_to_plain(await store.node(NodeId(node_id)))
         except NotFound:
             _pruned("node", node_id, done=node["state"] == "terminated")
             continue
         _compare("node", node_id, node, stored)
     for launch_id, launch in records.launches.items():
         try:
-            stored = plain.fields_to_plain(await store.launch(LaunchId(launch_id)))
+            stored = serialization.fields_to_plain(await store.launch(LaunchId(launch_id)))
         except NotFound:
             _pruned("launch", launch_id, done=launch["closed_at"] is not None)
             continue
         _compare("launch", launch_id, launch, stored)
     for operation_id, operation in records.operations.items():
         try:
-            stored = plain.fields_to_plain(await store.operation(OperationId(operation_id)))
+            stored = serialization.fields_to_plain(await store.operation(OperationId(operation_id)))
         except NotFound:
             _pruned("operation", operation_id, done=operation["ended_at"] is not None)
             continue
@@ -71,7 +71,7 @@ def _pruned(kind: str, name: str, *, done: bool) -> None:
         raise Broken("records_are_kept", f"{kind} {name} is missing and had not ended")
 
 
-def _compare(kind: str, name: str, folded: Record, stored: dict[str, plain.Plain]) -> None:
+def _compare(kind: str, name: str, folded: Record, stored: dict[str, serialization.Plain]) -> None:
     if folded != stored:
         differing = {
             key: (folded.get(key), stored.get(key))

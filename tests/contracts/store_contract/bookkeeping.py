@@ -3,12 +3,12 @@
 from collections import defaultdict
 from dataclasses import replace
 
-from muster.domain import plain
+from muster.domain import serialization
 from muster.domain.events import LEASE_FIELDS, Entity, Event
 from muster.domain.ids import LaunchId, NodeId, OperationId
 from muster.domain.operation import Operation
-from muster.domain.plain import Plain
 from muster.domain.requests import RunRequest
+from muster.domain.serialization import Plain
 from muster.ports.store import Cursor, Store
 
 _BIRTHS = ("adopt", "planned", "submitted")
@@ -50,12 +50,12 @@ async def assert_log_rebuilds(store: Store) -> None:
 async def _record(store: Store, entity: Entity, entity_id: str) -> dict[str, Plain]:
     match entity:
         case Entity.NODE:
-            return plain.fields_to_plain(await store.node(NodeId(entity_id)))
+            return serialization.fields_to_plain(await store.node(NodeId(entity_id)))
         case Entity.LAUNCH:
-            return plain.fields_to_plain(await store.launch(LaunchId(entity_id)))
+            return serialization.fields_to_plain(await store.launch(LaunchId(entity_id)))
         case _:
             operation = await store.operation(OperationId(entity_id))
-            record = plain.fields_to_plain(_as_told(operation))
+            record = serialization.fields_to_plain(_as_told(operation))
             return {name: value for name, value in record.items() if name not in LEASE_FIELDS}
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import muster.agent
 from muster.domain.errors import Forbidden, Refused, TokenSpent
 from muster.domain.matching import type_matches
-from muster.domain.plain import to_plain
+from muster.domain.serialization import to_plain
 from muster.domain.reasons import Reason
 from muster.domain.template import UsageClass
 from muster.ports.identity import Identity

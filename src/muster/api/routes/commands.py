@@ -33,7 +33,7 @@ async def execute(ctx: Ctx, body: CommandsRequest, key: Key = None) -> Commands:
             await ctx.archives.find(blob, now=ctx.now())
     operation_id = OperationId(body.operation_id or "") or await _live(ctx, body.run or "")
     batch = None if key is None else _batch(operation_id, key)
-    commands = await ctx.plane.commander.execute(operation_id, execution, indexes=body.indexes, key=batch)
+    commands = await ctx.plane.command_desk.execute(operation_id, execution, indexes=body.indexes, key=batch)
     for command in commands:
         if key is not None and command.execution != execution:
             raise IdempotencyMismatch(key, command.id)
@@ -75,7 +75,7 @@ async def listed(ctx: Ctx, asked: CommandsQuery) -> Page[Command]:
 
 
 async def _shown(ctx: Context, commands: Sequence[domain.Command]) -> tuple[Command, ...]:
-    silences = await ctx.plane.silences.under(commands)
+    silences = await ctx.plane.silent_nodes.under(commands)
     return tuple(Command.of(command, silences.get(command.node_id)) for command in commands)
 
 
@@ -87,7 +87,7 @@ async def show(ctx: Ctx, command_id: str) -> Command:
 
 async def cancel(ctx: Ctx, command_id: str) -> Command:
     """Ask for a command's end: its whole tree of processes is killed."""
-    return Command.of(await ctx.plane.commander.cancel(CommandId(command_id)))
+    return Command.of(await ctx.plane.command_desk.cancel(CommandId(command_id)))
 
 
 async def output(ctx: Ctx, permit: CallerPermit, command_id: str, asked: OutputQuery) -> Response:

@@ -10,7 +10,7 @@ from muster.domain.diagnosis import Section
 from muster.domain.errors import NoDiagnosis
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
-from muster.operations.sections import console_section
+from muster.operations.evidence import console_section
 from muster.ports.store import Cursor
 from muster.wire.base import Page, at
 from muster.wire.boots import Timeline

@@ -6,7 +6,7 @@ from muster.api.access import Access
 from muster.api.context import CallerToken, Ctx
 from muster.api.router import Raw, Route, Table
 from muster.domain.errors import NotFound
-from muster.domain.incident import report as written
+from muster.domain.incident_report import report as written
 from muster.wire.overview import Overview
 
 

@@ -39,7 +39,7 @@ async def show(ctx: Ctx, name: str) -> Template:
 async def boots(ctx: Ctx, name: str) -> Boots:
     """Show how long the boots of a template take, and what they are given."""
     template = await ctx.ports.store.template(name)
-    limits, learning = ctx.settings.settings.limits, ctx.plane.learning
+    limits, learning = ctx.settings.settings.limits, ctx.plane.boot_history
     learned = await learning.by_type(template) if template.spec.learn else {}
 
     def resolved(kind: str | None) -> Deadline:

@@ -7,7 +7,7 @@ it with its next heartbeat.
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from muster.domain import serving
+from muster.domain import app as apps
 from muster.domain.errors import Refused
 from muster.domain.lifecycle import LIVE, NodeState
 from muster.domain.node import Node
@@ -74,7 +74,7 @@ class ExternalProvider:
         if node.state in LIVE:
             return MachineState.RUNNING
         now = self._clock.now()
-        if serving.is_gone(node, seen_at=seen_at, now=now, lost_after=self._lost_after):
+        if apps.is_gone(node, seen_at=seen_at, now=now, lost_after=self._lost_after):
             return MachineState.GONE
         return MachineState.STOPPING
 

@@ -16,14 +16,13 @@ from muster.domain.lifecycle import HOLDING
 from muster.domain.node import Node
 from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest, ReleaseRequest
-from muster.domain.running import RERUN, RESERVED
+from muster.domain.run_decisions import RERUN, RESERVED
 from muster.domain.workflow import Workflow, run_name, whole_workflow
 from muster.integrations.github.issued import Issued
 from muster.integrations.github.runner import WorkflowRun
 from muster.integrations.github.runners import Workflows
 from muster.ports.duties import DutyContext
-from muster.ports.listing import provisions
-from muster.ports.paging import items
+from muster.ports.paging import items, provisions
 
 logger = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ def down(
     from muster.cli.confirm import confirm
     from muster.cli.exits import UsageProblem
     from muster.config import DataDirectory, default_data_directory, load
-    from muster.domain.counting import counted
+    from muster.domain.text import counted
     from muster.integrations.process.local_server import NotEnded, undisturbed
 
     if os.environ.get("MUSTER_SERVER"):
@@ -101,7 +101,7 @@ def _end_by_server(server: "LocalServer") -> None:
     """Nothing new begins meanwhile. The pause is lifted at the very end: it is not for the next start."""
     from muster.cli import printing
     from muster.client import calls
-    from muster.domain.counting import counted
+    from muster.domain.text import counted
     from muster.integrations.process.local_server import NotEnded
 
     def told(left: int) -> None:

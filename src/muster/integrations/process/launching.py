@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from muster.domain.counting import counted
 from muster.domain.errors import Refused, Throttled, TokenSpent, Uncertain
 from muster.domain.matching import type_matches
-from muster.domain.plain import to_plain
 from muster.domain.reasons import Reason
+from muster.domain.serialization import to_plain
+from muster.domain.text import counted
 from muster.integrations.process.machines import machine
 from muster.integrations.process.spawning import Spawner
 from muster.ports.provider import LaunchAnswer, LaunchRequest

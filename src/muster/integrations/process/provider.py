@@ -123,7 +123,7 @@ class ProcessProvider:
         await self._do(lambda: self._terminate(asked))
 
     async def ended(self) -> Sequence[Machine]:
-        """Implements muster.ports.endings.Endings by the keepers' locks."""
+        """Implements muster.ports.provider.Endings by the keepers' locks."""
         while True:
             found = await self._do(self._newly_ended)
             if found:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from muster.domain.counting import counted
+from muster.domain.text import counted
 from muster.integrations.process.sandbox import Isolation, Sandbox
 from muster.slots.limits import CONTROLLERS, Cgroups
 from muster.slots.processes import LINUX

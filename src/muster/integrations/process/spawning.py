@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import muster.slots
-from muster.domain.plain import Plain
+from muster.domain.serialization import Plain
 from muster.domain.template import ResourceClass
 from muster.integrations.process.sandbox import NODE, Sandbox
 from muster.slots.limits import Cgroups, rlimits

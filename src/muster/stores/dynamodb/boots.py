@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from zlib import crc32
 
-from muster.domain import plain
+from muster.domain import serialization
 from muster.domain.boot import KEPT_BOOTS, Boot, Mark
 from muster.domain.diagnosis import Bundle, Cause
 from muster.domain.events import of_diagnosis
@@ -73,7 +73,7 @@ async def file_bundle(feed: Feed, bundle: Bundle, *, cause: Cause) -> bool:
     await failures.diagnosed(feed.table, write, bundle.node_id, cause)
     write.put(
         keys.bundle(bundle.node_id),
-        {"d": packed(plain.to_plain(bundle))},
+        {"d": packed(serialization.to_plain(bundle))},
         where=ABSENT,
         refused=lambda _item: AlreadyFiled(),
     )
@@ -87,4 +87,4 @@ async def file_bundle(feed: Feed, bundle: Bundle, *, cause: Cause) -> bool:
 
 async def bundle(table: Table, node_id: NodeId) -> Bundle | None:
     item = await table.get(keys.bundle(node_id))
-    return None if item is None else plain.from_plain(Bundle, unpacked(item["d"]))
+    return None if item is None else serialization.from_plain(Bundle, unpacked(item["d"]))

@@ -7,7 +7,7 @@ attributes of their own. An item of a kind that only newer replicas know is left
 from collections.abc import Iterable
 from typing import Any
 
-from muster.domain import plain
+from muster.domain import serialization
 from muster.domain.operation import Operation
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.values import Item, Value, moment, number, record, unpacked, whole
@@ -19,7 +19,7 @@ _APART = ("version", "epoch", "lease_owner", "lease_until")
 def operation(item: Item) -> Operation:
     data: dict[str, Any] = unpacked(item["d"])
     # The kind of an operation tells the class of its request.
-    request = plain.from_plain(request_class(data["kind"]), data.pop("request"))
+    request = serialization.from_plain(request_class(data["kind"]), data.pop("request"))
     owner = item.get("lease_owner")
     lease = {
         "version": whole(item, "v"),
@@ -27,7 +27,7 @@ def operation(item: Item) -> Operation:
         "lease_owner": None if owner is None else str(owner),
         "lease_until": number(item, "lease_until") or 0.0,
     }
-    return plain.from_plain(Operation, data | lease, request=request)
+    return serialization.from_plain(Operation, data | lease, request=request)
 
 
 def known(item: Item) -> bool:

@@ -23,9 +23,9 @@ from muster.domain.ids import NodeId, OperationId
 from muster.domain.launch import Launch
 from muster.domain.node import Node
 from muster.domain.operation import ENDED, Fence, Kind, Operation, OperationChange, Status
-from muster.domain.provisioning import HELD
+from muster.domain.overview import Handover
+from muster.domain.provision_decisions import HELD
 from muster.domain.requests import ProvisionRequest
-from muster.domain.warmth import Handover
 from muster.ports.store import AHEAD_MOST, Cursor, Holdings, OperationView, Page, Pool, Standing
 from muster.stores import cursors
 from muster.stores.dynamodb import failures, guards, keys

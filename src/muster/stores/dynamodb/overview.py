@@ -10,7 +10,7 @@ from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation
-from muster.domain.warmth import Handover
+from muster.domain.overview import Handover
 from muster.ports.overview import Tick
 from muster.stores.dynamodb import failures, keys, templates
 from muster.stores.dynamodb.feed import Feed

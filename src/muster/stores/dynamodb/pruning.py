@@ -16,7 +16,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind
 from muster.domain.requests import ReleaseRequest
-from muster.domain.running import provision_key, release_key
+from muster.domain.run_decisions import provision_key, release_key
 from muster.ports.store import Pruned
 from muster.stores.dynamodb import keys, templates
 from muster.stores.dynamodb.clusters import DynamoClusters

@@ -7,7 +7,7 @@ one consistent read. A cap lives in the counter that it bounds.
 from collections.abc import Sequence
 from functools import lru_cache
 
-from muster.domain import checks, plain
+from muster.domain import checks, serialization
 from muster.domain import events as drafts
 from muster.domain.errors import Conflict, NotFound
 from muster.domain.ids import InstallationId
@@ -70,7 +70,7 @@ async def apply(
     written: Item = {
         "revision": after.revision,
         "version": after.version,
-        "d": packed(plain.fields_to_plain(spec)),
+        "d": packed(serialization.fields_to_plain(spec)),
         "applied_at": now,
     }
     write = Write()
@@ -130,4 +130,4 @@ def _template(item: Item) -> Template:
 @lru_cache(maxsize=256)
 def _spec(data: Value) -> TemplateSpec:
     """Templates are read for nearly every decision and seldom change."""
-    return plain.from_plain(TemplateSpec, unpacked(data))
+    return serialization.from_plain(TemplateSpec, unpacked(data))

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from muster.domain import plain
-from muster.domain.plain import Plain
+from muster.domain import serialization
+from muster.domain.serialization import Plain
 
 T = TypeVar("T")
 Value = None | bool | int | float | str | bytes
@@ -70,14 +70,14 @@ def unpacked(value: Value) -> Any:
 
 
 def record(value: object, *, without: Sequence[str] = ()) -> str | bytes:
-    data = plain.fields_to_plain(value)
+    data = serialization.fields_to_plain(value)
     for name in without:
         del data[name]
     return packed(data)
 
 
 def restored(cls: type[T], item: Item) -> T:
-    return plain.from_plain(cls, unpacked(item["d"]))
+    return serialization.from_plain(cls, unpacked(item["d"]))
 
 
 def moment(at: float, name: str = "") -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from muster.domain import events as drafts
-from muster.domain import plain
+from muster.domain import serialization
 from muster.domain.deadlines import Watch
 from muster.domain.errors import Conflict
 from muster.domain.health import HEALTH_FIELDS, Health, HealthChange, HealthSource, Vitals
@@ -327,7 +327,7 @@ class Beats:
 
 def vitals(item: Item) -> Vitals:
     """What is missing has its default."""
-    return plain.from_plain(Vitals, {**item, "node_id": text(item, "SK")})
+    return serialization.from_plain(Vitals, {**item, "node_id": text(item, "SK")})
 
 
 def _booting(node_id: str, booting: bool) -> dict[str, Value]:

@@ -6,7 +6,7 @@ the durations of a kind are bounded, the oldest making way.
 
 from collections.abc import Sequence
 
-from muster.domain import plain
+from muster.domain import serialization
 from muster.domain.boot import KEPT_BOOTS, Boot, Mark
 from muster.domain.diagnosis import Bundle, Cause
 from muster.domain.events import of_diagnosis
@@ -83,7 +83,7 @@ def undiagnosed(tx: Tx, *, limit: int) -> Sequence[Node]:
 def file_bundle(tx: Tx, bundle: Bundle, *, cause: Cause) -> bool:
     filed = tx.change(
         "INSERT INTO bundles (node_id, bundle) VALUES (:id, :bundle) ON CONFLICT (node_id) DO NOTHING",
-        {"id": bundle.node_id, "bundle": to_json(plain.to_plain(bundle))},
+        {"id": bundle.node_id, "bundle": to_json(serialization.to_plain(bundle))},
     )
     if filed:
         events.append(tx, of_diagnosis(bundle.node_id), at=bundle.collected_at)
@@ -93,4 +93,4 @@ def file_bundle(tx: Tx, bundle: Bundle, *, cause: Cause) -> bool:
 
 def bundle(tx: Tx, node_id: NodeId) -> Bundle | None:
     rows = tx.execute("SELECT bundle FROM bundles WHERE node_id = :id", {"id": node_id})
-    return plain.from_plain(Bundle, from_json(rows[0][0])) if rows else None
+    return serialization.from_plain(Bundle, from_json(rows[0][0])) if rows else None

@@ -7,7 +7,7 @@ from muster.domain.ids import OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import ENDED, Operation, Status
-from muster.domain.warmth import Handover
+from muster.domain.overview import Handover
 from muster.ports.overview import Tick
 from muster.stores.sql import events, failures, statements
 from muster.stores.sql.engines import EngineVerbs, read

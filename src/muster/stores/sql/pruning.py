@@ -10,7 +10,7 @@ from functools import cache
 from muster.domain.cluster_showing import LEARNED_FROM
 from muster.domain.ids import OperationId
 from muster.domain.requests import ReleaseRequest
-from muster.domain.running import provision_key, release_key
+from muster.domain.run_decisions import provision_key, release_key
 from muster.ports.store import Pruned
 from muster.stores.sql import statements
 from muster.stores.sql.rows import OPERATION

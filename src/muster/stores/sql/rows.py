@@ -11,7 +11,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, Generic, TypeVar, get_origin, get_type_hints
 
-from muster.domain import plain
+from muster.domain import serialization
 from muster.domain.access import ApiToken
 from muster.domain.acknowledgements import Acknowledgement
 from muster.domain.boot import Boot
@@ -22,8 +22,8 @@ from muster.domain.health import Vitals
 from muster.domain.launch import Launch
 from muster.domain.node import Node
 from muster.domain.operation import Operation
-from muster.domain.plain import Plain
 from muster.domain.requests import Request
+from muster.domain.serialization import Plain
 from muster.stores.records import REQUESTS, request_class
 from muster.stores.sql.tx import Row, Value
 
@@ -61,7 +61,7 @@ class Codec(Generic[T]):
     def __init__(self, cls: type[T], table: str) -> None:
         self._cls = cls
         self.table = table
-        self.columns = plain.field_names(cls)
+        self.columns = serialization.field_names(cls)
         hints = get_type_hints(cls)
         pairs = [(name, *self._conversions(name, hints[name])) for name in self.columns]
         self._encode: dict[str, Convert] = {name: encode for name, encode, _ in pairs if encode is not None}
@@ -76,7 +76,7 @@ class Codec(Generic[T]):
 
     def _conversions(self, name: str, hint: Any) -> tuple[Convert | None, Convert | None]:
         """How a field is written to its column and read from it; None: as it is."""
-        bare = plain.bare(hint)
+        bare = serialization.bare(hint)
         if isinstance(bare, type) and issubclass(bare, Enum):
             members: dict[str | None, Enum | None] = {member.value: member for member in bare}
             members[None] = None
@@ -84,7 +84,7 @@ class Codec(Generic[T]):
         if bare is bool:
             return int, bool
         if is_dataclass(bare) or get_origin(bare) is tuple:
-            return _nested_to_json, _remembering(plain.decoder(bare))
+            return _nested_to_json, _remembering(serialization.decoder(bare))
         return None, None
 
     def inserting(self, *more: str) -> str:
@@ -110,7 +110,7 @@ class Codec(Generic[T]):
     def changed(self, before: T, after: T) -> dict[str, Value]:
         """The columns in which two records differ, as they are stored."""
         changes: dict[str, Value] = {}
-        for name, value in plain.differing(before, after):
+        for name, value in serialization.differing(before, after):
             encode = self._encode.get(name)
             changes[name] = value if encode is None else encode(value)
         return changes
@@ -149,7 +149,7 @@ class Codec(Generic[T]):
 
 
 _REQUEST_OF: dict[type[Request], Convert] = {
-    cls: _remembering(plain.decoder(cls)) for cls in REQUESTS.values()
+    cls: _remembering(serialization.decoder(cls)) for cls in REQUESTS.values()
 }
 
 
@@ -171,7 +171,7 @@ def _enum_value(value: Enum | None) -> Any:
 
 
 def _nested_to_json(value: object) -> str | None:
-    return None if value is None else to_json(plain.to_plain(value))
+    return None if value is None else to_json(serialization.to_plain(value))
 
 
 NODE: Codec[Node] = Codec(Node, "nodes")

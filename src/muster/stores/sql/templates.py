@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from muster.domain import checks, plain
+from muster.domain import checks, serialization
 from muster.domain import events as drafts
 from muster.domain.errors import Conflict, NotFound
 from muster.domain.ids import InstallationId
@@ -99,7 +99,7 @@ def apply(tx: Tx, spec: TemplateSpec, *, now: float, actor: str = "", over: int 
         "name": spec.name,
         "revision": after.revision,
         "version": after.version,
-        "spec": to_json(plain.fields_to_plain(spec)),
+        "spec": to_json(serialization.fields_to_plain(spec)),
         "applied_at": now,
     }
     if not tx.change(_ADJUST if adjusted else _INSERT, written):
@@ -127,7 +127,7 @@ def _template(row: Row) -> Template:
 @lru_cache(maxsize=256)
 def _spec(text: str) -> TemplateSpec:
     """Templates are read for nearly every decision and seldom change; equal text is an equal value."""
-    return plain.from_plain(TemplateSpec, from_json(text))
+    return serialization.from_plain(TemplateSpec, from_json(text))
 
 
 def stall_after(tx: Tx, name: str, revision: int) -> float | None:

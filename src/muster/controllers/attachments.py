@@ -1,0 +1,68 @@
+"""Attach nodes whose runtime must confirm that they are ready.
+
+When a node reports that it is ready, `enrolment` asks its runtime at once. This duty asks again for nodes
+that the runtime did not see then, and for nodes whose report was lost.
+"""
+
+import logging
+from collections.abc import AsyncIterator
+
+from muster.domain import deadlines
+from muster.domain import node as nodes
+from muster.domain.errors import Conflict, NotFound, ProviderError
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.requests import ProvisionRequest
+from muster.domain.settings import Settings
+from muster.domain.template import Template
+from muster.operations.concurrency import concurrently
+from muster.ports.bundle import Ports
+from muster.ports.paging import items
+from muster.ports.runtime import NodeRuntime
+
+logger = logging.getLogger(__name__)
+
+BATCH = 500
+
+
+class Attachments:
+    def __init__(self, ports: Ports, settings: Settings) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._limits = settings.limits
+
+    async def reconcile(self) -> None:
+        for template in await self._store.templates():
+            runtime = self._ports.runtimes.get(template.spec.runtime)
+            if runtime is not None:
+                awaited = [node async for node in self._awaited(template)]
+                await concurrently(self._look(node, runtime) for node in awaited)
+
+    async def _awaited(self, template: Template) -> AsyncIterator[Node]:
+        states = (NodeState.CREATED, NodeState.CLAIMED)
+        async for node in items(
+            lambda after: self._store.nodes(states=states, template=template.name, after=after, limit=BATCH)
+        ):
+            if node.up and node.assignment_id is not None and not node.attached:
+                yield node
+
+    async def _look(self, node: Node, runtime: NodeRuntime) -> None:
+        try:
+            await self._attach(node, runtime)
+        except (Conflict, NotFound):
+            return  # it moved on by itself
+        except ProviderError as error:
+            logger.info(
+                "cannot see whether a node has arrived", extra={"node_id": node.id, "error": str(error)}
+            )
+
+    async def _attach(self, node: Node, runtime: NodeRuntime) -> None:
+        if node.operation_id is None:
+            return
+        operation = await self._store.operation(node.operation_id)
+        template = await self._store.template(node.template, node.revision)
+        request = operation.request
+        if isinstance(request, ProvisionRequest) and await runtime.attached(node, request, template.spec):
+            now = self._ports.clock.now()
+            until = deadlines.attached_until(operation, self._limits, now=now)
+            await self._store.apply(nodes.attached(node, now=now, deadline_at=until))

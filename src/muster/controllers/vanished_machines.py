@@ -1,0 +1,106 @@
+"""Condemn nodes whose machine has ended without a request from Muster.
+
+A machine that the provider calls gone or stopping is believed at once. A machine that is merely not listed
+must be missing twice, after the visibility window, and without a heartbeat.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+
+from muster.domain import node as nodes
+from muster.domain.errors import Conflict, ProviderError
+from muster.domain.ids import NodeId
+from muster.domain.lifecycle import LIVE, NodeState
+from muster.domain.node import Node
+from muster.domain.reasons import Reason
+from muster.domain.settings import Settings
+from muster.operations.concurrency import each_provider
+from muster.ports.bundle import Ports
+from muster.ports.paging import pages
+from muster.ports.provider import Machine, MachineState, NodeProvider
+
+BATCH = 500
+WITHIN = 120.0
+"""Seconds for all of a provider's machines."""
+STRIKES = 2
+ENDED = (MachineState.STOPPING, MachineState.GONE)
+
+
+class VanishedMachines:
+    def __init__(self, ports: Ports, settings: Settings) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._stale_after = settings.limits.stale_after
+        self._strikes: dict[str, dict[NodeId, int]] = {}
+        """By provider: how often each of its nodes was missed in a row."""
+
+    async def reconcile(self) -> None:
+        providers = list(self._ports.providers.values())
+        await each_provider(providers, self._look, self._ports.clock, within=WITHIN)
+
+    async def _look(self, provider: NodeProvider) -> None:
+        """What can't be listed hasn't vanished: its strikes begin anew."""
+        before, strikes = self._strikes.pop(provider.name, {}), dict[NodeId, int]()
+        as_of = self._ports.clock.now()
+        listed = {machine.id: machine async for machine in provider.list()}
+        async for nodes_there in self._live(provider):
+            missing = [node for node in nodes_there if node.machine_id not in listed]
+            said = {**listed, **await self._known(provider, missing)}
+            ended = [node for node in nodes_there if _has_ended(node, said.get(node.machine_id))]
+            silent = await self._silent(provider, [node for node in missing if node not in ended], as_of)
+            strikes |= {node.id: before.get(node.id, 0) + 1 for node in silent}
+            for node in [*ended, *(node for node in silent if strikes[node.id] >= STRIKES)]:
+                await self._condemn(node, said.get(node.machine_id))
+        self._strikes[provider.name] = strikes
+
+    async def _live(self, provider: NodeProvider) -> AsyncIterator[list[Node]]:
+        async for page in pages(
+            lambda after: self._store.nodes(states=LIVE, template=None, after=after, limit=BATCH)
+        ):
+            yield [node for node in page if node.provider == provider.name]
+
+    async def _silent(self, provider: NodeProvider, missing: list[Node], as_of: float) -> list[Node]:
+        """Old enough to be visible when they were looked for, and without a fresh heartbeat."""
+        if not missing:
+            return []
+        now = self._ports.clock.now()
+        seen = await self._store.last_seen([node.id for node in missing])
+        return [
+            node
+            for node in missing
+            if as_of >= node.created_at + provider.visibility_window
+            and now - seen.get(node.id, 0.0) > self._stale_after
+        ]
+
+    async def _known(self, provider: NodeProvider, missing: list[Node]) -> Mapping[str, Machine]:
+        """Describe machines that are no longer listed; empty if the provider can't say."""
+        if not missing:
+            return {}
+        try:
+            async with asyncio.timeout(provider.call_timeout):
+                return await provider.describe([node.machine_id for node in missing])
+        except (ProviderError, TimeoutError):
+            return {}
+
+    async def _condemn(self, node: Node, machine: Machine | None) -> None:
+        why = f": {machine.why}" if machine is not None and machine.why else ""
+        change = nodes.condemn(
+            node,
+            now=self._ports.clock.now(),
+            reason=Reason.MACHINE_GONE if machine is None else machine.reason,
+            detail=(
+                f"{node.provider} no longer lists machine {node.machine_id}{why}"
+                if machine is None
+                else f"machine {node.machine_id} of {node.provider} has ended{why}"
+            ),
+        )
+        try:
+            await self._store.apply(change)
+        except Conflict:
+            return
+
+
+def _has_ended(node: Node, machine: Machine | None) -> bool:
+    """By the provider's own word. While it boots, that is for the boot watch, which says why it failed."""
+    booting = node.state is NodeState.CREATED and node.booted_at is None
+    return not booting and machine is not None and machine.state in ENDED

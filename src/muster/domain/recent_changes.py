@@ -1,0 +1,104 @@
+"""Who changed what: the events that an operator asks about first when something broke."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from muster.domain.events import Entity, Event
+from muster.domain.text import counted
+
+SHOWN = 30
+TOGETHER = 60.0
+"""Seconds within which the same act on several things is one change."""
+_NAMES = {"condemn": "condemned", "extend": "extended", "cancel_requested": "cancelled"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    id: str
+    at: float
+    what: str
+    text: str
+    who: str
+    entity: Entity
+    entity_id: str
+    template: str | None = None
+    revision: int | None = None
+    detail: str = ""
+    count: int = 1
+    """How many things it was done to at about that time; the newest is shown."""
+
+
+def changes(events: Sequence[Event]) -> tuple[Change, ...]:
+    """Newest first, as the events came; one act on many nodes is one change."""
+    found: list[Change] = []
+    for event in events:
+        change = _change(event)
+        last = found[-1] if found else None
+        if last is not None and _same_act(last, change):
+            found[-1] = _joined(last)
+        else:
+            found.append(change)
+    return tuple(found[:SHOWN])
+
+
+def _change(event: Event) -> Change:
+    what = _NAMES.get(event.name, event.name)
+    template, revision = _template(event)
+    return Change(
+        id=event.id,
+        at=event.at,
+        what=what,
+        text=_text(what, event, revision),
+        who=event.actor,
+        entity=event.entity,
+        entity_id=event.entity_id,
+        template=template,
+        revision=revision,
+        detail=event.detail.partition("\n")[0],
+    )
+
+
+def _template(event: Event) -> tuple[str | None, int | None]:
+    if event.entity is Entity.TEMPLATE:
+        revision = event.changes.get("revision")
+        return event.entity_id, revision if isinstance(revision, int) else event.version
+    named = event.changes.get("template")
+    return (named if isinstance(named, str) else None), None
+
+
+def _text(what: str, event: Event, revision: int | None) -> str:
+    named = event.changes.get("name")
+    match what:
+        case "applied":
+            return f"template {event.entity_id} applied, revision {revision}"
+        case "adjusted":
+            return f"template {event.entity_id} adjusted: {event.detail}"
+        case "paused" | "resumed":
+            return f"{event.entity_id} {what}"
+        case "acknowledged" | "unacknowledged":
+            return f"finding {event.entity_id} {what}"
+        case "limited":
+            return f"cap over all templates set to {event.changes.get('max_nodes')}"
+        case "token_added":
+            return f"token {named} added, role {event.changes.get('role')}"
+        case "token_revoked":
+            return f"token {named or event.entity_id} revoked"
+        case "orphans_brake":
+            return f"orphans of {event.entity_id} left alone: too many"
+        case "needs_attention":
+            return f"node {event.entity_id} could not be terminated yet"
+        case "counter_corrected":
+            return f"counter {event.entity_id} corrected"
+        case _:
+            return f"{event.entity} {event.entity_id} {what.replace('_', ' ')}"
+
+
+def _same_act(newer: Change, older: Change) -> bool:
+    named = (newer.what, newer.who, newer.entity) == (older.what, older.who, older.entity)
+    several = newer.entity in (Entity.NODE, Entity.OPERATION)
+    return named and several and newer.at - older.at <= TOGETHER
+
+
+def _joined(change: Change) -> Change:
+    count = change.count + 1
+    return replace(change, count=count, text=f"{counted(count, change.entity.value)} {change.what}")

@@ -1,0 +1,122 @@
+"""Compute the room under the caps and at providers, and make more by condemning surplus idle nodes.
+
+Never takes nodes of a template's warm minimum.
+"""
+
+from collections.abc import AsyncIterator
+
+from muster.domain import node as nodes
+from muster.domain.errors import CapReached, Conflict
+from muster.domain.lifecycle import NodeState
+from muster.domain.matching import Demand
+from muster.domain.node import Node
+from muster.domain.pool_plan import evictable
+from muster.domain.reasons import Reason
+from muster.domain.settings import Settings
+from muster.domain.template import Template
+from muster.operations.concurrency import concurrently
+from muster.ports.bundle import Ports
+from muster.ports.paging import items
+from muster.ports.store import TOTAL
+
+LOOK_AT = 1000
+"""Idle nodes that are looked at together, when some have to make way."""
+
+
+class Capacity:
+    def __init__(self, ports: Ports, settings: Settings) -> None:
+        self._store = ports.store
+        self._limits = settings.limits
+
+    async def left(self, template: Template) -> int:
+        """How many more nodes the caps allow for a template right now."""
+        usage = await self._store.usage(template.name)
+        installation = await self._store.installation()
+        return min(template.spec.max_nodes - usage.template, installation.max_nodes - usage.total)
+
+    async def suffices(self, demand: Demand, template: Template, count: int, *, now: float) -> bool:
+        """Whether trying again could work: warm nodes, room, and room that is about to be."""
+        seen_since = now - self._limits.stale_after
+        warm = await self._store.count_claimable(demand, seen_since=seen_since, now=now)
+        missing = count - warm
+        if missing <= 0:
+            return True
+        short = missing - await self.left(template)
+        if short <= 0:
+            return True
+        usage = await self._store.usage(template.name)
+        everywhere = usage.template + missing <= template.spec.max_nodes
+        leaving, standing = await self._reachable(demand, short, everywhere=everywhere)
+        return leaving + len(standing) >= short
+
+    async def make(self, demand: Demand, short: CapReached, *, now: float) -> bool:
+        """Evict idle nodes that can't serve the demand, as many as are needed. False: it can't suffice."""
+        leaving, standing = await self._reachable(demand, short.short_by, everywhere=short.scope == TOTAL)
+        if leaving + len(standing) < short.short_by:
+            return False
+        needed = max(0, short.short_by - leaving)
+        await concurrently(
+            self._evict(node, demand, Reason.CAP_REACHED, now=now) for node in standing[:needed]
+        )
+        return True
+
+    async def make_at(self, provider: str, demand: Demand, short: int, *, now: float) -> bool:
+        """The same at a provider that has no room for so many more: among its own nodes alone."""
+        leaving, templates = await self.leaving(provider), await self._templates()
+        idle = [
+            node
+            for template in templates.values()
+            if template.spec.provider == provider
+            async for node in self._idle(template.name)
+            if node.provider == provider
+        ]
+        standing = evictable(idle, demand, templates, everywhere=True)
+        if leaving + len(standing) < short:
+            return False
+        needed = max(0, short - leaving)
+        await concurrently(self._evict(node, demand, Reason.CAPACITY, now=now) for node in standing[:needed])
+        return True
+
+    async def leaving(self, provider: str) -> int:
+        """How many nodes of a provider are on their way out."""
+        names = [each.name for each in await self._store.templates() if each.spec.provider == provider]
+        return sum(
+            [await self._store.count_nodes(state=NodeState.TERMINATING, template=name) for name in names]
+        )
+
+    async def _reachable(self, demand: Demand, enough: int, *, everywhere: bool) -> tuple[int, list[Node]]:
+        """Nodes on their way out, and idle ones in the way: all of them, or enough together."""
+        scope = None if everywhere else demand.template
+        leaving = await self._store.count_nodes(state=NodeState.TERMINATING, template=scope)
+        templates = await self._templates()
+        idle: list[Node] = []
+        standing: list[Node] = []
+        async for node in self._idle(scope):
+            idle.append(node)
+            if len(idle) % LOOK_AT == 0:
+                standing = evictable(idle, demand, templates, everywhere=everywhere)
+                if leaving + len(standing) >= enough:
+                    return leaving, standing
+        return leaving, evictable(idle, demand, templates, everywhere=everywhere)
+
+    async def _templates(self) -> dict[str, Template]:
+        return {template.name: template for template in await self._store.templates()}
+
+    def _idle(self, template: str | None) -> AsyncIterator[Node]:
+        return items(
+            lambda after: self._store.nodes(
+                states=(NodeState.IDLE,), template=template, after=after, limit=LOOK_AT
+            )
+        )
+
+    async def _evict(self, node: Node, demand: Demand, why: Reason, *, now: float) -> None:
+        old = node.template == demand.template and node.revision < demand.revision
+        reason = Reason.RETIRED if old else why
+        try:
+            await self._store.apply(
+                nodes.condemn(
+                    node, now=now, reason=reason, detail="terminated to make room for another request"
+                )
+            )
+        except Conflict:
+            return  # somebody took it meanwhile; the next look counts again

@@ -1,0 +1,168 @@
+"""Request commands on the nodes of a provision: one record each, executed by the nodes."""
+
+import hashlib
+from collections.abc import Sequence
+
+from muster.domain import checks
+from muster.domain import command as commands
+from muster.domain import node as nodes
+from muster.domain.command import Command, Execution
+from muster.domain.errors import Conflict, Gone, IdempotencyMismatch, InvalidRequest, NotFound
+from muster.domain.ids import CommandId, OperationId
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.operation import Member, Operation
+from muster.domain.requests import ProvisionRequest
+from muster.operations.concurrency import concurrently
+from muster.operations.submission import provision_of
+from muster.ports.bundle import Ports
+
+TRIES = 20
+"""Each lost try means that the node moved; it doesn't do so for ever."""
+
+
+class CommandDesk:
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._commands = ports.commands
+
+    async def execute(
+        self,
+        operation_id: OperationId,
+        execution: Execution,
+        *,
+        indexes: Sequence[int] = (),
+        key: str | None = None,
+    ) -> Sequence[Command]:
+        """Execute on the nodes of a provision: on all, or on those with these indexes. The same key gives the
+        commands that were made first.
+
+        Raises Gone, and starts nothing, if one of them has been given back or lost; IdempotencyMismatch if
+        the key was used for something else.
+        """
+        if key is not None:
+            checks.text("idempotency_key", key, longest=checks.KEY_MAX)
+        operation = await self._ready(operation_id)
+        batch = self._ports.ids.new("cmd") if key is None else _batch(key)
+        for index in indexes:
+            checks.whole("indexes", index, least=0, most=len(operation.members) - 1)
+        asked = [
+            (member, CommandId(f"{batch}.{n}"))
+            for n, member in enumerate(operation.members)
+            if not indexes or n in indexes
+        ]
+        await concurrently(self._possible(operation, member, execution, name) for member, name in asked)
+        return await concurrently(
+            self.start(operation, member, execution, command_id=name) for member, name in asked
+        )
+
+    async def _ready(self, operation_id: OperationId) -> Operation:
+        operation = await provision_of(self._store, operation_id)
+        if not operation.ended:
+            raise InvalidRequest("operation_id", operation_id, "its nodes are not ready yet: wait for it")
+        if not operation.committed:
+            raise InvalidRequest("operation_id", operation_id, f"it has {operation.status}: it has no nodes")
+        return operation
+
+    async def _possible(
+        self, operation: Operation, member: Member, execution: Execution, command_id: CommandId
+    ) -> None:
+        node = await self._node(member)
+        if not _serves(node, member):
+            await self._existing(operation, member, execution, command_id, node)
+
+    async def start(
+        self, operation: Operation, member: Member, execution: Execution, *, command_id: CommandId
+    ) -> Command:
+        """One command on one node, once, however often it is asked for under this id."""
+        for _ in range(TRIES):
+            node = await self._node(member)
+            if node is None or not _serves(node, member):
+                return await self._existing(operation, member, execution, command_id, node)
+            command = self._command(operation, member, execution, command_id)
+            change = nodes.commanded(node, now=self._ports.clock.now())
+            try:
+                return _same(await self._commands.start(command, change), member, execution)
+            except Conflict:
+                continue
+        raise Conflict(f"cannot start {command_id}: node {member.node_id} keeps changing; try again")
+
+    async def _node(self, member: Member) -> Node | None:
+        """None: so long gone that it was forgotten."""
+        try:
+            return await self._store.node(member.node_id)
+        except NotFound:
+            return None
+
+    async def _existing(
+        self,
+        operation: Operation,
+        member: Member,
+        execution: Execution,
+        command_id: CommandId,
+        node: Node | None,
+    ) -> Command:
+        try:
+            return _same(await self._commands.command(command_id), member, execution)
+        except NotFound as error:
+            how = "forgotten" if node is None else node.state
+            raise Gone(
+                f"node {member.node_id} (index {operation.members.index(member)}) no longer serves"
+                f" {operation.id}: it is {how}; choose others by their index, or provision again"
+            ) from error
+
+    def _command(
+        self, operation: Operation, member: Member, execution: Execution, command_id: CommandId
+    ) -> Command:
+        request = operation.request
+        if not isinstance(request, ProvisionRequest):
+            raise InvalidRequest("operation_id", operation.id, "must be a provision")
+        now = self._ports.clock.now()
+        return Command(
+            id=command_id,
+            operation_id=operation.id,
+            assignment_id=member.assignment_id,
+            node_id=member.node_id,
+            ordinal=operation.members.index(member),
+            count=len(operation.members),
+            run=request.run,
+            execution=execution,
+            created_at=now,
+            deadline_at=commands.due(execution, since=now),
+        )
+
+    async def cancel(self, command_id: CommandId) -> Command:
+        """Ask for its end: the node kills the whole tree. A command that has ended stays as it is."""
+        for _ in range(TRIES):
+            command = await self._commands.command(command_id)
+            now = self._ports.clock.now()
+            after = commands.cancel_requested(command, now=now)
+            if after is None:
+                return command
+            member = Member(node_id=command.node_id, assignment_id=command.assignment_id)
+            node = await self._node(member)
+            try:
+                change = nodes.commanded(node, now=now) if node and _serves(node, member) else None
+                return await self._commands.write(command, after, change)
+            except Conflict:
+                continue
+        raise Conflict(f"cannot cancel {command_id}: it keeps changing; try again")
+
+
+def _batch(key: str) -> str:
+    """A key is the caller's, of any form; ids are names in addresses and on nodes' disks."""
+    return f"cmd-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+
+
+def _serves(node: Node | None, member: Member) -> bool:
+    if node is None or node.state is not NodeState.RUNNING:
+        return False
+    return node.assignment_id == member.assignment_id
+
+
+def _same(command: Command, member: Member, execution: Execution) -> Command:
+    """What was made under this id before, if it is what is asked for now."""
+    if command.assignment_id != member.assignment_id or command.execution != execution:
+        raise IdempotencyMismatch(command.id, command.operation_id)
+    return command

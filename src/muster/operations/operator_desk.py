@@ -1,0 +1,125 @@
+"""Carry out acts of operators: terminate or drain a node, extend a run, pause, resume, acknowledge.
+
+`actor` is who does it, for the event.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from muster.domain import checks
+from muster.domain import node as nodes
+from muster.domain.acknowledgements import Acknowledgement
+from muster.domain.deadlines import HARD
+from muster.domain.errors import Conflict, InvalidRequest, NotFound
+from muster.domain.findings import Finding
+from muster.domain.ids import NodeId, OperationId
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node, NodeChange
+from muster.domain.operation import Operation
+from muster.domain.reasons import Reason
+from muster.domain.run_decisions import run_of
+from muster.operations.concurrency import concurrently
+from muster.operations.submission import provision_of
+from muster.ports.bundle import Ports
+
+TRIES = 20
+BY_OPERATOR = "operator"
+"""The source of a deadline that an operator moved."""
+_OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
+
+
+class OperatorDesk:
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._store = ports.store
+
+    async def terminate(self, node_id: NodeId, *, actor: str = "") -> Node:
+        """Condemn a node, whatever it does. One that is on its way out stays as it is."""
+
+        def change(node: Node, now: float) -> NodeChange | None:
+            if node.state in _OVER:
+                return None
+            return nodes.condemn(node, now=now, reason=Reason.OPERATOR)
+
+        return await self._guarded(node_id, change, actor)
+
+    async def drain(self, node_id: NodeId, *, actor: str = "") -> Node:
+        """Never claimed again; condemned once it is free."""
+
+        def change(node: Node, now: float) -> NodeChange | None:
+            return None if node.drain or node.state in _OVER else nodes.drained(node, now=now)
+
+        return await self._guarded(node_id, change, actor)
+
+    async def extend(self, operation_id: OperationId, seconds: float, *, actor: str = "") -> Sequence[Node]:
+        """Give the running nodes of a provision more time."""
+        checks.seconds("by", seconds)
+        provision = await provision_of(self._store, operation_id)
+        await self._check_not_hard(provision)
+        view = await self._store.view(provision.id)
+        running = [node for node in view.nodes if _in_time(node, self._ports.clock.now())]
+        if not running:
+            raise InvalidRequest("operation_id", operation_id, "has no running nodes to give more time to")
+
+        def change(node: Node, now: float) -> NodeChange | None:
+            if node.deadline_at is None or not _in_time(node, now):
+                return None
+            return nodes.extend(node, now=now, deadline_at=node.deadline_at + seconds, source=BY_OPERATOR)
+
+        return await concurrently(self._guarded(node.id, change, actor) for node in running)
+
+    async def _check_not_hard(self, provision: Operation) -> None:
+        """More time for its nodes would be none for a run that ends at its timeout all the same."""
+        run_id = run_of(provision.idempotency_key)
+        if run_id is None:
+            return
+        try:
+            run = await self._store.operation(run_id)
+        except NotFound:
+            return  # long over, and forgotten
+        if run.deadline_source == HARD and not run.ended:
+            rule = "its timeout is hard, and no extension passes it; run it again with a longer one"
+            raise InvalidRequest("operation_id", run_id, rule)
+
+    async def pause(self, template: str | None, *, actor: str = "") -> None:
+        """No new claims and launches of a template, or of all. What runs goes on."""
+        await self._brake(template, paused=True, actor=actor)
+
+    async def resume(self, template: str | None, *, actor: str = "") -> None:
+        await self._brake(template, paused=False, actor=actor)
+
+    async def _brake(self, template: str | None, *, paused: bool, actor: str) -> None:
+        if template is not None:
+            await self._store.template(template)
+        await self._ports.access.pause(template, paused=paused, now=self._ports.clock.now(), actor=actor)
+
+    async def acknowledge(self, finding: Finding, *, actor: str = "") -> None:
+        """It isn't told first any more, until it happens anew."""
+        given = Acknowledgement(
+            finding=finding.id, tone=finding.tone, at=self._ports.clock.now(), actor=actor
+        )
+        await self._ports.access.acknowledge(given)
+
+    async def unacknowledge(self, finding_id: str, *, actor: str = "") -> None:
+        await self._ports.access.unacknowledge(finding_id, now=self._ports.clock.now(), actor=actor)
+
+    async def _guarded(
+        self, node_id: NodeId, change: Callable[[Node, float], NodeChange | None], actor: str
+    ) -> Node:
+        for _ in range(TRIES):
+            node = await self._store.node(node_id)
+            wanted = change(node, self._ports.clock.now())
+            if wanted is None:
+                return node
+            try:
+                return await self._store.apply(replace(wanted, actor=actor))
+            except Conflict:
+                continue
+        raise Conflict(
+            f"cannot change node {node_id}: it keeps changing, or its provision was just committed"
+        )
+
+
+def _in_time(node: Node, now: float) -> bool:
+    """A node past its deadline can only go: only the sweep judges it, and it will."""
+    return node.state is NodeState.RUNNING and (node.deadline_at is None or now < node.deadline_at)

@@ -1,0 +1,39 @@
+"""Tell since when replicas watch without a gap. Asking also stores that this replica watches.
+
+No node or operation is late or silent for time in which no replica looked. Writes at most every few
+seconds.
+"""
+
+from collections.abc import Coroutine
+from typing import Any
+
+from muster.domain.deadlines import HARD, Limits, Watch
+from muster.domain.operation import Operation
+from muster.ports.clock import Clock
+from muster.ports.store import Store
+from muster.single_flight import SingleFlight
+
+TICK_EVERY = 5.0
+
+
+class WatchTracker:
+    def __init__(self, store: Store, clock: Clock, limits: Limits) -> None:
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._ticks: SingleFlight[str, Watch] = SingleFlight(clock, keep=TICK_EVERY, join=TICK_EVERY)
+
+    async def look(self) -> Watch:
+        """However many ask at one moment, they ask once."""
+        return await self._ticks.get("", self._tick)
+
+    def _tick(self) -> Coroutine[Any, Any, Watch]:
+        """Dated by when it was asked for, however late it begins."""
+        now, limits = self._clock.now(), self._limits
+        return self._store.watch(now=now, gap=limits.stale_after, grace=limits.return_grace)
+
+    async def due(self, operation: Operation) -> float:
+        """When the operation's deadline counts as passed. A limit that the caller named is hard."""
+        if operation.deadline_source == HARD:
+            return operation.deadline_at
+        return (await self.look()).due(operation.deadline_at, self._limits)
