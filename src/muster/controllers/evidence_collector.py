@@ -16,7 +16,7 @@ from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.domain.redaction import redact
 from muster.operations.concurrency import run_bounded
-from muster.operations.evidence import Redactor, console, heard, last_words, phases, section
+from muster.operations.evidence import Redactor, console, phases, read_section, script_end, section
 from muster.ports.bundle import Ports
 
 BATCH = 256
@@ -59,7 +59,7 @@ class EvidenceCollector:
             Source.CONSOLE: shown,
             Source.PROVIDER: self._provider(node),
         }
-        tasks = {name: asyncio.ensure_future(heard(read)) for name, read in reading.items()}
+        tasks = {name: asyncio.ensure_future(read_section(read)) for name, read in reading.items()}
         try:
             await asyncio.wait(tasks.values(), timeout=COLLECTING)
         finally:
@@ -81,7 +81,7 @@ class EvidenceCollector:
     async def _agent(self, node: Node, shown: asyncio.Future[str | None]) -> str | None:
         """What it reported of its script's end. Of a script that didn't end: what it logged meanwhile, if
         that is on its machine's console."""
-        said = await last_words(self._store, node)
+        said = await script_end(self._store, node)
         if said is None and node.joined_at is not None and node.reason in RESCUABLE:
             logged = await asyncio.shield(shown)
             return None if logged is None else said_by_agent(logged)

@@ -25,7 +25,7 @@ from muster.domain.run_decisions import RESERVED
 from muster.domain.settings import Settings
 from muster.domain.template import Template
 from muster.operations.driver import Driver
-from muster.operations.submission import accepted, request_cancel
+from muster.operations.submission import new_operation, request_cancel
 from muster.ports.bundle import Ports
 
 TRIES = 5
@@ -162,11 +162,10 @@ class ClusterDesk:
     def _accepted(
         self, kind: Kind, request: Request, deadline: Deadline, *, template: str, key: str | None
     ) -> Operation:
-        return accepted(
+        return new_operation(
             self._ports,
             self._settings,
-            self._driver,
-            self._owner,
+            lease_owner=self._owner if self._driver.has_room else None,
             kind=kind,
             request=request,
             deadline=deadline,

@@ -39,7 +39,7 @@ from muster.domain.template import Template
 from muster.operations.concurrency import concurrently
 from muster.operations.driver import Driver
 from muster.operations.provision import ProvisionHandler
-from muster.operations.submission import accepted, request_cancel
+from muster.operations.submission import new_operation, request_cancel
 from muster.operations.templates import lack
 from muster.ports.bundle import Ports
 from muster.ports.paging import provisions
@@ -275,11 +275,10 @@ class OperationDesk:
         fence: Fence | None = None,
         queue_cap: int | None = None,
     ) -> Operation:
-        operation = accepted(
+        operation = new_operation(
             self._ports,
             self._settings,
-            self._driver,
-            self._owner,
+            lease_owner=self._owner if self._driver.has_room else None,
             kind=kind,
             request=request,
             deadline=deadline,

@@ -1,6 +1,8 @@
-"""Read a node's evidence one section at a time, redacted before it is stored or shown.
+"""Read what is known of a failed node, one section at a time, redacted before it is stored or shown.
 
 Fails closed: a section whose redaction fails is withheld. A read that hangs costs only its own section.
+Before a node's bundle is stored, its boot marks and its agent's report give a first description. Does not
+classify: that may take half a second, so callers decide where it runs.
 """
 
 import asyncio
@@ -23,6 +25,9 @@ logger = logging.getLogger(__name__)
 PATIENCE = 15.0
 """Seconds for one section."""
 LINES = 200
+EVENTS = 20
+"""How many of a failed node's last events are read. Its failure is among them."""
+_AFTER_FAILURE = (NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED)
 Redactor = Callable[[str], str]
 _NOTHING = {
     Source.PHASES: "the boot recorded no phases",
@@ -32,10 +37,11 @@ _NOTHING = {
 }
 
 
-async def heard(asked: Awaitable[str | None]) -> str | Exception | None:
+async def read_section(read: Awaitable[str | None]) -> str | Exception | None:
+    """Await a read of one section. Return its error instead of raising it, so that the others are read."""
     try:
         async with asyncio.timeout(PATIENCE):
-            return await asked
+            return await read
     except TimeoutError:
         return TimeoutError(f"no answer within {PATIENCE:.0f} s")
     except MusterError as error:
@@ -47,6 +53,7 @@ async def heard(asked: Awaitable[str | None]) -> str | Exception | None:
 
 
 def section(name: Source, found: str | Exception | None, redactor: Redactor) -> Section:
+    """Build a section: the redacted end of the text, or why the text is missing."""
     try:
         match found:
             case None | "":
@@ -64,23 +71,21 @@ def section(name: Source, found: str | Exception | None, redactor: Redactor) -> 
 
 
 async def console(ports: Ports, node: Node) -> str | None:
-    """The last lines of a machine's console, as they are: for `section` to redact."""
+    """Return the last lines of a machine's console, not redacted: `section` does that."""
     provider = ports.providers.get(node.provider)
     return None if provider is None else await provider.console(node.machine_id, lines=LINES)
 
 
 async def console_section(ports: Ports, node: Node, redactor: Redactor = redact) -> Section:
-    return section(Source.CONSOLE, await heard(console(ports, node)), redactor)
-
-
-EVENTS = 20
-"""Of a node that failed: its failure is among its last."""
-_AFTER_FAILURE = (NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED)
+    """Read the console of a node as a section."""
+    return section(Source.CONSOLE, await read_section(console(ports, node)), redactor)
 
 
 async def evidence(store: Store, operation: Operation, *, now: float) -> Bundle | None:
-    """Return the bundle of the node that failed it. None: no node's failure was the reason, or nothing is
-    known of it any more."""
+    """Return the bundle of the node that failed the operation.
+
+    None: no node's failure was the reason, or the node's record is deleted.
+    """
     if operation.verdict is None or operation.verdict.node_id is None:
         return None
     try:
@@ -89,7 +94,7 @@ async def evidence(store: Store, operation: Operation, *, now: float) -> Bundle 
         return None
     bundle = await store.bundle(node.id)
     if bundle is None and node.state in _AFTER_FAILURE:
-        known = {Source.PHASES: await phases(store, node), Source.AGENT: await last_words(store, node)}
+        known = {Source.PHASES: await phases(store, node), Source.AGENT: await script_end(store, node)}
         return Bundle(
             node_id=node.id,
             collected_at=now,
@@ -101,14 +106,14 @@ async def evidence(store: Store, operation: Operation, *, now: float) -> Bundle 
 
 
 async def phases(store: Store, node: Node) -> str:
-    """How far its boot came, and how long each part took. Steps are named by its script, and redacted."""
+    """Return how far the boot came, and how long each part took. The script names the steps: redacted."""
     marks = await store.marks(node.id)
     found = spans(node.created_at, marks, given_up_at(marks) or node.entered_at)
     return "\n".join(f"{redact(span.name)}  {span.seconds:.1f} s" for span in found)
 
 
-async def last_words(store: Store, node: Node) -> str | None:
-    """What a node's agent reported about its boot script's end. Redacted when it came in."""
+async def script_end(store: Store, node: Node) -> str | None:
+    """Return what the agent reported about the end of the boot script. Enrolment redacted it."""
     if node.joined_at is None or node.reason is not Reason.BOOT_SCRIPT_FAILED:
         return None
     page = await store.last_events(limit=EVENTS, entity_id=node.id)

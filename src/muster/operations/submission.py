@@ -1,4 +1,4 @@
-"""Build an accepted operation: id, deadline, and a lease for this replica if it has room."""
+"""Build, cancel and find operations for the desks that accept requests."""
 
 from dataclasses import replace
 
@@ -9,17 +9,18 @@ from muster.domain.ids import OperationId
 from muster.domain.operation import Kind, Operation, cancel_requested
 from muster.domain.requests import Request
 from muster.domain.settings import Settings
-from muster.operations.driver import Driver
 from muster.ports.bundle import Ports
 from muster.ports.store import Store
 
+TRIES = 20
+"""Each lost try means that the operation moved on; it does so only a few times."""
 
-def accepted(
+
+def new_operation(
     ports: Ports,
     settings: Settings,
-    driver: Driver,
-    owner: str,
     *,
+    lease_owner: str | None,
     kind: Kind,
     request: Request,
     deadline: Deadline,
@@ -27,8 +28,9 @@ def accepted(
     key: str | None,
     run: str | None = None,
 ) -> Operation:
+    """Return an operation to submit, with its id and deadline. `lease_owner` drives it; None: any replica."""
     now = ports.clock.now()
-    leased = driver.has_room
+    leased = lease_owner is not None
     return Operation(
         id=OperationId(ports.ids.new("op")),
         kind=kind,
@@ -40,20 +42,19 @@ def accepted(
         updated_at=now,
         deadline_at=now + deadline.seconds,
         deadline_source=deadline.source,
-        lease_owner=owner if leased else None,
+        lease_owner=lease_owner,
         lease_until=now + settings.lease if leased else 0.0,
         epoch=1 if leased else 0,
     )
 
 
-TRIES = 20
-"""Each lost try means that the operation moved on; it can't do so for ever."""
-
-
 async def request_cancel(
     store: Store, operation_id: OperationId, *, now: float, actor: str = ""
 ) -> Operation:
-    """Raises NotCancellable if it is committed or has ended; a second request changes nothing."""
+    """Ask an operation to stop. The request and the commit compete for one guarded write.
+
+    A second request changes nothing. Raises NotCancellable if the operation is committed or has ended.
+    """
     for attempt in range(TRIES):
         operation = await store.operation(operation_id)
         change = cancel_requested(operation, now=now)
@@ -68,7 +69,10 @@ async def request_cancel(
 
 
 async def provision_of(store: Store, operation_id: OperationId) -> Operation:
-    """The provision itself, or that of a run. Raises InvalidRequest, NotFound."""
+    """Return the provision that holds the nodes of an operation: the operation itself, or that of a run.
+
+    Raises InvalidRequest or NotFound.
+    """
     operation = await store.operation(operation_id)
     if operation.kind is Kind.PROVISION:
         return operation
