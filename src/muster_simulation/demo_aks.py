@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.printing import Output
+from muster.cli.output import Output
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def demo_aks(
 
 
 def _perform(arm: "Arm", endpoint: str, *, keep: bool) -> None:
-    from muster.cli import printing
+    from muster.cli import output
     from muster.integrations.process.demo_site import DemoFailed, Site
 
     config = CONFIG.format(endpoint=endpoint, poll_every=POLL_EVERY, template=TEMPLATE, scope=SCOPE)
@@ -95,12 +95,10 @@ def _perform(arm: "Arm", endpoint: str, *, keep: bool) -> None:
     finally:
         site.end()
     left = len(arm.groups) + len(arm.clusters) + len(arm.assignments)
-    if printing.wants_json():
-        printing.document({"create_seconds": seconds, "left": left})
+    if output.wants_json():
+        output.document({"create_seconds": seconds, "left": left})
     else:
-        printing.say(
-            f"demo: created in {seconds:.1f} s · failed, told why · cancelled · {left} left in Azure"
-        )
+        output.say(f"demo: created in {seconds:.1f} s · failed, told why · cancelled · {left} left in Azure")
     if left:
         raise DemoFailed(f"{counted(left, 'resource')} left in Azure: please report this")
 
@@ -131,11 +129,11 @@ def _shown(site: "Site", arm: "Arm", *, keep: bool) -> float:
 
 def _leave_up(site: "Site", seconds: float) -> None:
     """Azure lives in this process, so it stays until it is interrupted."""
-    from muster.cli import printing
+    from muster.cli import output
 
     page, token = f"{site.url}/clusters", site.directory / "admin.token"
-    if printing.wants_json():
-        printing.document(
+    if output.wants_json():
+        output.document(
             {"create_seconds": seconds, "url": page, "data_dir": str(site.directory), "pid": os.getpid()}
         )
     _told(f"\nleft up: {page}")
@@ -171,11 +169,11 @@ def _cancelled(site: "Site", client: "SyncClient") -> None:
 
 
 def _followed(client: "SyncClient", operation: "Operation") -> "Operation":
-    from muster.cli import views
-    from muster.cli.watching import Patience, progress_of
+    from muster.cli import progress_views
+    from muster.cli.operation_watch import Patience, progress_of
     from muster.client import calls
 
-    with views.chosen(elapsed=operation.elapsed_seconds) as view:
+    with progress_views.chosen(elapsed=operation.elapsed_seconds) as view:
         for progress in progress_of(client, operation.operation_id, Patience(PATIENCE)):
             view.show(progress)
     return client.send(calls.operation(operation.operation_id))
@@ -203,7 +201,7 @@ def _quota() -> "Problem":
 
 
 def _told(text: str) -> None:
-    from muster.cli import printing
+    from muster.cli import output
 
-    if not printing.wants_json():
-        printing.say(text)
+    if not output.wants_json():
+        output.say(text)

@@ -83,9 +83,9 @@ def _many(
     import sys
     import time
 
-    from muster.cli.progress import progress
     from muster_simulation.campaign import Campaign
     from muster_simulation.reporting import many_as_json, many_as_text
+    from muster_simulation.seed_progress import progress
 
     campaign = Campaign(
         seeds=seeds, faults=faults, hours=hours, replicas=replicas, jobs=jobs or os.cpu_count() or 1

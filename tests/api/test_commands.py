@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from muster.api.files import SPARED
-from muster.cli.liveness import Watched
+from muster.cli.command_output import SilenceMonitor
 from muster.client import AsyncClient, ServerProblem, SyncClient, calls
 from muster.domain.access import Role
 from muster.domain.command import CommandState
@@ -140,7 +140,7 @@ async def test_a_node_that_falls_silent_under_a_command_is_told_with_since_when_
     listed = (await site.http().get("/api/v1/commands?run=run-1")).json()["items"]
     assert [each["silent_since"] for each in listed] == [shown["silent_since"]]
 
-    watched = Watched([command])
+    watched = SilenceMonitor([command])
     with SyncClient(site.url, site.secrets[Role.VIEWER]) as follower:
         for _ in range(2):  # told once
             await asyncio.to_thread(watched.look, follower)

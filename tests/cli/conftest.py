@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli import printing
+from muster.cli import output
 from muster.integrations.process.demo_site import Site
 from tests.cli.terminal import Terminal
 
@@ -24,9 +24,9 @@ boot_script = "echo this can not work; exit 3"
 @pytest.fixture(autouse=True)
 def plain_text() -> Iterator[None]:
     """What one test asks for (`--output json`) is chosen for its process, and no other test's choice."""
-    printing.Chosen.form = printing.Form.TEXT
+    output.Chosen.form = output.Form.TEXT
     yield
-    printing.Chosen.form = printing.Form.TEXT
+    output.Chosen.form = output.Form.TEXT
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from muster.cli import main, printing
+from muster.cli import main, output
 
 MUSTER = (sys.executable, "-m", "muster.cli")
 PATIENCE = 60.0
@@ -52,7 +52,7 @@ class Terminal:
 
     def muster(self, *words: str, **more: str) -> Said:
         out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
-        printing.Chosen.form = printing.Form.TEXT
+        output.Chosen.form = output.Form.TEXT
         code: object = None
         with (
             patch.dict(os.environ, {**self.environment, **more}, clear=True),

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from fakes.ec2.signing import Signer, document
 from muster.api import beats
 from muster.api.decoders import BodyReader, InvalidInput, Malformed, QueryReader, Unreadable
+from muster.cli.downloads import unpack
 from muster.cli.exits import UsageProblem
-from muster.cli.unpacking import unpack
 from muster.domain.errors import InvalidRequest
 from muster.integrations.ec2 import documents
 from muster.integrations.ec2.documents import Forged

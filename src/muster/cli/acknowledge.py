@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.printing import Output
+from muster.cli.output import Output
 
 
 def acknowledge(
@@ -21,8 +21,8 @@ def acknowledge(
 
     A finding without a known start, such as a slow store, comes back after an hour.
     """
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.cli.exits import UsageProblem
     from muster.client import calls
 
@@ -30,7 +30,7 @@ def acknowledge(
         raise UsageProblem(
             "cannot acknowledge without a finding: name some as in `muster status`, or use --all"
         )
-    with connected() as client:
+    with open_client() as client:
         seen = client.send(calls.overview())
         if everything and undo:
             findings = [each.finding.id for each in seen.acknowledged]
@@ -38,11 +38,11 @@ def acknowledge(
             findings = [each.id for each in seen.findings]
         for name in findings or ():
             seen = client.send(calls.unacknowledge(name) if undo else calls.acknowledge(name))
-    if printing.wants_json():
-        printing.document(seen)
+    if output.wants_json():
+        output.document(seen)
         return
     done = "told again" if undo else "acknowledged"
     for name in findings or ():
-        printing.say(f"✔ {name} is {done}")
+        output.say(f"✔ {name} is {done}")
     if not findings:
-        printing.say("✔ there is nothing to acknowledge" if not undo else "✔ nothing was acknowledged")
+        output.say("✔ there is nothing to acknowledge" if not undo else "✔ nothing was acknowledged")

@@ -47,12 +47,16 @@ OWN: Mapping[str, tuple[str, str]] = {
     "store": (OPERATING, "Create, check or back up the store of a server."),
     "doctor": (OPERATING, "Check this machine and the server, with next steps."),
 }
+_MODULES = {"resume": "pause"}
+"""Commands whose module has another name."""
 
 
 @cache
 def commands() -> Mapping[str, Command]:
     """Our own, and those of integrations. One that can't be loaded has none: `muster doctor` says why."""
-    found = {name: Command(*entry, module=f"muster.cli.{name}") for name, entry in OWN.items()}
+    found = {
+        name: Command(*entry, module=f"muster.cli.{_MODULES.get(name, name)}") for name, entry in OWN.items()
+    }
     for entry_point in entry_points():
         with suppress(IntegrationBroken):
             for name, command in entry_point.load().commands.items():
@@ -142,7 +146,7 @@ def run() -> NoReturn:
 def _ended() -> int:
     if asks_for_json(sys.argv[1:]):
         # Known before the options are read: what is wrong with them is told as JSON too.
-        from muster.cli.printing import Chosen, Form
+        from muster.cli.output import Chosen, Form
 
         Chosen.form = Form.JSON
     try:
@@ -150,7 +154,7 @@ def _ended() -> int:
     except typer.TyperException as problem:
         return _usage(problem)
     except MusterError as error:
-        from muster.cli.printing import tell
+        from muster.cli.output import tell
 
         return tell(error)
     except (typer.Abort, KeyboardInterrupt):
@@ -160,7 +164,7 @@ def _ended() -> int:
     except Exception as surprise:
         if os.environ.get("MUSTER_DEBUG"):
             raise
-        from muster.cli.printing import complain
+        from muster.cli.output import complain
 
         words = " ".join(str(surprise).split()) or type(surprise).__name__
         return complain(
@@ -191,7 +195,7 @@ def _unread() -> int:
 
 
 def _usage(problem: typer.TyperException) -> int:
-    from muster.cli.printing import complain, wants_json
+    from muster.cli.output import complain, wants_json
 
     if type(problem).__name__ == "NoArgsIsHelpError" and not wants_json():
         typer.echo(problem.format_message())

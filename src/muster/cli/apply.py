@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.printing import Output
+from muster.cli.output import Output
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def apply(
 ) -> None:
     """Apply the templates and limits of a muster.toml. Warm nodes are replaced only if they would be made
     differently."""
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.cli.exits import UsageProblem
     from muster.client import calls
     from muster.config import load
@@ -35,34 +35,32 @@ def apply(
     if not file.exists():
         raise UsageProblem(f"cannot find {file}: name the file to apply with -f")
     wanted = load(file)
-    with connected() as client:
+    with open_client() as client:
         cap = client.send(calls.installation()).max_nodes
         plans = client.send(calls.plan(wanted.templates)) if wanted.templates else ()
         _check(file, plans)
         if wanted.max_nodes is not None and not dry_run:
             client.send(calls.limit(wanted.max_nodes))
         applied = [] if dry_run else [client.send(calls.apply(spec)) for spec in wanted.templates]
-    if printing.wants_json():
+    if output.wants_json():
         changed = [each.name for each in plans if each.effect != "none"]
         shown = {"plan": plans} if dry_run else {"items": applied, "plan": plans}
-        printing.document(
-            {**shown, "changed": changed, "max_nodes": wanted.max_nodes, "max_nodes_before": cap}
-        )
+        output.document({**shown, "changed": changed, "max_nodes": wanted.max_nodes, "max_nodes_before": cap})
         return
     mark = "~" if dry_run else "✔"
     if wanted.max_nodes is not None:
         was = "" if not dry_run or wanted.max_nodes == cap else f" (now {cap})"
-        printing.say(f"{mark} at most {counted(wanted.max_nodes, 'node')} in all{was}")
+        output.say(f"{mark} at most {counted(wanted.max_nodes, 'node')} in all{was}")
     for each in plans:
-        printing.say(f"{mark} {each.name}: {_how(each)}")
+        output.say(f"{mark} {each.name}: {_how(each)}")
         for change in each.fields if dry_run else ():
-            printing.say(f"    {_changed(change)}")
+            output.say(f"    {_changed(change)}")
     if not plans and wanted.max_nodes is None:
-        printing.say(f"nothing to apply: {file} has neither [templates.NAME] nor installation.max_nodes")
+        output.say(f"nothing to apply: {file} has neither [templates.NAME] nor installation.max_nodes")
     elif dry_run and all(each.effect == "none" for each in plans) and wanted.max_nodes in (None, cap):
-        printing.say(f"nothing would change: the server has all of {file} already")
+        output.say(f"nothing would change: the server has all of {file} already")
     elif dry_run:
-        printing.say(f"nothing was changed: apply it with `muster apply -f {file}`")
+        output.say(f"nothing was changed: apply it with `muster apply -f {file}`")
 
 
 def _check(file: Path, plans: "Sequence[TemplatePlan]") -> None:

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli import asking
-from muster.cli.printing import Output
+from muster.cli import options
+from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
@@ -41,27 +41,27 @@ def listed(*, state: State = None, _output: Output = None) -> None:
 
 
 def _list(state: list[str] | None) -> None:
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.domain import checks
     from muster.domain.cluster import ClusterState
 
     for each in state or ():
         checks.known("state", each, tuple(ClusterState))
-    with connected() as client:
+    with open_client() as client:
         found = _all(client, state or [])
-    if printing.wants_json():
-        printing.document({"items": found})
+    if output.wants_json():
+        output.document({"items": found})
         return
     columns = (
-        printing.Column("CLUSTER", cut=True),
-        printing.Column("STATE", style=printing.state_style),
-        printing.Column("TEMPLATE", cut=True),
-        printing.Column("REGION"),
-        printing.Column("GROUP", cut=True),
-        printing.Column("NODES", right=True),
-        printing.Column("VERSION"),
-        printing.Column("AGE", right=True),
+        output.Column("CLUSTER", cut=True),
+        output.Column("STATE", style=output.state_style),
+        output.Column("TEMPLATE", cut=True),
+        output.Column("REGION"),
+        output.Column("GROUP", cut=True),
+        output.Column("NODES", right=True),
+        output.Column("VERSION"),
+        output.Column("AGE", right=True),
     )
     rows = [
         (
@@ -72,11 +72,11 @@ def _list(state: list[str] | None) -> None:
             each.resource_group,
             str(each.nodes),
             each.kubernetes_version or "-",
-            printing.since(each.created_at),
+            output.since(each.created_at),
         )
         for each in found
     ]
-    printing.table(columns, rows, nothing="no clusters: `muster clusters create NAME -t TEMPLATE` makes one")
+    output.table(columns, rows, nothing="no clusters: `muster clusters create NAME -t TEMPLATE` makes one")
 
 
 def _all(client: "SyncClient", state: list[str]) -> "list[Cluster]":
@@ -97,10 +97,10 @@ def create(
     name: NewName,
     *,
     template: TemplateName,
-    timeout: asking.Timeout = None,
-    wait: asking.Wait = None,
-    detach: asking.Detach = False,
-    key: asking.Key = None,
+    timeout: options.Timeout = None,
+    wait: options.Wait = None,
+    detach: options.Detach = False,
+    key: options.Key = None,
     _output: Output = None,
 ) -> None:
     """Create a cluster and watch it: steps, node pools, Azure's state. Ctrl-C leaves it running.
@@ -108,22 +108,22 @@ def create(
     Asking again for one that is being made watches that. `muster operations cancel` stops it and removes all
     that was made.
     """
-    from muster.cli.connecting import connected
-    from muster.cli.following import followed
+    from muster.cli.connection import open_client
+    from muster.cli.operation_watch import finish_or_detach
     from muster.client import calls
     from muster.domain.requests import ClusterCreateRequest
 
     # Checked here too: a bad name needs no server to be refused.
     request = ClusterCreateRequest(name=name, template=template, timeout=timeout)
-    with connected() as client:
+    with open_client() as client:
         call = calls.create_cluster(request.name, request.template, timeout=request.timeout, key=key)
         operation = client.send(call)
-        followed(client, operation, wait=wait, detach=detach, done=lambda ended: _ready(ended, name))
+        finish_or_detach(client, operation, wait=wait, detach=detach, done=lambda ended: _ready(ended, name))
 
 
 def _ready(operation: "Operation", name: str) -> None:
     from muster.cli.durations import took
-    from muster.cli.printing import say
+    from muster.cli.output import say
 
     say(f"✔ cluster {name} is ready ({took(operation.elapsed_seconds)})")
     if operation.result:
@@ -136,18 +136,18 @@ def _ready(operation: "Operation", name: str) -> None:
 @app.command()
 def show(name: Name, *, _output: Output = None) -> None:
     """Show a cluster, and the progress of work on it."""
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.client import calls
 
-    with connected() as client:
+    with open_client() as client:
         found = client.send(calls.cluster(name))
-    if printing.wants_json():
-        printing.document(found)
+    if output.wants_json():
+        output.document(found)
         return
     spec = found.spec
     roles = "\n".join(f"{each.role} on {each.scope}" for each in spec.roles)
-    printing.facts(
+    output.facts(
         (
             ("cluster", f"{found.name} ({found.id})"),
             ("state", str(found.state)),
@@ -159,8 +159,8 @@ def show(name: Name, *, _output: Output = None) -> None:
             ("address", found.fqdn),
             ("pools", _pools(found)),
             ("roles", roles),
-            ("created", f"{printing.stamp(found.created_at)} ({printing.since(found.created_at)} ago)"),
-            ("ready", printing.stamp(found.ready_at)),
+            ("created", f"{output.stamp(found.created_at)} ({output.since(found.created_at)} ago)"),
+            ("ready", output.stamp(found.ready_at)),
             ("work", _work(found)),
             ("portal", found.portal_url),
         )
@@ -168,7 +168,7 @@ def show(name: Name, *, _output: Output = None) -> None:
 
 
 def _pools(found: "ClusterDetail") -> str:
-    from muster.cli.views import LOOKS
+    from muster.cli.progress_views import LOOKS
 
     work = found.operation
     seen = {part.id: part for part in work.parts} if work is not None else {}
@@ -181,7 +181,7 @@ def _pools(found: "ClusterDetail") -> str:
 
 
 def _work(found: "ClusterDetail") -> str:
-    from muster.cli.views import heading, left
+    from muster.cli.progress_views import heading, left
 
     work = found.operation
     if work is None:
@@ -196,9 +196,9 @@ def _work(found: "ClusterDetail") -> str:
 def delete(
     name: Name,
     *,
-    wait: asking.Wait = None,
-    detach: asking.Detach = False,
-    key: asking.Key = None,
+    wait: options.Wait = None,
+    detach: options.Detach = False,
+    key: options.Key = None,
     _output: Output = None,
 ) -> None:
     """Delete a cluster and its role assignments.
@@ -206,15 +206,15 @@ def delete(
     Its resource group goes too, if Muster made it and nothing else is in it. A cluster that is still being
     made is cancelled, and all that was made so far is removed.
     """
-    from muster.cli.connecting import connected
-    from muster.cli.following import followed
+    from muster.cli.connection import open_client
+    from muster.cli.operation_watch import finish_or_detach
     from muster.client import calls
     from muster.domain.operation import Kind, Status
 
-    with connected() as client:
+    with open_client() as client:
         operation = client.send(calls.delete_cluster(name, key=key))
         cancelling = operation.kind is Kind.CLUSTER_CREATE
-        followed(
+        finish_or_detach(
             client,
             operation,
             wait=wait,
@@ -226,7 +226,7 @@ def delete(
 
 def _gone(operation: "Operation", name: str) -> None:
     from muster.cli.durations import took
-    from muster.cli.printing import say
+    from muster.cli.output import say
 
     say(f"✔ cluster {name} is gone ({took(operation.elapsed_seconds)})")
     if operation.result:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.printing import Output
+from muster.cli.output import Output
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -36,25 +36,25 @@ def listed(*, run: OfRun = None, limit: Limit = 20, _output: Output = None) -> N
 
 
 def _list(run: str | None, limit: int) -> None:
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.client import calls
 
-    with connected() as client:
+    with open_client() as client:
         if run is None:
             found = client.send(calls.commands(limit=limit)).items
         else:
             found = tuple(reversed(of_target(client, run)))[:limit]
-    if printing.wants_json():
-        printing.document({"items": found})
+    if output.wants_json():
+        output.document({"items": found})
         return
     columns = (
-        printing.Column("COMMAND"),
-        printing.Column("STATE", style=printing.state_style),
-        printing.Column("RUN", cut=True),
-        printing.Column("NODE"),
-        printing.Column("AGE", right=True),
-        printing.Column("ARGV", cut=True),
+        output.Column("COMMAND"),
+        output.Column("STATE", style=output.state_style),
+        output.Column("RUN", cut=True),
+        output.Column("NODE"),
+        output.Column("AGE", right=True),
+        output.Column("ARGV", cut=True),
     )
     rows = [
         (
@@ -62,17 +62,17 @@ def _list(run: str | None, limit: int) -> None:
             _state(each),
             each.run,
             each.node_id,
-            printing.since(each.created_at),
+            output.since(each.created_at),
             _typed(each),
         )
         for each in found
     ]
-    printing.table(columns, rows, nothing="no commands yet")
+    output.table(columns, rows, nothing="no commands yet")
 
 
 def of_target(client: "SyncClient", target: str) -> "list[Command]":
     """One command, or all of a run or an operation: oldest first."""
-    from muster.cli.connecting import is_command, is_operation
+    from muster.cli.connection import is_command, is_operation
     from muster.client import calls
     from muster.domain.operation import Kind
 
@@ -106,17 +106,17 @@ def _typed(command: "Command") -> str:
 @app.command()
 def show(target: Target, *, _output: Output = None) -> None:
     """Show a command: its arguments, state and result."""
-    from muster.cli import printing
-    from muster.cli.connecting import connected
-    from muster.cli.results import how_it_ended
+    from muster.cli import output
+    from muster.cli.command_results import how_it_ended
+    from muster.cli.connection import open_client
     from muster.client import calls
 
-    with connected() as client:
+    with open_client() as client:
         found = client.send(calls.command(target))
-    if printing.wants_json():
-        printing.document(found)
+    if output.wants_json():
+        output.document(found)
         return
-    printing.facts(
+    output.facts(
         (
             ("command", found.id),
             ("state", how_it_ended(found) if found.ended else _state(found)),
@@ -124,9 +124,9 @@ def show(target: Target, *, _output: Output = None) -> None:
             ("run", found.run),
             ("node", f"{found.node_id} (number {found.ordinal} of {found.count})"),
             ("operation", found.operation_id),
-            ("created", f"{printing.stamp(found.created_at)} ({printing.since(found.created_at)} ago)"),
-            ("started", printing.stamp(found.started_at)),
-            ("ended", printing.stamp(found.ended_at)),
+            ("created", f"{output.stamp(found.created_at)} ({output.since(found.created_at)} ago)"),
+            ("started", output.stamp(found.started_at)),
+            ("ended", output.stamp(found.ended_at)),
             ("output", f"cut: {found.kept / 2**20:.3g} MiB of it are kept" if found.kept else ""),
         )
     )
@@ -145,12 +145,12 @@ def cancel(
     _output: Output = None,
 ) -> None:
     """Kill commands with all their processes. The nodes stay with their run."""
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.client import calls
     from muster.domain.errors import NotFound
 
-    with connected() as client:
+    with open_client() as client:
         found = of_target(client, target)
         if not found:
             raise NotFound("commands of", target)
@@ -159,13 +159,13 @@ def cancel(
             for each in found
             if len(found) == 1 or not each.ended
         ]
-    if printing.wants_json():
-        printing.document({"items": asked})
+    if output.wants_json():
+        output.document({"items": asked})
         return
     for each in asked:
         if each.ended:
-            printing.say(f"✔ {each.id} had ended already ({_state(each)})")
+            output.say(f"✔ {each.id} had ended already ({_state(each)})")
         else:
-            printing.say(f"✔ {each.id} is asked to stop; see its end with `muster logs -f {each.id}`")
+            output.say(f"✔ {each.id} is asked to stop; see its end with `muster logs -f {each.id}`")
     if not asked:
-        printing.say(f"✔ nothing to stop: {counted(len(found), 'command')} of {target}, none still running")
+        output.say(f"✔ nothing to stop: {counted(len(found), 'command')} of {target}, none still running")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from muster.cli.printing import Output
-from muster.cli.settings_file import FILE, SettingsFile, chosen
+from muster.cli.options import FILE, SettingsFile, find_settings_file
+from muster.cli.output import Output
 from muster.integration import Check, Level, Machine
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ class Stored:
 def doctor(*, file: SettingsFile = None, _output: Output = None) -> None:
     """Check this machine, the server and what its settings name, and say what to do. Fails if something is
     broken."""
-    from muster.cli import printing
+    from muster.cli import output
 
     checks = list(_checks(file))
     broken = [check for check in checks if check.level is Level.FAILED]
-    if printing.wants_json():
-        printing.document({"ok": not broken, "checks": checks})
+    if output.wants_json():
+        output.document({"ok": not broken, "checks": checks})
     else:
         _drawn(checks)
     if broken:
@@ -53,7 +53,7 @@ def _checks(named: Path | None) -> Iterator[Check]:
 
     config: Config | None = None
     elsewhere = bool(os.environ.get("MUSTER_SERVER"))
-    path = chosen(named) if named or not elsewhere else None
+    path = find_settings_file(named) if named or not elsewhere else None
     try:
         config = load(path, environment=os.environ)
         settings = _settings(path, elsewhere=elsewhere)
@@ -117,12 +117,12 @@ def _python() -> Check:
 
 def _server(found: "Connection") -> Generator[Check, None, Stored]:
     import muster
-    from muster.cli.connecting import connected
+    from muster.cli.connection import open_client
     from muster.client import CannotReach, calls
     from muster.domain.errors import MusterError
 
     try:
-        with connected(found.data_dir) as client:
+        with open_client(found.data_dir) as client:
             client.send(calls.ready())
             yield Check(subject="server", level=Level.OK, words=f"{found.url} is ready: its store answers")
             installation = client.send(calls.installation())
@@ -173,15 +173,15 @@ def _drawn(checks: list[Check]) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from muster.cli import printing
+    from muster.cli import output
 
     width = max(len(check.subject) for check in checks)
-    console = printing.console() if printing.terminal() else None
+    console = output.console() if output.terminal() else None
     for check in checks:
         sign, style = _LOOKS[check.level]
         if console is None:
             advice = f" → {check.advice}" if check.advice else ""
-            printing.say(f"{sign} {check.subject.ljust(width)}  {check.words}{advice}")
+            output.say(f"{sign} {check.subject.ljust(width)}  {check.words}{advice}")
             continue
         indent = width + 4
         body = Text(check.words)

@@ -4,21 +4,21 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.printing import Output
+from muster.cli.output import Output
 
 
 def drain(
     node: Annotated[str, typer.Argument(metavar="NODE", help="The node's id.")], *, _output: Output = None
 ) -> None:
     """Keep a node from further runs; terminate it when it is free."""
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.client import calls
 
-    with connected() as client:
+    with open_client() as client:
         found = client.send(calls.drain(node))
-    if printing.wants_json():
-        printing.document(found)
+    if output.wants_json():
+        output.document(found)
         return
     then = f": it ends once {found.run} gives it back" if found.run else ""
-    printing.say(f"✔ {found.id} is {found.state} and drained{then}")
+    output.say(f"✔ {found.id} is {found.state} and drained{then}")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.printing import Output
+from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.wire.events import Event
@@ -20,12 +20,12 @@ def events(
     _output: Output = None,
 ) -> None:
     """Show past events, oldest first; with --follow, also new ones. In JSON one event per line."""
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.client import calls
     from muster.domain.errors import CursorLost
 
-    with connected() as client:
+    with open_client() as client:
         while True:
             # None of the past is still asked for one: it says where the feed goes on.
             past = client.send(calls.last_events(max(1, last), entity_id=of))
@@ -37,14 +37,14 @@ def events(
                 for event in client.stream(calls.follow_events(last=past.next, entity_id=of)):
                     _show(event)
             except CursorLost:
-                printing.remark("cursor_lost", "the store was restored or replaced; its last events are:")
+                output.remark("cursor_lost", "the store was restored or replaced; its last events are:")
 
 
 def _show(event: "Event") -> None:
-    from muster.cli import printing
+    from muster.cli import output
 
-    if printing.wants_json():
-        printing.line(event)
+    if output.wants_json():
+        output.line(event)
         return
     words = [f"{event.at:%Y-%m-%d %H:%M:%S}", f"{event.entity:<12}", event.entity_id, event.name]
     state = event.changes.get("state") or event.changes.get("status")
@@ -55,10 +55,10 @@ def _show(event: "Event") -> None:
     if event.actor:
         words.append(f"by {event.actor}")
     text = " ".join(words)
-    if printing.terminal():
+    if output.terminal():
         from rich.text import Text
 
         drawn = Text(text, no_wrap=True, overflow="ellipsis")
-        printing.console().print(drawn)
+        output.console().print(drawn)
     else:
-        printing.say(text)
+        output.say(text)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli import asking
+from muster.cli import options
 from muster.cli.durations import seconds
-from muster.cli.printing import Output, Raw
+from muster.cli.output import Output, Raw
 from muster.cli.stdin import Stdin
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def execute(
         ),
     ] = None,
     stdin: Stdin = False,
-    wait: asking.Wait = None,
-    detach: asking.Detach = False,
-    key: asking.Key = None,
+    wait: options.Wait = None,
+    detach: options.Detach = False,
+    key: options.Key = None,
     _raw: Raw = False,
     _output: Output = None,
 ) -> None:
@@ -45,18 +45,18 @@ def execute(
     MUSTER_RUN, MUSTER_INDEX, MUSTER_COUNT and MUSTER_NODE tell each copy which one it is. The exit code is
     the worst of them.
     """
-    from muster.cli import printing
+    from muster.cli import output
     from muster.cli import stdin as given
-    from muster.cli.connecting import connected, is_operation
+    from muster.cli.connection import is_operation, open_client
     from muster.client import calls
 
     named = is_operation(target)
     if not stdin:
         given.refuse_unread()
-    with connected() as client:
+    with open_client() as client:
         execution: dict[str, object] = {"argv": list(command), "timeout": timeout}
         if stdin:
-            execution["stdin"] = given.sent(client)
+            execution["stdin"] = given.upload_stdin(client)
         call = calls.execute(
             execution,
             operation_id=target if named else None,
@@ -65,12 +65,12 @@ def execute(
             key=key,
         )
         made, code = client.send(call), 0
-        if detach and printing.wants_json():
-            printing.document(made)
+        if detach and output.wants_json():
+            output.document(made)
         elif detach:
             for each in made:
-                printing.say(each.id)
-            printing.say(f"  {_again(made)}")
+                output.say(each.id)
+            output.say(f"  {_again(made)}")
         else:
             code = _watched(client, made, wait)
     if not stdin:
@@ -84,20 +84,20 @@ def _again(commands: Sequence["Command"]) -> str:
 
 
 def _watched(client: "SyncClient", commands: Sequence["Command"], wait: float | None) -> int:
-    from muster.cli import printing, streaming
-    from muster.cli.results import told, worst
-    from muster.cli.watching import Patience, detachable
+    from muster.cli import command_output, output
+    from muster.cli.command_results import told, worst
+    from muster.cli.operation_watch import Patience, detachable
     from muster.client import calls
 
     how, patience, outputs = _again(commands), Patience(wait), None
     with detachable(how):
-        if printing.wants_json():
-            outputs = streaming.gathered(client, commands, patience, how=how)
+        if output.wants_json():
+            outputs = command_output.gathered(client, commands, patience, how=how)
         else:
-            streaming.stream(client, commands, patience, how=how)
+            command_output.stream(client, commands, patience, how=how)
         ended = [client.send(calls.command(each.id)) for each in commands]
     if outputs is not None:
-        printing.document(
+        output.document(
             {"exit_code": worst(ended), "commands": [_with(each, outputs[each.ordinal]) for each in ended]}
         )
     else:
@@ -106,6 +106,6 @@ def _watched(client: "SyncClient", commands: Sequence["Command"], wait: float | 
 
 
 def _with(command: "Command", output: str) -> dict[str, object]:
-    from muster.cli.printing import plain
+    from muster.cli.output import plain
 
     return {**plain(command), "output": output}

@@ -149,9 +149,9 @@ def explained(error: MusterError) -> str:
 
 def see(code: str) -> str:
     """Where a code is explained: on the server that was asked, or in the documentation."""
-    from muster.cli.connecting import Asked
+    from muster.cli.connection import AskedServer
 
-    return f"docs/codes.md#{code}" if Asked.url is None else f"{Asked.url}{help_for(code)}"
+    return f"docs/codes.md#{code}" if AskedServer.url is None else f"{AskedServer.url}{help_for(code)}"
 
 
 _LISTS = {"template": "templates", "node": "nodes", "cluster": "clusters", "token": "tokens list"}

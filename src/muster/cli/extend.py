@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from muster.cli.durations import seconds
-from muster.cli.printing import Output
+from muster.cli.output import Output
 from muster.domain.text import counted
 
 
@@ -16,15 +16,15 @@ def extend(
     _output: Output = None,
 ) -> None:
     """Give the nodes of a run more time."""
-    from muster.cli import printing
-    from muster.cli.connecting import connected, serving
+    from muster.cli import output
+    from muster.cli.connection import find_provision, open_client
     from muster.cli.durations import clock
     from muster.client import calls
 
-    with connected() as client:
-        nodes = client.send(calls.extend(serving(client, target), by)).items
-    if printing.wants_json():
-        printing.document({"items": nodes})
+    with open_client() as client:
+        nodes = client.send(calls.extend(find_provision(client, target), by)).items
+    if output.wants_json():
+        output.document({"items": nodes})
         return
-    left = min((printing.until(node.deadline_at) for node in nodes), default="-")
-    printing.say(f"✔ {counted(len(nodes), 'node')} of {target}: {clock(by)} more, {left} left")
+    left = min((output.until(node.deadline_at) for node in nodes), default="-")
+    output.say(f"✔ {counted(len(nodes), 'node')} of {target}: {clock(by)} more, {left} left")

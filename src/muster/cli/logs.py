@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli import asking
-from muster.cli.printing import Output, Raw
+from muster.cli import options
+from muster.cli.output import Output, Raw
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
@@ -21,27 +21,27 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Continue until the commands have ended.")
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="Of all commands, not only the last ones.")] = False,
-    wait: asking.Wait = None,
+    wait: options.Wait = None,
     _raw: Raw = False,
     _output: Output = None,
 ) -> None:
     """Show what the last commands of a run wrote, line by line: `[0] …`."""
-    from muster.cli import printing, streaming
-    from muster.cli.connecting import connected
-    from muster.cli.watching import Patience, detachable
+    from muster.cli import command_output, output
+    from muster.cli.connection import open_client
+    from muster.cli.operation_watch import Patience, detachable
     from muster.client import calls
 
     how = f"see the rest with `muster logs -f {target}`"
-    with connected() as client:
+    with open_client() as client:
         batches = _batches(client, target)
         for batch in batches if every else batches[-1:]:
             with detachable(how):
-                if printing.wants_json():
-                    outputs = streaming.gathered(client, batch, Patience(wait), how=how, follow=follow)
+                if output.wants_json():
+                    outputs = command_output.gathered(client, batch, Patience(wait), how=how, follow=follow)
                     for each in (client.send(calls.command(each.id)) for each in batch):
-                        printing.line({**printing.plain(each), "output": outputs[each.ordinal]})
+                        output.line({**output.plain(each), "output": outputs[each.ordinal]})
                 else:
-                    streaming.stream(client, batch, Patience(wait), how=how, follow=follow)
+                    command_output.stream(client, batch, Patience(wait), how=how, follow=follow)
 
 
 def _batches(client: "SyncClient", target: str) -> "list[list[Command]]":

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.printing import Output
+from muster.cli.output import Output
 from muster.domain.lifecycle import NodeState
 
 if TYPE_CHECKING:
@@ -41,24 +41,24 @@ def listed(*, state: State = None, template: TemplateName = None, _output: Outpu
 
 
 def _list(state: list[str] | None, template: str | None) -> None:
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
 
     _check(state or [])
-    with connected() as client:
+    with open_client() as client:
         nodes = _all(client, state or [], template)
-    if printing.wants_json():
-        printing.document({"items": nodes})
+    if output.wants_json():
+        output.document({"items": nodes})
         return
     columns = (
-        printing.Column("NODE"),
-        printing.Column("STATE", style=printing.state_style),
-        printing.Column("HEALTH", style=printing.state_style),
-        printing.Column("TEMPLATE", cut=True),
-        printing.Column("CLASS"),
-        printing.Column("RUN", cut=True),
-        printing.Column("AGE", right=True),
-        printing.Column("SEEN", right=True),
+        output.Column("NODE"),
+        output.Column("STATE", style=output.state_style),
+        output.Column("HEALTH", style=output.state_style),
+        output.Column("TEMPLATE", cut=True),
+        output.Column("CLASS"),
+        output.Column("RUN", cut=True),
+        output.Column("AGE", right=True),
+        output.Column("SEEN", right=True),
     )
     rows = [
         (
@@ -68,12 +68,12 @@ def _list(state: list[str] | None, template: str | None) -> None:
             node.template,
             node.resource_class,
             node.run or "-",
-            printing.since(node.created_at),
-            printing.since(node.last_seen_at),
+            output.since(node.created_at),
+            output.since(node.last_seen_at),
         )
         for node in nodes
     ]
-    printing.table(columns, rows, nothing="no nodes: `muster provision --count 3` makes some")
+    output.table(columns, rows, nothing="no nodes: `muster provision --count 3` makes some")
 
 
 def _check(states: list[str]) -> None:
@@ -100,23 +100,23 @@ def _all(client: "SyncClient", state: list[str], template: str | None) -> "list[
 @app.command()
 def show(node: NodeId, *, _output: Output = None) -> None:
     """Show a node: state, health, deadline, boot, events."""
-    from muster.cli import charts, printing
-    from muster.cli.connecting import connected
+    from muster.cli import charts, output
+    from muster.cli.connection import open_client
     from muster.client import calls
 
-    with connected() as client:
+    with open_client() as client:
         found = client.send(calls.node(node))
         boot = client.send(calls.boot(node))
-    if printing.wants_json():
-        printing.document({**printing.plain(found), "boot": printing.plain(boot)})
+    if output.wants_json():
+        output.document({**output.plain(found), "boot": output.plain(boot)})
         return
     where = f"{found.template} (revision {found.revision}), {found.resource_class}, {found.usage_class}"
     drained = " (drain)" if found.drain else ""
-    left = f"{printing.until(found.deadline_at)} left ({found.deadline_source})" if found.deadline_at else ""
-    printing.facts(
+    left = f"{output.until(found.deadline_at)} left ({found.deadline_source})" if found.deadline_at else ""
+    output.facts(
         (
             ("node", found.id),
-            ("state", f"{found.state}{drained}, for {printing.since(found.entered_at)}"),
+            ("state", f"{found.state}{drained}, for {output.since(found.entered_at)}"),
             ("reason", f"{found.reason}: {found.detail}" if found.detail else str(found.reason or "")),
             ("health", _health(found)),
             ("boot", "" if found.booted_at else " · ".join(filter(None, (found.phase, found.step)))),
@@ -128,10 +128,10 @@ def show(node: NodeId, *, _output: Output = None) -> None:
             ("assignment", found.assignment_id or ""),
             ("operation", found.operation_id or ""),
             ("deadline", left),
-            ("created", printing.stamp(found.created_at)),
-            ("joined", printing.stamp(found.joined_at)),
-            ("booted", printing.stamp(found.booted_at)),
-            ("attached", printing.stamp(found.attached_at)),
+            ("created", output.stamp(found.created_at)),
+            ("joined", output.stamp(found.joined_at)),
+            ("booted", output.stamp(found.booted_at)),
+            ("attached", output.stamp(found.attached_at)),
             ("last seen", _last_seen(found)),
             ("timeline", "\n".join(charts.timeline(boot))),
         )
@@ -139,37 +139,37 @@ def show(node: NodeId, *, _output: Output = None) -> None:
 
 
 def _last_seen(node: "Node") -> str:
-    from muster.cli import printing
+    from muster.cli import output
 
     if node.last_seen_at:
-        return f"{printing.since(node.last_seen_at)} ago"
+        return f"{output.since(node.last_seen_at)} ago"
     return "not kept any more" if node.state is NodeState.TERMINATED else "never"
 
 
 def _health(node: "Node") -> str:
-    from muster.cli import printing
+    from muster.cli import output
 
     if node.health is None:
         return ""
     why = f": {node.health_reason}" if node.health_reason else ""
-    since = f", for {printing.since(node.health_since)}" if node.health_since else ""
+    since = f", for {output.since(node.health_since)}" if node.health_since else ""
     return f"{node.health}{why} (by {node.health_source}){since}"
 
 
 @app.command()
 def diagnosis(node: NodeId, *, _output: Output = None) -> None:
     """Show why a node failed: the cause, the line that proves it, and the collected evidence."""
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.client import calls
 
-    with connected() as client:
+    with open_client() as client:
         found = client.send(calls.diagnosis(node))
-    if printing.wants_json():
-        printing.document(found)
+    if output.wants_json():
+        output.document(found)
         return
     proof = found.evidence
-    printing.facts(
+    output.facts(
         (
             ("node", found.node_id),
             ("cause", found.cause),
@@ -177,24 +177,24 @@ def diagnosis(node: NodeId, *, _output: Output = None) -> None:
             ("evidence", f"{proof.section} line {proof.line}: {proof.text}" if proof else ""),
             ("advice", found.advice),
             ("reason", f"{found.reason}: {found.detail}" if found.detail else str(found.reason or "")),
-            ("collected", f"{printing.since(found.collected_at)} ago"),
+            ("collected", f"{output.since(found.collected_at)} ago"),
         )
     )
     for section in found.sections:
-        printing.say(f"\n--- {section.name} ---")
-        printing.say(section.text or f"({section.missing})")
+        output.say(f"\n--- {section.name} ---")
+        output.say(section.text or f"({section.missing})")
 
 
 @app.command()
 def terminate(node: NodeId, *, _output: Output = None) -> None:
     """Terminate a node, even if a run uses it."""
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.client import calls
 
-    with connected() as client:
+    with open_client() as client:
         found = client.send(calls.terminate(node))
-    if printing.wants_json():
-        printing.document(found)
+    if output.wants_json():
+        output.document(found)
     else:
-        printing.say(f"✔ {found.id} is {found.state}")
+        output.say(f"✔ {found.id} is {found.state}")

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli import asking
-from muster.cli.printing import Output
+from muster.cli import options
+from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.wire.operations import Operation
@@ -61,8 +61,8 @@ def listed(
 
 
 def _list(kind: str | None, status: list[str] | None, run: str | None, limit: int) -> None:
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.cli.durations import took
     from muster.client import calls
     from muster.domain import checks
@@ -72,19 +72,19 @@ def _list(kind: str | None, status: list[str] | None, run: str | None, limit: in
         checks.known("kind", kind, tuple(Kind))
     for each in status or ():
         checks.known("status", each, tuple(Status))
-    with connected() as client:
+    with open_client() as client:
         page = client.send(calls.operations(kind=kind, status=status or (), run=run, limit=limit))
-    if printing.wants_json():
-        printing.document(page)
+    if output.wants_json():
+        output.document(page)
         return
     columns = (
-        printing.Column("OPERATION"),
-        printing.Column("KIND"),
-        printing.Column("STATUS", style=printing.state_style),
-        printing.Column("RUN", cut=True),
-        printing.Column("STEP", cut=True),
-        printing.Column("AGE", right=True),
-        printing.Column("TOOK", right=True),
+        output.Column("OPERATION"),
+        output.Column("KIND"),
+        output.Column("STATUS", style=output.state_style),
+        output.Column("RUN", cut=True),
+        output.Column("STEP", cut=True),
+        output.Column("AGE", right=True),
+        output.Column("TOOK", right=True),
     )
     rows = [
         (
@@ -93,12 +93,12 @@ def _list(kind: str | None, status: list[str] | None, run: str | None, limit: in
             str(each.status),
             each.run or "-",
             _step(each),
-            printing.since(each.started_at),
+            output.since(each.started_at),
             took(each.elapsed_seconds),
         )
         for each in page.items
     ]
-    printing.table(columns, rows, nothing="no operations yet")
+    output.table(columns, rows, nothing="no operations yet")
 
 
 def _step(operation: "Operation") -> str:
@@ -110,23 +110,23 @@ def _step(operation: "Operation") -> str:
 @app.command()
 def show(target: Target, *, _output: Output = None) -> None:
     """Show an operation: its progress, or how it ended."""
-    from muster.cli import exits, printing
-    from muster.cli.connecting import connected, newest
+    from muster.cli import exits, output
+    from muster.cli.connection import find_operation, open_client
     from muster.cli.durations import took
-    from muster.cli.views import LOOKS, chip_name, left, where
+    from muster.cli.progress_views import LOOKS, chip_name, left, where
 
-    with connected() as client:
-        found = newest(client, target)
-    if printing.wants_json():
-        printing.document(found)
+    with open_client() as client:
+        found = find_operation(client, target)
+    if output.wants_json():
+        output.document(found)
         return
     error = found.error
-    deadline = "" if found.ended else f"in {printing.until(found.deadline_at)} ({found.deadline_source})"
+    deadline = "" if found.ended else f"in {output.until(found.deadline_at)} ({found.deadline_source})"
     nodes = "\n".join(
         f"{LOOKS[part.tone][0]} {chip_name(part, full=True)} {part.state} {part.detail}".rstrip()
         for part in found.parts
     )
-    printing.facts(
+    output.facts(
         (
             ("operation", found.operation_id),
             ("kind", str(found.kind)),
@@ -139,7 +139,7 @@ def show(target: Target, *, _output: Output = None) -> None:
             ("result", found.result),
             ("run", found.run or ""),
             ("template", found.template or ""),
-            ("started", f"{printing.stamp(found.started_at)} ({printing.since(found.started_at)} ago)"),
+            ("started", f"{output.stamp(found.started_at)} ({output.since(found.started_at)} ago)"),
             ("took" if found.ended else "so far", took(found.elapsed_seconds)),
             ("left", "" if found.ended else left(found.eta_seconds).removeprefix(" · ")),
             ("deadline", deadline),
@@ -149,31 +149,31 @@ def show(target: Target, *, _output: Output = None) -> None:
 
 
 @app.command()
-def watch(target: Target, *, wait: asking.Wait = None, _output: Output = None) -> None:
+def watch(target: Target, *, wait: options.Wait = None, _output: Output = None) -> None:
     """Watch an operation to its end. Its history is shown first; the exit code is its outcome.
 
     For a run, it is the worst exit code of its commands, as with `muster run`.
     """
-    from muster.cli import printing, views
-    from muster.cli.connecting import connected, newest
+    from muster.cli import output, progress_views
+    from muster.cli.command_results import by_commands, exit_code, of_run, told
+    from muster.cli.connection import find_operation, open_client
     from muster.cli.durations import took
     from muster.cli.exits import OperationFailed
-    from muster.cli.results import by_commands, exit_code, of_run, told
-    from muster.cli.watching import Patience
-    from muster.cli.watching import watch as watched
+    from muster.cli.operation_watch import Patience
+    from muster.cli.operation_watch import watch as watched
     from muster.domain.operation import Kind
 
-    with connected() as client:
-        found = newest(client, target)
-        view = views.chosen(elapsed=found.elapsed_seconds, stream=True)
+    with open_client() as client:
+        found = find_operation(client, target)
+        view = progress_views.chosen(elapsed=found.elapsed_seconds, stream=True)
         ended = watched(client, found, view, Patience(wait))
         commands = of_run(client, ended) if ended.kind is Kind.RUN else []
     code = exit_code(ended, commands)
     if not by_commands(ended):
         raise OperationFailed(ended, code)
-    if not printing.wants_json():
+    if not output.wants_json():
         said = f"{ended.label or 'done'}: {ended.message}" if ended.message else ended.label or "done"
-        printing.say(f"{'✖' if code else '✔'} {said} ({took(ended.elapsed_seconds)})")
+        output.say(f"{'✖' if code else '✔'} {said} ({took(ended.elapsed_seconds)})")
     told(commands)
     raise typer.Exit(code)
 
@@ -181,56 +181,56 @@ def watch(target: Target, *, wait: asking.Wait = None, _output: Output = None) -
 @app.command()
 def cancel(target: Target, *, _output: Output = None) -> None:
     """Stop an operation. If its nodes are handed over already, release it instead."""
-    from muster.cli import printing
-    from muster.cli.connecting import connected, newest
-    from muster.cli.watching import again
+    from muster.cli import output
+    from muster.cli.connection import find_operation, open_client
+    from muster.cli.operation_watch import again
     from muster.client import calls
 
-    with connected() as client:
-        found = client.send(calls.cancel(newest(client, target).operation_id))
-    if printing.wants_json():
-        printing.document(found)
+    with open_client() as client:
+        found = client.send(calls.cancel(find_operation(client, target).operation_id))
+    if output.wants_json():
+        output.document(found)
     elif found.ended:
-        printing.say(f"✔ {found.operation_id} is {found.status}")
+        output.say(f"✔ {found.operation_id} is {found.status}")
     else:
-        printing.say(f"✔ {found.operation_id} is asked to stop; {again(found.operation_id)}")
+        output.say(f"✔ {found.operation_id} is asked to stop; {again(found.operation_id)}")
 
 
 @app.command()
 def why(target: Target, *, _output: Output = None) -> None:
     """Show what an operation waits for, since when and until when; or why it ended."""
-    from muster.cli import exits, printing
-    from muster.cli.connecting import connected, newest
+    from muster.cli import exits, output
+    from muster.cli.connection import find_operation, open_client
     from muster.cli.durations import took
     from muster.client import calls
     from muster.domain.operation import ENDED
 
-    with connected() as client:
-        found = client.send(calls.why(newest(client, target).operation_id))
+    with open_client() as client:
+        found = client.send(calls.why(find_operation(client, target).operation_id))
         ended = client.send(calls.operation(found.operation_id)) if found.status in ENDED else None
-    if printing.wants_json():
-        printing.document(found)
+    if output.wants_json():
+        output.document(found)
         return
     if ended is not None:
         examined = exits.examined(ended.error)
-        printing.facts(
+        output.facts(
             (
                 ("operation", f"{ended.operation_id} ({ended.kind})"),
                 ("status", str(ended.status)),
                 ("because", found.because),
                 ("advice", "" if ended.error is not None and ended.error.diagnosis else found.advice),
                 ("diagnosis", "\n".join(examined)),
-                ("began", f"{printing.since(ended.started_at)} ago, and took {took(ended.elapsed_seconds)}"),
+                ("began", f"{output.since(ended.started_at)} ago, and took {took(ended.elapsed_seconds)}"),
             )
         )
         return
-    printing.facts(
+    output.facts(
         (
             ("operation", found.operation_id),
             ("status", str(found.status)),
             ("waits for", found.waits_for.removeprefix("waiting for ")),
-            ("since", f"{printing.since(found.since)} ago"),
+            ("since", f"{output.since(found.since)} ago"),
             ("place in queue", "" if found.position is None else str(found.position)),
-            ("until", f"{printing.stamp(found.until)} ({printing.until(found.until)})"),
+            ("until", f"{output.stamp(found.until)} ({output.until(found.until)})"),
         )
     )

@@ -1,11 +1,11 @@
-"""`muster pause`: stop new claims and launches. Runs continue."""
+"""`muster pause` and `muster resume`: stop new claims and launches, and allow them again. Runs continue."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.confirm import Yes
-from muster.cli.printing import Output
+from muster.cli.options import Yes
+from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.wire.templates import Pauses
@@ -20,23 +20,32 @@ def pause(template: Template = None, *, yes: Yes = False, _output: Output = None
 
     Asks before it pauses all.
     """
-    from muster.cli.confirm import confirm
-    from muster.cli.connecting import connected
+    from muster.cli.connection import open_client
+    from muster.cli.options import confirm
     from muster.client import calls
 
     if template is None:
         confirm("This stops new claims and launches of every template.", yes=yes)
 
-    with connected() as client:
+    with open_client() as client:
         told(client.send(calls.pause(template)))
 
 
 def told(pauses: "Pauses") -> None:
-    from muster.cli import printing
+    from muster.cli import output
 
-    if printing.wants_json():
-        printing.document(pauses)
+    if output.wants_json():
+        output.document(pauses)
         return
     held = ["everything"] if pauses.all else []
     held += pauses.templates
-    printing.say(f"✔ paused: {', '.join(held)}" if held else "✔ nothing is paused")
+    output.say(f"✔ paused: {', '.join(held)}" if held else "✔ nothing is paused")
+
+
+def resume(template: Template = None, *, _output: Output = None) -> None:
+    """End the pause of a template, or the pause of all. Templates paused by name stay paused."""
+    from muster.cli.connection import open_client
+    from muster.client import calls
+
+    with open_client() as client:
+        told(client.send(calls.resume(template)))

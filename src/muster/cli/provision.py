@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from muster.cli import asking
-from muster.cli.printing import Output
+from muster.cli import options
+from muster.cli.output import Output
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -15,31 +15,31 @@ LONGEST_SHOWN = 32
 
 def provision(
     *,
-    count: asking.Count = 1,
-    run: asking.Run = None,
-    template: asking.TemplateName = None,
-    resource_class: asking.Class = None,
-    types: asking.Types = None,
-    usage: asking.Usage = None,
-    max_runtime: asking.MaxRuntime = None,
-    timeout: asking.Timeout = None,
-    queue_timeout: asking.QueueTimeout = None,
-    owner: asking.Owner = "default",
-    wait: asking.Wait = None,
-    detach: asking.Detach = False,
-    key: asking.Key = None,
+    count: options.Count = 1,
+    run: options.Run = None,
+    template: options.TemplateName = None,
+    resource_class: options.Class = None,
+    types: options.Types = None,
+    usage: options.Usage = None,
+    max_runtime: options.MaxRuntime = None,
+    timeout: options.Timeout = None,
+    queue_timeout: options.QueueTimeout = None,
+    owner: options.Owner = "default",
+    wait: options.Wait = None,
+    detach: options.Detach = False,
+    key: options.Key = None,
     _output: Output = None,
 ) -> None:
     """Ask for ready nodes, all or nothing, and watch their progress.
 
     Muster takes warm nodes first and creates the missing ones together. Ctrl-C leaves without stopping it.
     """
-    from muster.cli.connecting import connected
-    from muster.cli.following import followed
+    from muster.cli.connection import open_client
+    from muster.cli.operation_watch import finish_or_detach
     from muster.client import calls
 
-    with connected() as client:
-        request = asking.asked(
+    with open_client() as client:
+        request = options.provision_request(
             client,
             count=count,
             run=run,
@@ -53,12 +53,12 @@ def provision(
             owner=owner,
         )
         operation = client.send(calls.provision(request, key=key))
-        followed(client, operation, wait=wait, detach=detach, done=_ready)
+        finish_or_detach(client, operation, wait=wait, detach=detach, done=_ready)
 
 
 def _ready(operation: "Operation") -> None:
     from muster.cli.durations import took
-    from muster.cli.printing import say
+    from muster.cli.output import say
 
     run, nodes = operation.run or "", len(operation.members)
     say(f"✔ {counted(nodes, 'node')} ready for {run} in {took(operation.elapsed_seconds)}")

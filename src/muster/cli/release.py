@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli import asking
-from muster.cli.printing import Output
+from muster.cli import options
+from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.wire.operations import Operation
@@ -17,22 +17,22 @@ def release(
     latest: Annotated[
         bool, typer.Option("--latest", help="Of a run with several provisions, the newest.")
     ] = False,
-    wait: asking.Wait = None,
-    detach: asking.Detach = False,
-    key: asking.Key = None,
+    wait: options.Wait = None,
+    detach: options.Detach = False,
+    key: options.Key = None,
     _output: Output = None,
 ) -> None:
     """Give the nodes of a run back. A provision that isn't ready yet is cancelled."""
-    from muster.cli.connecting import connected, is_operation
+    from muster.cli.connection import is_operation, open_client
     from muster.cli.exits import SeveralProvisions, UsageProblem
-    from muster.cli.following import followed
+    from muster.cli.operation_watch import finish_or_detach
     from muster.client import calls
     from muster.domain.errors import Ambiguous
 
     named = is_operation(target)
     if named and latest:
         raise UsageProblem("cannot use --latest with an operation: it chooses among the provisions of a run")
-    with connected() as client:
+    with open_client() as client:
         call = calls.release(
             operation_id=target if named else None, run=None if named else target, latest=latest, key=key
         )
@@ -40,11 +40,11 @@ def release(
             accepted = client.send(call)
         except Ambiguous as error:
             raise SeveralProvisions(error.run, error.operation_ids) from error
-        followed(client, accepted, wait=wait, detach=detach, done=_returned)
+        finish_or_detach(client, accepted, wait=wait, detach=detach, done=_returned)
 
 
 def _returned(operation: "Operation") -> None:
     from muster.cli.durations import took
-    from muster.cli.printing import say
+    from muster.cli.output import say
 
     say(f"✔ {operation.message or 'the nodes are back'} ({took(operation.elapsed_seconds)})")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster.cli import asking
-from muster.cli.printing import Output, Raw
+from muster.cli import options
+from muster.cli.output import Output, Raw
 from muster.cli.stdin import Stdin
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def run(
         list[str], typer.Argument(metavar="CMD", help="After `--`: a program, its arguments.")
     ],
     *,
-    count: asking.Count = 1,
+    count: options.Count = 1,
     sync: Annotated[
         Path | None,
         typer.Option(
@@ -54,18 +54,18 @@ def run(
         ),
     ] = RESULTS,
     stdin: Stdin = False,
-    run_id: asking.Run = None,
-    template: asking.TemplateName = None,
-    resource_class: asking.Class = None,
-    types: asking.Types = None,
-    usage: asking.Usage = None,
-    max_runtime: asking.MaxRuntime = None,
-    timeout: asking.WholeTimeout = None,
-    queue_timeout: asking.QueueTimeout = None,
-    owner: asking.Owner = "default",
-    wait: asking.Wait = None,
-    detach: asking.Detach = False,
-    key: asking.Key = None,
+    run_id: options.Run = None,
+    template: options.TemplateName = None,
+    resource_class: options.Class = None,
+    types: options.Types = None,
+    usage: options.Usage = None,
+    max_runtime: options.MaxRuntime = None,
+    timeout: options.WholeTimeout = None,
+    queue_timeout: options.QueueTimeout = None,
+    owner: options.Owner = "default",
+    wait: options.Wait = None,
+    detach: options.Detach = False,
+    key: options.Key = None,
     _raw: Raw = False,
     _output: Output = None,
 ) -> None:
@@ -75,9 +75,9 @@ def run(
     the worst of them. Ctrl-C leaves without stopping it.
     """
     from muster.cli import stdin as given
-    from muster.cli.connecting import connected
+    from muster.cli.connection import open_client
     from muster.cli.exits import UsageProblem
-    from muster.cli.syncing import sent
+    from muster.cli.uploads import upload_tree
     from muster.client import calls
     from muster.domain.command import Execution
 
@@ -85,10 +85,10 @@ def run(
         raise UsageProblem("cannot use --all-files without --sync: name a directory with --sync")
     if not stdin:
         given.refuse_unread()
-    with connected() as client:
+    with open_client() as client:
         execution: dict[str, Any] = {"argv": list(command), "collect": list(get or ())}
         Execution(argv=tuple(command), collect=tuple(get or ()))  # refused before anything is sent
-        request = asking.asked(
+        request = options.provision_request(
             client,
             count=count,
             run=run_id,
@@ -102,9 +102,9 @@ def run(
             owner=owner,
         )
         if sync is not None:
-            execution["archive"] = sent(client, sync, all_files=all_files)
+            execution["archive"] = upload_tree(client, sync, all_files=all_files)
         if stdin:
-            execution["stdin"] = given.sent(client)
+            execution["stdin"] = given.upload_stdin(client)
         operation = client.send(calls.run(request, execution, key=key))
         if detach:
             _left(operation)
@@ -113,25 +113,25 @@ def run(
 
 
 def _left(operation: "Operation") -> None:
-    from muster.cli import printing
-    from muster.cli.watching import again
+    from muster.cli import output
+    from muster.cli.operation_watch import again
 
-    if printing.wants_json():
-        printing.document(operation)
+    if output.wants_json():
+        output.document(operation)
         return
-    printing.say(operation.operation_id)
-    printing.say(f"  {again(operation.operation_id)}")
-    printing.say(f"  see its output with `muster logs -f {operation.operation_id}`")
+    output.say(operation.operation_id)
+    output.say(f"  {again(operation.operation_id)}")
+    output.say(f"  see its output with `muster logs -f {operation.operation_id}`")
 
 
 def _watched(
     client: "SyncClient", operation: "Operation", *, wait: float | None, results: Path | None
 ) -> None:
-    from muster.cli import printing, streaming, views
+    from muster.cli import command_output, output, progress_views
+    from muster.cli.command_results import by_commands, exit_code, of_run, told
+    from muster.cli.downloads import FetchedResults
     from muster.cli.exits import OperationFailed
-    from muster.cli.fetching import Fetched
-    from muster.cli.results import by_commands, exit_code, of_run, told
-    from muster.cli.watching import Patience, detachable, progress_of
+    from muster.cli.operation_watch import Patience, detachable, progress_of
     from muster.client import calls
 
     name, patience, outputs = operation.operation_id, Patience(wait), None
@@ -140,21 +140,21 @@ def _watched(
         over = threading.Event()
         feed = progress_of(client, name, patience, over)
         commands = _started(client, feed, operation)
-        if printing.wants_json():
-            outputs = streaming.gathered(client, commands, patience, how=how, over=over)
+        if output.wants_json():
+            outputs = command_output.gathered(client, commands, patience, how=how, over=over)
         else:
-            streaming.stream(client, commands, patience, how=how, over=over)
-        with views.chosen(elapsed=operation.elapsed_seconds, file=sys.stderr) as view:
+            command_output.stream(client, commands, patience, how=how, over=over)
+        with progress_views.chosen(elapsed=operation.elapsed_seconds, file=sys.stderr) as view:
             for progress in feed:
                 view.show(progress)
         ended = client.send(calls.operation(name))
         commands = of_run(client, ended)
-        fetched = Fetched(client, commands, results) if results is not None else None
+        fetched = FetchedResults(client, commands, results) if results is not None else None
     short = fetched is not None and bool(fetched.missing)
     code = exit_code(ended, commands) or int(short)
     if outputs is not None:
-        shown = [{**printing.plain(each), "output": outputs.get(each.ordinal, "")} for each in commands]
-        printing.document(
+        shown = [{**output.plain(each), "output": outputs.get(each.ordinal, "")} for each in commands]
+        output.document(
             {
                 "exit_code": code,
                 "operation": ended,
@@ -173,11 +173,11 @@ def _watched(
 
 def _started(client: "SyncClient", feed: "Iterator[Progress]", operation: "Operation") -> "list[Command]":
     """Show the provisioning until its commands are there to be followed; then their output is shown."""
-    from muster.cli import views
-    from muster.cli.results import of_run
+    from muster.cli import progress_views
+    from muster.cli.command_results import of_run
 
     commands: list[Command] = []
-    with views.chosen(elapsed=operation.elapsed_seconds, file=sys.stderr) as view:
+    with progress_views.chosen(elapsed=operation.elapsed_seconds, file=sys.stderr) as view:
         for progress in feed:
             view.show(progress)
             step = progress.step or 0
@@ -189,11 +189,11 @@ def _started(client: "SyncClient", feed: "Iterator[Progress]", operation: "Opera
 
 
 def _summed_up(operation: "Operation", commands: "Sequence[Command]", *, short: bool) -> None:
-    from muster.cli import printing
+    from muster.cli import output
     from muster.cli.durations import took
 
     good = sum(1 for command in commands if command.exit_status == 0)
     sign = "✖" if short or good < len(commands) else "✔"
     lacking = ", but results are missing" if short else ""
     words = f"{sign} {good} of {len(commands)} succeeded in {took(operation.elapsed_seconds)}{lacking}"
-    printing.say(words, file=sys.stderr)
+    output.say(words, file=sys.stderr)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.printing import Output
-from muster.cli.settings_file import chosen
+from muster.cli.options import find_settings_file
+from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.config import Config
@@ -76,7 +76,7 @@ def serve(
 def _configured(path: Path | None, flags: Mapping[str, object]) -> "Config":
     from muster.config import load
 
-    return load(chosen(path), environment=os.environ, flags=flags)
+    return load(find_settings_file(path), environment=os.environ, flags=flags)
 
 
 def _serve(config: "Config", *, new_admin: bool, new_installation: bool) -> None:
@@ -105,20 +105,20 @@ def _serve(config: "Config", *, new_admin: bool, new_installation: bool) -> None
 
 def _told(serving: "Serving", config: "Config") -> None:
     import muster
-    from muster.cli import printing
+    from muster.cli import output
 
     data = serving.data.path
-    if printing.wants_json():
-        printing.line({"url": serving.url, "data_dir": str(data), "pid": os.getpid()})
+    if output.wants_json():
+        output.line({"url": serving.url, "data_dir": str(data), "pid": os.getpid()})
         return
     here = "muster doctor"
     if config.server.data_dir is not None and "MUSTER_DATA_DIR" not in os.environ:
         here = f"MUSTER_DATA_DIR={data} {here}"
     file = f", configured by {config.path}" if config.path is not None else ""
-    printing.say(f"Muster {muster.__version__} listens on {serving.url}, with its data in {data}{file}")
-    printing.say(f"  from this machine: {here}")
+    output.say(f"Muster {muster.__version__} listens on {serving.url}, with its data in {data}{file}")
+    output.say(f"  from this machine: {here}")
     token = f"what is in {data / 'admin.token'}" if serving.data.admin_token() else "a token of yours"
-    printing.say(f"  in a browser:      {serving.url} (sign in with {token})")
-    printing.say(f"  from elsewhere:    MUSTER_SERVER={serving.url} MUSTER_TOKEN=… muster nodes")
-    printing.say("                     (a token: muster tokens create NAME --role operator)")
-    printing.say("  stop it with Ctrl-C; nodes keep running and reconnect to the next server")
+    output.say(f"  in a browser:      {serving.url} (sign in with {token})")
+    output.say(f"  from elsewhere:    MUSTER_SERVER={serving.url} MUSTER_TOKEN=… muster nodes")
+    output.say("                     (a token: muster tokens create NAME --role operator)")
+    output.say("  stop it with Ctrl-C; nodes keep running and reconnect to the next server")

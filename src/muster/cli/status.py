@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.printing import Output
+from muster.cli.output import Output
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -23,17 +23,17 @@ def status(
     _output: Output = None,
 ) -> None:
     """Show findings with next steps first; then what waits, what failed, and changes by people."""
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.client import calls
 
-    with connected() as client:
-        if report and not printing.wants_json():
-            printing.say(client.send(calls.incident_report()).rstrip("\n"))
+    with open_client() as client:
+        if report and not output.wants_json():
+            output.say(client.send(calls.incident_report()).rstrip("\n"))
             return
         seen = client.send(calls.overview())
-    if printing.wants_json():
-        printing.document(seen)
+    if output.wants_json():
+        output.document(seen)
         return
     for finding in (seen.verdict, *seen.findings[1:]):
         _verdict(finding)
@@ -47,50 +47,50 @@ def status(
         ("Nodes", list(_nodes(seen))),
     ):
         if lines:
-            printing.say(f"\n{title}")
+            output.say(f"\n{title}")
             for line in lines:
-                printing.indented(line)
+                output.indented(line)
     if seen.findings:
-        printing.say("\nHide these findings until they happen again: `muster acknowledge --all`")
+        output.say("\nHide these findings until they happen again: `muster acknowledge --all`")
 
 
 def _verdict(finding: "Finding") -> None:
-    from muster.cli import printing
-    from muster.cli.views import LOOKS
+    from muster.cli import output
+    from muster.cli.progress_views import LOOKS
 
     sign, style = LOOKS[finding.tone]
     advice = f" {finding.advice}" if finding.advice else ""
-    if printing.terminal():
+    if output.terminal():
         from rich.text import Text
 
         named = f"  {finding.id}" if advice else ""
-        printing.console().print(Text.assemble((f"{sign} {finding.text}", style), advice, (named, "dim")))
+        output.console().print(Text.assemble((f"{sign} {finding.text}", style), advice, (named, "dim")))
     else:
         named = f" [{finding.id}]" if advice else ""
-        printing.say(f"{sign} {finding.text}{advice}{named}")
+        output.say(f"{sign} {finding.text}{advice}{named}")
 
 
 def _acknowledged(seen: "Overview") -> Iterator[str]:
-    from muster.cli import printing
+    from muster.cli import output
 
     for given in seen.acknowledged[:SHOWN]:
-        yield f"{given.finding.text} ({given.finding.id}, by {given.by}, {printing.since(given.at)} ago)"
+        yield f"{given.finding.text} ({given.finding.id}, by {given.by}, {output.since(given.at)} ago)"
 
 
 def _waiting(seen: "Overview") -> Iterator[str]:
-    from muster.cli import printing
+    from muster.cli import output
 
     for group in seen.waiting.reasons:
-        age = printing.since(group.oldest_since)
+        age = output.since(group.oldest_since)
         yield f"{group.count} {group.text}, the oldest for {age}: {group.operation_ids[0]}"
 
 
 def _runs(seen: "Overview") -> Iterator[str]:
-    from muster.cli import printing
+    from muster.cli import output
 
     for run in seen.runs.items[:SHOWN]:
         unwell = f", {run.unwell} unwell" if run.unwell else ""
-        ends = "" if run.deadline_at is None else f", {printing.until(run.deadline_at)} left"
+        ends = "" if run.deadline_at is None else f", {output.until(run.deadline_at)} left"
         yield f"{run.run or 'apps'}: {counted(run.count, 'node')} of {run.template}{unwell}{ends}"
     more = seen.runs.count - min(SHOWN, len(seen.runs.items))
     if more or seen.runs.more:
@@ -107,35 +107,35 @@ def _failed(seen: "Overview") -> Iterator[str]:
 
 
 def _group(group: "FailureGroup", lately: int) -> str:
-    from muster.cli import printing
+    from muster.cli import output
 
     of = "" if group.template is None else f" of {group.template}"
     revision = "" if group.revision is None else f" revision {group.revision}"
     example = group.example_node_id or group.example_operation_id or ""
     return (
         f"{group.count} × {group.cause}{of}{revision} ({lately} in the last hour),"
-        f" last {printing.since(group.last_at)} ago, e.g. {example}"
+        f" last {output.since(group.last_at)} ago, e.g. {example}"
     )
 
 
 def _lingering(seen: "Overview") -> Iterator[str]:
-    from muster.cli import printing
+    from muster.cli import output
 
     for what, found in (
         ("resists its termination", seen.leftovers.stuck),
         ("orphan", seen.leftovers.orphans),
     ):
         for item in found.items[:SHOWN]:
-            age = printing.since(item.since)
+            age = output.since(item.since)
             yield f"{item.machine_id} at {item.provider}: {what}, for {age} ({item.node_id})"
 
 
 def _changed(seen: "Overview") -> Iterator[str]:
-    from muster.cli import printing
+    from muster.cli import output
 
     for change in seen.changes[:SHOWN]:
         who = f", by {change.who}" if change.who else ""
-        yield f"{printing.since(change.at):>4} ago  {change.text}{who}"
+        yield f"{output.since(change.at):>4} ago  {change.text}{who}"
 
 
 def _nodes(seen: "Overview") -> Iterator[str]:

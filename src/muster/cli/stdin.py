@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli import printing
+from muster.cli import output
 from muster.cli.exits import UsageProblem
 from muster.domain.command import ARCHIVE_BYTES_MAX
 
@@ -37,7 +37,7 @@ Stdin = Annotated[
 ]
 
 
-def sent(client: "SyncClient") -> str:
+def upload_stdin(client: "SyncClient") -> str:
     """Read standard input to its end, and send it. Returns the id under which the server keeps it."""
     with tempfile.TemporaryFile(prefix="muster-stdin-") as file:
         size = 0
@@ -61,7 +61,7 @@ def refuse_unread() -> None:
 def tell_unread() -> None:
     """Say so if something came after the command had started."""
     if _waits():
-        printing.remark("stdin_unread", f"standard input was not passed on: {_INSTEAD}")
+        output.remark("stdin_unread", f"standard input was not passed on: {_INSTEAD}")
 
 
 def _waits() -> bool:

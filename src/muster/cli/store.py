@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeGuard
 
 import typer
 
-from muster.cli.printing import Output
+from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.stores.sql.tx import Report
@@ -93,7 +93,7 @@ def backup(
     _output: Output = None,
 ) -> None:
     """Copy SQLite's file, whole and consistent, while the server runs. (PostgreSQL: use pg_dump.)"""
-    from muster.cli import printing
+    from muster.cli import output
     from muster.cli.exits import UsageProblem
     from muster.stores.sql import sqlite
 
@@ -105,10 +105,10 @@ def backup(
         raise UsageProblem(f"cannot write {to}: the file exists; name another file")
     sqlite.back_up(file, to)
     to.chmod(0o600)
-    if printing.wants_json():
-        printing.document({"file": str(to), "bytes": to.stat().st_size})
+    if output.wants_json():
+        output.document({"file": str(to), "bytes": to.stat().st_size})
     else:
-        printing.say(f"copied {file} to {to} ({to.stat().st_size:,} bytes)")
+        output.say(f"copied {file} to {to} ({to.stat().st_size:,} bytes)")
 
 
 @app.command()
@@ -145,7 +145,7 @@ def _named(store: str | None, data_dir: str | None) -> tuple[str | None, Path]:
 
 
 def _told(report: "Report") -> None:
-    from muster.cli import printing
+    from muster.cli import output
 
     old = report.version < report.latest
     problem = report.problem
@@ -153,16 +153,16 @@ def _told(report: "Report") -> None:
         problem = (
             f"its schema is newer than this program ({report.version} > {report.latest}): upgrade Muster"
         )
-    if printing.wants_json():
-        printing.document({"ok": not problem, "report": report})
+    if output.wants_json():
+        output.document({"ok": not problem, "report": report})
     else:
-        printing.say(f"{report.engine} at {report.where}")
-        printing.say(f"  schema        version {report.version}, this program knows {report.latest}")
-        printing.say(f"  installation  {report.installation_id or 'none yet'}")
+        output.say(f"{report.engine} at {report.where}")
+        output.say(f"  schema        version {report.version}, this program knows {report.latest}")
+        output.say(f"  installation  {report.installation_id or 'none yet'}")
         if report.connections is not None:
-            printing.say(f"  connections   {report.connections} in total; a server uses 18 by default")
+            output.say(f"  connections   {report.connections} in total; a server uses 18 by default")
         if old:
-            printing.say("  the next server that starts, or `muster store create`, brings it up to date")
+            output.say("  the next server that starts, or `muster store create`, brings it up to date")
     if problem:
         from muster.domain.errors import StoreUnavailable
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import typer
 
-from muster.cli import printing
+from muster.cli import output
 from muster.cli.exits import FAILED
 from muster.stores import dynamodb
 from muster.stores.dynamodb import Location, Wire
@@ -24,27 +24,27 @@ def create(address: str, *, shards: int | None) -> None:
     made = _with(
         location, lambda wire: dynamodb.create(wire, ids=SystemIds(), clock=SystemClock(), shards=shards)
     )
-    if printing.wants_json():
+    if output.wants_json():
         where = {"table": location.table, "region": location.region}
-        printing.document({**where, "made": made, "policy": json.loads(dynamodb.policy(location))})
+        output.document({**where, "made": made, "policy": json.loads(dynamodb.policy(location))})
         return
     for each in made:
-        printing.say(f"made {each}")
-    printing.say(f"the store {location.table} exists; a server needs exactly this policy:")
-    printing.say(dynamodb.policy(location))
+        output.say(f"made {each}")
+    output.say(f"the store {location.table} exists; a server needs exactly this policy:")
+    output.say(dynamodb.policy(location))
 
 
 def check(address: str) -> None:
     """Ends with 1 if something is wrong."""
     location = Location.of(address)
     wrong = _with(location, lambda wire: dynamodb.check(wire, ids=SystemIds(), clock=SystemClock()))
-    if printing.wants_json():
-        printing.document({"table": location.table, "region": location.region, "wrong": wrong})
+    if output.wants_json():
+        output.document({"table": location.table, "region": location.region, "wrong": wrong})
     elif wrong:
         for each in wrong:
-            printing.say(f"wrong: {each}")
+            output.say(f"wrong: {each}")
     else:
-        printing.say(f"the store {location.table} is as it should be")
+        output.say(f"the store {location.table} is as it should be")
     if wrong:
         raise typer.Exit(FAILED)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.printing import Output
+from muster.cli.output import Output
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -39,40 +39,40 @@ def listed(
 @app.command()
 def retire(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: Output = None) -> None:
     """Stop giving out nodes of a template until it is applied again. Runs continue."""
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.client import calls
 
-    with connected() as client:
+    with open_client() as client:
         found = client.send(calls.retire(name))
-    if printing.wants_json():
-        printing.document(found)
+    if output.wants_json():
+        output.document(found)
         return
-    printing.say(
+    output.say(
         f"✔ {found.name} is retired: its warm nodes end, its runs continue; `muster apply` restores it"
     )
 
 
 def _list(*, retired: bool = False) -> None:
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.client import calls
 
-    with connected() as client:
+    with open_client() as client:
         found = [each for each in client.send(calls.templates()) if retired or not each.retired]
-    if printing.wants_json():
-        printing.document({"items": found})
+    if output.wants_json():
+        output.document({"items": found})
         return
     columns = (
-        printing.Column("TEMPLATE", cut=True),
-        printing.Column("REV", right=True),
-        printing.Column("PROVIDER"),
-        printing.Column("CLASS"),
-        printing.Column("RUNTIME"),
-        printing.Column("REUSE"),
-        printing.Column("MIN", right=True),
-        printing.Column("MAX", right=True),
-        printing.Column("PAUSED"),
+        output.Column("TEMPLATE", cut=True),
+        output.Column("REV", right=True),
+        output.Column("PROVIDER"),
+        output.Column("CLASS"),
+        output.Column("RUNTIME"),
+        output.Column("REUSE"),
+        output.Column("MIN", right=True),
+        output.Column("MAX", right=True),
+        output.Column("PAUSED"),
     )
     rows = [
         (
@@ -88,42 +88,42 @@ def _list(*, retired: bool = False) -> None:
         )
         for each in found
     ]
-    printing.table(columns, rows, nothing="no templates: apply some with `muster apply`")
+    output.table(columns, rows, nothing="no templates: apply some with `muster apply`")
 
 
 def _tables(found: "Template") -> "Iterator[tuple[str, str]]":
     """What its integrations are told, where that isn't usual."""
-    from muster.cli import printing
+    from muster.cli import output
     from muster.discovery import installed
 
     for table in installed().template_tables.values():
         usual = {each.name: each.default for each in fields(table.kind)}
-        for key, value in (printing.plain(getattr(found, table.name)) or {}).items():
-            if value != printing.plain(usual.get(key) if usual.get(key) is not MISSING else None):
+        for key, value in (output.plain(getattr(found, table.name)) or {}).items():
+            if value != output.plain(usual.get(key) if usual.get(key) is not MISSING else None):
                 yield key.replace("_", " "), ", ".join(value) if isinstance(value, list) else str(value)
 
 
 @app.command()
 def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: Output = None) -> None:
     """Show a template, and how long its boots take."""
-    from muster.cli import charts, printing
-    from muster.cli.connecting import connected
+    from muster.cli import charts, output
+    from muster.cli.connection import open_client
     from muster.cli.durations import rough
     from muster.client import calls
 
-    with connected() as client:
+    with open_client() as client:
         found = client.send(calls.template(name))
         boots = client.send(calls.boots(name))
-    if printing.wants_json():
-        printing.document({**printing.plain(found), "boots": printing.plain(boots)})
+    if output.wants_json():
+        output.document({**output.plain(found), "boots": output.plain(boots)})
         return
     if found.cluster is not None:
-        printing.facts(_of_clusters(found, found.cluster, within=rough(boots.deadline.seconds)))
+        output.facts(_of_clusters(found, found.cluster, within=rough(boots.deadline.seconds)))
         return
-    printing.facts(
+    output.facts(
         (
             ("template", f"{found.name}, revision {found.revision}{_mark(found)}"),
-            ("applied", f"{printing.since(found.applied_at)} ago"),
+            ("applied", f"{output.since(found.applied_at)} ago"),
             ("provider", found.provider),
             *_tables(found),
             ("class", _class(found)),
@@ -159,12 +159,12 @@ def _class(found: "Template") -> str:
 
 
 def _of_clusters(found: "Template", spec: "ClusterSpec", *, within: str) -> "tuple[tuple[str, str], ...]":
-    from muster.cli import printing
+    from muster.cli import output
 
     pools = "\n".join(f"{pool.name}  {pool.mode} · {pool.count} × {pool.vm_size}" for pool in spec.pools)
     return (
         ("template", f"{found.name}, revision {found.revision}"),
-        ("applied", f"{printing.since(found.applied_at)} ago"),
+        ("applied", f"{output.since(found.applied_at)} ago"),
         ("provider", found.provider),
         ("subscription", spec.subscription),
         ("group", spec.resource_group),

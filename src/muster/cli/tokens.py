@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.durations import seconds
-from muster.cli.printing import Output
+from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.wire.tokens import Token
@@ -47,28 +47,28 @@ def create(
     _output: Output = None,
 ) -> None:
     """Make a token. Its secret is shown once, now."""
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.client import calls
     from muster.domain import checks
     from muster.domain.access import Role
 
     checks.known("role", role, tuple(Role))
-    with connected() as client:
+    with open_client() as client:
         made = client.send(calls.make_token(name, role, expires_in=expires_in, template=template))
-    if printing.wants_json():
-        printing.document(made)
+    if output.wants_json():
+        output.document(made)
         return
-    printing.facts(
+    output.facts(
         (
             ("token", made.secret),
             ("id", made.id),
             ("role", str(made.role) if made.template is None else f"{made.role} ({made.template})"),
-            ("expires", f"in {printing.until(made.expires_at)}" if made.expires_at else "never"),
+            ("expires", f"in {output.until(made.expires_at)}" if made.expires_at else "never"),
         )
     )
     variable = "MUSTER_TOKEN" if made.template is None else "MUSTER_ENROL_TOKEN"
-    printing.say(f"copy it now: it is not shown again. Use it as {variable}.")
+    output.say(f"copy it now: it is not shown again. Use it as {variable}.")
 
 
 @app.command("list")
@@ -78,30 +78,30 @@ def listed(*, _output: Output = None) -> None:
 
 
 def _list() -> None:
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.client import calls
 
-    with connected() as client:
+    with open_client() as client:
         found = client.send(calls.tokens())
-    if printing.wants_json():
-        printing.document({"items": [{**printing.plain(each), "secret": None} for each in found]})
+    if output.wants_json():
+        output.document({"items": [{**output.plain(each), "secret": None} for each in found]})
         return
     columns = (
-        printing.Column("ID"),
-        printing.Column("NAME", cut=True),
-        printing.Column("ROLE"),
-        printing.Column("AGE", right=True),
-        printing.Column("STATE"),
+        output.Column("ID"),
+        output.Column("NAME", cut=True),
+        output.Column("ROLE"),
+        output.Column("AGE", right=True),
+        output.Column("STATE"),
     )
     rows = [
-        (each.id, each.name, str(each.role), printing.since(each.created_at), _state(each)) for each in found
+        (each.id, each.name, str(each.role), output.since(each.created_at), _state(each)) for each in found
     ]
-    printing.table(columns, rows, nothing="no tokens")
+    output.table(columns, rows, nothing="no tokens")
 
 
 def _state(token: "Token") -> str:
-    from muster.cli.printing import until
+    from muster.cli.output import until
 
     if token.revoked_at is not None:
         return "revoked"
@@ -121,18 +121,18 @@ def revoke(
     _output: Output = None,
 ) -> None:
     """Revoke a token, at once and for ever."""
-    from muster.cli import printing
-    from muster.cli.connecting import connected
+    from muster.cli import output
+    from muster.cli.connection import open_client
     from muster.client import calls
 
-    with connected() as client:
+    with open_client() as client:
         if not last_admin:
             _check_others(token, client.send(calls.tokens()))
         found = client.send(calls.revoke_token(token))
-    if printing.wants_json():
-        printing.document({**printing.plain(found), "secret": None})
+    if output.wants_json():
+        output.document({**output.plain(found), "secret": None})
     else:
-        printing.say(f"✔ {found.id} ({found.name}) is revoked")
+        output.say(f"✔ {found.id} ({found.name}) is revoked")
 
 
 def _check_others(token: str, tokens: "Sequence[Token]") -> None:

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.printing import Output
-from muster.cli.settings_file import SettingsFile, chosen
+from muster.cli.options import SettingsFile, find_settings_file
+from muster.cli.output import Output
 
 WHO = ("server", "nodes")
 
@@ -28,7 +28,7 @@ def iam(
     import json
     import os
 
-    from muster.cli import printing
+    from muster.cli import output
     from muster.config import load
     from muster.domain import checks
     from muster.integrations.ec2 import policies
@@ -37,7 +37,7 @@ def iam(
     if who == "nodes":
         policy = policies.for_nodes()
     else:
-        config = load(chosen(file), environment=os.environ)
+        config = load(find_settings_file(file), environment=os.environ)
         mine = checks.text("installation", installation) if installation else _installation()
         policy = policies.for_server(
             config.templates,
@@ -49,17 +49,17 @@ def iam(
         if given:
             names = ", ".join(given)
             typer.echo(f"iam:PassRole: the role of {names} is taken to have its profile's name", err=True)
-    printing.say(json.dumps(policy, indent=2))
+    output.say(json.dumps(policy, indent=2))
 
 
 def _installation() -> str:
     """The server's own, or none: before it ran for the first time there is no installation."""
-    from muster.cli.connecting import connected
+    from muster.cli.connection import open_client
     from muster.client import calls
     from muster.domain.errors import MusterError
 
     try:
-        with connected() as client:
+        with open_client() as client:
             return client.send(calls.installation()).id
     except MusterError:
         return ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from muster.cli.printing import Output
+from muster.cli.output import Output
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def demo(
 
 
 def _perform(*, keep: bool) -> None:
-    from muster.cli import printing
+    from muster.cli import output
     from muster.integrations.process.demo_site import DemoFailed, Site
 
     _told("starting a server in a temporary directory")
@@ -101,10 +101,10 @@ def _perform(*, keep: bool) -> None:
             with suppress(OSError):  # nobody may be there any more to read it
                 _told("cleaning up")
             site.end()
-    if printing.wants_json():
-        printing.document({**printing.plain(figures), "leaked": leaked})
+    if output.wants_json():
+        output.document({**output.plain(figures), "leaked": leaked})
     else:
-        printing.say(figures.line(f"{leaked} leaked"))
+        output.say(figures.line(f"{leaked} leaked"))
     if leaked:
         raise DemoFailed(f"{counted(leaked, 'node')} had to be killed: please report this")
 
@@ -161,13 +161,13 @@ def _released(client: "SyncClient", operation: "Operation") -> None:
 
 
 def _followed(client: "SyncClient", operation: "Operation") -> "Operation":
-    from muster.cli import views
+    from muster.cli import progress_views
     from muster.cli.exits import OperationFailed
-    from muster.cli.watching import Patience, progress_of
+    from muster.cli.operation_watch import Patience, progress_of
     from muster.client import calls
     from muster.domain.operation import Status
 
-    with views.chosen(elapsed=operation.elapsed_seconds) as view:
+    with progress_views.chosen(elapsed=operation.elapsed_seconds) as view:
         for progress in progress_of(client, operation.operation_id, Patience(2 * TIMEOUT)):
             view.show(progress)
     ended = client.send(calls.operation(operation.operation_id))
@@ -177,17 +177,17 @@ def _followed(client: "SyncClient", operation: "Operation") -> "Operation":
 
 
 def _executed(client: "SyncClient", operation: "Operation") -> None:
-    from muster.cli import printing, streaming
-    from muster.cli.watching import Patience
+    from muster.cli import command_output, output
+    from muster.cli.operation_watch import Patience
     from muster.client import calls
     from muster.integrations.process.demo_site import DemoFailed
 
     made = client.send(calls.execute({"argv": list(COMMAND)}, operation_id=operation.operation_id))
     patience, how = Patience(TIMEOUT), "the demo ends"
-    if printing.wants_json():
-        streaming.gathered(client, made, patience, how=how)
+    if output.wants_json():
+        command_output.gathered(client, made, patience, how=how)
     else:
-        streaming.stream(client, made, patience, how=how)
+        command_output.stream(client, made, patience, how=how)
     for each in made:
         ended = client.send(calls.command(each.id))
         if ended.exit_status != 0:
@@ -197,25 +197,25 @@ def _executed(client: "SyncClient", operation: "Operation") -> None:
 
 
 def _left_up(site: "Site", figures: Figures) -> None:
-    from muster.cli import printing
+    from muster.cli import output
 
     again = f"muster demo --stop {site.directory}"
-    if printing.wants_json():
+    if output.wants_json():
         kept = {"url": site.url, "data_dir": str(site.directory), "stop": again}
-        printing.document({**printing.plain(figures), **kept})
+        output.document({**output.plain(figures), **kept})
         return
-    printing.say(f"\nleft up: {site.url}")
-    printing.say(f"  see it:       {site.url}, signed in with what is in {site.directory / 'admin.token'}")
-    printing.say(f"  look around:  export MUSTER_DATA_DIR={site.directory}; muster nodes")
-    printing.say(f"  end it:       {again}")
-    printing.say(figures.line("left up"))
+    output.say(f"\nleft up: {site.url}")
+    output.say(f"  see it:       {site.url}, signed in with what is in {site.directory / 'admin.token'}")
+    output.say(f"  look around:  export MUSTER_DATA_DIR={site.directory}; muster nodes")
+    output.say(f"  end it:       {again}")
+    output.say(figures.line("left up"))
 
 
 def _told(text: str) -> None:
-    from muster.cli import printing
+    from muster.cli import output
 
-    if not printing.wants_json():
-        printing.say(text)
+    if not output.wants_json():
+        output.say(text)
 
 
 @contextmanager

@@ -67,9 +67,9 @@ def _names(found: Connection) -> dict[str, str]:
 
 
 def _known(found: Connection) -> Iterator[tuple[str, str]]:
-    from muster.cli.connecting import connected
+    from muster.cli.connection import open_client
     from muster.client import calls
 
-    with connected(found.data_dir) as client:
+    with open_client(found.data_dir) as client:
         for node in client.send(calls.nodes(limit=500)).items:
             yield node.machine_id, f"{node.id} (run {node.run})" if node.run else node.id

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.confirm import Yes
-from muster.cli.printing import Output
+from muster.cli.options import Yes
+from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.config import DataDirectory
@@ -29,9 +29,9 @@ def down(
 
     Operations that have not ended are cancelled. While runs have nodes, it asks first.
     """
-    from muster.cli import printing
-    from muster.cli.confirm import confirm
+    from muster.cli import output
     from muster.cli.exits import UsageProblem
+    from muster.cli.options import confirm
     from muster.config import DataDirectory, default_data_directory, load
     from muster.domain.text import counted
     from muster.integrations.process.local_server import NotEnded, undisturbed
@@ -65,8 +65,8 @@ def down(
         else "all nodes are terminated; no server ran"
     )
     _told(served=served, ended=before, words=what)
-    if not printing.wants_json():
-        printing.say("  the store is kept; `muster serve` continues from there")
+    if not output.wants_json():
+        output.say("  the store is kept; `muster serve` continues from there")
 
 
 def _found(data: "DataDirectory", nodes: Path | None) -> "LocalServer":
@@ -99,14 +99,14 @@ def _active(server: "LocalServer") -> int:
 
 def _end_by_server(server: "LocalServer") -> None:
     """Nothing new begins meanwhile. The pause is lifted at the very end: it is not for the next start."""
-    from muster.cli import printing
+    from muster.cli import output
     from muster.client import calls
     from muster.domain.text import counted
     from muster.integrations.process.local_server import NotEnded
 
     def told(left: int) -> None:
-        if left and not printing.wants_json():
-            printing.say(f"ending {counted(left, 'node')}")
+        if left and not output.wants_json():
+            output.say(f"ending {counted(left, 'node')}")
 
     with server.client() as client:
         paused = client.send(calls.pools()).paused
@@ -122,15 +122,15 @@ def _end_by_server(server: "LocalServer") -> None:
             f"cannot terminate {counted(left, 'node')} within {WAIT:.0f} s; the server keeps trying:"
             " repeat `muster down`, or see `muster nodes`"
         )
-    if not printing.wants_json():
-        printing.say("ending the server")
+    if not output.wants_json():
+        output.say("ending the server")
 
 
 def _told(*, served: bool, ended: int, words: str) -> None:
-    from muster.cli import printing
+    from muster.cli import output
 
-    if printing.wants_json():
+    if output.wants_json():
         server = "ended" if served else "not running"
-        printing.document({"server": server, "nodes_ended": ended, "left": 0})
+        output.document({"server": server, "nodes_ended": ended, "left": 0})
     else:
-        printing.say(f"✔ {words}")
+        output.say(f"✔ {words}")

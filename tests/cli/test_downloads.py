@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli import unpacking
+from muster.cli import downloads
+from muster.cli.downloads import Unpacked, unpack
 from muster.cli.exits import UsageProblem
-from muster.cli.unpacking import Unpacked, unpack
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +104,7 @@ def test_results_that_would_fill_the_disk_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = archived(tmp_path / "large.tgz", *((str(n), tarfile.REGTYPE, "") for n in range(3)))
-    monkeypatch.setattr(unpacking, "TREE_BYTES_MAX", 2 * (2 + 512))
+    monkeypatch.setattr(downloads, "TREE_BYTES_MAX", 2 * (2 + 512))
     with pytest.raises(UsageProblem, match="they are more than"):
         unpack(archive, tmp_path / "results")
 
@@ -121,7 +121,7 @@ def test_a_header_that_would_fill_the_memory_is_refused_before_it_is_read(tmp_pa
     try:
         with pytest.raises(UsageProblem, match="a header in it is longer than 4 MiB"):
             unpack(archive, tmp_path / "results")
-        assert tracemalloc.get_traced_memory()[1] < 4 * unpacking.READ_MOST
+        assert tracemalloc.get_traced_memory()[1] < 4 * downloads.READ_MOST
     finally:
         tracemalloc.stop()
 
@@ -148,7 +148,7 @@ def test_names_and_times_that_no_file_can_have_are_left_out(tmp_path: Path) -> N
 
 
 def test_more_files_than_anybody_wants_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "MEMBERS_MOST", 2)
+    monkeypatch.setattr(downloads, "MEMBERS_MOST", 2)
     two = [("a", tarfile.REGTYPE, ""), ("b", tarfile.REGTYPE, "")]
     assert len(unpack(archived(tmp_path / "two.tgz", *two), tmp_path / "two").names) == 2
     three = archived(tmp_path / "three.tgz", *two, ("c", tarfile.REGTYPE, ""))

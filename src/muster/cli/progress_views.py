@@ -7,10 +7,12 @@ leaves out what is missing: no step, no parts, no percent.
 import math
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
-from muster.cli import notices, printing
+from muster.cli import output
 from muster.cli.durations import about, clock
 from muster.domain.progress import Motion, Tone
 
@@ -18,7 +20,40 @@ if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.text import Text
 
+    from muster.client.breaks import Break
     from muster.wire.operations import Part, Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    code: str
+    words: str
+    good: bool
+
+
+Taken = Callable[[Notice], None]
+
+
+class CurrentView:
+    """One process is one command, and draws one view at a time."""
+
+    view: Taken | None = None
+
+
+def report_connection(happened: "Break") -> None:
+
+    url, patience = happened.url, clock(happened.patience)
+    if happened.back:
+        notice = Notice(code="connection_back", words=f"connection to {url} is back", good=True)
+    else:
+        words = f"connection to {url} lost, retrying for up to {patience}"
+        notice = Notice(code="connection_lost", words=words, good=False)
+    view = CurrentView.view
+    if view is not None:
+        view(notice)
+    else:
+        output.remark(notice.code, notice.words)
+
 
 LOOKS = {
     Tone.PENDING: ("○", "dim"),
@@ -64,7 +99,7 @@ class Quiet:
 
 class JsonLines(Quiet):
     def show(self, progress: "Progress") -> None:
-        printing.line(progress)
+        output.line(progress)
 
 
 class Lines(Quiet):
@@ -79,7 +114,7 @@ class Lines(Quiet):
         if said != self._last:
             self._last = said
             words = heading(progress, progress.elapsed_seconds, message=True)
-            printing.say(words + left(progress.eta_seconds), file=self._file)
+            output.say(words + left(progress.eta_seconds), file=self._file)
 
 
 class Live(Quiet):
@@ -88,11 +123,11 @@ class Live(Quiet):
     def __init__(self, *, elapsed: float = 0.0, file: IO[str] | None = None) -> None:
         from rich.live import Live as RichLive
 
-        self._console = printing.console(file)
+        self._console = output.console(file)
         self._anchor = time.monotonic() - elapsed
         self._shown: Progress | None = None
         self._shown_at = 0.0
-        self._notice: tuple[notices.Notice, float] | None = None
+        self._notice: tuple[Notice, float] | None = None
         self._bar = Easing()
         self._live = RichLive(
             console=self._console, get_renderable=self._drawn, refresh_per_second=10, transient=True
@@ -100,20 +135,20 @@ class Live(Quiet):
 
     def __enter__(self) -> Self:
         self._live.__enter__()
-        notices.Place.view = self._noticed
+        CurrentView.view = self._noticed
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        notices.Place.view = None
+        CurrentView.view = None
         self._live.__exit__(kind, error, trace)
 
     def show(self, progress: "Progress") -> None:
         self._shown, self._shown_at = progress, time.monotonic()
         self._live.refresh()
 
-    def _noticed(self, notice: notices.Notice) -> None:
+    def _noticed(self, notice: Notice) -> None:
         self._notice = notice, time.monotonic()
 
     def _drawn(self) -> "RenderableType":
@@ -174,9 +209,9 @@ class Easing:
 
 def chosen(*, elapsed: float = 0.0, file: IO[str] | None = None, stream: bool = False) -> View:
     """The view that fits where the output goes. `stream`: in JSON, each change is a line of its own."""
-    if printing.wants_json():
+    if output.wants_json():
         return JsonLines() if stream else Quiet()
-    if printing.terminal(sys.stdout) and printing.terminal(file):
+    if output.terminal(sys.stdout) and output.terminal(file):
         return Live(elapsed=elapsed, file=file)
     return Lines(file)
 

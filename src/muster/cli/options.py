@@ -1,7 +1,9 @@
-"""Define the options that `provision` and `run` share, and build the request from them."""
+"""Define options that several commands share, and build a provision request from them."""
 
 import secrets
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from muster.domain.template import UsageClass
 
 
-def whole(text: str | int) -> int:
+def whole_number(text: str | int) -> int:
     """A number that the domain then checks; digits beyond reason are refused here. Defaults come too."""
     given = str(text).strip()
     number = given.removeprefix("-").isdecimal()
@@ -26,7 +28,9 @@ def whole(text: str | int) -> int:
     raise typer.BadParameter(f"{shown!r} is {'too large a number' if number else 'not a whole number'}")
 
 
-Count = Annotated[int, typer.Option("--count", "-n", parser=whole, metavar="NUMBER", help="How many nodes.")]
+Count = Annotated[
+    int, typer.Option("--count", "-n", parser=whole_number, metavar="NUMBER", help="How many nodes.")
+]
 Run = Annotated[
     str | None,
     typer.Option("--run", metavar="ID", help="Your id for this piece of work. (default: generated)"),
@@ -118,7 +122,7 @@ Key = Annotated[
 ]
 
 
-def asked(
+def provision_request(
     client: "SyncClient",
     *,
     count: int,
@@ -176,3 +180,33 @@ def _usage(given: Sequence[str] | None) -> "tuple[UsageClass, ...] | None":
     if not given:
         return None
     return tuple(UsageClass(checks.known("usage_class", word, tuple(UsageClass))) for word in _words(given))
+
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+
+
+def confirm(what: str, *, yes: bool) -> None:
+    """Ask for confirmation. Raises UsageProblem without a terminal, Abort for a no."""
+    from muster.cli import output
+    from muster.cli.exits import UsageProblem
+
+    if yes:
+        return
+    if output.wants_json() or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageProblem(f"cannot ask without a terminal: {what} To confirm, repeat with --yes.")
+    if not typer.confirm(f"{what} Go on?", err=True):
+        raise typer.Abort
+
+
+FILE = Path("muster.toml")
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option("--file", "-f", help="The server's settings. (default: ./muster.toml, if there is one)"),
+]
+
+
+def find_settings_file(named: Path | None) -> Path | None:
+    """None: there is none. One that was named is taken at the word: if it isn't there, reading it says so."""
+    if named is None and FILE.is_file():
+        return FILE
+    return named

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from muster.cli import printing
-from muster.cli.streaming import Prefixed, stream
-from muster.cli.watching import Patience
+from muster.cli import output
+from muster.cli.command_output import Prefixed, stream
+from muster.cli.operation_watch import Patience
 from muster.domain.command import OUTPUT_CAP
 
 Bytes = pytest.CaptureFixture[bytes]
@@ -81,7 +81,7 @@ def test_what_a_job_writes_does_nothing_to_a_terminal_but_colour_its_line() -> N
     screen, printer = Screen(), Prefixed(colour=False)
     with redirect_stdout(screen):
         printer.take(0, HOSTILE + b"\nplain\t1\n0%\r50%\r99%\r\n")
-        printing.say("node \x1b[2Jsays \x9b2J\nmore")
+        output.say("node \x1b[2Jsays \x9b2J\nmore")
     said = screen.got.getvalue().decode()
     first, *others = said.splitlines()
     assert others == ["[0] plain\t1", "[0] 99%", "node says \ufffd2J", "more"]
@@ -93,7 +93,7 @@ def test_what_a_job_writes_does_nothing_to_a_terminal_but_colour_its_line() -> N
 def test_what_a_job_writes_comes_raw_where_that_is_wanted_or_where_a_program_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(printing.Chosen, "raw", True)
+    monkeypatch.setattr(output.Chosen, "raw", True)
     screen, printer = Screen(), Prefixed(colour=False)
     with redirect_stdout(screen):
         printer.take(0, HOSTILE + b"\n")

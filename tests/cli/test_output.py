@@ -1,4 +1,4 @@
-from muster.cli.printing import Column, fitted, folded, spared
+from muster.cli.output import Column, fitted, folded, spared
 
 COLUMNS = (Column("ID"), Column("NAME", cut=True), Column("STEP", cut=True), Column("AGE", right=True))
 ROWS = [["ID", "NAME", "STEP", "AGE"], ["node-1m7gfgqra1p8rw3mpx", "n" * 60, "s" * 40, "12s"]]

@@ -23,16 +23,16 @@ _LOOKED_AT = 20
 """Operations of a run among which the one that was asked for is found."""
 
 
-class Asked:
+class AskedServer:
     """One process is one command: the server that it asked, None before that."""
 
     url: str | None = None
 
 
 @contextmanager
-def connected(data_dir: "Path | None" = None) -> Iterator["SyncClient"]:
+def open_client(data_dir: "Path | None" = None) -> Iterator["SyncClient"]:
     """`data_dir`: what the server's settings say of it, where somebody read them."""
-    from muster.cli import notices
+    from muster.cli import progress_views
     from muster.cli.exits import UsageProblem
     from muster.client import SyncClient, Unauthenticated
     from muster.config import find_server
@@ -45,8 +45,8 @@ def connected(data_dir: "Path | None" = None) -> Iterator["SyncClient"]:
         )
     if found.token is not None and not (found.token.isascii() and found.token.isprintable()):
         raise UsageProblem("cannot use MUSTER_TOKEN: a token has only printable ASCII characters")
-    Asked.url = found.url
-    with SyncClient(found.url, found.token, told=notices.broke) as client:
+    AskedServer.url = found.url
+    with SyncClient(found.url, found.token, told=progress_views.report_connection) as client:
         try:
             yield client
         except Unauthenticated as error:
@@ -93,7 +93,7 @@ def is_command(name: str) -> bool:
     return _COMMAND.fullmatch(name) is not None
 
 
-def newest(client: "SyncClient", name: str) -> "Operation":
+def find_operation(client: "SyncClient", name: str) -> "Operation":
     """An operation by its id, or what a run was asked for with: its `run`, else its newest provision."""
     from muster.client import calls
 
@@ -109,7 +109,7 @@ def newest(client: "SyncClient", name: str) -> "Operation":
     return found[0]
 
 
-def serving(client: "SyncClient", name: str) -> str:
+def find_provision(client: "SyncClient", name: str) -> str:
     """The id of the provision whose nodes run for this: given itself, or the only one of a run."""
     from muster.client import calls
 

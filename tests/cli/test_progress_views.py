@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from muster.cli import notices, printing, views
+from muster.cli import output, progress_views
 from muster.client.breaks import Break
 from muster.domain.operation import Kind, Status
 from muster.domain.progress import Tone, crept
@@ -48,7 +48,7 @@ def drawn(progress: Progress, *, width: int) -> list[str]:
     console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
     with console.capture() as captured:
         percent, eta = progress.percent, progress.eta_seconds
-        console.print(views.banner(progress, elapsed=12.4, percent=percent, eta=eta, width=width))
+        console.print(progress_views.banner(progress, elapsed=12.4, percent=percent, eta=eta, width=width))
     return captured.get().splitlines()
 
 
@@ -74,17 +74,17 @@ def test_what_is_missing_is_left_out() -> None:
     bare = replace(bare, eta_seconds=None)
     assert drawn(bare, width=80) == ["booting · 0m 12s"]
     assert drawn(replace(PROGRESS, eta_seconds=None), width=100)[2].endswith("42.00 %")
-    assert views.where(replace(bare, phase="arm_create_or_update")) == "arm create or update"
-    assert views.where(replace(bare, phase=None)) == "Running"
+    assert progress_views.where(replace(bare, phase="arm_create_or_update")) == "arm create or update"
+    assert progress_views.where(replace(bare, phase=None)) == "Running"
 
 
 def test_many_nodes_in_one_state_are_one_chip() -> None:
     grouped = Part(id="booting", name="booting", state="booting", tone=Tone.ACTIVE, count=30)
-    assert views.chip(grouped, full=True).plain == "◐ 30 × booting"
+    assert progress_views.chip(grouped, full=True).plain == "◐ 30 × booting"
 
 
 def test_a_bar_moves_smoothly_and_never_goes_back() -> None:
-    bar = views.Easing()
+    bar = progress_views.Easing()
     shown = [bar.at(target, now / 10) for now, target in enumerate([0, 50, 50, 50, 20, 20, 100] + [100] * 30)]
     assert shown == sorted(shown)
     assert shown[1] < 50 < shown[-1]
@@ -94,20 +94,20 @@ def test_a_bar_moves_smoothly_and_never_goes_back() -> None:
 def test_between_two_answers_the_bar_moves_by_the_same_formula_as_the_server() -> None:
     motion = Motion(from_percent=40.0, to_percent=60.0, since=NOW, expected_seconds=450.0)
     creating = replace(PROGRESS, percent=40.38, motion=motion, elapsed_seconds=12.4)
-    drawn = [views.drawn_percent(creating, passed=float(second)) for second in range(20)]
+    drawn = [progress_views.drawn_percent(creating, passed=float(second)) for second in range(20)]
     assert all(later > earlier for earlier, later in pairwise(drawn) if earlier and later)
     assert drawn[10] == pytest.approx(40.0 + 20.0 * crept(22.4, 450.0))
     ended = replace(creating, status=Status.FAILED)
     for stands in (ended, replace(creating, motion=None)):
-        assert views.drawn_percent(stands, passed=20.0) == 40.38
+        assert progress_views.drawn_percent(stands, passed=20.0) == 40.38
     ahead = replace(creating, percent=55.0)
-    assert views.drawn_percent(ahead, passed=1.0) == 55.0, "never back"
-    assert views.drawn_percent(replace(creating, percent=None), passed=1.0) is None
+    assert progress_views.drawn_percent(ahead, passed=1.0) == 55.0, "never back"
+    assert progress_views.drawn_percent(replace(creating, percent=None), passed=1.0) is None
 
 
 def test_plain_lines_say_each_change_once_without_control_codes() -> None:
     out = io.StringIO()
-    with views.Lines(out) as view:
+    with progress_views.Lines(out) as view:
         for progress in (PROGRESS, replace(PROGRESS, percent=50.0), replace(PROGRESS, message="")):
             view.show(progress)
     assert out.getvalue().splitlines() == [
@@ -115,7 +115,7 @@ def test_plain_lines_say_each_change_once_without_control_codes() -> None:
         "Step 3/5 · Booting and attaching · 0m 12s · about 8 s left",
     ]
     out = io.StringIO()
-    views.Lines(out).show(replace(PROGRESS, eta_seconds=None))
+    progress_views.Lines(out).show(replace(PROGRESS, eta_seconds=None))
     assert out.getvalue() == "Step 3/5 · Booting and attaching · 0m 12s · waiting for 2 nodes\n"
 
 
@@ -128,29 +128,29 @@ def test_a_lost_server_is_told_where_one_looks_and_so_is_its_return(
 ) -> None:
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "100")):
         monkeypatch.setenv(name, value)
-    notices.broke(LOST)
-    notices.broke(BACK)
+    progress_views.report_connection(LOST)
+    progress_views.report_connection(BACK)
     assert capsys.readouterr().err.splitlines() == [
         "connection to http://there:1 lost, retrying for up to 5m 00s",
         "connection to http://there:1 is back",
     ]
     out = io.StringIO()
-    with views.Live(file=out) as view:
+    with progress_views.Live(file=out) as view:
         view.show(PROGRESS)
-        notices.broke(LOST)
+        progress_views.report_connection(LOST)
         view.show(PROGRESS)
-        notices.broke(BACK)
+        progress_views.report_connection(BACK)
         view.show(replace(PROGRESS, eta_seconds=3.0))
     assert "▲ connection to http://there:1 lost, retrying for up to 5m 00s" in out.getvalue()
     assert "✔ connection to http://there:1 is back" in out.getvalue()
     assert capsys.readouterr().err == ""
-    notices.broke(LOST)
+    progress_views.report_connection(LOST)
     assert capsys.readouterr().err != ""
 
 
 def test_programs_are_told_in_json(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(printing.Chosen, "form", printing.Form.JSON)
-    notices.broke(LOST)
+    monkeypatch.setattr(output.Chosen, "form", output.Form.JSON)
+    progress_views.report_connection(LOST)
     assert json.loads(capsys.readouterr().err)["notice"]["code"] == "connection_lost"

@@ -1,6 +1,7 @@
-"""Unpack a node's archive into its own directory: bounded, and never outside of it.
+"""Fetch the results of each node, and unpack each archive into a directory of its own.
 
-Nodes run untrusted code, so nothing in their archives is trusted.
+Nodes run untrusted code, so nothing in an archive is trusted. Its size is bounded, and nothing is written
+outside of its directory. Earlier results of the same number are replaced, and missing paths are named.
 """
 
 import gzip
@@ -8,15 +9,26 @@ import io
 import os
 import posixpath
 import shutil
+import sys
 import tarfile
+import tempfile
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from muster.cli import output
 from muster.cli.exits import UsageProblem
+from muster.client import ServerProblem
 from muster.domain.command import TREE_BYTES_MAX
+from muster.domain.errors import NotFound
+
+if TYPE_CHECKING:
+    from muster.client import SyncClient
+    from muster.wire.commands import Command
+
 
 _BLOCK = 512
 MEMBERS_MOST = 200_000
@@ -148,3 +160,74 @@ def _possible(name: str) -> bool:
 
 def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))  # unlike Path.resolve, it takes a loop of links
+
+
+class FetchedResults:
+    def __init__(self, client: "SyncClient", commands: "Sequence[Command]", results: Path) -> None:
+        self.places: list[str] = []
+        self.missing: list[dict[str, object]] = []
+        try:
+            for command in commands:
+                self._fetch(client, command, results)
+        except OSError as error:
+            raise UsageProblem(f"cannot put the results into {results}: {error.strerror or error}") from error
+        _name_earlier_ones(results, [str(command.ordinal) for command in commands])
+        if self.places and not output.wants_json():
+            output.say(f"results are in {results}", file=sys.stderr)
+
+    def _fetch(self, client: "SyncClient", command: "Command", results: Path) -> None:
+        place = results / str(command.ordinal)
+        unpacked = _replaced(client, command, place)
+        if isinstance(unpacked, str):
+            self._lacks(command, command.collect, f"brought nothing back{unpacked}")
+            return
+        for name in unpacked.left_out:
+            _say(command, f"left out {name}: it leads elsewhere")
+        for path in unpacked.missing(command.collect):
+            self._lacks(
+                command, (path,), f"did not bring back {path}: there is no such path in its workspace"
+            )
+        if unpacked.names:
+            self.places.append(str(place))
+
+    def _lacks(self, command: "Command", paths: "Sequence[str]", words: str) -> None:
+        _say(command, words)
+        self.missing.extend({"ordinal": command.ordinal, "path": path} for path in paths)
+
+
+def _replaced(client: "SyncClient", command: "Command", place: Path) -> Unpacked | str:
+    """Unpacked beside its place, then put there: what an earlier run left must not pass for this one's."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".muster-get-") as scratch:
+        fresh = Path(scratch) / "fresh"
+        unpacked = _brought(client, command, Path(scratch) / "results.tgz", fresh)
+        if place.is_symlink() or place.exists():
+            place.rename(Path(scratch) / "earlier")
+        if fresh.exists():
+            fresh.rename(place)
+    with suppress(OSError):  # only if nothing is in it
+        place.parent.rmdir()
+    return unpacked
+
+
+def _brought(client: "SyncClient", command: "Command", archive: Path, fresh: Path) -> Unpacked | str:
+    """Why it brought nothing, if that is known, in words to go on with."""
+    try:
+        client.download(command.id, archive)
+    except NotFound:
+        return ""
+    except ServerProblem as refused:
+        if refused.code != "not_kept":
+            raise
+        return f": {refused}"
+    return unpack(archive, fresh)
+
+
+def _name_earlier_ones(results: Path, fetched: Sequence[str]) -> None:
+    for place in sorted(results.iterdir()) if results.exists() else ():
+        if place.name.isdecimal() and place.name not in fetched:
+            output.remark("results", f"{place} is not of this run")
+
+
+def _say(command: "Command", words: str) -> None:
+    output.remark("results", f"[{command.ordinal}] {words}")

@@ -10,14 +10,14 @@ import pytest
 
 from muster.agent import agent
 from muster.api.context import ApiSettings
-from muster.cli import packing
+from muster.cli import uploads
 from muster.cli.exits import UsageProblem
 from muster.domain import command
 
 
-def packed(directory: Path, *, all_files: bool = False) -> tuple[packing.Packed, list[str]]:
+def packed(directory: Path, *, all_files: bool = False) -> tuple[uploads.Packed, list[str]]:
     into = io.BytesIO()
-    result = packing.pack(directory, into, all_files=all_files)
+    result = uploads.pack(directory, into, all_files=all_files)
     into.seek(0)
     with tarfile.open(fileobj=into, mode="r:gz") as archive:
         return result, sorted(archive.getnames())
@@ -111,7 +111,7 @@ def test_the_same_tree_is_the_same_archive_at_any_time(
     for now in (1e9, 2e9):
         monkeypatch.setattr(time, "time", lambda now=now: now)
         with NamedTemporaryFile() as file:
-            packing.pack(tmp_path, file)
+            uploads.pack(tmp_path, file)
             file.seek(0)
             archives.append(file.read())
     assert archives[0] == archives[1] != b""
@@ -121,7 +121,7 @@ def test_two_names_of_one_file_are_two_files_for_a_node(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("twice")
     (tmp_path / "b").hardlink_to(tmp_path / "a")
     into = io.BytesIO()
-    packing.pack(tmp_path, into)
+    uploads.pack(tmp_path, into)
     into.seek(0)
     with tarfile.open(fileobj=into) as archive:
         assert [(each.isreg(), each.size) for each in archive] == [(True, 5), (True, 5)]
@@ -150,7 +150,7 @@ def test_links_that_lead_out_are_left_out_and_named(tmp_path: Path) -> None:
 
 def test_a_tree_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree(tmp_path)
-    monkeypatch.setattr(packing, "FILES_MOST", 2)
+    monkeypatch.setattr(uploads, "FILES_MOST", 2)
     with pytest.raises(UsageProblem, match="send a smaller directory"):
         packed(tmp_path)
 
@@ -159,7 +159,7 @@ def test_an_archive_that_no_server_takes_is_refused_before_it_is_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree(tmp_path)
-    monkeypatch.setattr(packing, "ARCHIVE_BYTES_MAX", 100)
+    monkeypatch.setattr(uploads, "ARCHIVE_BYTES_MAX", 100)
     with pytest.raises(UsageProblem, match="compressed"):
         packed(tmp_path)
 

@@ -1,21 +1,24 @@
 """Print the output of commands on several nodes: each line with its node's number in front.
 
-Lines of different nodes are never mixed. A slow reader slows the reading, not the nodes.
+Lines of different nodes are never mixed. A slow reader slows the reading, not the nodes. A silent command
+and a dead node look alike in the output. So a thread asks the server, and prints when a node falls silent or
+answers.
 """
 
 import queue
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from muster.cli import printing
-from muster.cli.liveness import watched
+from muster.cli import output
+from muster.domain.errors import MusterError
 from muster.domain.text import harmless
 
 if TYPE_CHECKING:
-    from muster.cli.watching import Patience
+    from muster.cli.operation_watch import Patience
     from muster.client import SyncClient
     from muster.wire.commands import Command
 
@@ -69,7 +72,7 @@ def pieces(
     if over is not None:
         threading.Thread(target=_stop, args=(over, items), daemon=True).start()
     open_ones = len(commands)
-    with watched(client, commands if follow else ()) as nodes:
+    with monitor_silence(client, commands if follow else ()) as nodes:
         while open_ones:
             try:
                 got = items.get(timeout=patience.left())
@@ -127,7 +130,7 @@ def stream(
     over: threading.Event | None = None,
 ) -> None:
     """Print it, line by line."""
-    printer = Prefixed(colour=printing.coloured())
+    printer = Prefixed(colour=output.coloured())
     try:
         for ordinal, piece in pieces(
             client, commands, patience, how=how, follow=follow, marked=True, over=over
@@ -177,8 +180,72 @@ class Prefixed:
         prefix = f"[{ordinal}] "
         if self._colour:
             prefix = f"\033[{_COLOURS[ordinal % len(_COLOURS)]}m{prefix}\033[0m"
-        if printing.guarded():
+        if output.guarded():
             lines = [harmless(line.decode("utf-8", "replace")).encode() for line in lines]
         out = sys.stdout.buffer
         out.write(b"".join(prefix.encode() + line + b"\n" for line in lines))
         out.flush()
+
+
+LOOK_EVERY = 2.0
+LOOKED_AT_MOST = 64
+
+
+class SilenceMonitor:
+    """The commands that are being followed; touched by the follower and by the watch."""
+
+    def __init__(self, commands: Iterable["Command"]) -> None:
+        self._open = {command.ordinal: command for command in commands}
+        self._heard: set[int] = set()
+        self._silent: set[int] = set()
+
+    def heard(self, ordinal: int) -> None:
+        """Output came: its node lives."""
+        self._heard.add(ordinal)
+
+    def ended(self, ordinal: int) -> None:
+        self._open.pop(ordinal, None)
+
+    def look(self, client: "SyncClient") -> None:
+        """Ask after those that were quiet since the last look, and tell what changed."""
+        from muster.client import calls
+
+        heard, self._heard = self._heard, set()
+        quiet = [command for command in list(self._open.values()) if command.ordinal not in heard]
+        for command in quiet[:LOOKED_AT_MOST]:
+            with suppress(MusterError):  # a server that is away is told by who follows the output
+                self._tell(client.send(calls.command(command.id)))
+
+    def _tell(self, command: "Command") -> None:
+        silent, told = command.silent_since is not None, command.ordinal in self._silent
+        if silent and not told:
+            self._silent.add(command.ordinal)
+            output.remark("node_silent", _silence(command))
+        elif told and not silent and not command.ended:
+            self._silent.discard(command.ordinal)
+            output.remark("node_back", f"[{command.ordinal}] {command.node_id} answers again")
+
+
+def _silence(command: "Command") -> str:
+    since, until = command.silent_since, command.given_up_at
+    return (
+        f"[{command.ordinal}] {command.node_id} has not answered since {output.stamp(since)}"
+        f" ({output.since(since)} ago);"
+        f" Muster gives it up at {output.stamp(until)} (in {output.until(until)})"
+    )
+
+
+@contextmanager
+def monitor_silence(client: "SyncClient", commands: Iterable["Command"]) -> Iterator[SilenceMonitor]:
+    """A thread of its own, so that looking never holds up output."""
+    found, over = SilenceMonitor(commands), threading.Event()
+
+    def watch() -> None:
+        while not over.wait(LOOK_EVERY):
+            found.look(client)
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield found
+    finally:
+        over.set()

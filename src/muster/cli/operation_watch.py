@@ -1,4 +1,4 @@
-"""Watch an operation with the client's own patience, and a way to leave.
+"""Watch an operation to its end, for as long as the client waits, and print its outcome.
 
 The work is the server's. Leaving (Ctrl-C, or `--wait` ran out) stops nothing and prints how to come back.
 """
@@ -6,7 +6,7 @@ The work is the server's. Leaving (Ctrl-C, or `--wait` ran out) stops nothing an
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,9 @@ from muster.cli.durations import clock
 from muster.cli.exits import Detached, OutOfPatience
 
 if TYPE_CHECKING:
-    from muster.cli.views import View
+    from muster.cli.progress_views import View
     from muster.client import SyncClient
+    from muster.domain.operation import Status
     from muster.wire.operations import Operation, Progress
 
 
@@ -90,3 +91,35 @@ def watch(client: "SyncClient", operation: "Operation", view: "View", patience: 
         for progress in progress_of(client, operation.operation_id, patience):
             view.show(progress)
     return client.send(calls.operation(operation.operation_id))
+
+
+def finish_or_detach(
+    client: "SyncClient",
+    operation: "Operation",
+    *,
+    wait: float | None,
+    detach: bool,
+    done: Callable[["Operation"], None],
+    good: "tuple[Status, ...] | None" = None,
+) -> None:
+    """Raises OperationFailed unless it succeeded (or ended as one of the `good`); tells what is `done` for
+    people, or prints the record for programs."""
+    from muster.cli import output, progress_views
+    from muster.cli.exits import OperationFailed
+    from muster.domain.operation import Status
+
+    if detach:
+        if output.wants_json():
+            output.document(operation)
+        else:
+            output.say(operation.operation_id)
+            output.say(f"  {again(operation.operation_id)}")
+        return
+    view = progress_views.chosen(elapsed=operation.elapsed_seconds)
+    ended = watch(client, operation, view, Patience(wait))
+    if output.wants_json():
+        output.document(ended)
+    if ended.status not in (good or (Status.SUCCEEDED,)):
+        raise OperationFailed(ended)
+    if not output.wants_json():
+        done(ended)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.cli import printing
+from muster.cli import output
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
@@ -53,12 +53,12 @@ def exit_code(ended: "Operation", commands: Sequence["Command"]) -> int:
 
 def told(commands: Sequence["Command"]) -> None:
     """The failed ones, on stderr; success needs no words, and JSON has them all."""
-    failed = [command for command in commands if command.exit_status and not printing.wants_json()]
+    failed = [command for command in commands if command.exit_status and not output.wants_json()]
     for command in failed[:FAILURES_SHOWN]:
-        printing.say(f"[{command.ordinal}] {how_it_ended(command)} on {command.node_id}", file=sys.stderr)
+        output.say(f"[{command.ordinal}] {how_it_ended(command)} on {command.node_id}", file=sys.stderr)
     if len(failed) > FAILURES_SHOWN:
         more = len(failed) - FAILURES_SHOWN
-        printing.say(f"… and {more} more: see `muster logs {commands[0].operation_id}`", file=sys.stderr)
+        output.say(f"… and {more} more: see `muster logs {commands[0].operation_id}`", file=sys.stderr)
 
 
 def how_it_ended(command: "Command") -> str:
