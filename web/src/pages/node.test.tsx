@@ -1,11 +1,13 @@
 import { act, render, screen, waitFor } from "@testing-library/react";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Node } from "../api/types";
+import { feed } from "../live/feed";
 import { forgetAll } from "../live/resource";
-import { node, signedIn } from "../testing/examples";
+import { event, node, signedIn } from "../testing/examples";
 import { Site } from "../testing/site";
 import { Ending, NodePage } from "./node";
 
+const FOUND = { cause: "dns", summary: "No name server", advice: "fix it", collected_at: "", sections: [] };
 let site: Site;
 
 beforeEach(() => {
@@ -15,12 +17,13 @@ beforeEach(() => {
 
 afterEach(() => {
   vi.useRealTimers();
+  feed.stop();
   forgetAll();
   vi.unstubAllGlobals();
 });
 
-const ended = (changes: Partial<Node>) =>
-  render(<Ending node={node({ state: "terminated", ...changes })} path="/nodes/node-1" own={() => false} />);
+const ended = (changes: Partial<Node>, diagnosed = false) =>
+  render(<Ending node={node({ state: "terminated", ...changes })} path="/nodes/node-1" diagnosed={diagnosed} />);
 
 test.each(["retired", "operator", "idle_timeout"] as const)(
   "an end that is in order (%s) is told calmly, and no diagnosis is asked for",
@@ -33,10 +36,8 @@ test.each(["retired", "operator", "idle_timeout"] as const)(
 );
 
 test("a failed boot is told with its diagnosis", async () => {
-  site.answers("/nodes/node-1/diagnosis", () =>
-    Response.json({ cause: "dns", summary: "No name server", advice: "fix it", collected_at: "", sections: [] }),
-  );
-  ended({ reason: "boot_script_failed", detail: "it ended with 1" });
+  site.answers("/nodes/node-1/diagnosis", () => Response.json(FOUND));
+  ended({ reason: "boot_script_failed", detail: "it ended with 1" }, true);
   expect(await screen.findByText("No name server")).toBeDefined();
   expect(screen.getByTestId("ending").dataset["tone"]).toBe("danger");
 });
@@ -47,12 +48,21 @@ test("a node that was up and then lost has nothing to look into", () => {
   expect(site.asked).toEqual([]);
 });
 
-test("while a diagnosis is still to come, the reason stands alone", async () => {
-  site.answers("/nodes/node-1/diagnosis", () => Response.json({ code: "no_diagnosis" }, { status: 404 }));
-  ended({ state: "failed", reason: "boot_timeout", detail: "it took too long" });
-  await waitFor(() => expect(site.count("/nodes/node-1/diagnosis")).toBe(1));
-  expect(screen.getByText("it took too long")).toBeDefined();
-  expect(screen.queryByRole("alert")).toBeNull();
+test("a diagnosis is asked for when the feed tells of it; until then the reason stands alone", async () => {
+  site.answers("/nodes/node-1", () =>
+    Response.json(node({ state: "failed", reason: "boot_timeout", detail: "it took too long" })),
+  );
+  site.answers("/nodes/node-1/", () => Response.json({ spans: [], text: "" }));
+  site.answers("/nodes/node-1/diagnosis", () => Response.json(FOUND));
+  feed.start();
+  await waitFor(() => expect(feed.connection().kind).toBe("live"));
+  render(<NodePage id="node-1" />);
+  expect(await screen.findByText("it took too long")).toBeDefined();
+  await act(() => site.says(event({ name: "fail" })));
+  expect(site.count("/nodes/node-1/diagnosis")).toBe(0);
+
+  await act(() => site.says(event({ entity: "diagnosis", name: "collected" })));
+  expect(await screen.findByText("No name server")).toBeDefined();
 });
 
 test.each([

@@ -4,7 +4,7 @@ import { useState } from "react";
 import { post, Refused } from "../api/client";
 import type { Bundle, Console, FeedEvent, Node, Timeline } from "../api/types";
 import { useHistory } from "../live/history";
-import { useResource } from "../live/resource";
+import { type Read, useResource } from "../live/resource";
 import { Act } from "../parts/act";
 import { BootChart } from "../parts/charts";
 import { Copy } from "../parts/copy";
@@ -34,6 +34,7 @@ export function NodePage({ id }: { id: string }) {
   const own = (event: FeedEvent) => event.entity_id === id;
   const [gone, setGone] = useState(false);
   const read = useResource<Node>(path, { on: own, ...(!gone && { every: BEATS_EVERY }) });
+  const history = useHistory(id);
   const node = read.data;
   const ended = node?.state === "terminated";
   if (ended !== gone) setGone(ended);
@@ -55,10 +56,10 @@ export function NodePage({ id }: { id: string }) {
       <Axes node={node} />
       <div className="columns">
         <div className="column">
-          <Ending node={node} path={path} own={own} />
+          <Ending node={node} path={path} diagnosed={history.data?.some(isDiagnosis) ?? false} />
           <Boot node={node} path={path} own={own} />
           <ConsoleTail node={node} path={path} />
-          <History id={id} />
+          <History read={history} />
         </div>
         <div className="column">
           <About node={node} />
@@ -151,16 +152,17 @@ function Axes({ node }: { node: Node }) {
   );
 }
 
-type Part = { node: Node; path: string; own: (event: FeedEvent) => boolean };
-
 const ENDINGS = ["failed", "terminating", "terminated", "releasing"];
 
-export function Ending({ node, path, own }: Part) {
+/** An event says when a diagnosis was collected. Before that, and for most nodes, the API has none to give. */
+const isDiagnosis = (event: FeedEvent) => event.entity === "diagnosis";
+
+type EndingProps = { node: Node; path: string; diagnosed: boolean };
+
+export function Ending({ node, path, diagnosed }: EndingProps) {
   const over = Boolean(node.reason) && ENDINGS.includes(node.state);
   const calm = ORDERLY.has(node.reason ?? "");
-  // Only boots that fail are looked into; a node that was up has none to look at.
-  const examined = over && !calm && !node.booted_at;
-  const read = useResource<Bundle>(examined ? `${path}/diagnosis` : null, { on: own });
+  const read = useResource<Bundle>(over && diagnosed ? `${path}/diagnosis` : null);
   if (!over) return null;
   const bundle = read.data;
   const tone = calm ? "neutral" : node.state === "failed" || bundle ? "danger" : "warning";
@@ -198,7 +200,9 @@ export function Ending({ node, path, own }: Part) {
   );
 }
 
-function Boot({ node, path, own }: Part) {
+type BootProps = { node: Node; path: string; own: (event: FeedEvent) => boolean };
+
+function Boot({ node, path, own }: BootProps) {
   const booting = node.state === "created" && !node.booted_at;
   const read = useResource<Timeline>(`${path}/boot`, { on: own, ...(booting && { every: 2000 }) });
   return (
@@ -245,11 +249,10 @@ function ConsoleTail({ node, path }: { node: Node; path: string }) {
   );
 }
 
-function History({ id }: { id: string }) {
-  const history = useHistory(id);
+function History({ read }: { read: Read<readonly FeedEvent[]> }) {
   return (
     <Card title="Events" side={<span className="faint">newest first</span>}>
-      <Shown read={history}>{(events) => <EventList events={[...events].reverse()} about={false} />}</Shown>
+      <Shown read={read}>{(events) => <EventList events={[...events].reverse()} about={false} />}</Shown>
     </Card>
   );
 }
