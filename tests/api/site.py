@@ -190,6 +190,7 @@ class Site:
         listener.close()
 
     async def close(self) -> None:
+        self.lazy = True  # the plane runs on for a moment, and may still make machines
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

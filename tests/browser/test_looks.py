@@ -10,6 +10,7 @@ from tests.browser.conftest import Open
 from tests.browser.viewing import AXE, PHONE, refused
 from tests.e2e.site import Site
 
+NOWHERE = "/no/such/page"
 PAGES = (
     "/",
     "/operations",
@@ -23,7 +24,7 @@ PAGES = (
     "/events",
     "/api#operations_show",
     "/?provision=quick",
-    "/no/such/page",
+    NOWHERE,
 )
 RUN = """async () => {
     const found = await axe.run(document, {resultTypes: ['violations']});
@@ -52,7 +53,7 @@ def test_no_page_has_a_serious_barrier_or_scrolls_sideways(
 ) -> None:
     axe = AXE.read_text(encoding="utf-8")
     view = open_view(site.url, tokens["operator"], **looks)
-    view.forgiven = refused
+    view.forgiven = lambda words: refused(words) and NOWHERE in words
     found: dict[str, Any] = {}
     for path in PAGES:
         page = view.go(path.format(**things))

@@ -88,7 +88,7 @@ class View:
 
     def _said(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(f"{message.type}: {message.text}")
+            self.complaints.append(f"{message.type}: {message.text} ({message.location['url']})")
 
     def _asked(self, dialog: Dialog) -> None:
         self.complaints.append(f"dialog: {dialog.message}")

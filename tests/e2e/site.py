@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -392,7 +393,8 @@ class Site:
         records = [record for slot in self.slots() if (record := slot.record()) is not None]
         while kill_carriers({record.marker for record in records}) or self._inhabitants():
             for pid in self._inhabitants():
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 def free_port() -> int:

@@ -1,8 +1,6 @@
 """Boot scripts that go wrong: each provision ends with the reason, and nothing is left of the machine."""
 
-from pathlib import Path
-
-from tests.e2e.site import Site, until
+from tests.e2e.site import Site, until, words_of
 
 
 def test_a_script_that_fails_is_named_with_its_exit_code_and_last_words(site: Site) -> None:
@@ -48,4 +46,4 @@ def test_a_script_that_floods_boots_and_fills_no_disk(site: Site) -> None:
 
 
 def _sleeping(pids: list[int]) -> list[int]:
-    return [pid for pid in pids if b"sleep\x00100" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in pids if b"sleep\x00100" in words_of(pid)]

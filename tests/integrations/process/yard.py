@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,9 +123,9 @@ class Yard:
 
 def _kill(pid: int) -> None:
     """A stray, if this pid is one: a sandboxed one gave a number of its own namespace."""
-    command = Path(f"/proc/{pid}/cmdline")
-    if command.exists() and STAND_IN.encode() in command.read_bytes():
-        os.kill(pid, signal.SIGKILL)
+    with suppress(OSError):
+        if STAND_IN.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
 
 
 async def unlocked(slot: Slot) -> None:
