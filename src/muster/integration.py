@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from muster.ports.duties import Duty, DutyContext
     from muster.ports.identity import Federation, IdentityVerifier
     from muster.ports.ids import Ids
-    from muster.ports.provider import EndingsSource, Lack, NodeProvider
+    from muster.ports.provider import EndingsSource, NodeProvider, UnmetRequirement
     from muster.ports.runtime import NodeRuntime
     from muster.ports.store import Store
 
@@ -115,7 +115,7 @@ class Parts:
     """By provider: the program that a node of a template starts with. Nodes with another one are outdated."""
     unisolated: Mapping[str, str] = field(default_factory=dict)
     """Providers on whose machines a run may leave something for the next one, and why."""
-    lacks: Callable[[TemplateSpec], Lack | None] = lambda _spec: None
+    lacks: Callable[[TemplateSpec], UnmetRequirement | None] = lambda _spec: None
     """What a template wants and this server doesn't have."""
     duties: Callable[[DutyContext], Sequence[Duty]] = lambda _given: ()
     """Periodic work of its own. One replica at a time performs it."""

@@ -79,7 +79,7 @@ class _Sent:
     """The beats of one wave on their way from one replica to the store."""
 
     at: float
-    vouched: float
+    arrived_by: float
     station: str
     beats: list[tuple[Truth, bool]]
     """Whose, and whether it showed an advance."""
@@ -192,13 +192,13 @@ class Nodes:
             name, heartbeats = station.life.name, station.plane.enrolment.heartbeats
             arrived = sent.get(name)
             if arrived is None:
-                arrived = sent[name] = _Sent(at=now, vouched=heartbeats.vouched, station=name, beats=[])
+                arrived = sent[name] = _Sent(at=now, arrived_by=heartbeats.arrived_by, station=name, beats=[])
             truth = agent.truth
             heartbeats.beat(
                 node_id,
                 activity=None if truth.booted else agent.activity,
                 said=agent.says,
-                came_at=arrived.vouched,
+                arrived_at=arrived.arrived_by,
             )
             truth.reached_at = now
             arrived.beats.append((truth, agent.working))

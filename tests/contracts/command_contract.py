@@ -318,7 +318,7 @@ class CommandContract:
         assert list(await commands.overdue(now=40.0, limit=9)) == [late]
         assert list(await commands.overdue(now=41.0, limit=9)) == [late, later]
         assert list(await commands.overdue(now=41.0, limit=1)) == [late]
-        await commands.write(late, lifecycle.unheard(late, now=42.0))
+        await commands.write(late, lifecycle.unanswered(late, now=42.0))
         assert list(await commands.overdue(now=42.0, limit=9)) == [later]
 
     async def test_pages_of_commands_come_newest_first_and_miss_nothing(

@@ -229,9 +229,9 @@ def test_a_template_has_its_own_patience_with_a_boot_that_stands_still(side: flo
 
 
 def test_a_machine_that_never_joined_does_not_stall_but_is_late() -> None:
-    unheard = booting(phase="", step="", joined_at=None)
-    assert judged_by(replace(unheard, deadline_at=NOW + 1), None, limits=SLOW) is None
-    assert judged_by(unheard, None, limits=SLOW) == Overdue(reason=Reason.BOOT_TIMEOUT, fails=True)
+    unanswered = booting(phase="", step="", joined_at=None)
+    assert judged_by(replace(unanswered, deadline_at=NOW + 1), None, limits=SLOW) is None
+    assert judged_by(unanswered, None, limits=SLOW) == Overdue(reason=Reason.BOOT_TIMEOUT, fails=True)
 
 
 def test_nobody_stalls_for_time_in_which_nobody_watched() -> None:

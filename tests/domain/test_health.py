@@ -123,9 +123,9 @@ def test_a_node_with_its_own_pace_is_given_its_own_time() -> None:
 
 @pytest.mark.parametrize("side", SIDES)
 def test_nobody_is_called_offline_for_time_in_which_nobody_watched(side: float) -> None:
-    unheard = vitals(seen_at=NOW - 5000)
+    unanswered = vitals(seen_at=NOW - 5000)
     back_since = NOW - LIMITS.stale_after - side
-    assert judged(unheard, observing_since=back_since) == (Health.OFFLINE if side > 0 else None)
+    assert judged(unanswered, observing_since=back_since) == (Health.OFFLINE if side > 0 else None)
 
 
 @pytest.mark.parametrize(
@@ -185,10 +185,10 @@ def test_a_passed_probe_speaks_for_its_node_for_a_few_rounds(side: float) -> Non
 @pytest.mark.parametrize("failures", [PROBE_FAILURES - 1, PROBE_FAILURES, PROBE_FAILURES + 1])
 def test_failed_probes_count_only_while_no_fresh_heartbeat_vetoes_them(failures: int) -> None:
     watched_again = NOW - LIMITS.stale_after / 2
-    unheard = vitals(seen_at=NOW - 500, probe_failures=failures, probed_at=NOW)
+    unanswered = vitals(seen_at=NOW - 500, probe_failures=failures, probed_at=NOW)
     down = Health.OFFLINE if failures >= PROBE_FAILURES else None
-    assert judged(unheard, observing_since=watched_again) == down
-    assert judged(replace(unheard, seen_at=NOW - LIMITS.stale_after)) is None
+    assert judged(unanswered, observing_since=watched_again) == down
+    assert judged(replace(unanswered, seen_at=NOW - LIMITS.stale_after)) is None
 
 
 @pytest.mark.parametrize("side", SIDES)

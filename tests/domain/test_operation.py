@@ -158,8 +158,8 @@ def test_only_what_is_unfinished_and_no_release_can_be_cancelled(
         with pytest.raises(NotCancellable, match="a release always runs to its end"):
             operations.cancel_requested(before, now=NOW)
     elif status in ENDED or committed:
-        standing = status if status in ENDED else "been committed"
-        with pytest.raises(NotCancellable, match=f"it has {standing}; release it instead"):
+        state = status if status in ENDED else "been committed"
+        with pytest.raises(NotCancellable, match=f"it has {state}; release it instead"):
             operations.cancel_requested(before, now=NOW)
     else:
         change = operations.cancel_requested(before, now=NOW)

@@ -11,9 +11,9 @@ from muster.domain.operation import Member, Status, Verdict
 from muster.domain.provision_decisions import (
     WAYS_MOST,
     Acquire,
-    Bury,
     Call,
     Commit,
+    CondemnSilent,
     GiveUp,
     MakeWay,
     Queue,
@@ -109,7 +109,7 @@ def test_all_attached_and_fresh_nodes_are_committed_with_their_assignments() -> 
         (LIMITS.stale_after + SMALLEST, Wait),
         (PATIENCE - SMALLEST, Wait),
         (PATIENCE, Wait),
-        (PATIENCE + SMALLEST, Bury),
+        (PATIENCE + SMALLEST, CondemnSilent),
     ],
 )
 def test_a_silent_node_is_waited_for_and_then_buried(silence: float, action: type) -> None:
@@ -117,7 +117,7 @@ def test_a_silent_node_is_waited_for_and_then_buried(silence: float, action: typ
     seen = {"node-1": NOW, "node-2": NOW, "node-3": NOW - silence}
     decided = decide(situation([*THREE[:2], silent], [SETTLED], seen=seen))
     assert type(decided) is action
-    if isinstance(decided, Bury):
+    if isinstance(decided, CondemnSilent):
         assert decided.nodes == (silent,)
 
 

@@ -12,12 +12,12 @@ from muster.domain.operation import Status, Verdict
 from muster.domain.provision_decisions import (
     CANCELLED,
     Acquire,
-    Bury,
     Commit,
+    CondemnSilent,
+    ExtendDeadline,
     Finish,
     GiveUp,
     HandOver,
-    Prolong,
     Queue,
     RollBack,
     Wait,
@@ -166,7 +166,7 @@ DEAD = LIMITS.stale_after + LIMITS.dead_after
 def test_a_boot_that_was_given_time_gives_it_to_the_provision() -> None:
     held = [node(n=n, deadline_at=NOW + 600, deadline_source=EXTENSION) for n in (1, 2, 3)]
     at = situation(held, [SETTLED])
-    assert decide(at) == Prolong(until=NOW + 600 + attach_timeout(at.template.spec))
+    assert decide(at) == ExtendDeadline(until=NOW + 600 + attach_timeout(at.template.spec))
 
 
 def test_a_loss_is_told_in_the_node_s_own_words() -> None:
@@ -184,14 +184,14 @@ def test_silence_counts_only_while_somebody_listened(side: float) -> None:
     held = [attached(n, attached_at=NOW - 10 * DEAD) for n in (1, 2, 3)]
     quiet = situation(held, [SETTLED], seen={each.id: NOW - 10 * DEAD for each in held})
     at = replace(quiet, watched_since=NOW - DEAD - side)
-    assert decide(at) == (Bury(nodes=tuple(held)) if side > 0 else Wait())
+    assert decide(at) == (CondemnSilent(nodes=tuple(held)) if side > 0 else Wait())
 
 
 def test_who_was_never_heard_is_neither_fresh_nor_dead_before_its_time() -> None:
     held = [attached(n, attached_at=NOW - DEAD) for n in (1, 2, 3)]
     assert decide(situation(held, [SETTLED], seen={"another": NOW})) == Wait()
     later = [replace(each, attached_at=NOW - DEAD - SMALLEST) for each in held]
-    assert decide(situation(later, [SETTLED], seen={"another": NOW})) == Bury(nodes=tuple(later))
+    assert decide(situation(later, [SETTLED], seen={"another": NOW})) == CondemnSilent(nodes=tuple(later))
 
 
 # --- in words -------------------------------------------------------------------------------------

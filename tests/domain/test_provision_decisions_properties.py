@@ -17,14 +17,14 @@ from muster.domain.provision_decisions import (
     HELD,
     Acquire,
     Action,
-    Bury,
     Call,
     Commit,
+    CondemnSilent,
+    ExtendDeadline,
     Finish,
     GiveUp,
     HandOver,
     MakeWay,
-    Prolong,
     Queue,
     RollBack,
     Situation,
@@ -122,7 +122,7 @@ def _is_safe(at: Situation, decided: Action) -> None:
             assert count == at.request.count - len(held) > 0
             assert usage in (at.request.usage or at.template.spec.usage)
             assert not any(each.pending for each in at.launches)
-        case Bury(nodes=nodes):
+        case CondemnSilent(nodes=nodes):
             assert nodes and all(each in held and each.attached and not _fresh(at, each) for each in nodes)
         case HandOver(nodes=nodes) | RollBack(nodes=nodes):
             assert list(nodes) == held
@@ -136,7 +136,7 @@ def _is_safe(at: Situation, decided: Action) -> None:
             assert verdict.message
         case MakeWay(launch=crowded, verdict=verdict):
             assert not crowded.open and crowded.reason in at.makes_way and verdict.message
-        case Prolong(until=until):
+        case ExtendDeadline(until=until):
             assert until > op.deadline_at
         case Wait():
             assert len(held) == at.request.count

@@ -316,11 +316,13 @@ def test_a_status_and_its_reason_fit_together(
 def test_a_refill_whose_boots_were_given_time_is_given_it_too() -> None:
     booting = node(assignment_id=None, deadline_at=NOW + 600, deadline_source=EXTENSION)
     at = test_refill_decisions.situation([booting], [test_refill_decisions.SETTLED])
-    assert refill_decisions.decide(at) == refill_decisions.Prolong(
+    assert refill_decisions.decide(at) == refill_decisions.ExtendDeadline(
         until=NOW + 600 + attach_timeout(at.template.spec)
     )
     failing = replace(at.operation, verdict=test_refill_decisions.FAILED)
-    assert not isinstance(refill_decisions.decide(replace(at, operation=failing)), refill_decisions.Prolong)
+    assert not isinstance(
+        refill_decisions.decide(replace(at, operation=failing)), refill_decisions.ExtendDeadline
+    )
 
 
 def test_a_run_whose_provision_was_cancelled_by_another_ends_by_that() -> None:

@@ -239,13 +239,13 @@ async def test_a_beat_that_lay_before_a_replica_that_stood_still_is_not_fresh(st
     await stage.pass_time(90.1)
     assert lain.result() <= asleep, "it came while nobody listened"
     await stage.pass_time(2.1)
-    assert stage.now - heartbeats.vouched <= 2.0
+    assert stage.now - heartbeats.arrived_by <= 2.0
     assert not running.done()
     life.kill()
 
 
 async def _vouched(heartbeats: Heartbeats) -> float:
-    return heartbeats.vouched
+    return heartbeats.arrived_by
 
 
 @staged
@@ -256,7 +256,7 @@ async def test_an_older_beat_never_replaces_a_younger_one(stage: Stage) -> None:
     await stage.pass_time(100.0)
     heartbeats = Heartbeats(stage.store, stage.clock, stage.wakeups, flush_every=1.0)
     heartbeats.beat(node.id)
-    heartbeats.beat(node.id, came_at=stage.now - 50.0)
+    heartbeats.beat(node.id, arrived_at=stage.now - 50.0)
     await heartbeats.flush()
     assert await stage.store.last_seen([node.id]) == {node.id: stage.now}
 

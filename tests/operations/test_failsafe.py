@@ -7,7 +7,7 @@ import pytest
 
 from muster.domain import clustering, provision_decisions, refill_decisions, run_decisions
 from muster.domain.cluster import ClusterState
-from muster.domain.deadlines import OUTLIVED
+from muster.domain.deadlines import OVERDUE_AFTER
 from muster.domain.errors import StoreUnavailable
 from muster.domain.launch import LaunchState
 from muster.domain.lifecycle import HOLDING, NodeState
@@ -254,7 +254,7 @@ async def test_what_its_driver_cannot_end_is_taken_from_it_and_ended(stage: Stag
     sick.ambush.deny["lease_duty"] = StoreUnavailable("not for this one")
     operation = await sick.provision(2, timeout=30.0)
     sick.ambush.deny["write_operation"] = bug()
-    await stage.pass_time(30.0 + OUTLIVED - 1.0)
+    await stage.pass_time(30.0 + OVERDUE_AFTER - 1.0)
     assert not (await stage.operation(operation.id)).ended
 
     ended = await stage.ended(operation, within=60.0)

@@ -73,7 +73,7 @@ async def test_a_node_that_beats_while_it_is_being_buried_is_spared(stage: Stage
     await stage.succeeded(await replica.provision(2))
 
     (condemned,) = [event for event in await stage.events(quiet.id) if event.name == "condemn"]
-    assert condemned.at > heard[0] + stage.settings.limits.burial
+    assert condemned.at > heard[0] + stage.settings.limits.silence_limit
 
 
 @staged

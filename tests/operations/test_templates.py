@@ -21,7 +21,7 @@ from muster.domain.template import (
 from muster.domain.template_plan import Effect, planned
 from muster.integrations.github.runner import RunnerSpec
 from muster.integrations.github.tables import TEMPLATE
-from muster.integrations.process.connecting import lack
+from muster.integrations.process.connecting import unmet_requirement
 from muster.integrations.process.reporting import Report
 from muster.integrations.process.sandbox import Isolation
 from muster.integrations.process.spec import Demand, Home, ProcessSpec
@@ -289,7 +289,7 @@ async def test_a_template_that_demands_a_sandbox_or_an_overlay_is_refused_where_
     none = Report(
         isolation=Isolation.NONE, notice="bubblewrap fails here", no_overlay="no such filesystem", facts=()
     )
-    bare = replace(ports, lacks=(lambda spec: lack(spec, LOCAL, none),))
+    bare = replace(ports, lacks=(lambda spec: unmet_requirement(spec, LOCAL, none),))
     await TemplateDesk(bare).apply(local)
     with pytest.raises(InvalidRequest, match=r"demands one, and process has none here \(bubblewrap fails"):
         await TemplateDesk(bare).apply(demanding)

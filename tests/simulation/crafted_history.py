@@ -23,7 +23,7 @@ UNBOUND = dict.fromkeys(("operation_id", "assignment_id", "run", "owner", "attac
 
 
 @dataclass
-class Standing:
+class NodeView:
     attached: AssignmentId | None = None
 
 
@@ -33,7 +33,7 @@ class CraftedHistory:
 
     now: float = 1000.0
     ledger: Ledger = field(default_factory=Ledger)
-    agents: dict[str, Standing] = field(default_factory=dict)
+    agents: dict[str, NodeView] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
     truths: dict[str, Truth] = field(default_factory=dict)
     presence: Presence = field(default_factory=Presence)
@@ -153,7 +153,7 @@ class CraftedHistory:
             visible_at=self.now,
         )
         self.ledger.add(entry)
-        self.agents[machine_id] = Standing()
+        self.agents[machine_id] = NodeView()
         self.judge.made(entry)
         return entry
 

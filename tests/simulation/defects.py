@@ -39,7 +39,7 @@ from muster.operations.failsafe import Failsafe
 from muster.operations.launcher import Launcher
 from muster.operations.provision import ProvisionHandler
 from muster.ports.provider import LaunchRequest, Machine
-from muster.ports.store import Standing
+from muster.ports.store import NodeView
 from muster.stores.cache import CachedStore
 from muster.stores.sql import SqlStore, claims, counters, guards, leases, liveness, operations, vitals
 from muster.stores.sql.tx import Tx
@@ -119,7 +119,7 @@ def a_signal_counts_without_its_assignment(patch: Patch) -> None:
 def any_detach_counts_for_the_present_assignment(patch: Patch) -> None:
     real = Enrolment._change
 
-    async def change(self: Enrolment, at: Standing, report: Any) -> Any:
+    async def change(self: Enrolment, at: NodeView, report: Any) -> Any:
         if report.detached is not None and at.node.assignment_id is not None:
             report = replace(report, detached=at.node.assignment_id)
         return await real(self, at, report)
@@ -193,13 +193,13 @@ def foreign_machines_are_orphans_too(patch: Patch) -> None:
 
 
 def claims_are_held_in_the_queue(patch: Patch) -> None:
-    real = ProvisionHandler._let_go
+    real = ProvisionHandler._return_node
 
     async def let_go(self: ProvisionHandler, held: Node, at: Any, reason: Any, driven: Any) -> None:
         if reason is not Reason.CAP_REACHED or at.operation.verdict is not None:
             await real(self, held, at, reason, driven)
 
-    patch.setattr(ProvisionHandler, "_let_go", let_go)
+    patch.setattr(ProvisionHandler, "_return_node", let_go)
 
 
 def a_loss_does_not_move_the_operation(patch: Patch) -> None:

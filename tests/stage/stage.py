@@ -280,7 +280,7 @@ class Stage:
 
         async def tidy() -> bool:
             live = await self.nodes(*LIVE, NodeState.TERMINATING)
-            forsaken = await self.store.forsaken_launches(limit=10)
+            forsaken = await self.store.launches_to_close(limit=10)
             return all(node.state is NodeState.IDLE for node in live) and not forsaken
 
         await self.until(tidy)

@@ -113,8 +113,8 @@ async def test_a_hand_over_and_its_release_read_next_to_nothing(world: World) ->
     held = await replica.store.view(operation.id)
     assert [node.id for node in held.nodes] == sorted(node.id for node in claimed)
     for node in held.nodes:
-        standing = await replica.store.standing(node.id)
-        assert standing.node == node and standing.operation == held.operation
+        node_view = await replica.store.node_view(node.id)
+        assert node_view.node == node and node_view.operation == held.operation
         await replica.store.apply(nodes.attached(node, now=2.0, deadline_at=100.0))
     assert all(node.attached for node in (await replica.store.view(operation.id)).nodes)
     assert replica.calls == ["claim", "apply", "apply"]
@@ -199,10 +199,10 @@ async def test_on_a_shared_store_records_are_never_kept(world: World) -> None:
     operation = await scene.leased()
     for _ in range(2):
         await replica.store.node(node.id)
-        await replica.store.standing(node.id)
+        await replica.store.node_view(node.id)
         await replica.store.operation(operation.id)
         await replica.store.view(operation.id)
-    for verb in ("node", "standing", "operation", "view"):
+    for verb in ("node", "node_view", "operation", "view"):
         assert replica.counted.calls.count(verb) == 2
 
 

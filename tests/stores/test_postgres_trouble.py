@@ -102,7 +102,7 @@ async def test_whoever_stood_still_in_a_transaction_loses_it_and_begins_again(
     store = open_postgres(address, ids=CountingIds(), connections=2)
     tries: list[int] = []
 
-    def standing(tx: Tx) -> None:
+    def node_view(tx: Tx) -> None:
         tx.change("UPDATE installation SET max_nodes = max_nodes + 1")
         tries.append(1)
         if len(tries) == 1:
@@ -110,7 +110,7 @@ async def test_whoever_stood_still_in_a_transaction_loses_it_and_begins_again(
         tx.execute("SELECT 1 FROM installation")
 
     before = (await store.installation()).max_nodes
-    await store._engine.write(standing)
+    await store._engine.write(node_view)
     assert len(tries) == 2
     assert (await store.installation()).max_nodes == before + 1
 

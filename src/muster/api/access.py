@@ -21,7 +21,7 @@ from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.identity import Federation
 from muster.ports.ids import Ids
-from muster.ports.store import Standing
+from muster.ports.store import NodeView
 
 SECRET_PREFIX = "muster_"  # noqa: S105 — lets scanners of leaked secrets know what they found
 _LONGEST = 16_384
@@ -119,7 +119,7 @@ class Authenticator:
         except Forbidden as error:
             raise Unauthenticated(str(error)) from error
 
-    async def speaker(self, authorization: str | None) -> Standing:
+    async def speaker(self, authorization: str | None) -> NodeView:
         try:
             return await self._enrolment.recognise(bearer(authorization))
         except Forbidden as error:

@@ -70,10 +70,10 @@ class AgentStream(Response):
             silent = ctx.now() >= due
             if ctx.shutdown.begun or stream.ended or (silent and await self._over(receive)):
                 return
-            if not silent and stream.holds_back():
+            if not silent and stream.defers():
                 continue
             found = await self._now()
-            if silent or meaning(found) != stream.told:
+            if silent or meaning(found) != stream.last_sent:
                 await self._tell(stream, found, send, what="alive" if silent else "news")
                 due = self._due()
 
@@ -97,7 +97,7 @@ class AgentStream(Response):
 
     async def _tell(self, stream: Stream, desired: Desired, send: Send, *, what: str) -> None:
         ctx = self._context
-        stream.told = meaning(desired)
+        stream.last_sent = meaning(desired)
         line = StreamLine(desired=desired, beat_seconds=ctx.settings.beat_seconds, spread=ctx.streams.spread)
         ctx.metrics.pushes.add(what=what)
         await send({"type": "http.response.body", "body": encode(line) + b"\n", "more_body": True})

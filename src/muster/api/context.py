@@ -23,7 +23,7 @@ from muster.domain.trust import Confinement, Trust
 from muster.enrolment.streams import Streams
 from muster.operations.overview import OverviewReader
 from muster.plane import ControlPlane, Ports
-from muster.ports.store import Standing
+from muster.ports.store import NodeView
 from muster.ports.wakeups import Wakeups
 from muster.single_flight import SingleFlight
 
@@ -106,7 +106,7 @@ class Context:
 class ApiRequest(Request):
     """A request, with who sent it: a node, or the holder of a token."""
 
-    standing: Standing
+    node_view: NodeView
     token: ApiToken
     confinement: Confinement | None
 
@@ -147,9 +147,9 @@ def _permit(context: Context, request: ApiRequest) -> Permit:
 Ctx = Annotated[Context, FromRequest(lambda context, _: context)]
 RawRequest = Annotated[ApiRequest, FromRequest(lambda _, request: request)]
 """For handlers that read the body as a stream, or headers of their own."""
-NodeCaller = Annotated[Standing, FromRequest(lambda _, request: request.standing)]
+NodeCaller = Annotated[NodeView, FromRequest(lambda _, request: request.node_view)]
 """The node that speaks, as its token proved, with its operation."""
-Node = Annotated[NodeId, FromRequest(lambda _, request: request.standing.node.id)]
+Node = Annotated[NodeId, FromRequest(lambda _, request: request.node_view.node.id)]
 CallerConfinement = Annotated[Confinement | None, FromRequest(lambda _, request: request.confinement)]
 """What the caller is held to; None: only to its role."""
 CallerToken = Annotated[ApiToken, FromRequest(lambda _, request: request.token)]

@@ -152,7 +152,7 @@ class Endpoint:
             return
         shown = request.authorization
         if access is Access.NODE:
-            request.standing = await context.authenticator.speaker(shown)
+            request.node_view = await context.authenticator.speaker(shown)
         elif access.role is not None:
             caller = await context.authenticator.caller(shown, access.role)
             if caller.confinement is not None and not self._route.workflows:

@@ -25,6 +25,6 @@ class CommandTimeouts:
             if command.node_id not in silent:
                 continue
             try:
-                await self._ports.commands.write(command, commands.unheard(command, now=now))
+                await self._ports.commands.write(command, commands.unanswered(command, now=now))
             except Conflict:
                 continue

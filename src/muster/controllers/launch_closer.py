@@ -62,7 +62,7 @@ class LaunchCloser:
     async def _forsaken(self) -> AsyncIterator[Launch]:
         last: Launch | None = None
         while True:
-            batch = await self._store.forsaken_launches(limit=BATCH, after=last)
+            batch = await self._store.launches_to_close(limit=BATCH, after=last)
             for launch in batch:
                 yield launch
             if len(batch) < BATCH:

@@ -6,7 +6,7 @@ its driver and ends it by the failsafe.
 
 import logging
 
-from muster.domain.deadlines import outlived
+from muster.domain.deadlines import overdue_after
 from muster.domain.errors import Conflict
 from muster.domain.observations import aged
 from muster.domain.operation import Operation, Status
@@ -46,10 +46,10 @@ class OverdueOperations:
 
     async def _look_at(self, operation: Operation) -> None:
         now = self._ports.clock.now()
-        if now < operation.deadline_at + outlived(operation.kind):
+        if now < operation.deadline_at + overdue_after(operation.kind):
             return
         due = await self._watch_tracker.due(operation)
-        if now < due + outlived(operation.kind):
+        if now < due + overdue_after(operation.kind):
             return
         seized = await self._store.seize(operation.id, self._owner, now=now, until=now + LEASE)
         late = f"it had not ended {aged(now - due)} after its deadline"

@@ -67,7 +67,7 @@ class Reaper:
         await each_provider(providers, look, self._ports.clock, within=WITHIN)
         for node in doomed.values():
             if node.id not in self._gone:
-                await self._note_resistance(node)
+                await self._report_slow_end(node)
 
     async def _doomed(self) -> dict[NodeId, Node]:
         found = items(
@@ -129,7 +129,7 @@ class Reaper:
         self._asked[node.id] = (times + 1, now + pause)
         return True
 
-    async def _note_resistance(self, node: Node) -> None:
+    async def _report_slow_end(self, node: Node) -> None:
         """Write an event once for a machine whose end is not confirmed in time."""
         now = self._ports.clock.now()
         if now < node.entered_at + self._attention or node.id in self._noted:

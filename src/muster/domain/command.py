@@ -231,7 +231,7 @@ def forsaken(command: Command, node: Node | None, *, now: float) -> Command:
     return lost(command, detail=f"{what}; {ADVICE[reason]}", now=now, reason=reason)
 
 
-def unheard(command: Command, *, now: float) -> Command:
+def unanswered(command: Command, *, now: float) -> Command:
     """Lost: its own timeout is over, and its node does not answer. The node may still end it."""
     timeout = command.execution.timeout or 0.0
     detail = f"timed out after {timeout:g} s; its node does not answer, so its end is not confirmed"

@@ -76,7 +76,7 @@ class Limits:
                 checks.seconds(each.name, value)
 
     @property
-    def burial(self) -> float:
+    def silence_limit(self) -> float:
         """Silent for this long, a node is dead."""
         return self.stale_after + self.dead_after
 
@@ -378,16 +378,16 @@ def max_boot(template: TemplateSpec, limits: Limits) -> float:
     return 2 * resolve_boot(timeout=None, template=template, limits=limits).seconds
 
 
-OUTLIVED = 600.0
+OVERDUE_AFTER = 600.0
 """Seconds past its deadline after which an operation is ended from outside. Giving nodes back takes at most
 180 of them."""
-OUTLIVED_CLUSTER = 6 * 3600.0
+OVERDUE_AFTER_CLUSTER = 6 * 3600.0
 """What a failed create has made is undone past its deadline, for as long as the cloud takes."""
 
 
-def outlived(kind: Kind) -> float:
+def overdue_after(kind: Kind) -> float:
     """By how many seconds an operation may outlive its deadline before it is ended from outside."""
-    return OUTLIVED_CLUSTER if kind in CLUSTERS else OUTLIVED
+    return OVERDUE_AFTER_CLUSTER if kind in CLUSTERS else OVERDUE_AFTER
 
 
 def for_operation(

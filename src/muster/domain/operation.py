@@ -199,9 +199,9 @@ def cancel_requested(operation: Operation, *, now: float) -> OperationChange | N
         what = TO_THE_END[operation.kind]
         raise NotCancellable(f"cannot cancel {operation.id}: {what} always runs to its end")
     if operation.committed or operation.ended:
-        standing = operation.status if operation.ended else "been committed"
+        progress = operation.status if operation.ended else "been committed"
         instead = "delete the cluster" if operation.kind is Kind.CLUSTER_CREATE else "release it"
-        raise NotCancellable(f"cannot cancel {operation.id}: it has {standing}; {instead} instead")
+        raise NotCancellable(f"cannot cancel {operation.id}: it has {progress}; {instead} instead")
     change = _changed(
         operation, Step.CANCEL_REQUESTED, now=now, status=operation.status, progress=operation.progress
     )

@@ -109,8 +109,8 @@ def advanced(shown: Progress | None, new: Progress, *, now: float) -> Progress:
         return replace(shown, message=new.message, parts=new.parts, percent=max(here, new.percent))
     motion = new.motion
     if motion is not None and there <= here:
-        goes_on = shown.motion is not None and shown.step == new.step
-        motion = shown.motion if goes_on else replace(motion, low=here, since=now)
+        continues = shown.motion is not None and shown.step == new.step
+        motion = shown.motion if continues else replace(motion, low=here, since=now)
     return replace(new, percent=max(here, there), motion=motion)
 
 

@@ -57,7 +57,7 @@ class Situation:
         return self.now < launches.again_at(self.launches)
 
     @property
-    def crowded_out(self) -> int:
+    def provider_full(self) -> int:
         """How many of its launches were refused for what other nodes of the provider hold."""
         return sum(launch.reason in self.makes_way for launch in self.launches)
 
@@ -96,14 +96,14 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bury:
+class CondemnSilent:
     """Condemn attached nodes that stopped beating."""
 
     nodes: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prolong:
+class ExtendDeadline:
     """Its nodes were given more time to boot: so is the provision."""
 
     until: float
@@ -155,7 +155,18 @@ class Wait:
 
 
 Action = (
-    Queue | Acquire | Call | Bury | Prolong | Commit | HandOver | MakeWay | GiveUp | RollBack | Finish | Wait
+    Queue
+    | Acquire
+    | Call
+    | CondemnSilent
+    | ExtendDeadline
+    | Commit
+    | HandOver
+    | MakeWay
+    | GiveUp
+    | RollBack
+    | Finish
+    | Wait
 )
 WAYS_MOST = 3
 """How often others make way for one provision: a quicker one may take the room each time."""
@@ -184,12 +195,12 @@ def decide(at: Situation) -> Action:
         return _undo(at, operation.verdict or CANCELLED)
     until = prolonged(operation, at.held, at.template.spec, at.limits)
     if until is not None:
-        return Prolong(until=until)
+        return ExtendDeadline(until=until)
     if at.now >= at.due_at:
         message = f"not ready in time ({operation.deadline_source} deadline): {waiting_for(at)}"
         return GiveUp(verdict=Verdict(reason=Reason.DEADLINE_EXCEEDED, message=message))
     doomed = _doomed(at)
-    crowded = None if doomed is None else _crowded(at)
+    crowded = None if doomed is None else _provider_full(at)
     if doomed is not None and crowded is None:
         return GiveUp(verdict=doomed)
     if operation.queued_since is not None:
@@ -232,14 +243,14 @@ def _doomed(at: Situation) -> Verdict | None:
     return None
 
 
-def _crowded(at: Situation) -> Launch | None:
+def _provider_full(at: Situation) -> Launch | None:
     """The refused launch that dooms the provision, if other nodes may yet make way for it."""
     if _spent(at) > at.template.spec.replacements or at.template.spec.retired:
         return None
     last = at.launches[-1]
     # One that is open may still be carried out: its room is not to be given twice.
     answered = last.state is LaunchState.SETTLED and last.reason in at.makes_way
-    return last if answered and at.crowded_out <= WAYS_MOST else None
+    return last if answered and at.provider_full <= WAYS_MOST else None
 
 
 def _spent(at: Situation) -> int:
@@ -296,7 +307,7 @@ def _gather(at: Situation) -> Action:
         return Acquire(count=at.request.count - len(held), usage_class=usage)
     dead = tuple(node for node in held if node.attached and _dead(at, node))
     if dead:
-        return Bury(nodes=dead)
+        return CondemnSilent(nodes=dead)
     if all(node.attached and _fresh(at, node) for node in held):
         return Commit(members=_members(held))
     return Wait()
@@ -304,7 +315,7 @@ def _gather(at: Situation) -> Action:
 
 def _dead(at: Situation, node: Node) -> bool:
     watched = at.now - at.watched_since
-    return min(_silent_for(at, node), watched) > at.limits.burial
+    return min(_silent_for(at, node), watched) > at.limits.silence_limit
 
 
 def _fresh(at: Situation, node: Node) -> bool:

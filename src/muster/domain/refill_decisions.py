@@ -42,7 +42,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prolong:
+class ExtendDeadline:
     """Its nodes were given more time to boot: so is the refill."""
 
     until: float
@@ -74,14 +74,14 @@ class Wait:
     """The provider slows us down until then; None: for nodes to boot."""
 
 
-Action = Launching | Call | Prolong | PoolIn | Discard | Finish | Wait
+Action = Launching | Call | ExtendDeadline | PoolIn | Discard | Finish | Wait
 
 
 def decide(at: Situation) -> Action:
     up = tuple(node for node in at.nodes if node.state is NodeState.CREATED and node.up)
     until = prolonged(at.operation, at.nodes, at.template.spec)
     if until is not None and at.operation.verdict is None:
-        return Prolong(until=until)
+        return ExtendDeadline(until=until)
     stopped = _stopped(at)
     if up and (stopped is None or stopped.reason is not Reason.RETIRED):
         return PoolIn(nodes=up)

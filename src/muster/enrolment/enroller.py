@@ -33,7 +33,7 @@ from muster.enrolment.joining import JOIN_RETRY, OVER, TRIES, JoinHandler
 from muster.enrolment.reports import STEP_MAX, Report, how_it_failed, in_short
 from muster.ports.bundle import Ports
 from muster.ports.runtime import Kit, NodeRuntime
-from muster.ports.store import Standing
+from muster.ports.store import NodeView
 from muster.ports.wakeups import node_topic
 
 logger = logging.getLogger(__name__)
@@ -79,12 +79,12 @@ class Enrolment:
             raise Forbidden(UNKNOWN_TOKEN)
         return node_id
 
-    async def recognise(self, token: str) -> Standing:
+    async def recognise(self, token: str) -> NodeView:
         """As `identify`, with all that an answer to the node needs."""
-        standing = await self._store.standing_for_token(hashed(token))
-        if standing is None:
+        node_view = await self._store.node_view_for_token(hashed(token))
+        if node_view is None:
             raise Forbidden(UNKNOWN_TOKEN)
-        return standing
+        return node_view
 
     # --- heartbeats and desired state -------------------------------------------------------------
 
@@ -96,14 +96,14 @@ class Enrolment:
 
         Raises NotFound for an unknown node and Gone for one whose time is over.
         """
-        came_at = self.heartbeats.vouched
+        arrived_at = self.heartbeats.arrived_by
         node = await self._store.node(node_id)
-        _refuse_the_gone(node)
-        self.heartbeats.beat(node_id, activity=activity, said=said, reason=reason, came_at=came_at)
+        _refuse_ended(node)
+        self.heartbeats.beat(node_id, activity=activity, said=said, reason=reason, arrived_at=arrived_at)
         return node
 
     async def desired(self, node_id: NodeId) -> Desired:
-        return await self.told(await self._store.standing(node_id))
+        return await self.desired_for(await self._store.node_view(node_id))
 
     async def poll(
         self, node_id: NodeId, *, known: int, timeout: float, unless: Sequence[str] = ()
@@ -118,8 +118,8 @@ class Enrolment:
             listener.close()
         return await self.desired(node_id)
 
-    async def told(self, standing: Standing) -> Desired:
-        node, operation = standing.node, standing.operation
+    async def desired_for(self, node_view: NodeView) -> Desired:
+        node, operation = node_view.node, node_view.operation
         template = await self._template_spec(node)
         max_runtime = template.max_runtime
         if operation is not None and isinstance(operation.request, ProvisionRequest):
@@ -140,21 +140,21 @@ class Enrolment:
         A refusal is final for the node: it can't attach, and is thrown away with the reason. Raises Conflict
         if it isn't asked to attach to this (any more), Throttled, Refused and Uncertain.
         """
-        at = await self._store.standing(node_id)
-        node, bound = at.node, await self._bound(at)
-        _refuse_the_gone(node)
-        if bound is None or not self._awaits(node, assignment):
+        at = await self._store.node_view(node_id)
+        node, runtime_binding = at.node, await self._runtime_of(at)
+        _refuse_ended(node)
+        if runtime_binding is None or not self._awaits(node, assignment):
             raise Conflict(
                 f"cannot give node {node_id} a kit for {assignment}: it isn't to attach to that now"
             )
-        runtime, request, spec = bound
+        runtime, request, spec = runtime_binding
         try:
             return await runtime.kit(node, request, spec)
         except Refused as error:
             await self._joining.condemn(node_id, Reason.ATTACH_FAILED, str(error))
             raise
 
-    async def _bound(self, at: Standing) -> tuple[NodeRuntime, ProvisionRequest, TemplateSpec] | None:
+    async def _runtime_of(self, at: NodeView) -> tuple[NodeRuntime, ProvisionRequest, TemplateSpec] | None:
         """The runtime that has a say in the node's assignment, and for what; None: its agent alone knows."""
         spec = await self._template_spec(at.node)
         runtime, request = self._ports.runtimes.get(spec.runtime), at.operation and at.operation.request
@@ -164,39 +164,39 @@ class Enrolment:
 
     # --- signals ----------------------------------------------------------------------------------
 
-    async def report(self, node_id: NodeId, report: Report, *, standing: Standing | None = None) -> Desired:
-        """`standing`: how the node stood a moment ago, if the caller knows."""
-        at = standing or await self._store.standing(node_id)
+    async def report(self, node_id: NodeId, report: Report, *, node_view: NodeView | None = None) -> Desired:
+        """Apply what a node reports. Return its desired state. `node_view`: what the caller just read."""
+        at = node_view or await self._store.node_view(node_id)
         for _ in range(TRIES):
             if not report.left:
-                _refuse_the_gone(at.node)
+                _refuse_ended(at.node)
             change = await self._change(at, report)
             if change is None:
-                return await self.told(at)
+                return await self.desired_for(at)
             if change.after.state is NodeState.IDLE:
-                await self._vouch(node_id)
+                await self._record_sign_of_life(node_id)
             try:
                 at = _moved(at, await self._store.apply(change))
             except Conflict:
                 # First writer wins; see whether the fact is still news.
-                at = await self._store.standing(node_id)
+                at = await self._store.node_view(node_id)
                 continue
             if change.name == Fact.INTERRUPTED and at.node.state is NodeState.RUNNING:
                 await self._close_to_new_work(at)
         raise NotYet(f"node {node_id} keeps changing; report again", JOIN_RETRY)
 
-    async def _close_to_new_work(self, at: Standing) -> None:
+    async def _close_to_new_work(self, at: NodeView) -> None:
         """Keep it from new work; its present work goes on. The sweep tries again."""
-        bound = await self._bound(at)
-        if bound is None:
+        runtime_binding = await self._runtime_of(at)
+        if runtime_binding is None:
             return
         try:
-            await bound[0].withdraw(at.node, *bound[1:])
+            await runtime_binding[0].withdraw(at.node, *runtime_binding[1:])
         except ProviderError as error:
             extra = {"node_id": at.node.id, "error": str(error)}
             logger.info("an interrupted node can't be closed to new work yet", extra=extra)
 
-    async def _vouch(self, node_id: NodeId) -> None:
+    async def _record_sign_of_life(self, node_id: NodeId) -> None:
         """Its report proves life: a claim must not take it for dead because the server was
         away and its beats are still to come."""
         now = self._ports.clock.now()
@@ -205,37 +205,40 @@ class Enrolment:
             self.heartbeats.beat(node_id)
             await self.heartbeats.flush()
 
-    async def _change(self, at: Standing, report: Report) -> NodeChange | None:
+    async def _change(self, at: NodeView, report: Report) -> NodeChange | None:
         """The first thing in the report that is news; None when nothing is."""
         node = at.node
         now = self._ports.clock.now()
         if node.enrolled and (report.left or _serves(node, report)):
-            return _app_news(node, report, now)
+            return _app_change(node, report, now)
         if report.interrupted is not None and node.reason is not Reason.INTERRUPTED:
             return _interruption(node, report.interrupted, now)
         if node.state is NodeState.CREATED and not node.up:
-            return await self._boot_news(node, report, now)
+            return await self._boot_change(node, report, now)
         if report.attached is not None and self._awaits(node, report.attached):
-            return await self._attach_news(at, ended=False)
+            return await self._attach_change(at, ended=False)
         if report.failed is not None and _unfit(node, report.failed_assignment):
             detail = how_it_failed(report.failed)
             return nodes.condemn(node, now=now, reason=Reason.ATTACH_FAILED, detail=detail)
         if report.detached is not None and report.detached == node.assignment_id and not node.enrolled:
-            return await self._detach_news(at)
+            return await self._detach_change(at)
         if report.booted and node.state is NodeState.FAILED:
             return await self._rescue(node, now)
         return None
 
-    async def _attach_news(self, at: Standing, *, ended: bool) -> NodeChange | None:
-        bound, spec = await self._bound(at), await self._template_spec(at.node)
+    async def _attach_change(self, at: NodeView, *, ended: bool) -> NodeChange | None:
+        runtime_binding, spec = await self._runtime_of(at), await self._template_spec(at.node)
         kitted = spec.kitted
-        if kitted and (bound is None or not await bound[0].attached(at.node, *bound[1:], ended=ended)):
+        if kitted and (
+            runtime_binding is None
+            or not await runtime_binding[0].attached(at.node, *runtime_binding[1:], ended=ended)
+        ):
             return None  # its own report isn't enough; `arrivals` looks again
         now = self._ports.clock.now()
         until = deadlines.attached_until(at.operation, self._limits, now=now)
         return nodes.attached(at.node, now=now, deadline_at=until)
 
-    async def _boot_news(self, node: Node, report: Report, now: float) -> NodeChange | None:
+    async def _boot_change(self, node: Node, report: Report, now: float) -> NodeChange | None:
         spec = await self._template_spec(node)
         if report.booted:
             until = now + deadlines.attach_timeout(spec, self._limits)
@@ -282,21 +285,21 @@ class Enrolment:
             return False
         return node.state in (NodeState.CREATED, NodeState.CLAIMED) and node.up and not node.attached
 
-    async def _detach_news(self, at: Standing) -> NodeChange | None:
+    async def _detach_change(self, at: NodeView) -> NodeChange | None:
         node, now = at.node, self._ports.clock.now()
         if node.state is NodeState.RUNNING:
             # Its work ended by itself (an ephemeral runner): the node gives itself back.
             return nodes.release(node, now=now, deadline_at=now + self._limits.releasing)
         if node.state is NodeState.RELEASING:
-            bound = await self._bound(at)
-            if bound is not None:
-                await bound[0].withdraw(node, *bound[1:])
+            runtime_binding = await self._runtime_of(at)
+            if runtime_binding is not None:
+                await runtime_binding[0].withdraw(node, *runtime_binding[1:])
                 now = self._ports.clock.now()
             template = await self._store.template(node.template)
             due_at = None if node.deadline_at is None else await self._due(node.deadline_at, now)
             return after_detach(node, template, now=now, due_at=due_at)
         if self._awaits(node, node.assignment_id) and (await self._template_spec(node)).kitted:
-            return await self._attach_news(at, ended=True)
+            return await self._attach_change(at, ended=True)
         return None
 
     async def _due(self, deadline_at: float, now: float) -> float:
@@ -309,12 +312,12 @@ class Enrolment:
         return (await self._store.template(node.template, node.revision)).spec
 
 
-def _moved(before: Standing, node: Node) -> Standing:
+def _moved(before: NodeView, node: Node) -> NodeView:
     """After a write of the node, which leaves it with its operation or takes it away."""
     return replace(before, node=node, operation=None if node.operation_id is None else before.operation)
 
 
-def _refuse_the_gone(node: Node) -> None:
+def _refuse_ended(node: Node) -> None:
     """An app hears that it is condemned from this; a machine is told what to do instead, until it is gone."""
     if node.enrolled and node.state in OVER:
         raise apps.turned_away(node)
@@ -334,7 +337,7 @@ def _serves(node: Node, report: Report) -> bool:
     return node.state is NodeState.CREATED and node.attached and report.attached == node.assignment_id
 
 
-def _app_news(node: Node, report: Report, now: float) -> NodeChange | None:
+def _app_change(node: Node, report: Report, now: float) -> NodeChange | None:
     if not report.left:
         return nodes.hand_over(node, now=now, deadline_at=None)
     if node.state not in OVER:

@@ -35,7 +35,7 @@ class Heartbeats:
         self._pulses: tuple[float, float] | None = None
 
     @property
-    def vouched(self) -> float:
+    def arrived_by(self) -> float:
         """The latest time at which what is worked on now has come in for sure."""
         now = self._clock.now()
         return now if self._pulses is None else min(now, self._pulses[0])
@@ -47,12 +47,12 @@ class Heartbeats:
         activity: int | None = None,
         said: Health | None = None,
         reason: str = "",
-        came_at: float | None = None,
+        arrived_at: float | None = None,
     ) -> None:
-        """`came_at`: what was vouched for when it came in, if that was a while ago."""
+        """`arrived_at`: what was vouched for when it came in, if that was a while ago."""
         if reason:
             reason = in_short(reason, longest=RUN_MAX)
-        at = self.vouched if came_at is None else came_at
+        at = self.arrived_by if arrived_at is None else arrived_at
         before = self._pending.get(node_id)
         if before is not None:
             if before.seen_at > at:
@@ -100,10 +100,10 @@ class Heartbeats:
                 if newer is None or newer.seen_at < beat.seen_at:
                     self._pending[node_id] = beat
             raise
-        if self._anything_new(taken):
+        if self._health_changed(taken):
             self._wakeups.notify(HEALTH)
 
-    def _anything_new(self, written: Mapping[NodeId, Beat]) -> bool:
+    def _health_changed(self, written: Mapping[NodeId, Beat]) -> bool:
         """Whether somebody says something else than before. Only a hint: what is forgotten is news again."""
         words = {node_id: beat.said for node_id, beat in written.items() if beat.said is not None}
         new = any(self._words.get(node_id) is not word for node_id, word in words.items())

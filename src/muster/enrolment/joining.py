@@ -59,7 +59,7 @@ class JoinHandler:
             node = await self._store.node_by_machine(identity.provider, identity.machine_id)
             if node is not None:
                 return node
-            token = await self._token_told(identity)
+            token = await self._launch_token(identity)
         # The launch first: one that is closed has its records, so a machine that has none isn't wanted.
         launch = await self._store.launch_by_token(token)
         node = await self._store.node_by_machine(identity.provider, identity.machine_id)
@@ -67,7 +67,7 @@ class JoinHandler:
             raise _without_record(identity, launch)
         return node
 
-    async def _token_told(self, identity: Identity) -> str:
+    async def _launch_token(self, identity: Identity) -> str:
         """By the machine's provider, which may not show a new machine yet."""
         provider = self._ports.providers[identity.provider]
         try:

@@ -16,11 +16,11 @@ SPREAD_RATE = 1000
 
 
 class Stream:
-    """One node's. `told` is what it was told last, in whatever form its owner compares."""
+    """One node's. `last_sent` is what was last sent, in the form that the API compares."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
-        self.told: object = None
+        self.last_sent: object = None
         self.ended = False
         self.answering = 0
         """Reports of the node that are being answered: the answer says what is new."""
@@ -31,7 +31,7 @@ class Stream:
         """Until there may be something to say, or so many seconds have passed."""
         await self._listener.wait(within)
 
-    def holds_back(self) -> bool:
+    def defers(self) -> bool:
         """Whether to leave it to an answer. The stream is woken once more when that is given."""
         self.missed = self.answering > 0
         return self.missed

@@ -46,17 +46,17 @@ class Capacity:
             return True
         usage = await self._store.usage(template.name)
         everywhere = usage.template + missing <= template.spec.max_nodes
-        leaving, standing = await self._reachable(demand, short, everywhere=everywhere)
-        return leaving + len(standing) >= short
+        leaving, surplus = await self._reachable(demand, short, everywhere=everywhere)
+        return leaving + len(surplus) >= short
 
     async def make(self, demand: Demand, short: CapReached, *, now: float) -> bool:
         """Evict idle nodes that can't serve the demand, as many as are needed. False: it can't suffice."""
-        leaving, standing = await self._reachable(demand, short.short_by, everywhere=short.scope == TOTAL)
-        if leaving + len(standing) < short.short_by:
+        leaving, surplus = await self._reachable(demand, short.short_by, everywhere=short.scope == TOTAL)
+        if leaving + len(surplus) < short.short_by:
             return False
         needed = max(0, short.short_by - leaving)
         await concurrently(
-            self._evict(node, demand, Reason.CAP_REACHED, now=now) for node in standing[:needed]
+            self._evict(node, demand, Reason.CAP_REACHED, now=now) for node in surplus[:needed]
         )
         return True
 
@@ -70,11 +70,11 @@ class Capacity:
             async for node in self._idle(template.name)
             if node.provider == provider
         ]
-        standing = evictable(idle, demand, templates, everywhere=True)
-        if leaving + len(standing) < short:
+        surplus = evictable(idle, demand, templates, everywhere=True)
+        if leaving + len(surplus) < short:
             return False
         needed = max(0, short - leaving)
-        await concurrently(self._evict(node, demand, Reason.CAPACITY, now=now) for node in standing[:needed])
+        await concurrently(self._evict(node, demand, Reason.CAPACITY, now=now) for node in surplus[:needed])
         return True
 
     async def leaving(self, provider: str) -> int:
@@ -90,13 +90,13 @@ class Capacity:
         leaving = await self._store.count_nodes(state=NodeState.TERMINATING, template=scope)
         templates = await self._templates()
         idle: list[Node] = []
-        standing: list[Node] = []
+        surplus: list[Node] = []
         async for node in self._idle(scope):
             idle.append(node)
             if len(idle) % LOOK_AT == 0:
-                standing = evictable(idle, demand, templates, everywhere=everywhere)
-                if leaving + len(standing) >= enough:
-                    return leaving, standing
+                surplus = evictable(idle, demand, templates, everywhere=everywhere)
+                if leaving + len(surplus) >= enough:
+                    return leaving, surplus
         return leaving, evictable(idle, demand, templates, everywhere=everywhere)
 
     async def _templates(self) -> dict[str, Template]:

@@ -27,7 +27,7 @@ from muster.domain.operation import Status, Verdict
 from muster.domain.reasons import Reason
 from muster.operations.cluster_undo import Undoing
 from muster.operations.cluster_working import ClusterWorking, Work
-from muster.operations.driven_lease import DrivenLease, Next, goes_on
+from muster.operations.driven_lease import DrivenLease, Next, still_driven
 from muster.ports.clusters import Grant, Order
 
 VISIBLE_EVERY = 2.0
@@ -45,7 +45,7 @@ class ClusterCreation:
 
     async def advance(self, driven: DrivenLease) -> Next | None:
         operation = await self._working.ports.store.operation(driven.operation_id)
-        if not goes_on(operation, driven):
+        if not still_driven(operation, driven):
             return None
         work = await self._working.begun(operation, driven)
         if work.cluster.stage in UNDOING:

@@ -2,7 +2,7 @@
 
 from muster.operations.cluster_undo import Undoing
 from muster.operations.cluster_working import ClusterWorking
-from muster.operations.driven_lease import DrivenLease, Next, goes_on
+from muster.operations.driven_lease import DrivenLease, Next, still_driven
 
 
 class ClusterDeletion:
@@ -12,6 +12,6 @@ class ClusterDeletion:
 
     async def advance(self, driven: DrivenLease) -> Next | None:
         operation = await self._working.ports.store.operation(driven.operation_id)
-        if not goes_on(operation, driven):
+        if not still_driven(operation, driven):
             return None
         return await self._undoing.advance(await self._working.begun(operation, driven))

@@ -40,7 +40,7 @@ from muster.operations.concurrency import concurrently
 from muster.operations.driver import Driver
 from muster.operations.provision import ProvisionHandler
 from muster.operations.submission import new_operation, request_cancel
-from muster.operations.templates import lack
+from muster.operations.templates import unmet_requirement
 from muster.ports.bundle import Ports
 from muster.ports.paging import provisions
 from muster.ports.store import Pool
@@ -122,7 +122,7 @@ class OperationDesk:
         if template.spec.clusters:
             rule = "it makes clusters, not nodes: ask for one with `muster clusters create`"
             raise InvalidRequest("template", template.name, rule)
-        lacks = lack(self._ports, template.spec)
+        lacks = unmet_requirement(self._ports, template.spec)
         if lacks is not None:
             raise InvalidRequest("template", template.name, lacks.why)
         return template

@@ -74,7 +74,7 @@ async def prolonged(store: Store, driven: DrivenLease, *, until: float) -> Async
         driven.lease_until = before
 
 
-def goes_on(operation: Operation, driven: DrivenLease) -> bool:
+def still_driven(operation: Operation, driven: DrivenLease) -> bool:
     """Whether there is anything left to do for us. Raises LeaseLost if somebody else does it now."""
     if operation.epoch != driven.fence.epoch:
         raise LeaseLost(f"operation {operation.id} was taken over")

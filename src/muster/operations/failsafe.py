@@ -27,7 +27,7 @@ from muster.domain.redaction import told
 from muster.domain.requests import ReleaseRequest
 from muster.domain.run_decisions import provision_key, release_key
 from muster.domain.settings import Settings
-from muster.operations.driven_lease import DrivenLease, goes_on
+from muster.operations.driven_lease import DrivenLease, still_driven
 from muster.operations.submission import request_cancel
 from muster.ports.bundle import Ports
 
@@ -50,7 +50,7 @@ class Failsafe:
         it has ended. Raises LeaseLost if another replica leads it now."""
         driven.errors += 1
         operation = await self._store.operation(driven.operation_id)
-        if not goes_on(operation, driven):
+        if not still_driven(operation, driven):
             return True
         driven.errors = max(driven.errors, operation.errors + 1)
         now = self._ports.clock.now()
@@ -66,7 +66,7 @@ class Failsafe:
     async def advanced(self, driven: DrivenLease) -> None:
         """It advances again: forget the errors before."""
         operation = await self._store.operation(driven.operation_id)
-        if goes_on(operation, driven) and operation.errors:
+        if still_driven(operation, driven) and operation.errors:
             change = operations.recovered(operation, now=self._ports.clock.now())
             await self._store.write_operation(change, fence=driven.fence)
         driven.errors = 0

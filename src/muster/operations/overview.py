@@ -10,7 +10,7 @@ from typing import Protocol
 from muster.domain import observations
 from muster.domain.acknowledgements import parted
 from muster.domain.cluster import LIVE_CLUSTERS, Cluster, ClusterState
-from muster.domain.deadlines import outlived
+from muster.domain.deadlines import overdue_after
 from muster.domain.failures import ORDERLY, Failed, Failure, grouped
 from muster.domain.holdings import holdings
 from muster.domain.lifecycle import NodeState
@@ -34,7 +34,7 @@ from muster.domain.template import LOCAL
 from muster.domain.verdicts import all_well, judge
 from muster.domain.wait_reasons import waiting
 from muster.operations.concurrency import concurrently
-from muster.operations.templates import lack
+from muster.operations.templates import unmet_requirement
 from muster.ports.bundle import Ports
 from muster.ports.overview import Tick
 
@@ -147,7 +147,7 @@ class OverviewReader:
                 why=lacks.why,
             )
             for pool in pools.items
-            if pool.template.spec.min_idle and (lacks := lack(self._ports, pool.template.spec))
+            if pool.template.spec.min_idle and (lacks := unmet_requirement(self._ports, pool.template.spec))
         )
 
     async def _runs(self) -> Runs:
@@ -238,7 +238,7 @@ def _stuck(open_now: Sequence[Operation], now: float) -> tuple[Operation, ...]:
 
 def _late(operation: Operation) -> float:
     """An operation may outlive its deadline by this: what it made is being given back."""
-    return outlived(operation.kind) / 2
+    return overdue_after(operation.kind) / 2
 
 
 def _last_handed(handed: Sequence[Handover], clusters: Sequence[Cluster]) -> Mapping[str, float]:

@@ -22,14 +22,14 @@ from muster.domain.provision_decisions import (
     CANCELLED,
     HELD,
     Acquire,
-    Bury,
     Call,
     Commit,
+    CondemnSilent,
+    ExtendDeadline,
     Finish,
     GiveUp,
     HandOver,
     MakeWay,
-    Prolong,
     Queue,
     RollBack,
     Situation,
@@ -47,7 +47,7 @@ from muster.domain.text import counted
 from muster.operations.boot_history import BootHistory
 from muster.operations.capacity import Capacity
 from muster.operations.concurrency import concurrently
-from muster.operations.driven_lease import DrivenLease, Next, goes_on
+from muster.operations.driven_lease import DrivenLease, Next, still_driven
 from muster.operations.launcher import AdoptionPlan, Launcher, planned
 from muster.operations.progress_publisher import ProgressPublisher
 from muster.operations.watch import WatchTracker
@@ -87,7 +87,7 @@ class ProvisionHandler:
 
     async def advance(self, driven: DrivenLease) -> Next | None:
         view = await self._store.view(driven.operation_id)
-        if not goes_on(view.operation, driven):
+        if not still_driven(view.operation, driven):
             return None
         then: Situation | Next | None = await self.situation(view)
         while isinstance(then, Situation):
@@ -106,9 +106,9 @@ class ProvisionHandler:
                 return await self._acquire(at, wanted, driven)
             case Call(launch=launch):
                 return await self._call(at, launch, driven)
-            case Bury(nodes=dead):
-                await self._bury(dead, at, driven)
-            case Prolong(until=until):
+            case CondemnSilent(nodes=dead):
+                await self._condemn_silent(dead, at, driven)
+            case ExtendDeadline(until=until):
                 change = operations.extended(
                     at.operation, deadline_at=until, source=deadlines.EXTENSION, now=at.now
                 )
@@ -178,7 +178,7 @@ class ProvisionHandler:
             due = await self._publish(at, driven, keep_place=True)
             return Next(at=min(due, at.now + self._settings.poll_every, at.due_at), also=ROOM)
         if at.ahead:
-            return await self._line_up(at, f"{at.ahead} older requests wait for room", driven)
+            return await self._enqueue(at, f"{at.ahead} older requests wait for room", driven)
         refused = await self._refused(at)
         if refused is not None:
             return refused if isinstance(refused, Next) else await self._give_up(at, refused, driven)
@@ -217,7 +217,7 @@ class ProvisionHandler:
             if await self._capacity.make(kind, short, now=at.now):
                 due = await self._publish(at, driven, keep_place=True)
                 return Next(at=min(due, at.now + self._settings.poll_every), also=ROOM)
-            return await self._line_up(at, str(short), driven, claimed=tuple(claimed))
+            return await self._enqueue(at, str(short), driven, claimed=tuple(claimed))
         return Next(at=at.now)
 
     async def _make_way(
@@ -237,7 +237,7 @@ class ProvisionHandler:
         return await self._acquire(at, Acquire(count=missing, usage_class=launch.usage_class), driven)
 
     async def _call(self, at: Situation, launch: Launch, driven: DrivenLease) -> Next:
-        if await self._room_is_coming(at, launch):
+        if await self._waits_for_room(at, launch):
             due = await self._publish(at, driven)
             return Next(at=min(due, at.now + self._settings.poll_every, at.due_at), also=ROOM)
         # A call may take long, and nothing can be shown while it lasts.
@@ -245,9 +245,9 @@ class ProvisionHandler:
         await self._launcher.call(launch, driven, await self._adoption_plan(at, launch.count))
         return Next(at=min(driven.retry_at, at.due_at))
 
-    async def _room_is_coming(self, at: Situation, launch: Launch) -> bool:
+    async def _waits_for_room(self, at: Situation, launch: Launch) -> bool:
         """Whether nodes that make way for a launch are still on their way out: a bounded wait."""
-        if not at.crowded_out or launch.calls or at.now >= launch.created_at + MAKE_WAY_WITHIN:
+        if not at.provider_full or launch.calls or at.now >= launch.created_at + MAKE_WAY_WITHIN:
             return False
         return await self._capacity.leaving(launch.provider) > 0
 
@@ -272,7 +272,7 @@ class ProvisionHandler:
         await self._write(operations.failing(at.operation, verdict, now=at.now), driven)
         return Next(at=at.now)
 
-    async def _line_up(
+    async def _enqueue(
         self, at: Situation, message: str, driven: DrivenLease, claimed: tuple[Node, ...] = ()
     ) -> Next:
         """No room now. Into the queue with empty hands, or give up."""
@@ -285,11 +285,11 @@ class ProvisionHandler:
             return await self._give_up(at, Verdict(reason=Reason.ABOVE_CAP, message=message), driven)
         if not patient or any(node.state is NodeState.CREATED for node in held):
             return await self._give_up(at, Verdict(reason=Reason.CAP_REACHED, message=message), driven)
-        await concurrently(self._let_go(node, at, Reason.CAP_REACHED, driven) for node in held)
+        await concurrently(self._return_node(node, at, Reason.CAP_REACHED, driven) for node in held)
         progress = progress_view.at_step(PROVISION_STEPS, 1, message=message)
         # Letting go moved the operation's version: read it again rather than guess.
         fresh = await self._store.operation(at.operation.id)
-        if goes_on(fresh, driven):
+        if still_driven(fresh, driven):
             await self._write(operations.queued(fresh, progress, now=at.now), driven)
         return Next(at=at.now + self._look_every(at), also=_woken_by(at))
 
@@ -360,9 +360,9 @@ class ProvisionHandler:
         for launch in undo.launches:
             gone = launches.abandoned(launch, now=at.now, reason=reason)
             await self._store.write_launch(launch, gone, fence=driven.fence)
-        await concurrently(self._let_go(node, at, reason, driven) for node in undo.nodes)
+        await concurrently(self._return_node(node, at, reason, driven) for node in undo.nodes)
 
-    async def _let_go(self, node: Node, at: Situation, reason: Reason, driven: DrivenLease) -> None:
+    async def _return_node(self, node: Node, at: Situation, reason: Reason, driven: DrivenLease) -> None:
         """Back to the pool by way of `releasing` if it is up and may serve again; else away with it."""
         if node.up and at.template.spec.pools and not node.drain:
             until = at.now + self._limits.releasing
@@ -371,8 +371,8 @@ class ProvisionHandler:
             change = nodes.condemn(node, now=at.now, reason=reason, rolled_back=True)
         await self._store.apply(change, fence=driven.fence)
 
-    async def _bury(self, dead: tuple[Node, ...], at: Situation, driven: DrivenLease) -> None:
-        silence = at.now - self._limits.burial
+    async def _condemn_silent(self, dead: tuple[Node, ...], at: Situation, driven: DrivenLease) -> None:
+        silence = at.now - self._limits.silence_limit
         for node in dead:
             change = nodes.condemn(node, now=at.now, reason=Reason.HEARTBEAT_LOST, silent_since=silence)
             await self._store.apply(change, fence=driven.fence)

@@ -13,10 +13,10 @@ from muster.domain.reasons import Reason
 from muster.domain.refill_decisions import (
     Call,
     Discard,
+    ExtendDeadline,
     Finish,
     Launching,
     PoolIn,
-    Prolong,
     Situation,
     Wait,
     decide,
@@ -27,7 +27,7 @@ from muster.domain.steps import REFILL_STEPS
 from muster.operations.boot_history import BootHistory
 from muster.operations.capacity import Capacity
 from muster.operations.concurrency import concurrently
-from muster.operations.driven_lease import DrivenLease, Next, goes_on
+from muster.operations.driven_lease import DrivenLease, Next, still_driven
 from muster.operations.launcher import AdoptionPlan, Launcher, planned
 from muster.operations.progress_publisher import ProgressPublisher
 from muster.operations.watch import WatchTracker
@@ -59,7 +59,7 @@ class RefillHandler:
     async def advance(self, driven: DrivenLease) -> Next | None:
         view = await self._store.view(driven.operation_id)
         operation = view.operation
-        if not goes_on(operation, driven):
+        if not still_driven(operation, driven):
             return None
         request = operation.request
         if not isinstance(request, RefillRequest):
@@ -80,7 +80,7 @@ class RefillHandler:
                 await self._publish(at, 1, f"waiting for {launch.provider} to answer", driven)
                 await self._launcher.call(launch, driven, await self._adoption_plan(at, launch.count))
                 return Next(at=min(driven.retry_at, at.due_at))
-            case Prolong(until=until):
+            case ExtendDeadline(until=until):
                 change = operations.extended(
                     operation, deadline_at=until, source=deadlines.EXTENSION, now=at.now
                 )

@@ -15,7 +15,7 @@ from muster.domain.release_decisions import CancelTarget, Finish, Release, Situa
 from muster.domain.requests import ReleaseRequest
 from muster.domain.settings import Settings
 from muster.domain.steps import RELEASE_STEPS
-from muster.operations.driven_lease import DrivenLease, Next, goes_on
+from muster.operations.driven_lease import DrivenLease, Next, still_driven
 from muster.operations.progress_publisher import ProgressPublisher
 from muster.operations.submission import request_cancel
 from muster.operations.watch import WatchTracker
@@ -33,7 +33,7 @@ class ReleaseHandler:
 
     async def advance(self, driven: DrivenLease) -> Next | None:
         operation = await self._store.operation(driven.operation_id)
-        if not goes_on(operation, driven):
+        if not still_driven(operation, driven):
             return None
         request = operation.request
         if not isinstance(request, ReleaseRequest):

@@ -31,7 +31,7 @@ from muster.domain.text import counted
 from muster.operations.commands import CommandDesk
 from muster.operations.concurrency import concurrently
 from muster.operations.desk import OperationDesk
-from muster.operations.driven_lease import DrivenLease, Next, goes_on
+from muster.operations.driven_lease import DrivenLease, Next, still_driven
 from muster.operations.operator_desk import BY_OPERATOR
 from muster.operations.progress_publisher import ProgressPublisher
 from muster.operations.silent_nodes import SilentNodes
@@ -65,7 +65,7 @@ class RunHandler:
 
     async def advance(self, driven: DrivenLease) -> Next | None:
         operation = await self._store.operation(driven.operation_id)
-        if not goes_on(operation, driven):
+        if not still_driven(operation, driven):
             return None
         request = operation.request
         if not isinstance(request, RunRequest):

@@ -16,7 +16,7 @@ from muster.domain.serialization import fields_to_plain
 from muster.domain.template import Reuse, Template, TemplateSpec
 from muster.domain.template_plan import TemplatePlan, planned
 from muster.ports.bundle import Ports
-from muster.ports.provider import Lack
+from muster.ports.provider import UnmetRequirement
 
 
 class TemplateDesk:
@@ -70,7 +70,7 @@ class TemplateDesk:
                 check()
             except InvalidRequest as error:
                 yield error
-        lacks = lack(self._ports, spec)
+        lacks = unmet_requirement(self._ports, spec)
         if lacks is not None:
             rule = f"{lacks.why} (template {spec.name})"
             yield InvalidRequest(lacks.field, fields_to_plain(spec).get(lacks.field), rule)
@@ -115,16 +115,18 @@ class TemplateDesk:
         return replace(spec, outfit=self._ports.outfit(spec.machine))
 
 
-def lack(ports: Ports, spec: TemplateSpec) -> Lack | None:
+def unmet_requirement(ports: Ports, spec: TemplateSpec) -> UnmetRequirement | None:
     known = sorted({*ports.providers, *ports.cluster_providers})
     if spec.provider not in known:
         why = f"the provider {spec.provider} is not configured on this server"
-        return Lack(field="provider", why=f"{why}; {_advice(ports, spec.provider, known)}")
+        return UnmetRequirement(field="provider", why=f"{why}; {_advice(ports, spec.provider, known)}")
     if spec.kitted and spec.runtime not in ports.runtimes:
         why = f"the runtime {spec.runtime} is not configured on this server"
-        return Lack(field="runtime", why=f"{why}: {ports.setup.get(spec.runtime) or 'see its settings'}")
+        return UnmetRequirement(
+            field="runtime", why=f"{why}: {ports.setup.get(spec.runtime) or 'see its settings'}"
+        )
     if spec.reuse is Reuse.ALWAYS and spec.provider in ports.unisolated:
-        return Lack(
+        return UnmetRequirement(
             field="reuse",
             why=f"a node goes from owner to owner only with a sandbox around each run, and {spec.provider} "
             f'has none here ({ports.unisolated[spec.provider]}): use "same-owner" or "never"',

@@ -14,7 +14,7 @@ from muster.ports.identity import Federation, IdentityVerifier
 from muster.ports.ids import Ids
 from muster.ports.overview import OverviewStore
 from muster.ports.probe import Prober
-from muster.ports.provider import EndingsSource, Lack, NodeProvider
+from muster.ports.provider import EndingsSource, NodeProvider, UnmetRequirement
 from muster.ports.runtime import NodeRuntime
 from muster.ports.store import Store
 from muster.ports.template_part import TemplatePart
@@ -37,7 +37,7 @@ class Ports:
     """Of those providers that can tell at once."""
     unisolated: Mapping[str, str] = field(default_factory=dict)
     """Providers on whose machines a run may leave something for the next one, and why."""
-    lacks: Sequence[Callable[[TemplateSpec], Lack | None]] = ()
+    lacks: Sequence[Callable[[TemplateSpec], UnmetRequirement | None]] = ()
     """What else a template may want of a provider or runtime, and this server doesn't have."""
     template_parts: Sequence[TemplatePart] = ()
     """Tables of a template that integrations read."""

@@ -61,7 +61,7 @@ class LaunchAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lack:
+class UnmetRequirement:
     """What a template wants, and this server doesn't have."""
 
     field: str

@@ -59,7 +59,7 @@ class Installation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class NodeView:
     """A node and the operation it belongs to, if it has one that is still known, at one moment."""
 
     node: Node
@@ -288,11 +288,11 @@ class Store(Protocol):
     async def node_for_token(self, token_hash: str) -> NodeId | None: ...
 
     @reads
-    async def standing(self, node_id: NodeId) -> Standing: ...
+    async def node_view(self, node_id: NodeId) -> NodeView: ...
 
     @reads
-    async def standing_for_token(self, token_hash: str) -> Standing | None:
-        """`node_for_token` and `standing` at one moment."""
+    async def node_view_for_token(self, token_hash: str) -> NodeView | None:
+        """`node_for_token` and `node_view` at one moment."""
         ...
 
     # --- liveness ---------------------------------------------------------------------------------
@@ -414,7 +414,7 @@ class Store(Protocol):
     async def launch_by_token(self, token: str) -> Launch | None: ...
 
     @reads
-    async def forsaken_launches(self, *, limit: int, after: Launch | None = None) -> Sequence[Launch]:
+    async def launches_to_close(self, *, limit: int, after: Launch | None = None) -> Sequence[Launch]:
         """Open launches whose operation has ended, oldest first, those after the given one."""
         ...
 

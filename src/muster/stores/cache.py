@@ -23,7 +23,7 @@ from muster.domain.operation import Fence, Operation
 from muster.domain.template import Template
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
-from muster.ports.store import Beat, Installation, OperationView, Standing, Store
+from muster.ports.store import Beat, Installation, NodeView, OperationView, Store
 from muster.stores.announcements import Written
 
 K = TypeVar("K", bound=Hashable)
@@ -180,9 +180,9 @@ class CachedStore:
     async def node_for_token(self, token_hash: str) -> NodeId | None:
         return await self._speakers.read(token_hash, lambda: self._inner.node_for_token(token_hash))
 
-    async def standing_for_token(self, token_hash: str) -> Standing | None:
+    async def node_view_for_token(self, token_hash: str) -> NodeView | None:
         node_id = await self.node_for_token(token_hash)
-        return None if node_id is None else await self.standing(node_id)
+        return None if node_id is None else await self.node_view(node_id)
 
     async def admit(self, change: NodeChange | None, node_id: NodeId, **given: Any) -> None:
         try:
@@ -204,16 +204,16 @@ class CachedStore:
     async def operation(self, operation_id: OperationId) -> Operation:
         return await self._operations.read(operation_id, lambda: self._inner.operation(operation_id))
 
-    async def standing(self, node_id: NodeId) -> Standing:
+    async def node_view(self, node_id: NodeId) -> NodeView:
         if not self._alone:
-            return await self._inner.standing(node_id)
+            return await self._inner.node_view(node_id)
         node = await self.node(node_id)
         if node.operation_id is None:
-            return Standing(node=node, operation=None)
+            return NodeView(node=node, operation=None)
         try:
-            return Standing(node=node, operation=await self.operation(node.operation_id))
+            return NodeView(node=node, operation=await self.operation(node.operation_id))
         except NotFound:
-            return Standing(node=node, operation=None)
+            return NodeView(node=node, operation=None)
 
     async def view(self, operation_id: OperationId) -> OperationView:
         found = await self._views.read(operation_id, lambda: self._inner.view(operation_id))

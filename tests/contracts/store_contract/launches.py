@@ -179,7 +179,7 @@ class LaunchContract:
             made.append(launch.id)
         walked: list[LaunchId] = []
         last: Launch | None = None
-        while batch := await store.forsaken_launches(limit=2, after=last):
+        while batch := await store.launches_to_close(limit=2, after=last):
             walked += [launch.id for launch in batch]
             last = batch[-1]
         assert walked == made
@@ -194,8 +194,8 @@ class LaunchContract:
                 end = operations.ended(operation, Status.FAILED, now=50.0, progress=None)
                 await store.write_operation(end, fence=operation.fence)
                 found.append(launch)
-        assert list(await store.forsaken_launches(limit=9)) == found[::-1]
-        assert list(await store.forsaken_launches(limit=1)) == found[1:]
+        assert list(await store.launches_to_close(limit=9)) == found[::-1]
+        assert list(await store.launches_to_close(limit=1)) == found[1:]
         abandoned = lifecycle.abandoned(found[1], now=60.0, reason=Reason.CANCELLED)
         await store.write_launch(found[1], abandoned, fence=None)
-        assert list(await store.forsaken_launches(limit=9)) == found[:1]
+        assert list(await store.launches_to_close(limit=9)) == found[:1]

@@ -12,7 +12,7 @@ from muster.domain.node import Node
 from muster.domain.operation import Member
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
-from muster.ports.store import Beat, Cursor, Standing, Store
+from muster.ports.store import Beat, Cursor, NodeView, Store
 from muster.stores import cursors
 from tests.contracts.store_contract.bookkeeping import whole_feed
 from tests.contracts.store_contract.scene import EVERY_STATE, Scene
@@ -96,15 +96,15 @@ class NodeContract:
         (node,) = await scene.created(operation, 1)
         join = lifecycle.joined(node, boot_id="boot-1", now=5.0)
         await store.admit(join, node.id, key_hash="key-1", token_hash="token-1")
-        expected = Standing(node=join.after, operation=await store.operation(operation.id))
-        assert await store.standing(node.id) == expected
-        assert await store.standing_for_token("token-1") == expected
+        expected = NodeView(node=join.after, operation=await store.operation(operation.id))
+        assert await store.node_view(node.id) == expected
+        assert await store.node_view_for_token("token-1") == expected
         await store.admit(None, node.id, key_hash="key-1", token_hash="token-2")
-        assert await store.standing_for_token("token-1") is None
+        assert await store.node_view_for_token("token-1") is None
         (idle,) = await scene.idle(1)
-        assert await store.standing(idle.id) == Standing(node=idle, operation=None)
+        assert await store.node_view(idle.id) == NodeView(node=idle, operation=None)
         with pytest.raises(NotFound, match="node-x"):
-            await store.standing(NodeId("node-x"))
+            await store.node_view(NodeId("node-x"))
 
     async def test_losing_a_node_makes_a_commit_that_saw_it_fail(self, store: Store) -> None:
         scene = Scene(store)

@@ -68,15 +68,15 @@ async def beat(ctx: Ctx, node_id: Node, body: Beat) -> Beaten:  # noqa: ARG001 â
     return Beaten(version=(await ctx.plane.enrolment.beat(node_id)).version)
 
 
-async def report(ctx: Ctx, standing: NodeCaller, body: Report) -> Desired:
+async def report(ctx: Ctx, node_view: NodeCaller, body: Report) -> Desired:
     """Say what has become true. The answer is what to do now."""
-    node_id, said = standing.node.id, shaped(reports.Report, body, step=body.step or None)
+    node_id, said = node_view.node.id, shaped(reports.Report, body, step=body.step or None)
     with ctx.streams.answering(node_id) as stream:
         answer = await with_commands(
-            ctx, node_id, await ctx.plane.enrolment.report(node_id, said, standing=standing)
+            ctx, node_id, await ctx.plane.enrolment.report(node_id, said, node_view=node_view)
         )
         if stream is not None:
-            stream.told = meaning(answer)
+            stream.last_sent = meaning(answer)
     return answer
 
 
@@ -86,11 +86,11 @@ async def kit(ctx: Ctx, node_id: Node, body: KitRequest) -> Kit:
     return Kit(program=given.program)
 
 
-async def desired(ctx: Ctx, standing: NodeCaller, asked: DesiredQuery) -> Desired:
+async def desired(ctx: Ctx, node_view: NodeCaller, asked: DesiredQuery) -> Desired:
     """Ask what to do. Held until it differs from the known version, or the time is over."""
-    enrolment, node = ctx.plane.enrolment, standing.node
+    enrolment, node = ctx.plane.enrolment, node_view.node
     if node.version != asked.known or asked.timeout <= 0 or ctx.shutdown.begun:
-        return await with_commands(ctx, node.id, await enrolment.told(standing))
+        return await with_commands(ctx, node.id, await enrolment.desired_for(node_view))
     # From here to where the poll listens nothing is awaited, so the end of service is not missed.
     found = await enrolment.poll(
         node.id, known=asked.known, timeout=asked.timeout, unless=(context.SHUTDOWN,)
@@ -134,9 +134,9 @@ async def state(ctx: Ctx, node_id: Node, command_id: str, body: CommandReport) -
     return CommandStatus(state=command.state)
 
 
-async def archive(ctx: Ctx, standing: NodeCaller, blob_id: str) -> FileResponse:
+async def archive(ctx: Ctx, node_view: NodeCaller, blob_id: str) -> FileResponse:
     """Fetch the archive or the standard input of a command that this node should execute."""
-    node = standing.node
+    node = node_view.node
     if node.assignment_id is not None:
         for command in await ctx.plane.enrolment.commands.unfinished(node.id, node.assignment_id):
             if blob_id in command.blobs:

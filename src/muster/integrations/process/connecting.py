@@ -11,7 +11,7 @@ from muster.integrations.process.reporting import Report
 from muster.integrations.process.sandbox import Isolation
 from muster.integrations.process.spec import Demand, Home
 from muster.integrations.process.tables import TEMPLATE
-from muster.ports.provider import Lack
+from muster.ports.provider import UnmetRequirement
 
 logger = logging.getLogger(__name__)
 
@@ -39,22 +39,22 @@ async def connect(site: Site) -> Parts:
         endings=(provider,),
         starts_with={provider.name: lambda _spec: muster.agent.source()},
         unisolated=unisolated,
-        lacks=lambda spec: lack(spec, provider.name, report),
+        lacks=lambda spec: unmet_requirement(spec, provider.name, report),
     )
 
 
-def lack(spec: TemplateSpec, provider: str, report: Report) -> Lack | None:
+def unmet_requirement(spec: TemplateSpec, provider: str, report: Report) -> UnmetRequirement | None:
     if spec.provider != provider:
         return None
     asked = TEMPLATE.of(spec)
     if asked.isolation is Demand.SANDBOX and report.isolation is Isolation.NONE:
-        return Lack(
+        return UnmetRequirement(
             field="process",
             why=f'its isolation = "sandbox" demands one, and {provider} has none here '
             f"({report.notice}): run `muster doctor` on the server, or leave it out",
         )
     if asked.home is Home.OVERLAY and report.no_overlay:
-        return Lack(
+        return UnmetRequirement(
             field="process",
             why=f'its home = "overlay" can\'t be mounted here ({report.no_overlay}): '
             'use "read-only", and let jobs copy what they change',

@@ -59,7 +59,7 @@ def _refusal(guard: OperationGuard, fence: Fence | None) -> Refusal:
     def refused(item: Item | None) -> Exception:
         if fence is not None and not held_by(fence, item):
             return lease_lost(fence)
-        standing = "is not committed" if guard.committed else "was committed (or is gone)"
-        return Conflict(f"cannot write the node: operation {guard.operation_id} {standing}")
+        state = "is not committed" if guard.committed else "was committed (or is gone)"
+        return Conflict(f"cannot write the node: operation {guard.operation_id} {state}")
 
     return refused

@@ -26,7 +26,7 @@ from muster.domain.operation import ENDED, Fence, Kind, Operation, OperationChan
 from muster.domain.overview import Handover
 from muster.domain.provision_decisions import HELD
 from muster.domain.requests import ProvisionRequest
-from muster.ports.store import AHEAD_MOST, Cursor, Holdings, OperationView, Page, Pool, Standing
+from muster.ports.store import AHEAD_MOST, Cursor, Holdings, NodeView, OperationView, Page, Pool
 from muster.stores import cursors
 from muster.stores.dynamodb import failures, guards, keys
 from muster.stores.dynamodb.feed import Feed
@@ -163,7 +163,7 @@ class Operations:
                     break
         return found
 
-    async def standing(self, node_id: NodeId) -> Standing:
+    async def node_view(self, node_id: NodeId) -> NodeView:
         """The node first: an operation is forgotten after its nodes."""
         item = await self._table.get(keys.node(node_id))
         if item is None:
@@ -172,11 +172,11 @@ class Operations:
         bound = (
             None if node.operation_id is None else await self._table.get(keys.operation(node.operation_id))
         )
-        return Standing(node=node, operation=None if bound is None else operation(bound))
+        return NodeView(node=node, operation=None if bound is None else operation(bound))
 
-    async def standing_for_token(self, token_hash: str) -> Standing | None:
+    async def node_view_for_token(self, token_hash: str) -> NodeView | None:
         item = await self._table.get(keys.node_token(token_hash))
-        return None if item is None else await self.standing(NodeId(text(item, "node")))
+        return None if item is None else await self.node_view(NodeId(text(item, "node")))
 
     async def oldest(self, *, limit: int) -> Sequence[Operation]:
         """Those that have not ended, oldest first."""

@@ -129,8 +129,8 @@ class DynamoStore:
         self.enrol = table.repeating(admission.enrol)
         self.admitted_key = admission.admitted_key
         self.node_for_token = admission.node_for_token
-        self.standing = operations.standing
-        self.standing_for_token = operations.standing_for_token
+        self.node_view = operations.node_view
+        self.node_view_for_token = operations.node_view_for_token
 
         self.record_beats = Beats(liveness, every=beat_every).record
         self.last_seen = liveness.last_seen
@@ -154,7 +154,7 @@ class DynamoStore:
         self.settle = table.repeating(launches.settle)
         self.launch = launches.get
         self.launch_by_token = launches.by_token
-        self.forsaken_launches = launches.forsaken
+        self.launches_to_close = launches.forsaken
 
         self.submit = table.repeating(operations.submit)
         self.operation = operations.get

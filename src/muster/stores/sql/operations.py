@@ -20,7 +20,7 @@ from muster.domain.errors import (
 from muster.domain.failures import of_operation as of_failure
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.operation import TO_THE_END, Fence, Kind, Operation, OperationChange, Status
-from muster.ports.store import AHEAD_MOST, Cursor, Holdings, OperationView, Page, Pool, Standing
+from muster.ports.store import AHEAD_MOST, Cursor, Holdings, NodeView, OperationView, Page, Pool
 from muster.stores import cursors
 from muster.stores.records import same_request
 from muster.stores.sql import (
@@ -83,15 +83,15 @@ def holdings(tx: Tx, operation_id: OperationId) -> Holdings:
     return Holdings(nodes=held, launches=made)
 
 
-def standing(tx: Tx, node_id: NodeId) -> Standing:
+def node_view(tx: Tx, node_id: NodeId) -> NodeView:
     node = nodes.get(tx, node_id)
     rows = tx.execute(_BY_ID, {"id": node.operation_id}) if node.operation_id is not None else ()
-    return Standing(node=node, operation=OPERATION.decode(rows[0]) if rows else None)
+    return NodeView(node=node, operation=OPERATION.decode(rows[0]) if rows else None)
 
 
-def standing_for_token(tx: Tx, token_hash: str) -> Standing | None:
+def node_view_for_token(tx: Tx, token_hash: str) -> NodeView | None:
     node_id = admission.node_for_token(tx, token_hash)
-    return None if node_id is None else standing(tx, node_id)
+    return None if node_id is None else node_view(tx, node_id)
 
 
 def _ahead(tx: Tx, operation: Operation) -> int:

@@ -90,8 +90,8 @@ class SqlStore(EngineVerbs):
     enrol = write(admission.enrol)
     admitted_key = read(admission.admitted_key, point=True)
     node_for_token = read(admission.node_for_token, point=True)
-    standing = read(operation_rows.standing, point=True)
-    standing_for_token = read(operation_rows.standing_for_token, point=True)
+    node_view = read(operation_rows.node_view, point=True)
+    node_view_for_token = read(operation_rows.node_view_for_token, point=True)
 
     record_beats = write(liveness.record, urgent=True)
     last_seen = read(liveness.last_seen, point=True)
@@ -115,7 +115,7 @@ class SqlStore(EngineVerbs):
     settle = write(launches.settle)
     launch = read(launches.get)
     launch_by_token = read(launches.by_token)
-    forsaken_launches = read(launches.forsaken)
+    launches_to_close = read(launches.forsaken)
 
     submit = write(operation_rows.submit)
     operation = read(operation_rows.get, point=True)
