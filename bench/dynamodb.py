@@ -19,14 +19,14 @@ GANGS = (1, 4)
 
 
 async def measure() -> Sequence[Figure]:
-    async with wired() as wire:
+    async with wired() as aws:
         floors: list[float] = []
         claimed: dict[int, list[float]] = {gang: [] for gang in GANGS}
         # Alternating runs share whatever else the machine does; the best of each is the least disturbed.
         for _ in range(3):
-            floors.append(await _floor(await over(wire)))
+            floors.append(await _floor(await over(aws)))
             for gang in GANGS:
-                claimed[gang].append(await _claims(await over(wire), gang))
+                claimed[gang].append(await _claims(await over(aws), gang))
     return [_figure(gang, max(values), max(floors)) for gang, values in claimed.items()]
 
 

@@ -27,8 +27,7 @@ from muster.enrolment.joining import VerifierByProvider
 from muster.enrolment.reports import Report
 from muster.integrations.ec2.identity import Ec2Verifier
 from muster.integrations.ec2.provider import Ec2Provider
-from muster.integrations.ec2.settings import Ec2Settings
-from muster.integrations.ec2.spec import Ec2Spec
+from muster.integrations.ec2.tables import Ec2Settings, Ec2Spec
 from muster.plane import ControlPlane, Ports
 from muster.ports.wakeups import operation_topic
 from muster.stores.announcements import announcer

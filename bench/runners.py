@@ -24,8 +24,8 @@ from bench.warm import Warm, warm
 from bench.wire import Wire, provisioned, released
 from fakes.github import FakeGitHub
 from muster.config import load
-from muster.integrations.github.connecting import github_of
-from muster.integrations.github.runner import RunnerSpec
+from muster.integrations.github.parts import github_of
+from muster.integrations.github.runners import RunnerSpec
 from muster.system import SystemClock
 
 EACH = 4

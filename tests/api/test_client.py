@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from muster.client import AsyncClient, CannotReach, ServerProblem, SyncClient, calls
-from muster.client.breaks import Break, Breaks
+from muster.client.reconnects import ConnectionChange, Reconnects
 from muster.domain.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from muster.domain.requests import ProvisionRequest
 
@@ -247,7 +247,7 @@ def test_ids_cannot_leave_their_place_in_the_path() -> None:
 
 @pytest.mark.parametrize("outage", [1, 5])
 def test_a_lost_server_is_told_once_and_again_when_it_is_back(outage: int) -> None:
-    told: list[Break] = []
+    told: list[ConnectionChange] = []
     asked = []
 
     def serve(request: httpx.Request) -> httpx.Response:
@@ -270,7 +270,7 @@ def test_a_lost_server_is_told_once_and_again_when_it_is_back(outage: int) -> No
 
 
 def test_a_server_that_never_was_there_is_not_called_lost() -> None:
-    told: list[Break] = []
+    told: list[ConnectionChange] = []
 
     def nobody(_request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused")
@@ -287,9 +287,9 @@ def test_a_server_that_never_was_there_is_not_called_lost() -> None:
 
 
 def test_streams_that_break_together_are_one_break_and_patience_is_measured_in_time() -> None:
-    told: list[Break] = []
+    told: list[ConnectionChange] = []
     now = [0.0]
-    breaks = Breaks("http://muster.test", told.append, clock=lambda: now[0])
+    breaks = Reconnects("http://muster.test", told.append, clock=lambda: now[0])
     streams = [breaks.attempt(tries=4) for _ in range(3)]
     for each in streams:
         each.connected()

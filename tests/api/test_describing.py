@@ -9,7 +9,7 @@ import pytest
 from muster.api.decoders import BodyReader
 from muster.api.problems import TABLE
 from muster.client import calls
-from muster.client.problems import ServerProblem, rebuilt
+from muster.client.problems import ServerProblem, error_of_problem
 from muster.domain.errors import StoreFull, StoreUnavailable
 from muster.wire.base import Shape
 from muster.wire.overview import Overview
@@ -92,7 +92,9 @@ _PLAIN = (
 
 async def test_every_code_of_the_table_is_known_to_the_client(site: Site) -> None:
     for kind, status, code, title in TABLE:
-        error = rebuilt(status, json.dumps({"code": code, "title": title, "detail": "cannot"}).encode(), 1.0)
+        error = error_of_problem(
+            status, json.dumps({"code": code, "title": title, "detail": "cannot"}).encode(), 1.0
+        )
         if code in _PLAIN:
             assert isinstance(error, ServerProblem)
         else:

@@ -19,7 +19,7 @@ import pytest
 from muster.api.server import CannotListen, bind, url_of
 from muster.client import AsyncClient, SyncClient, calls
 from muster.config import Config, find_server, load
-from muster.config.data import DirectoryInUse
+from muster.config.data_directory import DirectoryInUse
 from muster.domain.errors import StoreUnavailable
 from muster.serve import Serving, run, serve
 

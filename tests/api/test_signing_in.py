@@ -14,7 +14,7 @@ from muster.domain.template import Reuse
 from muster.domain.trust import Trust
 from muster.integrations.github.api import new_http
 from muster.integrations.github.federation import GitHubFederation
-from muster.integrations.github.runner import RunnerSpec
+from muster.integrations.github.runners import RunnerSpec
 from muster.ports.clock import Clock
 from tests.api.site import Site
 

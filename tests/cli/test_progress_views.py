@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from muster.cli import output, progress_views
-from muster.client.breaks import Break
+from muster.client.reconnects import ConnectionChange
 from muster.domain.operation import Kind, Status
 from muster.domain.progress import Tone, crept
 from muster.wire.operations import Detail, Motion, Part, Progress
@@ -119,7 +119,7 @@ def test_plain_lines_say_each_change_once_without_control_codes() -> None:
     assert out.getvalue() == "Step 3/5 · Booting and attaching · 0m 12s · waiting for 2 nodes\n"
 
 
-LOST = Break(url="http://there:1", patience=300.0)
+LOST = ConnectionChange(url="http://there:1", patience=300.0)
 BACK = dataclasses.replace(LOST, back=True)
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from muster.config import Config, ConfigError, load
-from muster.integrations.ec2.spec import Architecture
-from muster.integrations.ec2.tables import TEMPLATE
+from muster.integrations.ec2.tables import TEMPLATE, Architecture
 
 PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 GOOD = 'image = "ami-0123456789abcdef0"\nsubnets = ["subnet-0123456789abcdef0"]\n'

@@ -12,7 +12,7 @@ from muster.ports.cluster_store import ClusterStore
 from muster.ports.commands import CommandStore
 from muster.ports.overview import OverviewStore
 from muster.ports.store import Store
-from muster.stores.dynamodb import DynamoStore, Wire
+from muster.stores.dynamodb import AwsClient, DynamoStore
 from tests.contracts.access_contract import AccessContract
 from tests.contracts.cluster_contract import ClusterStoreContract
 from tests.contracts.command_contract import CommandContract, provisioned, start
@@ -21,16 +21,16 @@ from tests.stores.emulator import over, wired
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def wire() -> AsyncIterator[Wire]:
-    async with wired() as wire:
-        yield wire
+async def aws() -> AsyncIterator[AwsClient]:
+    async with wired() as aws:
+        yield aws
 
 
 @pytest.mark.asyncio(loop_scope="module")
 class TestDynamoDB(CommandContract, AccessContract, OverviewContract, ClusterStoreContract):
     @pytest_asyncio.fixture(loop_scope="module")
-    async def dynamodb(self, wire: Wire) -> DynamoStore:
-        return await over(wire)
+    async def dynamodb(self, aws: AwsClient) -> DynamoStore:
+        return await over(aws)
 
     @pytest.fixture
     def store(self, dynamodb: DynamoStore) -> Store:

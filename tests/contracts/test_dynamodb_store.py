@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from muster.ports.store import Store
-from muster.stores.dynamodb import DynamoStore, Wire
+from muster.stores.dynamodb import AwsClient, DynamoStore
 from tests.contracts.store_contract import StoreContract
 from tests.contracts.store_contract.bookkeeping import assert_books_balance
 from tests.stores.emulator import over, wired
@@ -20,9 +20,9 @@ async def _falsify(store: Store, by: int) -> None:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def wire() -> AsyncIterator[Wire]:
-    async with wired() as wire:
-        yield wire
+async def aws() -> AsyncIterator[AwsClient]:
+    async with wired() as aws:
+        yield aws
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -35,7 +35,7 @@ class TestDynamoDB(StoreContract):
         return _falsify
 
     @pytest_asyncio.fixture(loop_scope="module")
-    async def store(self, wire: Wire) -> AsyncIterator[Store]:  # type: ignore[override]  # its loop
-        store = await over(wire)
+    async def store(self, aws: AwsClient) -> AsyncIterator[Store]:  # type: ignore[override]  # its loop
+        store = await over(aws)
         yield store
         await assert_books_balance(store)

@@ -11,7 +11,7 @@ from muster.domain.operation import Status
 from muster.domain.reasons import Reason
 from muster.domain.template import Reuse
 from muster.enrolment.reports import Report
-from muster.integrations.github.runner import RunnerSpec, runner_prefix
+from muster.integrations.github.runners import RunnerSpec, runner_prefix
 from tests.stage import Stage, staged
 from tests.stage.github import REPOSITORY, GitHubStage, asked, given
 

@@ -21,7 +21,7 @@ from muster.domain.template import (
     TemplateSpec,
     UsageClass,
 )
-from muster.integrations.ec2.spec import DISK_MOST, HOPS_MOST, PERCENT_MOST, Architecture, Ec2Spec
+from muster.integrations.ec2.tables import DISK_MOST, HOPS_MOST, PERCENT_MOST, Architecture, Ec2Spec
 from tests.domain.builders import kind
 from tests.stage.azure import SPEC
 

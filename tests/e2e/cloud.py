@@ -8,7 +8,7 @@ from fakes.ec2 import FakeEc2
 from fakes.ec2.cloud import Instance
 from muster.client import calls
 from muster.domain.template import TemplateSpec, UsageClass
-from muster.integrations.ec2.spec import Ec2Spec
+from muster.integrations.ec2.tables import Ec2Spec
 from muster.wire.nodes import Node
 from tests.e2e.site import Site
 

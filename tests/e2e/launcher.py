@@ -35,7 +35,7 @@ from muster.controllers.duties import Duties, Duty
 from muster.domain.events import Draft, Entity
 from muster.domain.operation import Fence
 from muster.domain.settings import Settings
-from muster.integrations.process import entry, provider, stage
+from muster.integrations.process import drop_root, provider, sandbox_entry
 from muster.integrations.process.provider import ProcessProvider
 from muster.plane import ControlPlane, Ports
 from muster.ports.store import Store
@@ -201,7 +201,7 @@ def without_user_namespaces() -> None:
         for name in ("uid_map", "gid_map"):
             Path(f"/proc/{pid}/{name}").write_text(f"0 0 {(1 << 32) - 1}")
         os._exit(0)
-    entry.checked(entry.LIBC.unshare(entry.CLONE_NEWUSER), "make a user namespace")
+    sandbox_entry.checked(sandbox_entry.LIBC.unshare(sandbox_entry.CLONE_NEWUSER), "make a user namespace")
     os.write(tell, b"!")
     assert os.waitpid(writer, 0)[1] == 0
     Path("/proc/sys/user/max_user_namespaces").write_text("0")
@@ -212,14 +212,14 @@ def lower(uid: int) -> None:
     prefix = Path(sys.base_prefix)
     top = Path("/", prefix.parts[1])
     if not top.stat().st_mode & 0o001:
-        stage.checked(stage.LIBC.unshare(stage.CLONE_NEWNS), "make a mount namespace")
-        stage.mount("none", "/", None, stage.MS_REC | stage.MS_PRIVATE)
+        drop_root.checked(drop_root.LIBC.unshare(drop_root.CLONE_NEWNS), "make a mount namespace")
+        drop_root.mount("none", "/", None, drop_root.MS_REC | drop_root.MS_PRIVATE)
         aside = tempfile.mkdtemp()
-        stage.mount(str(prefix), aside, None, stage.MS_BIND | stage.MS_REC)
-        stage.mount("tmpfs", str(top), "tmpfs", 0, "mode=0755")
+        drop_root.mount(str(prefix), aside, None, drop_root.MS_BIND | drop_root.MS_REC)
+        drop_root.mount("tmpfs", str(top), "tmpfs", 0, "mode=0755")
         prefix.mkdir(parents=True)
-        stage.mount(aside, str(prefix), None, stage.MS_BIND | stage.MS_REC)
-    stage.become(uid)
+        drop_root.mount(aside, str(prefix), None, drop_root.MS_BIND | drop_root.MS_REC)
+    drop_root.become(uid)
     os.environ["HOME"] = "/nonexistent"
 
 

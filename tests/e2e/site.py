@@ -451,7 +451,7 @@ def is_agent(pid: int) -> bool:
         argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    entered = len(argv) > 4 and argv[3].endswith(b"entry.py") and argv[4] == b"agent"
+    entered = len(argv) > 4 and argv[3].endswith(b"sandbox_entry.py") and argv[4] == b"agent"
     return entered or (len(argv) > 2 and argv[1].endswith(b"agent.py") and argv[2] == b"run")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import Reuse
-from muster.integrations.process.spec import Demand, Home, ProcessSpec
+from muster.integrations.process.tables import Demand, Home, ProcessSpec
 from tests.e2e.site import Body, Site, until
 
 SANDBOX = pytest.mark.skipif(

@@ -21,8 +21,8 @@ from muster.api.decoders import BodyReader, InvalidInput, Malformed, QueryReader
 from muster.cli.downloads import unpack
 from muster.cli.exits import UsageProblem
 from muster.domain.errors import InvalidRequest
-from muster.integrations.ec2 import documents
-from muster.integrations.ec2.documents import Forged
+from muster.integrations.ec2 import identity_documents
+from muster.integrations.ec2.identity_documents import Forged
 from muster.ports.store import Cursor
 from muster.stores import cursors
 from muster.wire.agent import POLL_MOST, DesiredQuery, JoinRequest, Report
@@ -71,7 +71,7 @@ def signed() -> bytes:
 
 @cache
 def key() -> Any:
-    return documents.key_of(signer().pem)
+    return identity_documents.key_of(signer().pem)
 
 
 @fuzzed(150)
@@ -79,12 +79,12 @@ def key() -> Any:
 def test_a_damaged_identity_document_is_forged_and_no_crash(data: st.DataObject) -> None:
     message = data.draw(st.binary(max_size=200) | damaged(signed()))
     with suppress(Forged):
-        documents.claimed_region(message)
+        identity_documents.claimed_region(message)
     try:
-        told = documents.verified(message, key())
+        told = identity_documents.verified(message, key())
     except Forged:
         return
-    assert told == documents.verified(signed(), key()), "only what was signed is believed"
+    assert told == identity_documents.verified(signed(), key()), "only what was signed is believed"
 
 
 MOMENTS = st.datetimes().map(str) | st.sampled_from(
@@ -104,7 +104,7 @@ MOMENTS = st.datetimes().map(str) | st.sampled_from(
 )
 def test_what_an_identity_document_says_is_read_or_refused(said: str) -> None:
     with suppress(Forged):
-        documents.read(said.encode("utf-8", "surrogatepass"))
+        identity_documents.read(said.encode("utf-8", "surrogatepass"))
 
 
 # --- what callers and agents say ----------------------------------------------------------------------

@@ -9,8 +9,8 @@ from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
 from muster.domain.errors import InvalidRequest, ProviderError, Refused, Uncertain
 from muster.integrations.aks import credentials as aks_credentials
-from muster.integrations.aks.deferred import AksSettings, deferred
-from muster.integrations.aks.failing import translating
+from muster.integrations.aks.errors import translating
+from muster.integrations.aks.lazy_provider import AksSettings, lazy_provider
 from muster.integrations.aks.provider import AksProvider
 from muster.ports.clusters import ClusterProvider
 from muster_simulation.arm import Arm, Fault, Paces, SimulatedClusters
@@ -30,7 +30,7 @@ class TestAks(ClusterContract):
     @pytest.fixture
     async def provider(self, arm: Arm) -> AsyncIterator[ClusterProvider]:
         async with ArmServer(arm).listening() as endpoint:
-            made = deferred(AksSettings(endpoint=endpoint, call_timeout=5.0), {})
+            made = lazy_provider(AksSettings(endpoint=endpoint, call_timeout=5.0), {})
             await made.check(SPEC)
             yield made
             await made.close()
@@ -62,13 +62,13 @@ class TestAks(ClusterContract):
     async def test_a_poll_that_gets_no_answer_is_uncertain(self, arm: Arm) -> None:
         arm.faults.add(Fault(on=Verb.GET_CLUSTER, hangs=30.0))
         async with ArmServer(arm).listening() as endpoint:
-            provider = deferred(AksSettings(endpoint=endpoint, call_timeout=0.2), {})
+            provider = lazy_provider(AksSettings(endpoint=endpoint, call_timeout=0.2), {})
             with pytest.raises(Uncertain):
                 await provider.look(PLACE)
             await provider.close()
 
     async def test_nobody_there_is_uncertain(self) -> None:
-        provider = deferred(AksSettings(endpoint="http://127.0.0.1:9", call_timeout=1.0), {})
+        provider = lazy_provider(AksSettings(endpoint="http://127.0.0.1:9", call_timeout=1.0), {})
         with pytest.raises(Uncertain, match="can't be reached"):
             await provider.look(PLACE)
         await provider.close()
@@ -93,7 +93,7 @@ def test_whoever_gives_tokens_being_away_is_uncertain_and_azure_not_taking_one_i
 
 
 async def test_missing_credentials_are_refused_by_name_before_any_call() -> None:
-    provider = deferred(AksSettings(credential="environment"), {"AZURE_TENANT_ID": "t"})
+    provider = lazy_provider(AksSettings(credential="environment"), {"AZURE_TENANT_ID": "t"})
     with pytest.raises(InvalidRequest, match="set AZURE_CLIENT_ID, AZURE_CLIENT_SECRET or"):
         await provider.check(SPEC)
 
@@ -132,6 +132,6 @@ async def test_a_missing_extra_is_told_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(aks_credentials, "find_spec", lambda _name: None)
-    provider = deferred(AksSettings(), {})
+    provider = lazy_provider(AksSettings(), {})
     with pytest.raises(InvalidRequest, match=r"pip install 'muster-compute\[azure\]'"):
         await provider.check(SPEC)

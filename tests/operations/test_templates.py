@@ -19,12 +19,12 @@ from muster.domain.template import (
     UsageClass,
 )
 from muster.domain.template_plan import Effect, planned
-from muster.integrations.github.runner import RunnerSpec
+from muster.integrations.github.runners import RunnerSpec
 from muster.integrations.github.tables import TEMPLATE
-from muster.integrations.process.connecting import unmet_requirement
-from muster.integrations.process.reporting import Report
+from muster.integrations.process.isolation_report import Report
+from muster.integrations.process.parts import unmet_requirement
 from muster.integrations.process.sandbox import Isolation
-from muster.integrations.process.spec import Demand, Home, ProcessSpec
+from muster.integrations.process.tables import Demand, Home, ProcessSpec
 from muster.operations.templates import TemplateDesk
 from muster.serve import outfit
 from tests.stage import Stage, staged

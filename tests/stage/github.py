@@ -15,8 +15,7 @@ from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.workflow import Workflow, default_label
 from muster.enrolment.reports import Report
-from muster.integrations.github.assembly import Account, GitHub
-from muster.integrations.github.connecting import duties
+from muster.integrations.github.parts import Account, GitHub, duties
 from muster.integrations.github.runtime import RunnerPackage
 from muster.integrations.github.tables import TEMPLATE
 from muster.ports.duties import DutyContext

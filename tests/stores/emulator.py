@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from muster.stores.dynamodb import DynamoStore, Location, Wire, assembled, create, schema
+from muster.stores.dynamodb import AwsClient, DynamoStore, Location, assembled, create, schema
 from muster.stores.dynamodb.candidates import queue_name
 from muster.system import SystemClock
 from tests.stores.ids import CountingIds
@@ -74,32 +74,32 @@ def address(*, through: str | None = None) -> str:
     where = location()
 
     async def make() -> None:
-        async with wired(where) as wire:
-            await create(wire, ids=CountingIds(), clock=SystemClock(), shards=SHARDS)
+        async with wired(where) as aws:
+            await create(aws, ids=CountingIds(), clock=SystemClock(), shards=SHARDS)
 
     asyncio.run(make())
     return f"dynamodb://{where.table}?region={REGION}&endpoint={through or endpoint()}"
 
 
-async def made(wire: Wire, *, shards: int = SHARDS) -> Wire:
+async def made(aws: AwsClient, *, shards: int = SHARDS) -> AwsClient:
     """A table, and the one queue that tests use: what `create` makes, without its looks."""
-    await wire.dynamodb("create_table", **schema.definition(wire.location.table))
-    await schema.name_installation(wire, ids=CountingIds(), shards=shards)
-    await wire.sqs("create_queue", QueueName=queue_name(wire.location.table, "large"))
-    return wire
+    await aws.dynamodb("create_table", **schema.definition(aws.location.table))
+    await schema.name_installation(aws, ids=CountingIds(), shards=shards)
+    await aws.sqs("create_queue", QueueName=queue_name(aws.location.table, "large"))
+    return aws
 
 
 @asynccontextmanager
-async def wired(where: Location | None = None) -> AsyncIterator[Wire]:
-    wire = await Wire.open(where or location())
+async def wired(where: Location | None = None) -> AsyncIterator[AwsClient]:
+    aws = await AwsClient.open(where or location())
     try:
-        yield wire
+        yield aws
     finally:
-        await wire.close()
+        await aws.close()
 
 
-async def over(wire: Wire, *, shards: int = SHARDS, **given: Any) -> DynamoStore:
+async def over(aws: AwsClient, *, shards: int = SHARDS, **given: Any) -> DynamoStore:
     """A store over a table of its own, by the clients of another: making clients is dear."""
     options: dict[str, Any] = {"beat_every": 0.0, "wait": 0, "ids": CountingIds(), "clock": SystemClock()}
     options["settle"] = 0.0
-    return await assembled(await made(wire.at(location()), shards=shards), **(options | given))
+    return await assembled(await made(aws.at(location()), shards=shards), **(options | given))

@@ -7,7 +7,7 @@ import pytest
 
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
-from muster.stores.dynamodb import Wire, schema
+from muster.stores.dynamodb import AwsClient, schema
 from muster.stores.dynamodb.candidates import Candidates, Hint
 from tests.contracts.store_contract.bookkeeping import assert_books_balance
 from tests.contracts.store_contract.scene import Scene
@@ -17,13 +17,13 @@ SHARDS = 16
 
 
 @pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    async with wired() as wire:
-        yield wire
+async def aws() -> AsyncIterator[AwsClient]:
+    async with wired() as aws:
+        yield aws
 
 
-async def test_a_forsaken_launch_of_many_machines_is_settled(wire: Wire) -> None:
-    store = await over(wire, shards=SHARDS)
+async def test_a_forsaken_launch_of_many_machines_is_settled(aws: AwsClient) -> None:
+    store = await over(aws, shards=SHARDS)
     scene = Scene(store)
     operation = await scene.leased()
     launch = await scene.called(scene.plan(operation, size=40), operation.fence)
@@ -47,9 +47,9 @@ def test_a_check_tells_of_logs_that_are_half_full() -> None:
 
 
 async def test_a_claim_leaves_a_queue_that_is_full_of_what_suits_others(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch
+    aws: AwsClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await over(wire, shards=SHARDS)
+    store = await over(aws, shards=SHARDS)
     scene = Scene(store)
     (own,) = await scene.idle(1)
     others = [Hint(receipt=node.id, node_id=node.id) for node in await scene.idle(4, revision=9)]

@@ -10,11 +10,11 @@ import pytest
 
 from muster.domain.errors import CursorLost
 from muster.domain.events import Draft, Entity
-from muster.stores.dynamodb import Location, Wire, keys
+from muster.stores.dynamodb import AwsClient, Location, keys
+from muster.stores.dynamodb.aws_client import Refused
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import encoded, packed
-from muster.stores.dynamodb.wire import Refused
 from muster.stores.dynamodb.writes import Write
 from muster.system import SystemClock, SystemIds
 from tests.stores.emulator import REGION, made, wired
@@ -72,21 +72,21 @@ class Early(SystemClock):
 
 def feed(client: object, *, shards: int = 1, clock: SystemClock | None = None) -> Feed:
     clock = clock or SystemClock()
-    wire = Wire(Location(table="muster", region=REGION), AsyncExitStack(), client, None)
-    table = Table(wire, clock=clock, ids=SystemIds())
+    aws = AwsClient(Location(table="muster", region=REGION), AsyncExitStack(), client, None)
+    table = Table(aws, clock=clock, ids=SystemIds())
     return Feed(table, shards=shards, clock=clock, after_commit=lambda _written: None)
 
 
 @pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    async with wired() as wire:
-        yield await made(wire, shards=1)
+async def aws() -> AsyncIterator[AwsClient]:
+    async with wired() as aws:
+        yield await made(aws, shards=1)
 
 
-def over_one(wire: Wire) -> Feed:
+def over_one(aws: AwsClient) -> Feed:
     """A writer's feed of the one log in the table."""
     clock = SystemClock()
-    table = Table(wire, clock=clock, ids=SystemIds())
+    table = Table(aws, clock=clock, ids=SystemIds())
     return Feed(table, shards=1, clock=clock, after_commit=lambda _written: None)
 
 
@@ -168,8 +168,8 @@ async def test_what_is_older_than_any_transaction_is_not_looked_at_once_more() -
     assert [event.version for event in page.items] == [6]
 
 
-async def test_each_event_names_the_one_before_it_in_its_log(wire: Wire) -> None:
-    first, second = [over_one(wire) for _ in range(2)]
+async def test_each_event_names_the_one_before_it_in_its_log(aws: AwsClient) -> None:
+    first, second = [over_one(aws) for _ in range(2)]
     await first.commit(told("n-1", "n-2"))
     await second.commit(told("n-3"))
     await first.commit(told("n-4"))

@@ -23,12 +23,22 @@ from muster.domain.operation import Member, Operation, Status
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.ports.store import Beat
-from muster.stores.dynamodb import DynamoStore, Location, Wire, assembled, check, create, keys, policy, schema
-from muster.stores.dynamodb import wire as wiring
+from muster.stores.dynamodb import (
+    AwsClient,
+    DynamoStore,
+    Location,
+    assembled,
+    check,
+    create,
+    keys,
+    policy,
+    schema,
+)
+from muster.stores.dynamodb import aws_client as wiring
+from muster.stores.dynamodb.aws_client import CONNECTIONS, READ_SECONDS, SPARE, Malformed, Refused, translated
 from muster.stores.dynamodb.candidates import REST_FIRST, queue_name
 from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import Item, packed, unpacked
-from muster.stores.dynamodb.wire import CONNECTIONS, READ_SECONDS, SPARE, Malformed, Refused, translated
 from muster.system import SystemClock, SystemIds
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
 from tests.contracts.store_contract.scene import Scene
@@ -40,18 +50,18 @@ PROGRESS = Progress(step=3, total_steps=5, phase="booting", label="booting", per
 
 
 @pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    async with wired() as wire:
-        yield await made(wire)
+async def aws() -> AsyncIterator[AwsClient]:
+    async with wired() as aws:
+        yield await made(aws)
 
 
 @pytest.fixture
-async def store(wire: Wire) -> DynamoStore:
-    return await opened(wire)
+async def store(aws: AwsClient) -> DynamoStore:
+    return await opened(aws)
 
 
 async def opened(
-    wire: Wire,
+    aws: AwsClient,
     *,
     beat_every: float = 0.0,
     keep: float | None = None,
@@ -59,7 +69,7 @@ async def opened(
     settle: float = 0.0,
 ) -> DynamoStore:
     return await assembled(
-        wire,
+        aws,
         ids=CountingIds(),
         clock=clock or SystemClock(),
         wait=0,
@@ -76,10 +86,10 @@ async def faults() -> AsyncIterator[Faults]:
 
 
 @pytest.fixture
-async def shaky(wire: Wire, faults: Faults) -> AsyncIterator[DynamoStore]:
+async def shaky(aws: AwsClient, faults: Faults) -> AsyncIterator[DynamoStore]:
     """The same table, through the proxy."""
-    where = replace(wire.location, endpoint=faults.url)
-    between = await Wire.open(where, attempts=2)
+    where = replace(aws.location, endpoint=faults.url)
+    between = await AwsClient.open(where, attempts=2)
     yield await opened(between)
     await between.close()
 
@@ -106,12 +116,12 @@ async def test_a_write_whose_answer_was_lost_happened_once(
 
 
 async def test_a_store_that_never_answers_is_unavailable_in_time_however_often_it_is_tried(
-    wire: Wire, faults: Faults, monkeypatch: pytest.MonkeyPatch
+    aws: AwsClient, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert wiring.ANSWER_SECONDS == 15.0
     monkeypatch.setattr(wiring, "ANSWER_SECONDS", 0.5)
     faults.silent = True
-    between = await Wire.open(replace(wire.location, dynamodb_endpoint=faults.url))
+    between = await AwsClient.open(replace(aws.location, dynamodb_endpoint=faults.url))
     began = asyncio.get_running_loop().time()
     for verb in ("get_item", "update_item"):
         with pytest.raises(StoreUnavailable, match=rf"{faults.url} gave no answer \(none within 0.5 s\)"):
@@ -120,11 +130,11 @@ async def test_a_store_that_never_answers_is_unavailable_in_time_however_often_i
     await between.close()
 
 
-async def test_each_service_may_have_an_endpoint_of_its_own(wire: Wire, faults: Faults) -> None:
+async def test_each_service_may_have_an_endpoint_of_its_own(aws: AwsClient, faults: Faults) -> None:
     nowhere = "http://127.0.0.1:1"
-    where = replace(wire.location, endpoint=nowhere, sqs_endpoint=wire.location.endpoint)
-    between = await Wire.open(replace(where, dynamodb_endpoint=faults.url), attempts=1)
-    await between.dynamodb("describe_table", TableName=wire.location.table)
+    where = replace(aws.location, endpoint=nowhere, sqs_endpoint=aws.location.endpoint)
+    between = await AwsClient.open(replace(where, dynamodb_endpoint=faults.url), attempts=1)
+    await between.dynamodb("describe_table", TableName=aws.location.table)
     await between.sqs("list_queues")
     assert faults.calls == ["DescribeTable"]
     await between.close()
@@ -205,12 +215,12 @@ async def test_nobody_at_the_endpoint_is_said_in_one_sentence(monkeypatch: pytes
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     where = Location(table="muster", region=REGION, endpoint="http://127.0.0.1:9")
-    wire = await Wire.open(where, attempts=1)
+    aws = await AwsClient.open(where, attempts=1)
     try:
         with pytest.raises(StoreUnavailable, match=r"cannot reach the store muster: http://127\.0\.0\.1:9"):
-            await opened(wire)
+            await opened(aws)
     finally:
-        await wire.close()
+        await aws.close()
 
 
 def answered(code: str, *reasons: str) -> ClientError:
@@ -277,15 +287,15 @@ class Bootstrap(SystemClock):
         self.slept = True
 
 
-class Torn(Wire):
+class Torn(AwsClient):
     """Hides items from every read of many until somebody slept: they are committed and not yet applied."""
 
     clock: Bootstrap
     hidden: tuple[str, ...]
 
     @classmethod
-    def of(cls, wire: Wire, clock: Bootstrap, *hidden: str) -> "Torn":
-        torn = cls(wire.location, AsyncExitStack(), wire._dynamodb, wire._sqs)
+    def of(cls, aws: AwsClient, clock: Bootstrap, *hidden: str) -> "Torn":
+        torn = cls(aws.location, AsyncExitStack(), aws._dynamodb, aws._sqs)
         torn.clock, torn.hidden = clock, hidden
         return torn
 
@@ -304,26 +314,26 @@ class Torn(Wire):
 
 
 async def test_the_auditor_corrects_no_counter_for_a_machine_that_is_yet_to_be_seen(
-    wire: Wire, store: DynamoStore
+    aws: AwsClient, store: DynamoStore
 ) -> None:
     scene = Scene(store)
     await scene.created(await scene.leased(), 1)
     clock = Bootstrap()
-    auditor = await opened(Torn.of(wire, clock, "MACHINE#"), clock=clock)
+    auditor = await opened(Torn.of(aws, clock, "MACHINE#"), clock=clock)
     assert list(await auditor.audit(now=9.0)) == []
     assert clock.slept
     await assert_books_balance(store)
 
 
 async def test_who_takes_an_operation_over_sees_what_was_bound_in_its_last_moment(
-    wire: Wire, store: DynamoStore
+    aws: AwsClient, store: DynamoStore
 ) -> None:
     scene = Scene(store)
     operation = await scene.leased(until=5.0)
     await scene.idle(1)
     (node,) = await scene.claim(operation, 1)
     clock = Bootstrap()
-    other = await opened(Torn.of(wire, clock, f"NODE#{node.id}"), clock=clock)
+    other = await opened(Torn.of(aws, clock, f"NODE#{node.id}"), clock=clock)
     assert (await other.view(operation.id)).nodes == ()
     taken = await other.lease("replica-b", now=6.0, until=1e6, limit=9)
     assert [each.id for each in taken if each.id == operation.id] == [operation.id]
@@ -357,9 +367,9 @@ async def test_a_commit_is_refused_whose_version_was_read_with_a_node_as_it_was_
 
 
 async def test_two_replicas_write_one_feed_that_misses_and_repeats_nothing(
-    wire: Wire, store: DynamoStore
+    aws: AwsClient, store: DynamoStore
 ) -> None:
-    other = await opened(wire)
+    other = await opened(aws)
     scene = Scene(store)
     nodes = await scene.created(await scene.leased(), 6)
 
@@ -376,10 +386,10 @@ async def test_two_replicas_write_one_feed_that_misses_and_repeats_nothing(
 
 
 async def test_a_place_in_the_feed_that_this_table_never_reached_is_refused(
-    wire: Wire, store: DynamoStore
+    aws: AwsClient, store: DynamoStore
 ) -> None:
     await store.note("x", "seen", reason=None, detail="", now=1.0)
-    restored = await opened(await made(wire.at(location())))
+    restored = await opened(await made(aws.at(location())))
     place = (await store.last_events(limit=1)).next
     with pytest.raises(CursorLost, match="restored or replaced"):
         await restored.events(after=place, limit=10)
@@ -428,75 +438,75 @@ async def test_an_operation_that_an_index_names_under_two_statuses_is_listed_onc
 # --- the queue of candidates -----------------------------------------------------------------------
 
 
-async def sent(wire: Wire, *bodies: str) -> str:
-    answer = await wire.sqs("get_queue_url", QueueName=queue_name(wire.location.table, "large"))
+async def sent(aws: AwsClient, *bodies: str) -> str:
+    answer = await aws.sqs("get_queue_url", QueueName=queue_name(aws.location.table, "large"))
     url = str(answer["QueueUrl"])
     for body in bodies:
-        await wire.sqs("send_message", QueueUrl=url, MessageBody=body)
+        await aws.sqs("send_message", QueueUrl=url, MessageBody=body)
     return url
 
 
-async def left(wire: Wire, url: str, *stores: DynamoStore) -> int:
+async def left(aws: AwsClient, url: str, *stores: DynamoStore) -> int:
     """Messages in the queue, with those that these stores have yet to send."""
     for store in stores:
         await store._candidates.sent()
     names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-    answer = await wire.sqs("get_queue_attributes", QueueUrl=url, AttributeNames=names)
+    answer = await aws.sqs("get_queue_attributes", QueueUrl=url, AttributeNames=names)
     return sum(int(answer["Attributes"][name]) for name in names)
 
 
 async def test_foreign_doubled_and_stale_messages_are_dropped_and_claim_nothing(
-    wire: Wire, store: DynamoStore
+    aws: AwsClient, store: DynamoStore
 ) -> None:
     scene = Scene(store)
     gone, idle = await scene.idle(2)
     await store.apply(lifecycle.condemn(gone, now=6.0, reason=Reason.OPERATOR))
     hint = json.dumps({"node": idle.id})
-    url = await sent(wire, "hello", "[]", '{"node": 7}', '{"node": "node-x"}', hint, hint, hint)
+    url = await sent(aws, "hello", "[]", '{"node": 7}', '{"node": "node-x"}', hint, hint, hint)
     operation = await scene.leased()
     assert [node.id for node in await scene.claim(operation, 9)] == [idle.id]
     assert list(await scene.claim(operation, 9)) == []
     await scene.idle(1)
     assert len(await scene.claim(operation, 9)) == 1
-    assert await left(wire, url, store) == 0
+    assert await left(aws, url, store) == 0
 
 
-async def test_what_the_queue_lost_is_found_in_the_table(wire: Wire, store: DynamoStore) -> None:
+async def test_what_the_queue_lost_is_found_in_the_table(aws: AwsClient, store: DynamoStore) -> None:
     scene = Scene(store)
     idle = await scene.idle(3)
-    await wire.sqs("purge_queue", QueueUrl=await sent(wire))
+    await aws.sqs("purge_queue", QueueUrl=await sent(aws))
     (taken,) = await scene.claim(await scene.leased(), 1)
     assert taken.id in [node.id for node in idle]
 
 
 async def test_what_the_queue_lost_is_offered_again_once_and_claims_are_led_to_it(
-    wire: Wire, store: DynamoStore
+    aws: AwsClient, store: DynamoStore
 ) -> None:
     scene = Scene(store)
     idle = await scene.idle(3)
-    url = await sent(wire)
+    url = await sent(aws)
     await store.offer(idle)
-    assert await left(wire, url, store) == 3, "nothing was lost"
-    await wire.sqs("purge_queue", QueueUrl=url)
+    assert await left(aws, url, store) == 3, "nothing was lost"
+    await aws.sqs("purge_queue", QueueUrl=url)
     for _ in range(2):
         await store.offer(idle)
-        assert await left(wire, url, store) == 3
+        assert await left(aws, url, store) == 3
     hints = await store._candidates.pick_up("large", 9)
     assert sorted(str(hint.node_id) for hint in hints) == sorted(node.id for node in idle)
     await store._candidates.put_back("large", hints, hints)
     assert len(await scene.claim(await scene.leased(), 3)) == 3
-    assert await left(wire, url, store) == 0
+    assert await left(aws, url, store) == 0
 
 
 async def test_a_node_that_suits_somebody_else_is_left_in_the_queue_for_him(
-    wire: Wire, store: DynamoStore
+    aws: AwsClient, store: DynamoStore
 ) -> None:
     scene = Scene(store)
     served = await scene.served("other")
     await scene.idle(1)
-    url = await sent(wire)
+    url = await sent(aws)
     assert len(await scene.claim(await scene.leased(), 2)) == 1
-    assert await left(wire, url, store) == 1
+    assert await left(aws, url, store) == 1
     assert (await store.node(served.id)).state is NodeState.IDLE
 
 
@@ -521,11 +531,11 @@ async def test_claims_that_wait_together_share_their_calls_and_get_each_their_ow
     assert refused_and_done <= 4, "one that is refused, and one or two that hold the heads of all logs"
 
 
-async def test_claims_go_on_without_any_queue(wire: Wire, store: DynamoStore) -> None:
+async def test_claims_go_on_without_any_queue(aws: AwsClient, store: DynamoStore) -> None:
     scene = Scene(store)
-    url = await sent(wire)
+    url = await sent(aws)
     await scene.idle(1)
-    await wire.sqs("delete_queue", QueueUrl=url)
+    await aws.sqs("delete_queue", QueueUrl=url)
     await store.offer(await scene.idle(1))
     assert len(await scene.claim(await scene.leased(), 2)) == 2
 
@@ -576,19 +586,19 @@ class Moved(SystemClock):
         return self.at
 
 
-def with_sqs(wire: Wire, sqs: Hanging) -> Wire:
-    return Wire(wire.location, AsyncExitStack(), wire._dynamodb, sqs)
+def with_sqs(aws: AwsClient, sqs: Hanging) -> AwsClient:
+    return AwsClient(aws.location, AsyncExitStack(), aws._dynamodb, sqs)
 
 
 @pytest.mark.parametrize(
     "code", [None, "OverLimit", "KmsAccessDenied", "InvalidParameterValue", "InternalError"]
 )
 async def test_trouble_with_sqs_fails_no_claim_and_holds_up_the_first_alone(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch, code: str | None
+    aws: AwsClient, monkeypatch: pytest.MonkeyPatch, code: str | None
 ) -> None:
     monkeypatch.setattr("muster.stores.dynamodb.candidates.MARGIN_SECONDS", 0.05)
     sqs, clock = Hanging() if code is None else Answering(code), Moved()
-    store = await opened(with_sqs(wire, sqs), clock=clock)
+    store = await opened(with_sqs(aws, sqs), clock=clock)
     scene = Scene(store)
     operation = await scene.leased()
     async with asyncio.timeout(60):
@@ -610,31 +620,31 @@ async def test_trouble_with_sqs_fails_no_claim_and_holds_up_the_first_alone(
             assert len(sqs.calls) == tried, "and left alone for longer"
 
 
-async def test_a_queue_that_answers_again_is_used_again_at_once(wire: Wire) -> None:
+async def test_a_queue_that_answers_again_is_used_again_at_once(aws: AwsClient) -> None:
     broken, clock = Answering("OverLimit"), Moved()
-    store = await opened(with_sqs(wire, broken), clock=clock)
+    store = await opened(with_sqs(aws, broken), clock=clock)
     scene = Scene(store)
     await scene.idle(1)
     await store._candidates.sent()
-    store._candidates._wire = wire
+    store._candidates._aws = aws
     clock.at += REST_FIRST + 1
     await scene.idle(1)
-    assert await left(wire, await sent(wire), store) == 1
+    assert await left(aws, await sent(aws), store) == 1
 
 
-async def test_one_queue_that_is_missing_leaves_the_others_in_use(wire: Wire, store: DynamoStore) -> None:
+async def test_one_queue_that_is_missing_leaves_the_others_in_use(aws: AwsClient, store: DynamoStore) -> None:
     candidates = store._candidates
     await candidates.offer("xlarge", [NodeId("node-1")])
     await candidates.offer("large", [NodeId("node-1")])
-    assert await left(wire, await sent(wire)) == 1
+    assert await left(aws, await sent(aws)) == 1
 
 
 async def test_nobody_waits_for_what_he_announced_and_it_is_sent_together(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch
+    aws: AwsClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("muster.stores.dynamodb.candidates.MARGIN_SECONDS", 600.0)
     sqs = Hanging()
-    store = await opened(with_sqs(wire, sqs))
+    store = await opened(with_sqs(aws, sqs))
     async with asyncio.timeout(120):
         idle = await Scene(store).idle(5)
     assert sqs.sent == [[idle[0].id]]
@@ -664,14 +674,14 @@ class Slow:
 
 async def test_leases_and_beats_wait_for_no_flood_of_other_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow()
-    wire = Wire(Location(table="muster", region=REGION), AsyncExitStack(), slow, None)
-    flood = [asyncio.create_task(wire.dynamodb("get_item")) for _ in range(2 * CONNECTIONS)]
+    aws = AwsClient(Location(table="muster", region=REGION), AsyncExitStack(), slow, None)
+    flood = [asyncio.create_task(aws.dynamodb("get_item")) for _ in range(2 * CONNECTIONS)]
     await asyncio.sleep(0)
     assert slow.reading == CONNECTIONS - SPARE
-    await wire.dynamodb("update_item")
-    monkeypatch.setattr("muster.stores.dynamodb.wire.WAITING_SECONDS", 0.0)
+    await aws.dynamodb("update_item")
+    monkeypatch.setattr("muster.stores.dynamodb.aws_client.WAITING_SECONDS", 0.0)
     with pytest.raises(StoreUnavailable, match="all 56 connections have been busy for 0 s"):
-        await wire.dynamodb("get_item")
+        await aws.dynamodb("get_item")
     slow.go.set()
     await asyncio.gather(*flood)
 
@@ -680,11 +690,11 @@ async def test_leases_and_beats_wait_for_no_flood_of_other_calls(monkeypatch: py
 
 
 async def test_heartbeats_cost_one_write_per_node_in_fifteen_seconds_unless_they_say_something(
-    wire: Wire, store: DynamoStore
+    aws: AwsClient, store: DynamoStore
 ) -> None:
     scene = Scene(store)
     (node,) = await scene.created(await scene.leased(), 1)
-    priced = await opened(wire, beat_every=15.0)
+    priced = await opened(aws, beat_every=15.0)
 
     async def seen(at: float, said: Health | None = None) -> float:
         await priced.record_beats([Beat(node_id=node.id, seen_at=at, said=said)])
@@ -698,12 +708,12 @@ async def test_heartbeats_cost_one_write_per_node_in_fifteen_seconds_unless_they
 # --- the table -------------------------------------------------------------------------------------
 
 
-async def state(wire: Wire) -> tuple[Any, Any, Any]:
+async def state(aws: AwsClient) -> tuple[Any, Any, Any]:
     """All that making a store could change."""
-    name = wire.location.table
-    items = await wire.dynamodb("scan", TableName=name)
-    ttl = await wire.dynamodb("describe_time_to_live", TableName=name)
-    queues = await wire.sqs("list_queues", QueueNamePrefix=name)
+    name = aws.location.table
+    items = await aws.dynamodb("scan", TableName=name)
+    ttl = await aws.dynamodb("describe_time_to_live", TableName=name)
+    queues = await aws.sqs("list_queues", QueueNamePrefix=name)
     return items["Items"], ttl["TimeToLiveDescription"], queues.get("QueueUrls")
 
 
@@ -731,84 +741,84 @@ ORDER = {"PK": {"S": "ORDER#1"}, "SK": {"S": "ORDER"}, "id": {"S": "1"}, "expire
 async def test_a_table_of_somebody_else_is_refused_and_left_as_it_is(
     definition: dict[str, Any], why: str
 ) -> None:
-    async with wired() as wire:
-        name = wire.location.table
-        await wire.dynamodb("create_table", **{**definition, "TableName": name})
-        await wire.dynamodb("put_item", TableName=name, Item=ORDER)
-        before = await state(wire)
+    async with wired() as aws:
+        name = aws.location.table
+        await aws.dynamodb("create_table", **{**definition, "TableName": name})
+        await aws.dynamodb("put_item", TableName=name, Item=ORDER)
+        before = await state(aws)
         for refused in (
-            lambda: create(wire, ids=SystemIds(), clock=SystemClock()),
-            lambda: opened(wire),
+            lambda: create(aws, ids=SystemIds(), clock=SystemClock()),
+            lambda: opened(aws),
         ):
             with pytest.raises(StoreUnavailable, match=f"{name}: it is none of Muster's.*{why}"):
                 await refused()
-        (wrong,) = await check(wire, ids=SystemIds(), clock=SystemClock())
+        (wrong,) = await check(aws, ids=SystemIds(), clock=SystemClock())
         assert "none of Muster's" in wrong and why in wrong
-        assert await state(wire) == before
+        assert await state(aws) == before
 
 
 async def test_making_a_store_that_was_cut_off_is_taken_up_again() -> None:
-    async with wired() as wire:
-        await wire.dynamodb("create_table", **schema.definition(wire.location.table))
+    async with wired() as aws:
+        await aws.dynamodb("create_table", **schema.definition(aws.location.table))
         ids, clock = SystemIds(), SystemClock()
-        assert await check(wire, ids=ids, clock=clock) == [
-            f"table {wire.location.table} is empty: `muster store create` makes a store of it"
+        assert await check(aws, ids=ids, clock=clock) == [
+            f"table {aws.location.table} is empty: `muster store create` makes a store of it"
         ]
         with pytest.raises(StoreUnavailable, match=r"no installation of Muster; run: muster store create"):
-            await opened(wire)
-        assert (await create(wire, ids=ids, clock=clock))[:2] == ["time to live", "installation"]
-        assert await check(wire, ids=ids, clock=clock) == []
+            await opened(aws)
+        assert (await create(aws, ids=ids, clock=clock))[:2] == ["time to live", "installation"]
+        assert await check(aws, ids=ids, clock=clock) == []
 
 
-async def test_a_table_of_another_version_is_refused(wire: Wire, store: DynamoStore) -> None:
+async def test_a_table_of_another_version_is_refused(aws: AwsClient, store: DynamoStore) -> None:
     await store._table.update(
         ("META", "META"), "SET #version = :one", where="attribute_exists(#PK)", values={"one": 1}
     )
-    before = await state(wire)
-    for refused in (lambda: opened(wire), lambda: create(wire, ids=SystemIds(), clock=SystemClock())):
+    before = await state(aws)
+    for refused in (lambda: opened(aws), lambda: create(aws, ids=SystemIds(), clock=SystemClock())):
         with pytest.raises(StoreUnavailable, match="version 1, and this program knows 2"):
             await refused()
-    assert any("version 1" in wrong for wrong in await check(wire, ids=SystemIds(), clock=SystemClock()))
-    assert await state(wire) == before
+    assert any("version 1" in wrong for wrong in await check(aws, ids=SystemIds(), clock=SystemClock()))
+    assert await state(aws) == before
 
 
 async def test_a_store_keeps_its_number_of_shards_whatever_is_asked_of_it_later() -> None:
-    async with wired() as wire:
+    async with wired() as aws:
         ids, clock = SystemIds(), SystemClock()
-        await create(wire, ids=ids, clock=clock, shards=2)
+        await create(aws, ids=ids, clock=clock, shards=2)
         for asked in (None, 2):
-            assert await create(wire, ids=ids, clock=clock, shards=asked) == []
+            assert await create(aws, ids=ids, clock=clock, shards=asked) == []
         with pytest.raises(Conflict, match="with 64 shards: it has 2, and they stay"):
-            await create(wire, ids=ids, clock=clock, shards=64)
+            await create(aws, ids=ids, clock=clock, shards=64)
 
 
 async def test_a_store_that_was_not_made_says_how_to_make_it() -> None:
-    async with wired() as wire:
+    async with wired() as aws:
         with pytest.raises(StoreUnavailable, match="muster store create --store 'dynamodb://"):
-            await opened(wire)
+            await opened(aws)
 
 
 async def test_making_a_store_twice_makes_nothing_and_checking_finds_what_is_missing() -> None:
-    async with wired() as wire:
+    async with wired() as aws:
         ids, clock = SystemIds(), SystemClock()
-        assert await check(wire, ids=ids, clock=clock) == [f"table {wire.location.table} is missing"]
-        made = await create(wire, ids=ids, clock=clock)
-        assert made[0] == f"table {wire.location.table}" and len(made) == 11
-        assert await create(wire, ids=ids, clock=clock) == []
-        assert await check(wire, ids=ids, clock=clock) == []
-        url = await sent(wire)
-        await wire.sqs("delete_queue", QueueUrl=url)
-        missing = f"queue {queue_name(wire.location.table, 'large')} is missing"
-        assert await check(wire, ids=ids, clock=clock) == [missing]
+        assert await check(aws, ids=ids, clock=clock) == [f"table {aws.location.table} is missing"]
+        made = await create(aws, ids=ids, clock=clock)
+        assert made[0] == f"table {aws.location.table}" and len(made) == 11
+        assert await create(aws, ids=ids, clock=clock) == []
+        assert await check(aws, ids=ids, clock=clock) == []
+        url = await sent(aws)
+        await aws.sqs("delete_queue", QueueUrl=url)
+        missing = f"queue {queue_name(aws.location.table, 'large')} is missing"
+        assert await check(aws, ids=ids, clock=clock) == [missing]
 
 
-async def test_replicas_agree_on_where_process_nodes_are(wire: Wire, store: DynamoStore) -> None:
+async def test_replicas_agree_on_where_process_nodes_are(aws: AwsClient, store: DynamoStore) -> None:
     assert await store.process_home("/one") == "/one"
-    assert await (await opened(wire)).process_home("/other") == "/one"
+    assert await (await opened(aws)).process_home("/other") == "/one"
 
 
-async def test_events_carry_the_time_at_which_dynamodb_forgets_them(wire: Wire) -> None:
-    store = await opened(wire, keep=3600.0)
+async def test_events_carry_the_time_at_which_dynamodb_forgets_them(aws: AwsClient) -> None:
+    store = await opened(aws, keep=3600.0)
     await store.note("m-1", "seen", reason=None, detail="", now=100.0)
     events = [item for shard in range(3) for item in await store._table.query(f"FEED#{shard:04d}")]
     assert [item["expires"] for item in events if item.get("expires")] == [3700]
@@ -841,7 +851,7 @@ BATCHES = {"SendMessageBatch": "SendMessage", "DeleteMessageBatch": "DeleteMessa
 
 
 async def test_the_policy_allows_what_a_server_does_and_no_more(
-    shaky: DynamoStore, wire: Wire, faults: Faults
+    shaky: DynamoStore, aws: AwsClient, faults: Faults
 ) -> None:
     scene = Scene(shaky)
     await scene.idle(2)
@@ -850,7 +860,7 @@ async def test_the_policy_allows_what_a_server_does_and_no_more(
     await shaky.prune(before=1.0, limit=9)
     await shaky.offer(await scene.idle(1))
     await shaky.renew("replica-a", [(await scene.leased()).fence], until=9.0)
-    statements = json.loads(policy(wire.location, account="123456789012"))["Statement"]
+    statements = json.loads(policy(aws.location, account="123456789012"))["Statement"]
     allowed = {action.partition(":")[2] for each in statements for action in each["Action"]}
     done = {verb for call in faults.calls for verb in VERBS.get(call, [BATCHES.get(call, call)])}
     done = {verb.removesuffix("Batch") for verb in done}

@@ -8,7 +8,7 @@ import pytest
 
 from muster.domain.errors import StoreUnavailable
 from muster.stores.sql import open_sqlite, sqlite, vacuum
-from muster.stores.sql.reserve import SIZE, SPARE, spare_of
+from muster.stores.sql.disk_reserve import SIZE, SPARE, spare_of
 from muster.stores.sql.vacuum import BITE, Vacuum, convert
 from tests.stores.ids import CountingIds
 

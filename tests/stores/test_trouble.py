@@ -15,8 +15,8 @@ from muster.domain.errors import InvalidRequest, StoreUnavailable
 from muster.domain.operation import Kind, Status
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore, open_sqlite
+from muster.stores.sql.disk_reserve import SIZE, Reserve
 from muster.stores.sql.engines import Threaded
-from muster.stores.sql.reserve import SIZE, Reserve
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
 from tests.domain.builders import RELEASE, operation
 from tests.stores.ids import CountingIds

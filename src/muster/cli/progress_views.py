@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.text import Text
 
-    from muster.client.breaks import Break
+    from muster.client.reconnects import ConnectionChange
     from muster.wire.operations import Part, Progress
 
 
@@ -40,7 +40,7 @@ class CurrentView:
     view: Taken | None = None
 
 
-def report_connection(happened: "Break") -> None:
+def report_connection(happened: "ConnectionChange") -> None:
 
     url, patience = happened.url, clock(happened.patience)
     if happened.back:

@@ -85,7 +85,7 @@ def _serve(config: "Config", *, new_admin: bool, new_installation: bool) -> None
     from muster.api.logs import configure
     from muster.api.server import CannotListen
     from muster.cli.exits import UsageProblem
-    from muster.config.data import DirectoryInUse, DirectoryUnusable
+    from muster.config.data_directory import DirectoryInUse, DirectoryUnusable
     from muster.installation_guard import InstallationLost
     from muster.serve import serve as served
 

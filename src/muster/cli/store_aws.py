@@ -13,7 +13,7 @@ import typer
 from muster.cli import output
 from muster.cli.exits import FAILED
 from muster.stores import dynamodb
-from muster.stores.dynamodb import Location, Wire
+from muster.stores.dynamodb import AwsClient, Location
 from muster.system import SystemClock, SystemIds
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ T = TypeVar("T")
 def create(address: str, *, shards: int | None) -> None:
     location = Location.of(address)
     made = _with(
-        location, lambda wire: dynamodb.create(wire, ids=SystemIds(), clock=SystemClock(), shards=shards)
+        location, lambda aws: dynamodb.create(aws, ids=SystemIds(), clock=SystemClock(), shards=shards)
     )
     if output.wants_json():
         where = {"table": location.table, "region": location.region}
@@ -37,7 +37,7 @@ def create(address: str, *, shards: int | None) -> None:
 def check(address: str) -> None:
     """Ends with 1 if something is wrong."""
     location = Location.of(address)
-    wrong = _with(location, lambda wire: dynamodb.check(wire, ids=SystemIds(), clock=SystemClock()))
+    wrong = _with(location, lambda aws: dynamodb.check(aws, ids=SystemIds(), clock=SystemClock()))
     if output.wants_json():
         output.document({"table": location.table, "region": location.region, "wrong": wrong})
     elif wrong:
@@ -53,12 +53,12 @@ def print_policy(address: str, *, account: str) -> None:
     typer.echo(dynamodb.policy(Location.of(address), account=account))
 
 
-def _with(location: Location, work: Callable[[Wire], Awaitable[T]]) -> T:
+def _with(location: Location, work: Callable[[AwsClient], Awaitable[T]]) -> T:
     async def done() -> T:
-        wire = await Wire.open(location)
+        aws = await AwsClient.open(location)
         try:
-            return await work(wire)
+            return await work(aws)
         finally:
-            await wire.close()
+            await aws.close()
 
     return asyncio.run(done())

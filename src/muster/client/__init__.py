@@ -1,19 +1,20 @@
 """The only HTTP client: the CLI, the SDK and the tests use nothing else.
 
-    calls     what can be asked, as values: a request, and which shape of `muster.wire` answers it
-    problems  errors, as the classes that the server raised
-    streams   server-sent events, and how to take them up again after a break
-    breaks    for how long that is tried, and who hears of it
-    sync      performs calls, blocking       aio  performs the same calls, awaiting
+    calls         every call as a value: a request, and the shape of `muster.wire` that answers it
+    problems      errors, as the classes that the server raised
+    streams       server-sent events, and where to go on after a lost connection
+    reconnects    how long a lost connection is tried again, and who is told
+    sync_client   performs calls, blocking
+    async_client  performs the same calls, awaiting
+    http          what both share
 
-There is one description of each call and no second copy of it: `client.send(calls.provision(…))`, with or
-without `await`.
+Each call is described once: `client.send(calls.provision(…))`, with or without `await`.
 """
 
 from muster.client import calls
-from muster.client.aio import AsyncClient
+from muster.client.async_client import AsyncClient
 from muster.client.problems import CannotReach, ServerProblem, Unauthenticated, UnusableAddress
-from muster.client.sync import SyncClient
+from muster.client.sync_client import SyncClient
 
 __all__ = [
     "AsyncClient",

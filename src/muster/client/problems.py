@@ -92,7 +92,7 @@ _BY_CODE: Mapping[str, Callable[[Fields], MusterError]] = {
 }
 
 
-def rebuilt(status: int, body: bytes, retry_after: float) -> MusterError:
+def error_of_problem(status: int, body: bytes, retry_after: float) -> MusterError:
     try:
         fields = json.loads(body)
     except ValueError:

@@ -24,7 +24,7 @@ class Stream(Generic[T]):
     """What tells an item from another, where a break may bring some twice."""
 
 
-class Reading(Generic[T]):
+class StreamReader(Generic[T]):
     """One reader's way along a stream, across any number of connections."""
 
     def __init__(self, stream: Stream[T]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from muster.config.reading import nearest
+from muster.config.settings_file import nearest
 from muster.domain import checks
 from muster.domain.cluster_spec import (
     POOL_KEYS,

@@ -8,7 +8,6 @@ from typing import Any
 
 from muster.config import values
 from muster.config.clusters import cluster
-from muster.config.reading import ConfigError, Findings, Found, Key, UnknownSetting, nearest, read
 from muster.config.schema import (
     CLASS,
     CLASSES,
@@ -21,6 +20,15 @@ from muster.config.schema import (
     Config,
     ProbesConfig,
     ServerConfig,
+)
+from muster.config.settings_file import (
+    ConfigError,
+    ErrorCollector,
+    Key,
+    SourcedValue,
+    UnknownSetting,
+    nearest,
+    read,
 )
 from muster.config.tables import Table, TemplateTable
 from muster.config.values import Check
@@ -73,11 +81,11 @@ def load(
     found.update(_environment(environment or {}, known.tables))
     for name, value in (flags or {}).items():
         if value is not None:
-            found["server", name] = Found(value=value, where=f"--{name.replace('_', '-')}")
+            found["server", name] = SourcedValue(value=value, where=f"--{name.replace('_', '-')}")
     return _built(found, known, path)
 
 
-def _environment(environment: Mapping[str, str], tables: Mapping[str, Table]) -> dict[Key, Found]:
+def _environment(environment: Mapping[str, str], tables: Mapping[str, Table]) -> dict[Key, SourcedValue]:
     variables = dict(ENVIRONMENT)
     for name, table in tables.items():
         for key in (*table.environment, *table.secret):
@@ -86,7 +94,7 @@ def _environment(environment: Mapping[str, str], tables: Mapping[str, Table]) ->
         if variable.startswith(LIMIT):
             variables[variable] = ("limits", variable.removeprefix(LIMIT).lower())
     return {
-        key: Found(value=environment[variable], where=f"the environment ({variable})", text=True)
+        key: SourcedValue(value=environment[variable], where=f"the environment ({variable})", text=True)
         for variable, key in variables.items()
         if environment.get(variable)
     }
@@ -99,13 +107,13 @@ def _number(text: str) -> object:
         return text
 
 
-def _built(found: Mapping[Key, Found], known: Installed, path: Path | None) -> Config:
+def _built(found: Mapping[Key, SourcedValue], known: Installed, path: Path | None) -> Config:
     sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     sections.update({name: {} for name in known.tables})
     templates: dict[str, dict[str, Any]] = {}
     sizes: dict[str, dict[str, Any]] = {}
     boots = {f"boot_{name}": name for name in known.runtimes}
-    wrong = Findings()
+    wrong = ErrorCollector()
     for key, each in found.items():
         with wrong.gathered():
             if key[0] == TEMPLATES:
@@ -157,14 +165,14 @@ def _built(found: Mapping[Key, Found], known: Installed, path: Path | None) -> C
     )
 
 
-def _take(key: Key, found: Found, sections: dict[str, dict[str, Any]], known: Installed) -> None:
+def _take(key: Key, found: SourcedValue, sections: dict[str, dict[str, Any]], known: Installed) -> None:
     if key[0] not in SECTIONS:
         names = (*SECTIONS, *known.tables, CLASSES, TEMPLATES)
         raise _unknown(key[0], replace(found, where=found.table or found.where), names)
     _take_key(key, found, sections[key[0]], SECTIONS[key[0]])
 
 
-def _take_table(key: Key, found: Found, content: dict[str, Any], table: Table) -> None:
+def _take_table(key: Key, found: SourcedValue, content: dict[str, Any], table: Table) -> None:
     """A setting of an integration."""
     if table.named:
         _take_named(key, found, content, table.keys)
@@ -178,7 +186,7 @@ def _take_table(key: Key, found: Found, content: dict[str, Any], table: Table) -
         _take_key(key, found, content, table.keys)
 
 
-def _take_key(key: Key, found: Found, content: dict[str, Any], keys: Mapping[str, Check]) -> None:
+def _take_key(key: Key, found: SourcedValue, content: dict[str, Any], keys: Mapping[str, Check]) -> None:
     if len(key) == 1:
         if found.value != {}:
             raise ConfigError(key[0], found.value, f"{key[0]} is a table: write [{key[0]}]", found.where)
@@ -188,7 +196,7 @@ def _take_key(key: Key, found: Found, content: dict[str, Any], keys: Mapping[str
     content[key[1]] = _checked(keys[key[1]], key[1], found)
 
 
-def _take_mapped(key: Key, found: Found, section: dict[str, Any], check: Check) -> None:
+def _take_mapped(key: Key, found: SourcedValue, section: dict[str, Any], check: Check) -> None:
     """A value of a table with free names."""
     if len(key) == 2:  # noqa: PLR2004 — a section and a name
         if found.value != {}:
@@ -200,7 +208,11 @@ def _take_mapped(key: Key, found: Found, section: dict[str, Any], check: Check) 
 
 
 def _table(
-    name: str, table: Table, content: Mapping[str, Any], found: Mapping[Key, Found], wrong: Findings
+    name: str,
+    table: Table,
+    content: Mapping[str, Any],
+    found: Mapping[Key, SourcedValue],
+    wrong: ErrorCollector,
 ) -> object:
     """The value of an integration's table, or of each of its named ones."""
     if not table.named:
@@ -212,7 +224,7 @@ def _table(
     return tuple(rules)
 
 
-def _value(table: Table, place: Key, content: Mapping[str, Any], found: Mapping[Key, Found]) -> object:
+def _value(table: Table, place: Key, content: Mapping[str, Any], found: Mapping[Key, SourcedValue]) -> object:
     try:
         value = table.kind(**content)
         table.check(value)
@@ -221,7 +233,9 @@ def _value(table: Table, place: Key, content: Mapping[str, Any], found: Mapping[
     return value
 
 
-def _take_template(key: Key, found: Found, templates: dict[str, dict[str, Any]], known: Installed) -> None:
+def _take_template(
+    key: Key, found: SourcedValue, templates: dict[str, dict[str, Any]], known: Installed
+) -> None:
     if len(key) > 2 and key[2] == CLUSTER:  # noqa: PLR2004 — templates, its name, the table
         _take_nested(key[3:], found, templates.setdefault(key[1], {}).setdefault(CLUSTER, {}))
         return
@@ -233,7 +247,7 @@ def _take_template(key: Key, found: Found, templates: dict[str, dict[str, Any]],
         _take_named(key, found, templates, TEMPLATE, names)
 
 
-def _take_inner(key: Key, found: Found, content: dict[str, Any], known: Mapping[str, Check]) -> None:
+def _take_inner(key: Key, found: SourcedValue, content: dict[str, Any], known: Mapping[str, Check]) -> None:
     """A setting of a table in a template: [templates.NAME.TABLE]."""
     if len(key) == 3:  # noqa: PLR2004 — templates, its name, the table
         if found.value != {}:
@@ -247,7 +261,7 @@ def _take_inner(key: Key, found: Found, content: dict[str, Any], known: Mapping[
 
 def _take_named(
     key: Key,
-    found: Found,
+    found: SourcedValue,
     named: dict[str, dict[str, Any]],
     known: Mapping[str, Check],
     names: Mapping[str, object] | None = None,
@@ -268,7 +282,7 @@ def _take_named(
 
 
 def _part(
-    table: TemplateTable[Any], place: Key, content: Mapping[str, Any], found: Mapping[Key, Found]
+    table: TemplateTable[Any], place: Key, content: Mapping[str, Any], found: Mapping[Key, SourcedValue]
 ) -> Any:
     """The value of a table in a template."""
     missing = [key for key in table.needs if key not in content]
@@ -284,7 +298,7 @@ def _part(
         raise _misplaced(InvalidRequest(own, error.value, error.rule), place, found) from error
 
 
-def _take_nested(key: Key, found: Found, table: dict[str, Any]) -> None:
+def _take_nested(key: Key, found: SourcedValue, table: dict[str, Any]) -> None:
     """Back into the table that it came from."""
     if not key:
         if found.value != {}:
@@ -296,7 +310,9 @@ def _take_nested(key: Key, found: Found, table: dict[str, Any]) -> None:
     table[key[-1]] = found.value
 
 
-def _classes(sizes: Mapping[str, Mapping[str, Any]], found: Mapping[Key, Found]) -> tuple[ResourceClass, ...]:
+def _classes(
+    sizes: Mapping[str, Mapping[str, Any]], found: Mapping[Key, SourcedValue]
+) -> tuple[ResourceClass, ...]:
     for name in sizes:
         if name not in RESOURCE_CLASSES:
             where = next(each.where for key, each in found.items() if key[:2] == (CLASSES, name))
@@ -308,7 +324,7 @@ def _template(
     name: str,
     content: Mapping[str, Any],
     classes: tuple[ResourceClass, ...],
-    found: Mapping[Key, Found],
+    found: Mapping[Key, SourcedValue],
     known: Installed,
 ) -> TemplateSpec:
     given: dict[str, Any] = {"provider": LOCAL, "name": name, "classes": classes}
@@ -325,7 +341,7 @@ def _template(
         raise _misplaced(error, (TEMPLATES, name), found) from error
     given |= {key: value for key, value in content.items() if key in TEMPLATE} | {"tables": tables}
     _check_names(name, given, found, known)
-    wrong = Findings()
+    wrong = ErrorCollector()
     while True:
         try:
             spec = TemplateSpec(**given)
@@ -341,7 +357,7 @@ def _template(
 
 
 def _check_names(
-    template: str, given: Mapping[str, Any], found: Mapping[Key, Found], known: Installed
+    template: str, given: Mapping[str, Any], found: Mapping[Key, SourcedValue], known: Installed
 ) -> None:
     """Whether something that is installed brings the provider and the runtime."""
     for key, names in (("provider", known.providers), ("runtime", (*Runtime, *known.runtimes))):
@@ -359,7 +375,7 @@ _NEEDED = ("name", "provider", "classes")
 """Without these a template can't even be looked at."""
 
 
-def _misplaced(error: InvalidRequest, table: Key, found: Mapping[Key, Found]) -> ConfigError:
+def _misplaced(error: InvalidRequest, table: Key, found: Mapping[Key, SourcedValue]) -> ConfigError:
     """Where the named table says what it must not."""
     # `pools[1].count` stands, as far as the reader of the file knows, where the pools stand.
     parts = [part.partition("[")[0] for part in error.field.split(".")]
@@ -369,7 +385,7 @@ def _misplaced(error: InvalidRequest, table: Key, found: Mapping[Key, Found]) ->
     return ConfigError(error.field, error.value, f"{error.field} {error.rule}", where)
 
 
-def _checked(check: Check, name: str, found: Found) -> object:
+def _checked(check: Check, name: str, found: SourcedValue) -> object:
     try:
         return check(name, found.value)
     except InvalidRequest as error:
@@ -378,7 +394,7 @@ def _checked(check: Check, name: str, found: Found) -> object:
         raise ConfigError(name, found.value, f"{name} {error.rule}", found.where) from error
 
 
-def _unknown(name: str, found: Found, known: Mapping[str, object] | tuple[str, ...]) -> UnknownSetting:
+def _unknown(name: str, found: SourcedValue, known: Mapping[str, object] | tuple[str, ...]) -> UnknownSetting:
     return UnknownSetting(name, found.value, nearest(name, tuple(known)), found.where)
 
 
@@ -386,7 +402,7 @@ LEAST = {"boot": BOOT_LEAST, "stall_after": STALL_LEAST, "probe_every": 1.0, "ma
 """Shorter ones would judge before anything can be seen."""
 
 
-def _check_least(limits: Limits, found: Mapping[Key, Found]) -> None:
+def _check_least(limits: Limits, found: Mapping[Key, SourcedValue]) -> None:
     for name, least in LEAST.items():
         if getattr(limits, name) < least:
             where = found["limits", name].where
@@ -399,7 +415,7 @@ def _check_least(limits: Limits, found: Mapping[Key, Found]) -> None:
         raise ConfigError("probe_timeout", limits.probe_timeout, rule, where)
 
 
-def _check_beats(limits: Limits, found: Mapping[Key, Found], *, priced: bool) -> None:
+def _check_beats(limits: Limits, found: Mapping[Key, SourcedValue], *, priced: bool) -> None:
     least = PRICED_STALE_AFTER if priced else Settings().flush_every + BEATS * BEAT_SECONDS
     if limits.stale_after < least:
         where = found["limits", "stale_after"].where

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from muster.config.reading import nearest
+from muster.config.settings_file import nearest
 from muster.config.values import Check
 from muster.domain.errors import InvalidRequest
 from muster.domain.serialization import Plain, fields_to_plain, from_plain

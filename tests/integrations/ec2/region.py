@@ -7,8 +7,7 @@ from aiobotocore.session import get_session
 from fakes.ec2 import FakeEc2
 from muster.domain.template import TemplateSpec
 from muster.integrations.ec2.provider import Ec2Provider
-from muster.integrations.ec2.settings import Ec2Settings
-from muster.integrations.ec2.spec import Ec2Spec
+from muster.integrations.ec2.tables import Ec2Settings, Ec2Spec
 from muster.ports.provider import LaunchRequest
 from muster.system import SystemClock, SystemIds
 from muster.testing.provider_contract import INSTALLATION, asking

@@ -14,7 +14,7 @@ from fakes.ec2 import FakeEc2, Signer
 from fakes.ec2.cloud import ACCOUNT
 from fakes.ec2.signing import document
 from muster.domain.errors import Forbidden, MusterError, NotYet
-from muster.integrations.ec2 import documents
+from muster.integrations.ec2 import identity_documents
 from muster.integrations.ec2.identity import SKEW, Ec2Verifier
 from muster.integrations.ec2.provider import Ec2Provider
 from muster.system import SystemClock
@@ -102,14 +102,14 @@ async def test_content_that_was_changed_after_it_was_signed_is_refused(
 
 async def test_no_byte_of_a_message_can_be_changed_without_being_noticed(signer: Signer) -> None:
     """Every byte, one by one: refused, or (in what nobody reads) the very same document."""
-    message, key = signed_bytes(signer), documents.key_of(signer.pem)
-    meant = documents.verified(message, key)
+    message, key = signed_bytes(signer), identity_documents.key_of(signer.pem)
+    meant = identity_documents.verified(message, key)
     for place in range(len(message)):
         changed = bytearray(message)
         changed[place] ^= 0x01
         try:
-            assert documents.verified(bytes(changed), key) == meant
-        except documents.Forged:
+            assert identity_documents.verified(bytes(changed), key) == meant
+        except identity_documents.Forged:
             continue
 
 
@@ -117,8 +117,8 @@ async def test_no_byte_of_a_message_can_be_changed_without_being_noticed(signer:
 async def test_a_message_that_is_cut_or_longer_is_refused(
     signer: Signer, cut: Callable[[bytes], bytes]
 ) -> None:
-    with pytest.raises(documents.Forged):
-        documents.verified(cut(signed_bytes(signer)), documents.key_of(signer.pem))
+    with pytest.raises(identity_documents.Forged):
+        identity_documents.verified(cut(signed_bytes(signer)), identity_documents.key_of(signer.pem))
 
 
 @pytest.mark.parametrize(

@@ -14,19 +14,19 @@ from muster.domain.errors import Refused
 from muster.domain.ids import LaunchId
 from muster.domain.reasons import Reason
 from muster.domain.template import UsageClass
-from muster.integrations.ec2 import fleet, launch_template, user_data
-from muster.integrations.ec2.launch_template import Content
-from muster.integrations.ec2.spec import Architecture
-from muster.integrations.ec2.survey import Place
+from muster.integrations.ec2 import fleet, launch_templates, user_data
+from muster.integrations.ec2.launch_templates import Content
+from muster.integrations.ec2.placement import Placement
+from muster.integrations.ec2.tables import Architecture
 from tests.integrations.ec2.region import SUBNETS, spec, wanting
 
 REQUEST = replace(wanting("inst/op-1.2", 3, patterns=("c*", "M7i.*")), launch_id=LaunchId("op-1.2"))
-PLACE = Place(root_device="/dev/xvda", volumes=(), zones=("eu-west-1a",))
+PLACE = Placement(root_device="/dev/xvda", volumes=(), zones=("eu-west-1a",))
 SCRIPT = user_data.script("print()\n", servers=["https://muster.example.com"], dead_man=1740.0)
 
 
 def content(**more: object) -> Content:
-    return launch_template.content(REQUEST, spec(**more), script=SCRIPT, place=PLACE)
+    return launch_templates.content(REQUEST, spec(**more), script=SCRIPT, place=PLACE)
 
 
 def test_a_fleet_is_instant_and_asks_for_attributes_in_each_subnet() -> None:
@@ -128,14 +128,14 @@ def test_whatever_a_machine_is_made_of_changes_the_hash(changed: dict[str, objec
 
 
 def test_the_user_data_is_part_of_the_hash_and_the_subnets_are_not() -> None:
-    other = launch_template.content(REQUEST, spec(), script=SCRIPT + "#", place=PLACE)
+    other = launch_templates.content(REQUEST, spec(), script=SCRIPT + "#", place=PLACE)
     assert other.hash != content().hash
     assert content(subnets=SUBNETS[:1]).hash == content().hash == content().hash
 
 
 def test_the_launch_template_knows_no_launch() -> None:
     other = replace(REQUEST, token="another", launch_id=LaunchId("op-9.1"), count=1)
-    again = launch_template.content(other, spec(), script=SCRIPT, place=PLACE)
+    again = launch_templates.content(other, spec(), script=SCRIPT, place=PLACE)
     assert again == content()
     assert "op-1" not in json.dumps(content().data)
 
@@ -146,7 +146,7 @@ def test_the_user_data_is_small_and_the_same_for_every_machine() -> None:
     assert len(packed) < user_data.LIMIT
     assert packed == user_data.packed(script)
     assert gzip.decompress(packed).decode() == script
-    sent = launch_template.content(REQUEST, spec(), script=script, place=PLACE).data["UserData"]
+    sent = launch_templates.content(REQUEST, spec(), script=script, place=PLACE).data["UserData"]
     assert base64.b64decode(sent) == packed
 
 

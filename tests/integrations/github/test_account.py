@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from muster.domain.errors import InvalidRequest
-from muster.integrations.github.assembly import Account, GitHub
+from muster.integrations.github.parts import Account, GitHub
 from muster.integrations.github.runtime import RunnerPackage
 from tests.integrations.github.conftest import ManualClock
 

@@ -7,10 +7,10 @@ import pytest
 
 from muster.domain.errors import Throttled
 from muster.integrations.github import api as speaking
-from muster.integrations.github.budget import AT_ONCE, RESERVE, Budget
+from muster.integrations.github.api import AT_ONCE, RESERVE, RateBudget
 from muster.integrations.github.credentials import AppCredentials, PersonalToken
 from muster.integrations.github.registry import GitHubRegistry
-from muster.integrations.github.runner import Scope
+from muster.integrations.github.runners import Scope
 from tests.integrations.github.conftest import API, ManualClock, Site
 
 SHOP = Scope.named("acme/shop")
@@ -25,7 +25,7 @@ def told(*, left: int, resets_in: float, clock: ManualClock) -> dict[str, str]:
 
 def test_what_can_wait_leaves_the_reserve_to_what_can_not() -> None:
     clock = ManualClock()
-    budget = Budget(clock)
+    budget = RateBudget(clock)
     reserve = int(LIMIT * RESERVE)
     budget.heard(told(left=reserve + 1, resets_in=600, clock=clock))
     budget.check("look", patient=True)
@@ -43,7 +43,7 @@ def test_what_can_wait_leaves_the_reserve_to_what_can_not() -> None:
 
 def test_an_answer_that_tells_nothing_changes_nothing() -> None:
     clock = ManualClock()
-    budget = Budget(clock)
+    budget = RateBudget(clock)
     budget.heard({})
     budget.heard({"x-ratelimit-limit": "100", "x-ratelimit-remaining": "none", "x-ratelimit-reset": "9"})
     budget.check("look", patient=True)

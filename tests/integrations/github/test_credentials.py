@@ -4,7 +4,7 @@ import pytest
 
 from muster.domain.errors import InvalidRequest, Refused, Uncertain
 from muster.integrations.github.credentials import EARLY, AppCredentials
-from muster.integrations.github.runner import Scope
+from muster.integrations.github.runners import Scope
 from tests.integrations.github.conftest import API, Site
 
 SHOP = Scope.named("acme/shop")

@@ -16,7 +16,7 @@ import pytest
 
 from fakes.github import FakeGitHub, package
 from muster.domain.template import TemplateSpec
-from muster.integrations.github.runner import Scope
+from muster.integrations.github.runners import Scope
 from muster.integrations.github.runtime import GitHubRuntime, RunnerPackage, program
 
 WITHIN = 60

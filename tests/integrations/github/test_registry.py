@@ -8,7 +8,7 @@ from muster.api.metrics import timed
 from muster.domain.errors import ProviderError, Refused, Throttled, Uncertain
 from muster.integrations.github.api import PAGE, PAGES_MOST, PAUSE_LEAST
 from muster.integrations.github.registry import FINE_FOR, REFUSED_FOR
-from muster.integrations.github.runner import RunStatus, Scope
+from muster.integrations.github.runners import RunStatus, Scope
 from tests.integrations.github.conftest import Site
 
 SHOP = Scope.named("acme/shop")

@@ -7,8 +7,7 @@ from typing import Any
 from muster.domain.errors import StoreUnavailable
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Kind, Operation, Status
-from muster.integrations.github.runner import Job, WorkflowRun
-from muster.integrations.github.runners import Workflows
+from muster.integrations.github.runners import Job, WorkflowRun, Workflows
 from muster.integrations.github.workflows import (
     DELETED_AFTER,
     PAUSE,

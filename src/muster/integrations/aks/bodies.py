@@ -12,7 +12,7 @@ from azure.mgmt.containerservice import models
 from muster.domain.cluster_errors import translated
 from muster.domain.cluster_sight import PoolSight, Sight
 from muster.domain.cluster_spec import SYSTEM_IDENTITY, AzureRole, PoolSpec
-from muster.integrations.aks.failing import of_detail
+from muster.integrations.aks.errors import of_detail
 from muster.ports.clusters import Order
 
 ROLE_IDS = {

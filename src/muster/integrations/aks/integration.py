@@ -19,13 +19,13 @@ class Aks(Integration):
         return {self.name: SETTINGS}
 
     async def connect(self, site: Site) -> Parts:
-        from muster.integrations.aks.deferred import AksSettings, deferred
+        from muster.integrations.aks.lazy_provider import AksSettings, lazy_provider
 
         given = site.tables[self.name]
         settings = AksSettings(
             endpoint=given.endpoint, credential=given.credential, poll_every=given.poll_every
         )
-        provider = deferred(settings, site.environment)
+        provider = lazy_provider(settings, site.environment)
         return Parts(cluster_providers=(provider,), close=provider.close)
 
 

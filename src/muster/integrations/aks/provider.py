@@ -22,8 +22,8 @@ from muster.domain.errors import InvalidRequest
 from muster.domain.ids import InstallationId
 from muster.integrations.aks import bodies, clients, credentials
 from muster.integrations.aks.clients import Clients
-from muster.integrations.aks.deferred import AksSettings
-from muster.integrations.aks.failing import Conflicting, NotThere, needing, plainly, polling, translating
+from muster.integrations.aks.errors import Conflicting, NotThere, needing, plainly, polling, translating
+from muster.integrations.aks.lazy_provider import AksSettings
 from muster.ports.clusters import Grant, Order
 
 if TYPE_CHECKING:

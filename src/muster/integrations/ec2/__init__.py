@@ -1,11 +1,11 @@
-"""Nodes on EC2: instant fleets, launch templates by content, machines that prove who they are.
+"""Make nodes on EC2: instant fleets, launch templates by content, machines that prove their identity.
 
-    fleet             the request for machines                  launching    launch templates kept in step
-    launch_template   what a machine is, and its hash           survey       images and subnets, seen once
-    user_data         the program that a machine starts with    describer    one batched look for everybody
-    api, pacing       the SDK, at a bounded rate                reading      AWS's words into ours
-    documents         signed identity documents                 identity     who a joining machine is
-    inspection        what `muster doctor` asks AWS             policies     what `muster iam` prints
+    fleet             the request for machines              launch_templates    made and found by content hash
+    user_data         the program of a new machine          placement           images and subnets, read once
+    api               the SDK, at a bounded rate            describer           one batched look for all
+    machines, tags    AWS's answers as machines             errors              AWS's error codes, translated
+    identity          the proof of a joining machine        identity_documents  signed identity documents
+    inspection        what `muster doctor` asks AWS         policies            what `muster iam` prints
 
-Everything that decides is a pure function of its arguments; only `api` knows the SDK, which is an extra.
+Every decision is a pure function of its arguments. Only `api` knows the SDK, which is an extra.
 """

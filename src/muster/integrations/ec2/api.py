@@ -4,17 +4,58 @@ Nothing is repeated here: whoever asked knows whether asking again is the same q
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import cache
 from typing import Any
 
+from muster.domain.backoff import backoff, spread
 from muster.domain.errors import MusterError
-from muster.integrations.ec2.pacing import Pacer
-from muster.integrations.ec2.settings import Ec2Settings
-from muster.integrations.ec2.translating import HELD, AwsError, NoAnswer, NotAsked, throttles
+from muster.integrations.ec2.errors import HELD, AwsError, NoAnswer, NotAsked, throttles
+from muster.integrations.ec2.tables import Ec2Settings
 from muster.ports.clock import Clock
 from muster.ports.ids import Ids
+
+FIRST = 1.0
+MOST = 30.0
+
+
+class RateLimiter:
+    def __init__(self, clock: Clock, jitter: Callable[[], float], *, per_second: float) -> None:
+        self._clock = clock
+        self._jitter = jitter
+        self._apart = 1.0 / per_second
+        self._free_at = 0.0
+        self._throttled = 0
+        self._queue = asyncio.Lock()
+
+    async def turn(self) -> None:
+        """Until it is the caller's turn, in the order of asking. Who gives up waiting uses none up."""
+        async with self._queue:
+            while True:
+                now = self._clock.now()
+                # A clock that was set back must not hold up anybody for longer than a pause.
+                self._free_at = min(self._free_at, now + MOST)
+                if now >= self._free_at:
+                    break
+                await self._clock.sleep(self._free_at - now)
+            self._free_at = now + self._apart
+
+    @property
+    def held(self) -> float:
+        """Seconds for which AWS's throttling keeps everybody waiting."""
+        return max(0.0, self._free_at - self._clock.now()) if self._throttled else 0.0
+
+    def throttled(self) -> float:
+        """AWS said so: nobody gets a turn for so many seconds, more each time."""
+        pause = spread(backoff(self._throttled, first=FIRST, most=MOST), self._jitter())
+        self._throttled = min(self._throttled + 1, 10)
+        self._free_at = max(self._free_at, self._clock.now() + pause)
+        return pause
+
+    def answered(self) -> None:
+        self._throttled = 0
+
 
 try:
     from aiobotocore.config import AioConfig
@@ -45,10 +86,10 @@ class Aws:
         self._stack = AsyncExitStack()
         self._clients: dict[str, Any] = {}
         self._opening = asyncio.Lock()
-        self.reads = Pacer(clock, ids.jitter, per_second=settings.reads_per_second)
-        self.writes = Pacer(clock, ids.jitter, per_second=settings.writes_per_second)
+        self.reads = RateLimiter(clock, ids.jitter, per_second=settings.reads_per_second)
+        self.writes = RateLimiter(clock, ids.jitter, per_second=settings.writes_per_second)
         # Apart: there may be many consoles, and a look at machines must not queue behind them.
-        self._consoles = Pacer(clock, ids.jitter, per_second=settings.reads_per_second)
+        self._consoles = RateLimiter(clock, ids.jitter, per_second=settings.reads_per_second)
 
     async def open(self) -> None:
         for service in ("ec2", "sts"):
@@ -70,7 +111,7 @@ class Aws:
         await self.turn(self.writes)
         return await self.call(verb, self.writes, **given)
 
-    async def turn(self, pacer: Pacer) -> None:
+    async def turn(self, pacer: RateLimiter) -> None:
         """Whoever would have to wait for long is told so instead: nothing was asked, nothing is unknown."""
         if pacer.held > WAIT_MOST:
             text = "AWS throttled earlier calls; this one was not made"
@@ -87,7 +128,9 @@ class Aws:
             if not token:
                 return
 
-    async def call(self, verb: str, pacer: Pacer, *, service: str = "ec2", **given: Any) -> Mapping[str, Any]:
+    async def call(
+        self, verb: str, pacer: RateLimiter, *, service: str = "ec2", **given: Any
+    ) -> Mapping[str, Any]:
         """Without waiting for a turn."""
         try:
             client = await self._client(service)

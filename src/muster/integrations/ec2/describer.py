@@ -10,7 +10,7 @@ from typing import Any
 
 from muster.integrations.ec2 import tags
 from muster.integrations.ec2.api import Aws
-from muster.integrations.ec2.reading import THERE, machines
+from muster.integrations.ec2.machines import THERE, machines
 from muster.ports.provider import Machine
 
 TOGETHER = 200

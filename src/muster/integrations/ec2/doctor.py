@@ -17,7 +17,7 @@ UNKNOWN = "inst-unknown"
 
 def checks(config: "Config", *, installation_id: str | None) -> Iterator[Check]:
     from muster.domain.errors import MusterError
-    from muster.integrations.ec2.spec import EC2
+    from muster.integrations.ec2.tables import EC2
 
     wanted = [each.name for each in config.templates if each.provider == EC2]
     if not config.tables["ec2"].region:
@@ -58,7 +58,7 @@ def _asked(config: "Config", installation_id: str) -> "list[Finding]":
     from muster.integrations.ec2.api import Aws
     from muster.integrations.ec2.identity import Ec2Verifier
     from muster.integrations.ec2.inspection import Inspection
-    from muster.integrations.ec2.settings import Ec2Settings
+    from muster.integrations.ec2.tables import Ec2Settings
     from muster.system import SystemClock, SystemIds
 
     ec2 = config.tables["ec2"]

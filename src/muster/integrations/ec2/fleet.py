@@ -10,7 +10,7 @@ from typing import Any
 
 from muster.domain.template import UsageClass
 from muster.integrations.ec2 import tags
-from muster.integrations.ec2.spec import Architecture, Ec2Spec
+from muster.integrations.ec2.tables import Architecture, Ec2Spec
 from muster.ports.provider import LaunchRequest
 
 MAKERS = {Architecture.X86_64: ["intel", "amd"], Architecture.ARM64: ["amazon-web-services"]}

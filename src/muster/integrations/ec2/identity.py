@@ -13,12 +13,11 @@ from collections.abc import Mapping
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from muster.domain.errors import Forbidden, MusterError, NotYet
-from muster.integrations.ec2 import documents
+from muster.integrations.ec2 import identity_documents
 from muster.integrations.ec2.api import Aws
-from muster.integrations.ec2.documents import Document, Forged
-from muster.integrations.ec2.settings import Ec2Settings
-from muster.integrations.ec2.spec import EC2
-from muster.integrations.ec2.translating import AwsError, NoAnswer, NotAsked
+from muster.integrations.ec2.errors import AwsError, NoAnswer, NotAsked
+from muster.integrations.ec2.identity_documents import Document, Forged
+from muster.integrations.ec2.tables import EC2, Ec2Settings
 from muster.ports.clock import Clock
 from muster.ports.identity import Identity
 
@@ -59,10 +58,10 @@ class Ec2Verifier:
             message = base64.b64decode(proof.removeprefix(SCHEME), validate=True)
         except (binascii.Error, ValueError) as error:
             raise Forged("it is not base64") from error
-        region = documents.claimed_region(message)
+        region = identity_documents.claimed_region(message)
         if region != self._region:
             raise Forged(f"it is of the region {region!r}, and this server's machines are in {self._region}")
-        return documents.verified(message, self._keys[region])
+        return identity_documents.verified(message, self._keys[region])
 
     async def _check(self, document: Document) -> None:
         account = await self._own_account()
@@ -93,7 +92,7 @@ def _keys(certificates: Mapping[str, str]) -> Mapping[str, RSAPublicKey]:
     found: dict[str, RSAPublicKey] = {}
     for region, pem in certificates.items():
         try:
-            found[region] = documents.key_of(pem)
+            found[region] = identity_documents.key_of(pem)
         except ValueError as error:
             raise MusterError(f"cannot use ec2.certificates.{region}: {error}") from error
     return found

@@ -7,14 +7,9 @@ from typing import Any
 from muster.domain.errors import MusterError, Refused
 from muster.domain.ids import LaunchId
 from muster.domain.template import TemplateSpec, UsageClass
-from muster.integrations.ec2 import fleet, launch_template, user_data
+from muster.integrations.ec2 import fleet, launch_templates, user_data
 from muster.integrations.ec2.api import Aws
-from muster.integrations.ec2.launching import LaunchTemplates
-from muster.integrations.ec2.provider import agent, spec_of
-from muster.integrations.ec2.settings import Ec2Settings
-from muster.integrations.ec2.sizes import Fit, Sizes
-from muster.integrations.ec2.survey import Survey
-from muster.integrations.ec2.translating import (
+from muster.integrations.ec2.errors import (
     DENIED,
     NO_LAUNCH_TEMPLATE,
     UNKNOWN_MACHINE,
@@ -22,6 +17,11 @@ from muster.integrations.ec2.translating import (
     NoAnswer,
     NotAsked,
 )
+from muster.integrations.ec2.launch_templates import LaunchTemplates
+from muster.integrations.ec2.placement import Placements
+from muster.integrations.ec2.provider import agent, spec_of
+from muster.integrations.ec2.sizes import Fit, Sizes
+from muster.integrations.ec2.tables import Ec2Settings
 from muster.ports.provider import LaunchRequest
 
 NO_MACHINE = "i-00000000000000000"
@@ -50,7 +50,7 @@ class Inspection:
     def __init__(self, settings: Ec2Settings, aws: Aws) -> None:
         self._settings = settings
         self._aws = aws
-        self._survey = Survey(aws)
+        self._survey = Placements(aws)
         self._sizes = Sizes(aws)
 
     async def findings(self, templates: Sequence[TemplateSpec]) -> AsyncIterator[Finding]:
@@ -93,7 +93,7 @@ class Inspection:
         try:
             dead_man = self._settings.dead_man(template)
             script = user_data.script(agent(), servers=self._settings.servers, dead_man=dead_man)
-            content = launch_template.content(asked, spec_of(template), script=script, place=place)
+            content = launch_templates.content(asked, spec_of(template), script=script, place=place)
         except MusterError as error:
             yield _broken(f"{subject} user data", str(error), "make it smaller")
             return
@@ -108,7 +108,7 @@ class Inspection:
         if groups:
             await self._aws.read("describe_security_groups", GroupIds=groups)
 
-    async def _kept(self, subject: str, content: launch_template.Content) -> Finding:
+    async def _kept(self, subject: str, content: launch_templates.Content) -> Finding:
         try:
             number = await LaunchTemplates(self._aws).found(content)
         except _FAILURES as error:
@@ -202,7 +202,7 @@ def _chosen(subject: str, asked: LaunchRequest, fit: Fit) -> Finding:
 
 
 def _dry_runs(
-    asked: LaunchRequest, content: launch_template.Content, fit: Fit
+    asked: LaunchRequest, content: launch_templates.Content, fit: Fit
 ) -> Sequence[tuple[str, Mapping[str, Any]]]:
     spec = spec_of(asked.template)
     created = {"LaunchTemplateName": content.name, "LaunchTemplateData": content.data}
@@ -232,7 +232,7 @@ _MARKET: Mapping[UsageClass, Mapping[str, Any]] = {
 """A right to launch one is no right to launch the other: spot needs spot-instances-request, too."""
 
 
-def _fleet(asked: LaunchRequest, content: launch_template.Content, fit: Fit) -> dict[str, Any]:
+def _fleet(asked: LaunchRequest, content: launch_templates.Content, fit: Fit) -> dict[str, Any]:
     return fleet.request(
         asked, spec_of(asked.template), launch_template=content.name, version=1, cpu_most=fit.cpu_most
     )

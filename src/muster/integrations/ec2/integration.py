@@ -33,7 +33,7 @@ class Ec2(Integration):
         given = site.tables[self.name]
         if not given.region:
             return Parts()
-        from muster.integrations.ec2.connecting import connect
+        from muster.integrations.ec2.parts import connect
 
         return await connect(given, site)
 

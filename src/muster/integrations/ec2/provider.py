@@ -14,24 +14,21 @@ import muster.agent
 from muster.domain.errors import ProviderError, Refused
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
-from muster.integrations.ec2 import fleet, launch_template, translating, user_data
+from muster.integrations.ec2 import errors, fleet, launch_templates, user_data
 from muster.integrations.ec2.api import Aws
 from muster.integrations.ec2.describer import Describer
-from muster.integrations.ec2.launch_template import Content
-from muster.integrations.ec2.launching import LaunchTemplates
-from muster.integrations.ec2.reading import made
-from muster.integrations.ec2.settings import Ec2Settings
-from muster.integrations.ec2.sizes import Sizes
-from muster.integrations.ec2.spec import EC2, Ec2Spec
-from muster.integrations.ec2.survey import Survey
-from muster.integrations.ec2.tables import TEMPLATE
-from muster.integrations.ec2.translating import (
+from muster.integrations.ec2.errors import (
     NO_LAUNCH_TEMPLATE,
     UNKNOWN_MACHINE,
     AwsError,
     NoAnswer,
     NotAsked,
 )
+from muster.integrations.ec2.launch_templates import Content, LaunchTemplates
+from muster.integrations.ec2.machines import made
+from muster.integrations.ec2.placement import Placements
+from muster.integrations.ec2.sizes import Sizes
+from muster.integrations.ec2.tables import EC2, TEMPLATE, Ec2Settings, Ec2Spec
 from muster.ports.clock import Clock
 from muster.ports.ids import Ids
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
@@ -54,7 +51,7 @@ class Ec2Provider:
         self.makes_way = frozenset({Reason.QUOTA})
         self._settings = settings
         self.aws = aws or Aws(settings, clock, ids)
-        self._survey = Survey(self.aws)
+        self._survey = Placements(self.aws)
         self._sizes = Sizes(self.aws)
         self._templates = LaunchTemplates(self.aws)
         self._describer = Describer(self.aws)
@@ -73,17 +70,17 @@ class Ec2Provider:
 
     async def launch(self, request: LaunchRequest) -> LaunchAnswer:
         spec = spec_of(request.template)
-        with _meaning(translating.of_preparation):
+        with _meaning(errors.of_preparation):
             content = await self._content(request, spec)
             fit = await self._sizes.fit(request, spec)
             version = await self._templates.version(content)
         asked = fleet.request(
             request, spec, launch_template=content.name, version=version, cpu_most=fit.cpu_most
         )
-        with _meaning(translating.of_launch):
+        with _meaning(errors.of_launch):
             answer = await self._create(asked, content)
         machines = tuple(made(answer, request))
-        reason, message = translating.fleet_errors(answer.get("Errors", ()))
+        reason, message = errors.fleet_errors(answer.get("Errors", ()))
         if len(machines) >= request.count:
             reason, message = None, ""
         if not machines and reason is Reason.PROVIDER_REFUSED:
@@ -93,22 +90,22 @@ class Ec2Provider:
         )
 
     async def find(self, token: str) -> Sequence[Machine]:
-        with _meaning(translating.of_look):
+        with _meaning(errors.of_look):
             return await self._describer.of_launch(token)
 
     async def list(self) -> AsyncIterator[Machine]:
-        with _meaning(translating.of_look):
+        with _meaning(errors.of_look):
             async for machine in self._describer.all(self._settings.installation_id):
                 yield machine
 
     async def describe(self, machine_ids: Sequence[str]) -> Mapping[str, Machine]:
-        with _meaning(translating.of_look):
+        with _meaning(errors.of_look):
             return await self._describer.of_ids(_possible(machine_ids))
 
     async def console(self, machine_id: str, *, lines: int) -> str | None:
         if not _possible([machine_id]) or lines <= 0:
             return None
-        with _meaning(translating.of_look):
+        with _meaning(errors.of_look):
             try:
                 answer = await self.aws.hear("get_console_output", InstanceId=machine_id, Latest=True)
             except AwsError as error:
@@ -124,7 +121,7 @@ class Ec2Provider:
     async def terminate(self, machine_ids: Sequence[str]) -> None:
         possible = _possible(machine_ids)
         refused: dict[str, AwsError] = {}
-        with _meaning(translating.of_look):
+        with _meaning(errors.of_look):
             for start in range(0, len(possible), BATCH):
                 refused.update(await self._end(possible[start : start + BATCH]))
             await self._check_refused(refused)
@@ -139,7 +136,7 @@ class Ec2Provider:
     async def _content(self, request: LaunchRequest, spec: Ec2Spec) -> Content:
         place = await self._survey.place(spec)
         script = self.starts_with(request.template)
-        return launch_template.content(request, spec, script=script, place=place)
+        return launch_templates.content(request, spec, script=script, place=place)
 
     async def _create(self, asked: dict[str, Any], content: Content) -> Mapping[str, Any]:
         try:
@@ -169,7 +166,7 @@ class Ec2Provider:
         try:
             await self.aws.write("terminate_instances", InstanceIds=list(machine_ids))
         except AwsError as error:
-            if not translating.is_about_some(error):
+            if not errors.is_about_some(error):
                 raise
             if len(machine_ids) == 1:
                 return {machine_ids[0]: error}

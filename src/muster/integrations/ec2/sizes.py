@@ -12,8 +12,8 @@ from muster.domain.errors import Refused
 from muster.domain.reasons import Reason
 from muster.integrations.ec2 import fleet
 from muster.integrations.ec2.api import Aws
-from muster.integrations.ec2.spec import Ec2Spec
-from muster.integrations.ec2.translating import DENIED, AwsError
+from muster.integrations.ec2.errors import DENIED, AwsError
+from muster.integrations.ec2.tables import Ec2Spec
 from muster.ports.provider import LaunchRequest
 
 WIDTHS = (1, 2, 4)

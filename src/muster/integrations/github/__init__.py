@@ -1,7 +1,8 @@
-"""Nodes as runners of GitHub Actions: registered for one run's jobs, checked, and taken out again.
+"""Make nodes runners of GitHub Actions: register them for the jobs of one run, check them, remove them.
 
-wire          one request, what a refusal means    runtime      what a node is given, when it is attached
-credentials   a token, or a GitHub App             node/        what runs there: install at boot, serve a run
-api, budget   ETags, pages; limits and pauses      federation   jobs that sign in by themselves (OIDC)
-registry      runners and workflow runs            assembly     all of it, put together
+responses     one request, its refusals            runtime             what a node gets, when it is attached
+credentials   a token, or a GitHub App             node/               its programs: install at boot, serve a run
+api           ETags, pages, limits and pauses      federation          jobs that sign in by themselves (OIDC)
+registry      runners and workflow runs            provisioned_scopes  where runners of this installation may be
+runners       the registry's contract              parts               all of it, for a server
 """

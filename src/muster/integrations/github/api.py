@@ -1,5 +1,6 @@
 """GitHub's REST API, politely: answers kept by their ETag, limits honoured, one page after the other."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,12 +8,46 @@ from typing import Any
 import httpx
 
 from muster.domain.errors import Throttled, Uncertain
-from muster.integrations.github import wire
-from muster.integrations.github.budget import Budget
+from muster.integrations.github import responses
 from muster.integrations.github.credentials import Credentials
-from muster.integrations.github.runner import Scope
-from muster.integrations.github.wire import Answer
+from muster.integrations.github.responses import Answer
+from muster.integrations.github.runners import Scope
 from muster.ports.clock import Clock
+
+RESERVE = 0.2
+"""The share of the limit that is kept for what can't wait."""
+AT_ONCE = 20
+"""Requests under way; beyond a hundred GitHub takes it for abuse, whoever else uses the credential."""
+
+
+class RateBudget:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.turn = asyncio.Semaphore(AT_ONCE)
+        self._paused_until = 0.0
+        self._limit = 0
+        self._left = 0
+        self._resets_at = 0.0
+
+    def check(self, what: str, *, patient: bool) -> None:
+        """Raises Throttled if GitHub isn't to be asked now."""
+        now = self._clock.now()
+        if now < self._paused_until:
+            left = self._paused_until - now
+            raise Throttled(f"cannot {what}: GitHub asked for a pause, {left:.0f} s of it are left", left)
+        least = self._limit * RESERVE if patient else 0.0
+        if now < self._resets_at and self._left <= least:
+            words = f"{self._left} of {self._limit} requests are left for {self._resets_at - now:.0f} s"
+            raise Throttled(f"cannot {what} yet: {words}", self._resets_at - now)
+
+    def heard(self, headers: Mapping[str, str]) -> None:
+        said = [headers.get(f"x-ratelimit-{name}", "") for name in ("limit", "remaining", "reset")]
+        if all(each.isdigit() for each in said):
+            self._limit, self._left, self._resets_at = int(said[0]), int(said[1]), float(said[2])
+
+    def pause(self, seconds: float) -> None:
+        self._paused_until = max(self._paused_until, self._clock.now() + seconds)
+
 
 PAGE = 100
 PAGES_MOST = 50
@@ -50,7 +85,7 @@ class GitHubApi:
         self._clock = clock
         self._url = api_url.rstrip("/")
         self._kept: dict[tuple[str, str], _Kept] = {}
-        self._budgets: dict[str, Budget] = {}
+        self._budgets: dict[str, RateBudget] = {}
         self.requests = 0
         """Sent so far."""
         self.unchanged = 0
@@ -86,7 +121,7 @@ class GitHubApi:
 
     def read(self, answer: Answer, what: str) -> Any:
         if not 200 <= answer.status < 300:  # noqa: PLR2004 — success
-            raise wire.problem(answer, what, now=self._clock.now())
+            raise responses.problem(answer, what, now=self._clock.now())
         return answer.data
 
     async def pages(
@@ -109,7 +144,7 @@ class GitHubApi:
             data = await self.get(path, what, scope=scope, params=asked, patient=patient)
             listed = data.get(items) if isinstance(data, dict) else None
             if not isinstance(listed, list):
-                raise wire.unreadable(what)
+                raise responses.unreadable(what)
             found += listed
             if most is None and len(found) > PAGE * PAGES_MOST:
                 raise Uncertain(f"cannot {what}: there are more than {PAGE * PAGES_MOST}")
@@ -130,7 +165,7 @@ class GitHubApi:
         """Whatever comes back, except for credentials that aren't accepted, limits and failures: those are
         raised. `what`: what the request is for, in words. `patient`: it can wait, and does where little is
         left of the limit."""
-        budget = self._budgets.setdefault(self._credentials.purse(scope), Budget(self._clock))
+        budget = self._budgets.setdefault(self._credentials.purse(scope), RateBudget(self._clock))
         async with budget.turn:
             budget.check(what, patient=patient)
             try:
@@ -155,14 +190,14 @@ class GitHubApi:
         *,
         scope: Scope,
         body: Mapping[str, Any] | None,
-        budget: Budget,
+        budget: RateBudget,
     ) -> Answer:
         answer = await self._once(method, path, scope=scope, body=body)
         if answer.status == 401 and self._credentials.forget(scope):  # noqa: PLR2004 — not who it was
             answer = await self._once(method, path, scope=scope, body=body)
         budget.heard(answer.headers)
         if answer.status in (401, 403, 429) or answer.status >= 500:  # noqa: PLR2004
-            raise wire.problem(answer, what, now=self._clock.now())
+            raise responses.problem(answer, what, now=self._clock.now())
         return answer
 
     async def _once(self, method: str, path: str, *, scope: Scope, body: Mapping[str, Any] | None) -> Answer:
@@ -170,7 +205,7 @@ class GitHubApi:
         key = (authorization, path)
         kept = self._kept.get(key) if method == "GET" else None
         self.requests += 1
-        answer = await wire.ask(
+        answer = await responses.ask(
             self._http,
             method,
             self._url + path,

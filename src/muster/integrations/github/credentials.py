@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import httpx
 
 from muster.domain.errors import InvalidRequest, Refused
-from muster.integrations.github import wire
-from muster.integrations.github.runner import Scope
+from muster.integrations.github import responses
+from muster.integrations.github.runners import Scope
 from muster.ports.clock import Clock
 
 EARLY = 300.0
@@ -106,7 +106,7 @@ class AppCredentials:
         try:
             return int(data["id"])
         except (KeyError, TypeError, ValueError) as error:
-            raise wire.unreadable(what) from error
+            raise responses.unreadable(what) from error
 
     async def _borrow(self, installation: int, scope: Scope) -> _Lent:
         url = f"{self._url}/app/installations/{installation}/access_tokens"
@@ -115,17 +115,17 @@ class AppCredentials:
         try:
             token, until = data["token"], datetime.fromisoformat(data["expires_at"]).timestamp()
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise wire.unreadable(what) from error
+            raise responses.unreadable(what) from error
         if not isinstance(token, str) or not token:
-            raise wire.unreadable(what)
+            raise responses.unreadable(what)
         return _Lent(token, until)
 
     async def _signed(self, method: str, url: str, what: str, *, expected: int) -> Any:
-        answer = await wire.ask(self._http, method, url, authorization=f"Bearer {self._signature()}")
+        answer = await responses.ask(self._http, method, url, authorization=f"Bearer {self._signature()}")
         if answer.status != expected:
-            raise wire.problem(answer, what, now=self._clock.now())
+            raise responses.problem(answer, what, now=self._clock.now())
         if not isinstance(answer.data, dict):
-            raise wire.unreadable(what)
+            raise responses.unreadable(what)
         return answer.data
 
     def _signature(self) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from muster.domain.errors import MusterError, ProviderError, Throttled
 from muster.integration import Check, Level
-from muster.integrations.github.runner import Scope
+from muster.integrations.github.runners import Scope
 from muster.integrations.github.tables import TEMPLATE
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def repositories(config: "Config") -> list[str]:
 
 
 async def _looked(config: "Config") -> list[Check]:
-    from muster.integrations.github.connecting import github_of
+    from muster.integrations.github.parts import github_of
     from muster.system import SystemClock
 
     try:

@@ -25,7 +25,7 @@ class GitHubActions(Integration):
         return (TEMPLATE,)
 
     async def connect(self, site: Site) -> Parts:
-        from muster.integrations.github.connecting import connect
+        from muster.integrations.github.parts import connect
 
         return await connect(site)
 

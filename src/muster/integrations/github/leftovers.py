@@ -11,9 +11,8 @@ from muster.domain.errors import ProviderError
 from muster.domain.ids import AssignmentId
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
-from muster.integrations.github.issued import Issued
-from muster.integrations.github.runner import Scope, assignment_of
-from muster.integrations.github.runners import Runner, RunnerRegistry
+from muster.integrations.github.provisioned_scopes import ProvisionedScopes
+from muster.integrations.github.runners import Runner, RunnerRegistry, Scope, assignment_of
 from muster.ports.duties import DutyContext
 from muster.ports.paging import items
 
@@ -24,7 +23,7 @@ _SERVING = (NodeState.CREATED, NodeState.CLAIMED, NodeState.RUNNING, NodeState.R
 
 
 class Leftovers:
-    def __init__(self, given: DutyContext, registry: RunnerRegistry, issued: Issued) -> None:
+    def __init__(self, given: DutyContext, registry: RunnerRegistry, issued: ProvisionedScopes) -> None:
         self._store = given.store
         self._registry = registry
         self._issued = issued

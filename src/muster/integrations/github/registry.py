@@ -6,9 +6,8 @@ from typing import Any
 from muster.domain.errors import Refused, Uncertain
 from muster.domain.reasons import Reason
 from muster.integrations.github.api import GitHubApi
-from muster.integrations.github.runner import Job, RunStatus, Scope, WorkflowRun
-from muster.integrations.github.runners import Runner
-from muster.integrations.github.wire import Answer, unreadable
+from muster.integrations.github.responses import Answer, unreadable
+from muster.integrations.github.runners import Job, Runner, RunStatus, Scope, WorkflowRun
 from muster.ports.clock import Clock
 from muster.single_flight import SingleFlight
 

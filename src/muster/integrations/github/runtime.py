@@ -15,8 +15,7 @@ from muster.domain.node import Node
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import LOCAL, Reuse, TemplateSpec
 from muster.domain.workflow import label
-from muster.integrations.github.runner import Scope, runner_name, scope_of
-from muster.integrations.github.runners import RunnerRegistry
+from muster.integrations.github.runners import RunnerRegistry, Scope, runner_name, scope_of
 from muster.integrations.github.tables import TEMPLATE, check_sharing
 from muster.ports.runtime import Kit, NodeRuntime
 

@@ -11,7 +11,7 @@ from muster.domain.access import Role
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import Reuse, TemplateSpec
 from muster.domain.trust import REPOSITORY_ID_MOST, Trust
-from muster.integrations.github.runner import RunnerSpec
+from muster.integrations.github.runners import RunnerSpec
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 

@@ -18,9 +18,8 @@ from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest, ReleaseRequest
 from muster.domain.run_decisions import RERUN, RESERVED
 from muster.domain.workflow import Workflow, run_name, whole_workflow
-from muster.integrations.github.issued import Issued
-from muster.integrations.github.runner import WorkflowRun
-from muster.integrations.github.runners import Workflows
+from muster.integrations.github.provisioned_scopes import ProvisionedScopes
+from muster.integrations.github.runners import WorkflowRun, Workflows
 from muster.ports.duties import DutyContext
 from muster.ports.paging import items, provisions
 
@@ -44,7 +43,7 @@ _UNDER_WAY = (Status.QUEUED, Status.RUNNING)
 
 
 class WorkflowKeeper:
-    def __init__(self, given: DutyContext, workflows: Workflows, issued: Issued) -> None:
+    def __init__(self, given: DutyContext, workflows: Workflows, issued: ProvisionedScopes) -> None:
         self._store = given.store
         self._clock = given.clock
         self._workflows = workflows

@@ -1,10 +1,10 @@
-"""Nodes on this machine: each is a real agent process, kept by a keeper process, in a slot of its own.
+"""Make nodes on this machine: each is a real agent process, kept by a keeper process, in a slot of its own.
 
-    launching  one launch under the capacity              machines   a slot as a machine of the port
-    spawning   from a slot to a running keeper            sandbox    how nodes and jobs are wrapped
-    stage      the program that gives up root before it   probe      whether that works here
-    entry      the program that enters it as root         identity   who a joining agent is
-    reporting  what is in force, in words
+    launcher          one launch under the capacity        machines       a slot as a machine of the port
+    spawner           from a slot to a running keeper      sandbox        how nodes and jobs are wrapped
+    drop_root         the program that gives up root       probe          whether a sandbox works here
+    sandbox_entry     the program that enters as root      identity       the proof of a joining agent
+    isolation_report  what is in force, in words           parts          all of it, for a server
 
-Slots, keepers and endings are those of `muster.slots`.
+`muster.slots` owns slots, keepers and endings.
 """

@@ -70,7 +70,7 @@ def down(
 
 
 def _found(data: "DataDirectory", nodes: Path | None) -> "LocalServer":
-    from muster.config.data import DirectoryInUse
+    from muster.config.data_directory import DirectoryInUse
     from muster.integrations.process.local_server import LocalServer
     from muster.slots import processes
 

@@ -35,7 +35,7 @@ class Process(Integration):
         return (TEMPLATE,)
 
     async def connect(self, site: Site) -> Parts:
-        from muster.integrations.process.connecting import connect
+        from muster.integrations.process.parts import connect
 
         return await connect(site)
 

@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from muster.integrations.process.sandbox import (
-    ENTRY,
     HOME,
     LINKED,
     NO_NESTING,
+    SANDBOX_ENTRY,
     SYSTEM,
     UID_LEAST,
     WORK,
@@ -61,7 +61,7 @@ def probe(*, python: str, agent: Sequence[str], hidden: Sequence[Path], scratch:
         nests = NO_NESTING not in _run([bwrap, "--help"], check=False)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return f"bubblewrap could not be tried: {error}"
-    files = [file for part in (python, *agent, str(ENTRY)) for file in _real(part)]
+    files = [file for part in (python, *agent, str(SANDBOX_ENTRY)) for file in _real(part)]
     sandbox = Sandbox(
         bwrap=bwrap,
         python=python,

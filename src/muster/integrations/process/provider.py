@@ -23,14 +23,13 @@ from muster.agent.agent import wipe
 from muster.domain.errors import Refused, Uncertain
 from muster.domain.reasons import Reason
 from muster.domain.template import LOCAL, TemplateSpec
-from muster.integrations.process.launching import Launcher
+from muster.integrations.process.isolation_report import Report, report
+from muster.integrations.process.launcher import Launcher
 from muster.integrations.process.machines import machine
 from muster.integrations.process.probe import probe
-from muster.integrations.process.reporting import Report, report
 from muster.integrations.process.sandbox import Isolation, Sandbox
-from muster.integrations.process.spawning import KEEPER, Spawner, Steps, no_steps
-from muster.integrations.process.spec import Demand, Home
-from muster.integrations.process.tables import TEMPLATE
+from muster.integrations.process.spawner import KEEPER, Spawner, Steps, no_steps
+from muster.integrations.process.tables import TEMPLATE, Demand, Home
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
 from muster.slots import killing
 from muster.slots.console import keepers_last_word, said

@@ -14,7 +14,7 @@ layer sees the data directory, HOME, other nodes' slots or the rest of /etc. The
 must reach the server.
 
 Without user namespaces, a root server has two layers: bubblewrap as root around the agent, and again around
-each job. `entry.py` makes the agent act as the node's own user, and each job become it for good.
+each job. `sandbox_entry.py` makes the agent act as the node's own user, and each job become it for good.
 Whether any of this works here, `probe.py` finds out.
 """
 
@@ -30,9 +30,9 @@ NODE = Path("/node")
 HOME = NODE / "home"
 WORK = NODE / "work"
 """Where the workspaces are; the agent empties it with each assignment."""
-STAGE = Path(__file__).with_name("stage.py")
-ENTRY = Path(__file__).with_name("entry.py")
-STAGED = Path("/tmp")  # noqa: S108  # where stage.py shows things; it knows the same place
+DROP_ROOT = Path(__file__).with_name("drop_root.py")
+SANDBOX_ENTRY = Path(__file__).with_name("sandbox_entry.py")
+STAGED = Path("/tmp")  # noqa: S108  # where drop_root.py shows things; it knows the same place
 USER = "1000"
 """Who a node's processes are in their own user namespace."""
 _USERS = {"passwd": "node:x:{0}:{0}:node:/tmp:/bin/sh", "group": "node:x:{0}:"}
@@ -112,7 +112,7 @@ class Sandbox:
             return [*self._node(named), "--", *self._entry("agent", str(uid)), *argv]
         if uid is not None:
             given = json.dumps({name: str(path) for name, path in named.items()})
-            stage = [self.python, "-I", "-S", str(STAGE), str(uid), str(place / "stage"), given]
+            stage = [self.python, "-I", "-S", str(DROP_ROOT), str(uid), str(place / "stage"), given]
             named = {name: STAGED / name for name in named}
         return [*stage, *self._node(named), "--", *argv]
 
@@ -151,7 +151,7 @@ class Sandbox:
         return [*command, *self._showing({path: path for path in self.shown})]
 
     def _entry(self, verb: str, given: str) -> list[str]:
-        return [self.python, "-I", "-S", str(ENTRY), verb, given]
+        return [self.python, "-I", "-S", str(SANDBOX_ENTRY), verb, given]
 
     def _fresh(self, powers: Sequence[str]) -> list[str]:
         """Namespaces of its own, and no powers in them but these, where it takes root to make them."""

@@ -19,7 +19,7 @@ from muster.domain.errors import MusterError
 from muster.domain.ids import NodeId
 from muster.domain.node import Node
 from muster.ports.clock import Clock
-from muster.stores.dynamodb.wire import Missing, Wire
+from muster.stores.dynamodb.aws_client import AwsClient, Missing
 
 logger = logging.getLogger(__name__)
 BATCH = 10
@@ -66,8 +66,8 @@ class _Rest:
 
 
 class Candidates:
-    def __init__(self, wire: Wire, *, clock: Clock, wait: int = WAIT_SECONDS) -> None:
-        self._wire = wire
+    def __init__(self, aws: AwsClient, *, clock: Clock, wait: int = WAIT_SECONDS) -> None:
+        self._aws = aws
         self._clock = clock
         self._wait = wait
         self._urls: dict[str, str] = {}
@@ -142,7 +142,7 @@ class Candidates:
             return {}
         try:
             async with asyncio.timeout(self._wait + MARGIN_SECONDS):
-                answer = await self._wire.sqs(verb, QueueUrl=await self._url(resource_class), **given)
+                answer = await self._aws.sqs(verb, QueueUrl=await self._url(resource_class), **given)
         except (MusterError, TimeoutError) as error:
             self._failed(resource_class if isinstance(error, Missing) else _ALL, error)
             return {}
@@ -163,8 +163,8 @@ class Candidates:
 
     async def _url(self, resource_class: str) -> str:
         if resource_class not in self._urls:
-            name = queue_name(self._wire.location.table, resource_class)
-            answer = await self._wire.sqs("get_queue_url", QueueName=name)
+            name = queue_name(self._aws.location.table, resource_class)
+            answer = await self._aws.sqs("get_queue_url", QueueName=name)
             self._urls[resource_class] = answer["QueueUrl"]
         return self._urls[resource_class]
 

@@ -28,10 +28,10 @@ from muster.ports.store import Cursor, Page
 from muster.stores import cursors
 from muster.stores.announcements import AfterCommit
 from muster.stores.dynamodb import keys
-from muster.stores.dynamodb.chain import Chain
+from muster.stores.dynamodb.aws_client import Refused
+from muster.stores.dynamodb.feed_horizon import Chain
 from muster.stores.dynamodb.table import TRIES, Table, expressed
 from muster.stores.dynamodb.values import Item, decoded, encoded, moment, named, packed, unpacked, whole
-from muster.stores.dynamodb.wire import Refused
 from muster.stores.dynamodb.writes import MOST, Told, Write
 
 _OPERATORS = (Entity.TEMPLATE, Entity.INSTALLATION)
@@ -105,7 +105,7 @@ class Feed:
             for _ in range(REFUSALS):
                 last, items = self._numbered(write, logs)
                 try:
-                    await self.table.wire.dynamodb("transact_write_items", TransactItems=items)
+                    await self.table.aws.dynamodb("transact_write_items", TransactItems=items)
                 except Refused as refused:
                     self._raise_refusal(write, refused)
                     if not self._learned(refused, len(write.actions), logs):

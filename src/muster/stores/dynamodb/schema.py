@@ -16,10 +16,10 @@ from muster.ports.clock import Clock
 from muster.ports.ids import Ids
 from muster.ports.store import TOTAL
 from muster.stores.dynamodb import keys
+from muster.stores.dynamodb.aws_client import AwsClient, Location, Missing, Refused
 from muster.stores.dynamodb.candidates import queue_name
 from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import Item, whole
-from muster.stores.dynamodb.wire import Location, Missing, Refused, Wire
 from muster.stores.records import MAX_NODES
 
 SHARDS = 16
@@ -41,7 +41,7 @@ class NotOurs(StoreUnavailable):
 
 
 async def create(
-    wire: Wire,
+    aws: AwsClient,
     *,
     ids: Ids,
     clock: Clock,
@@ -51,39 +51,39 @@ async def create(
     """Make what is missing. Says what was made; running it again makes nothing. Refuses, and leaves as it is,
     a table that isn't ours, or that has another number of shards than is asked for (None: SHARDS, if new)."""
     made = []
-    name = wire.location.table
-    table = Table(wire, clock=clock, ids=ids)
-    if await _described(wire) is None:
-        await wire.dynamodb("create_table", **definition(name))
+    name = aws.location.table
+    table = Table(aws, clock=clock, ids=ids)
+    if await _described(aws) is None:
+        await aws.dynamodb("create_table", **definition(name))
         made.append(f"table {name}")
-    described = await _active(wire, clock)
+    described = await _active(aws, clock)
     installed = await _installed(table, described)
     if installed is not None and shards not in (None, whole(installed, "shards")):
         raise Conflict(
             f"cannot make the store {name} with {shards} shards: it has {whole(installed, 'shards')}, and"
             " they stay; make a new one under another name"
         )
-    if await _ttl(wire) != _TTL["AttributeName"]:
-        await wire.dynamodb("update_time_to_live", TableName=name, TimeToLiveSpecification=_TTL)
+    if await _ttl(aws) != _TTL["AttributeName"]:
+        await aws.dynamodb("update_time_to_live", TableName=name, TimeToLiveSpecification=_TTL)
         made.append("time to live")
     if installed is None:
-        await name_installation(wire, ids=ids, shards=shards or SHARDS)
+        await name_installation(aws, ids=ids, shards=shards or SHARDS)
         made.append("installation")
     for queue in (queue_name(name, each) for each in classes):
-        if await _queue(wire, queue) is None:
+        if await _queue(aws, queue) is None:
             attributes = {"MessageRetentionPeriod": str(_KEPT_SECONDS)}
-            await wire.sqs("create_queue", QueueName=queue, Attributes=attributes)
+            await aws.sqs("create_queue", QueueName=queue, Attributes=attributes)
             made.append(f"queue {queue}")
     return made
 
 
-async def check(wire: Wire, *, ids: Ids, clock: Clock) -> list[str]:
+async def check(aws: AwsClient, *, ids: Ids, clock: Clock) -> list[str]:
     """What is not as it should be. Raises StoreUnavailable if the store can't be asked."""
-    name = wire.location.table
-    described = await _described(wire)
+    name = aws.location.table
+    described = await _described(aws)
     if described is None:
         return [f"table {name} is missing"]
-    table = Table(wire, clock=clock, ids=ids)
+    table = Table(aws, clock=clock, ids=ids)
     try:
         installed = await _installed(table, described)
     except NotOurs as strange:
@@ -91,18 +91,18 @@ async def check(wire: Wire, *, ids: Ids, clock: Clock) -> list[str]:
     if installed is None:
         return [f"table {name} is empty: `muster store create` makes a store of it"]
     wrong = [*_dearer(described), *crowded(described, shards=whole(installed, "shards"))]
-    if await _ttl(wire) != _TTL["AttributeName"]:
+    if await _ttl(aws) != _TTL["AttributeName"]:
         wrong.append("time to live is not enabled on the attribute expires")
     wrong += [
-        f"queue {queue} is missing" for queue in _queues(wire.location) if await _queue(wire, queue) is None
+        f"queue {queue} is missing" for queue in _queues(aws.location) if await _queue(aws, queue) is None
     ]
     return wrong
 
 
 async def opened(table: Table) -> int:
     """How many shards it has. Refuses a table that is not ours to use."""
-    location = table.wire.location
-    answer = await table.wire.dynamodb("describe_table", TableName=location.table)
+    location = table.aws.location
+    answer = await table.aws.dynamodb("describe_table", TableName=location.table)
     installed = await _installed(table, answer["Table"])
     if installed is None:
         raise NotOurs(
@@ -213,25 +213,25 @@ def _queues(location: Location) -> Sequence[str]:
     return [queue_name(location.table, name) for name in sorted(RESOURCE_CLASSES)]
 
 
-async def _described(wire: Wire) -> Mapping[str, Any] | None:
+async def _described(aws: AwsClient) -> Mapping[str, Any] | None:
     try:
-        answer = await wire.dynamodb("describe_table", TableName=wire.location.table)
+        answer = await aws.dynamodb("describe_table", TableName=aws.location.table)
     except Missing:
         return None
     found: Mapping[str, Any] = answer["Table"]
     return found
 
 
-async def _active(wire: Wire, clock: Clock) -> Mapping[str, Any]:
+async def _active(aws: AwsClient, clock: Clock) -> Mapping[str, Any]:
     for _ in range(TRIES):
-        described = await _described(wire)
+        described = await _described(aws)
         if described is not None and described["TableStatus"] in _USABLE:
             return described
         await clock.sleep(1.0)
-    raise StoreUnavailable(f"cannot make the table {wire.location.table}: it is not active after {TRIES} s")
+    raise StoreUnavailable(f"cannot make the table {aws.location.table}: it is not active after {TRIES} s")
 
 
-async def name_installation(wire: Wire, *, ids: Ids, shards: int) -> None:
+async def name_installation(aws: AwsClient, *, ids: Ids, shards: int) -> None:
     """Name a new store; one that somebody else named meanwhile keeps its name."""
     installation = InstallationId(ids.new("inst"))
     meta: dict[str, Any] = {
@@ -245,24 +245,24 @@ async def name_installation(wire: Wire, *, ids: Ids, shards: int) -> None:
     total = {"PK": {"S": scope}, "SK": {"S": name}, "used": {"N": "0"}, "cap": {"N": str(MAX_NODES)}}
     where = "attribute_not_exists(PK)"
     puts = [
-        {"Put": {"TableName": wire.location.table, "Item": item, "ConditionExpression": where}}
+        {"Put": {"TableName": aws.location.table, "Item": item, "ConditionExpression": where}}
         for item in (meta, total)
     ]
     try:
-        await wire.dynamodb("transact_write_items", TransactItems=puts)
+        await aws.dynamodb("transact_write_items", TransactItems=puts)
     except Refused:
         return
 
 
-async def _ttl(wire: Wire) -> str | None:
-    answer = await wire.dynamodb("describe_time_to_live", TableName=wire.location.table)
+async def _ttl(aws: AwsClient) -> str | None:
+    answer = await aws.dynamodb("describe_time_to_live", TableName=aws.location.table)
     found = answer["TimeToLiveDescription"]
     return found.get("AttributeName") if found["TimeToLiveStatus"] in ("ENABLED", "ENABLING") else None
 
 
-async def _queue(wire: Wire, name: str) -> str | None:
+async def _queue(aws: AwsClient, name: str) -> str | None:
     try:
-        answer = await wire.sqs("get_queue_url", QueueName=name)
+        answer = await aws.sqs("get_queue_url", QueueName=name)
     except Missing:
         return None
     return str(answer["QueueUrl"])

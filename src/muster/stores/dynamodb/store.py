@@ -13,6 +13,7 @@ from muster.stores.announcements import AfterCommit
 from muster.stores.dynamodb import boots, counters, schema, templates
 from muster.stores.dynamodb.access import DynamoAccess
 from muster.stores.dynamodb.admission import Admission
+from muster.stores.dynamodb.aws_client import AwsClient, Location
 from muster.stores.dynamodb.candidates import WAIT_SECONDS, Candidates
 from muster.stores.dynamodb.claims import Claims
 from muster.stores.dynamodb.clusters import DynamoClusters
@@ -26,7 +27,6 @@ from muster.stores.dynamodb.overview import DynamoOverview
 from muster.stores.dynamodb.pruning import Pruner
 from muster.stores.dynamodb.table import SETTLE_SECONDS, Table
 from muster.stores.dynamodb.vitals import Beats, Liveness
-from muster.stores.dynamodb.wire import Location, Wire
 
 A = TypeVar("A")
 P = ParamSpec("P")
@@ -55,16 +55,16 @@ async def open_dynamodb(
     """Open a store that `muster store create` made. Raises StoreUnavailable, saying what is wrong with it.
 
     `keep`: for how many seconds DynamoDB keeps events; None: until they are pruned."""
-    wire = await Wire.open(location)
+    aws = await AwsClient.open(location)
     try:
-        return await assembled(wire, ids=ids, clock=clock, after_commit=after_commit, keep=keep)
+        return await assembled(aws, ids=ids, clock=clock, after_commit=after_commit, keep=keep)
     except BaseException:
-        await wire.close()
+        await aws.close()
         raise
 
 
 async def assembled(
-    wire: Wire,
+    aws: AwsClient,
     *,
     ids: Ids,
     clock: Clock,
@@ -75,12 +75,12 @@ async def assembled(
     settle: float = SETTLE_SECONDS,
 ) -> "DynamoStore":
     """A store over clients that are open."""
-    table = Table(wire, clock=clock, ids=ids, settle=settle)
+    table = Table(aws, clock=clock, ids=ids, settle=settle)
     shards = await schema.opened(table)
     feed = Feed(table, shards=shards, clock=clock, after_commit=after_commit, keep=keep)
     await feed.heads()
     return DynamoStore(
-        table, feed, Candidates(wire, clock=clock, wait=wait), shards=shards, beat_every=beat_every
+        table, feed, Candidates(aws, clock=clock, wait=wait), shards=shards, beat_every=beat_every
     )
 
 
@@ -180,4 +180,4 @@ class DynamoStore:
 
     async def close(self) -> None:
         await self._candidates.sent()
-        await self._table.wire.close()
+        await self._table.aws.close()

@@ -13,8 +13,8 @@ from muster.domain.backoff import backoff, spread
 from muster.domain.errors import StoreUnavailable
 from muster.ports.clock import Clock
 from muster.ports.ids import Ids
+from muster.stores.dynamodb.aws_client import AwsClient, Refused
 from muster.stores.dynamodb.values import Item, Key, Value, attribute, decoded, named
-from muster.stores.dynamodb.wire import Refused, Wire
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -45,17 +45,15 @@ def expressed(given: Mapping[str, str], values: Mapping[str, Value]) -> dict[str
 
 
 class Table:
-    def __init__(self, wire: Wire, *, clock: Clock, ids: Ids, settle: float = SETTLE_SECONDS) -> None:
-        self.wire = wire
-        self.name = wire.location.table
+    def __init__(self, aws: AwsClient, *, clock: Clock, ids: Ids, settle: float = SETTLE_SECONDS) -> None:
+        self.aws = aws
+        self.name = aws.location.table
         self._clock = clock
         self._ids = ids
         self._settle = settle
 
     async def get(self, key: Key) -> Item | None:
-        answer = await self.wire.dynamodb(
-            "get_item", TableName=self.name, Key=named(key), ConsistentRead=True
-        )
+        answer = await self.aws.dynamodb("get_item", TableName=self.name, Key=named(key), ConsistentRead=True)
         return decoded(answer["Item"]) if "Item" in answer else None
 
     async def get_many(self, keys: Sequence[Key]) -> dict[Key, Item]:
@@ -72,7 +70,7 @@ class Table:
         asked: list[Any] = [named(key) for key in keys]
         for attempt in range(TRIES):
             request = {self.name: {"Keys": asked, "ConsistentRead": True}}
-            answer = await self.wire.dynamodb("batch_get_item", RequestItems=request)
+            answer = await self.aws.dynamodb("batch_get_item", RequestItems=request)
             for each in answer["Responses"].get(self.name, ()):
                 found[each["PK"]["S"], each["SK"]["S"]] = decoded(each)
             asked = answer.get("UnprocessedKeys", {}).get(self.name, {}).get("Keys", [])
@@ -86,7 +84,7 @@ class Table:
         None: one of them is being written."""
         asked = [{"Get": {"TableName": self.name, "Key": named(key)}} for key in keys]
         try:
-            answer = await self.wire.dynamodb("transact_get_items", TransactItems=asked)
+            answer = await self.aws.dynamodb("transact_get_items", TransactItems=asked)
         except Refused:
             return None
         found = zip(keys, answer["Responses"], strict=True)
@@ -114,7 +112,7 @@ class Table:
             asked["Limit"] = most
         found: list[Item] = []
         while True:
-            answer = await self.wire.dynamodb("query", **asked)
+            answer = await self.aws.dynamodb("query", **asked)
             found.extend(decoded(each) for each in answer["Items"])
             if "LastEvaluatedKey" not in answer or (most is not None and len(found) >= most):
                 return found[:most]
@@ -165,7 +163,7 @@ class Table:
         asked = self._asked(partition, index, low=low, high=high, forward=forward)
         asked["Limit"] = min(page, BATCH)
         while True:
-            answer = await self.wire.dynamodb("query", **asked)
+            answer = await self.aws.dynamodb("query", **asked)
             names = [(each["PK"]["S"], each["SK"]["S"]) for each in answer["Items"]]
             found = await self.get_many(names)
             for name in names:
@@ -183,7 +181,7 @@ class Table:
             **expressed({"FilterExpression": where}, values),
         }
         while True:
-            answer = await self.wire.dynamodb("scan", **asked)
+            answer = await self.aws.dynamodb("scan", **asked)
             for each in answer["Items"]:
                 yield decoded(each)
             if "LastEvaluatedKey" not in answer:
@@ -191,7 +189,7 @@ class Table:
             asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     async def holds_anything(self) -> bool:
-        answer = await self.wire.dynamodb("scan", TableName=self.name, ConsistentRead=True, Limit=1)
+        answer = await self.aws.dynamodb("scan", TableName=self.name, ConsistentRead=True, Limit=1)
         return bool(answer["Items"])
 
     async def count(
@@ -207,7 +205,7 @@ class Table:
             asked |= expressed(given, values)
         counted: int = 0
         while True:
-            answer = await self.wire.dynamodb("query", **asked)
+            answer = await self.aws.dynamodb("query", **asked)
             counted += int(answer["Count"])
             if "LastEvaluatedKey" not in answer or (most is not None and counted >= most):
                 return counted
@@ -218,7 +216,7 @@ class Table:
         asked = expressed({"UpdateExpression": change, "ConditionExpression": where}, values)
         for attempt in range(TRIES):
             try:
-                await self.wire.dynamodb("update_item", TableName=self.name, Key=named(key), **asked)
+                await self.aws.dynamodb("update_item", TableName=self.name, Key=named(key), **asked)
             except Refused as refused:
                 if refused.reasons[0][0] == "ConditionalCheckFailed":
                     return False
@@ -232,7 +230,7 @@ class Table:
         for start in range(0, len(keys), AT_ONCE):
             asked: Any = [{"DeleteRequest": {"Key": named(key)}} for key in keys[start : start + AT_ONCE]]
             for attempt in range(TRIES):
-                answer = await self.wire.dynamodb("batch_write_item", RequestItems={self.name: asked})
+                answer = await self.aws.dynamodb("batch_write_item", RequestItems={self.name: asked})
                 asked = answer.get("UnprocessedItems", {}).get(self.name, [])
                 if not asked:
                     break

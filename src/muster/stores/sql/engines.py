@@ -9,17 +9,57 @@ never suspends, which makes a simulation over it repeatable.
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from muster.domain.errors import StoreUnavailable
 from muster.ports.verbs import reads, writes
 from muster.stores.announcements import AfterCommit, Written
 from muster.stores.sql.events import EVERYTHING
-from muster.stores.sql.lanes import Lanes
 from muster.stores.sql.tx import Done, Tx, Work
+
+J = TypeVar("J")
+
+
+class PriorityQueue(Generic[J]):
+    def __init__(self) -> None:
+        self._urgent: deque[J] = deque()
+        self._usual: deque[J] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def put(self, urgent: Iterable[J], usual: Iterable[J]) -> None:
+        with self._changed:
+            before = len(self._urgent) + len(self._usual)
+            self._urgent.extend(urgent)
+            self._usual.extend(usual)
+            self._changed.notify(len(self._urgent) + len(self._usual) - before)
+
+    def take(self, most: int, within: float) -> list[J] | None:
+        """Waits for work; up to so many. None: there was none in that time; empty: closed, and all was
+        taken."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._urgent or self._usual or self._closed, within):
+                return None
+            taken: list[J] = []
+            for lane in (self._urgent, self._usual):
+                while lane and len(taken) < most:
+                    taken.append(lane.popleft())
+            return taken
+
+    def first(self) -> J | None:
+        """The one that has waited longest in the usual lane."""
+        with self._changed:
+            return self._usual[0] if self._usual else None
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -191,7 +231,7 @@ class _WorkerPool:
         self.runners = tuple(runners)
         self._most = most
         self._after_commit = after_commit
-        self._lanes: Lanes[Job] = Lanes()
+        self._lanes: PriorityQueue[Job] = PriorityQueue()
         self._gathered: tuple[list[Job], list[Job]] = ([], [])
         self._waiting = 0
         self._closed = False

@@ -11,8 +11,8 @@ from muster.domain.ids import InstallationId
 from muster.ports.ids import Ids
 from muster.stores.announcements import AfterCommit
 from muster.stores.sql import schema, sqlite, templates
+from muster.stores.sql.disk_reserve import give_up_spare
 from muster.stores.sql.engines import Inline, Threaded
-from muster.stores.sql.reserve import give_up_spare
 from muster.stores.sql.store import SqlStore
 from muster.stores.sql.tx import T, Work
 from muster.stores.sql.vacuum import convert

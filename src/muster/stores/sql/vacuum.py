@@ -11,7 +11,7 @@ import sqlite3
 import time
 from pathlib import Path
 
-from muster.stores.sql.reserve import SIZE
+from muster.stores.sql.disk_reserve import SIZE
 
 logger = logging.getLogger(__name__)
 

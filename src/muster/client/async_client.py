@@ -8,20 +8,20 @@ from typing import Self
 import httpx
 
 from muster.client import calls
-from muster.client.breaks import Attempt, Breaks, Told, untold
 from muster.client.calls import Call, T
-from muster.client.core import (
+from muster.client.http import (
     STREAMING,
     UPLOADING,
     Target,
+    error_of_response,
     pause,
-    refusal,
     request_of,
-    unreachable,
+    unreachable_error,
     worth_repeating,
 )
 from muster.client.problems import CannotReach
-from muster.client.streams import Reading, Stream
+from muster.client.reconnects import ChangeListener, Reconnects, StreamAttempt, ignore_change
+from muster.client.streams import Stream, StreamReader
 from muster.domain.errors import MusterError, StoreUnavailable
 from muster.wire.commands import Blob
 
@@ -34,11 +34,11 @@ class AsyncClient:
         *,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        told: Told = untold,
+        told: ChangeListener = ignore_change,
     ) -> None:
         """`told` hears, from any thread, when a stream lost the server, and when it is back."""
         self._target = Target(url=url.rstrip("/"), token=token)
-        self._breaks = Breaks(self._target.url, told)
+        self._reconnects = Reconnects(self._target.url, told)
         self._http = httpx.AsyncClient(**self._target.options(), transport=transport)
         self._sleep = sleep
 
@@ -62,22 +62,22 @@ class AsyncClient:
                 if attempt == self._target.tries - 1 or not worth_repeating(error, call):
                     raise
             await self._sleep(pause(attempt))
-        raise AssertionError("unreachable")
+        raise AssertionError("unreachable_error")
 
     async def _once(self, call: Call[T]) -> bytes:
         try:
             response = await self._http.request(**request_of(call))
         except httpx.TransportError as error:
-            raise unreachable(self._target, error) from error
-        refused = refusal(response)
+            raise unreachable_error(self._target, error) from error
+        refused = error_of_response(response)
         if refused is not None:
             raise refused
         return response.content
 
     async def stream(self, stream: Stream[T]) -> AsyncIterator[T]:
-        """The items of a stream, across breaks, each once."""
-        reading = Reading(stream)
-        attempt = self._breaks.attempt(tries=self._target.tries)
+        """The items of a stream, across lost connections, each once."""
+        reading = StreamReader(stream)
+        attempt = self._reconnects.attempt(tries=self._target.tries)
         while not reading.over:
             try:
                 async for item in self._connected(reading, attempt):
@@ -89,7 +89,7 @@ class AsyncClient:
             if not reading.over:
                 await self._sleep(pause(attempt.number))
 
-    async def _connected(self, reading: Reading[T], attempt: Attempt) -> AsyncIterator[T]:
+    async def _connected(self, reading: StreamReader[T], attempt: StreamAttempt) -> AsyncIterator[T]:
         asked = reading.stream
         try:
             async with self._http.stream(
@@ -104,11 +104,11 @@ class AsyncClient:
                     if reading.over:
                         return
         except httpx.TransportError as error:
-            raise unreachable(self._target, error) from error
+            raise unreachable_error(self._target, error) from error
 
     async def follow(self, command_id: str, *, offset: int = 0) -> AsyncIterator[bytes]:
-        """A command's output from an offset to its end, across breaks, each byte once."""
-        attempt = self._breaks.attempt(tries=self._target.tries)
+        """A command's output from an offset to its end, across lost connections, each byte once."""
+        attempt = self._reconnects.attempt(tries=self._target.tries)
         while True:
             try:
                 async for piece in self._output(command_id, offset, attempt):
@@ -125,7 +125,7 @@ class AsyncClient:
                     raise
             await self._sleep(pause(attempt.number))
 
-    async def _output(self, command_id: str, offset: int, attempt: Attempt) -> AsyncIterator[bytes]:
+    async def _output(self, command_id: str, offset: int, attempt: StreamAttempt) -> AsyncIterator[bytes]:
         params = {"offset": str(offset), "follow": "true"}
         path = calls.output_path(command_id)
         try:
@@ -137,15 +137,15 @@ class AsyncClient:
         except httpx.ReadTimeout:
             return  # silence proves nothing: look whether it has ended, and go on
         except httpx.TransportError as error:
-            raise unreachable(self._target, error) from error
+            raise unreachable_error(self._target, error) from error
 
     async def upload(self, pieces: AsyncIterator[bytes]) -> Blob:
         """Send an archive for commands to start from."""
         try:
             response = await self._http.put(calls.BLOBS, content=pieces, timeout=UPLOADING)
         except httpx.TransportError as error:
-            raise unreachable(self._target, error) from error
-        refused = refusal(response)
+            raise unreachable_error(self._target, error) from error
+        refused = error_of_response(response)
         if refused is not None:
             raise refused
         return calls.read_blob(response.content)
@@ -153,6 +153,6 @@ class AsyncClient:
     async def _check(self, response: httpx.Response) -> None:
         if not response.is_success:
             await response.aread()
-            refused = refusal(response)
+            refused = error_of_response(response)
             if refused is not None:
                 raise refused

@@ -2,8 +2,8 @@ import pytest
 
 from muster.domain.errors import ProviderError, Refused, Throttled, TokenSpent, Uncertain
 from muster.domain.reasons import Reason
-from muster.integrations.ec2 import translating
-from muster.integrations.ec2.translating import AwsError, NoAnswer, NotAsked
+from muster.integrations.ec2 import errors
+from muster.integrations.ec2.errors import AwsError, NoAnswer, NotAsked
 
 TEXT = "in AWS's own words"
 
@@ -29,7 +29,7 @@ TEXT = "in AWS's own words"
 def test_an_answer_says_what_is_known_of_machines_and_keeps_the_text(
     code: str, status: int, kind: type[ProviderError], reason: Reason | None
 ) -> None:
-    error = translating.of_launch(AwsError(code, TEXT, status, pause=3.0))
+    error = errors.of_launch(AwsError(code, TEXT, status, pause=3.0))
     assert type(error) is kind and TEXT in str(error) and code in str(error)
     if reason is not None:
         assert error.reason is reason
@@ -38,8 +38,8 @@ def test_an_answer_says_what_is_known_of_machines_and_keeps_the_text(
 
 
 def test_without_an_answer_anything_may_have_happened_and_without_a_question_nothing() -> None:
-    assert type(translating.of_launch(NoAnswer("closed"))) is Uncertain
-    refused = translating.of_launch(NotAsked("no credentials"))
+    assert type(errors.of_launch(NoAnswer("closed"))) is Uncertain
+    refused = errors.of_launch(NotAsked("no credentials"))
     assert type(refused) is Refused and "no credentials" in str(refused)
 
 
@@ -55,7 +55,7 @@ def test_without_an_answer_anything_may_have_happened_and_without_a_question_not
 def test_a_look_that_fails_says_nothing_about_machines(
     error: AwsError | NoAnswer | NotAsked, kind: type[ProviderError]
 ) -> None:
-    found = translating.of_look(error)
+    found = errors.of_look(error)
     assert type(found) is kind and TEXT in str(found)
 
 
@@ -67,10 +67,10 @@ def test_of_several_reasons_the_one_that_waiting_helps_least_comes_first() -> No
     capacity, quota, other = (
         fleet_error(code) for code in ("InsufficientInstanceCapacity", "VcpuLimitExceeded", "InvalidFleet")
     )
-    assert translating.fleet_errors([])[0] is None
-    assert translating.fleet_errors([other])[0] is Reason.PROVIDER_REFUSED
-    assert translating.fleet_errors([other, capacity])[0] is Reason.CAPACITY
-    assert translating.fleet_errors([other, capacity, quota])[0] is Reason.QUOTA
+    assert errors.fleet_errors([])[0] is None
+    assert errors.fleet_errors([other])[0] is Reason.PROVIDER_REFUSED
+    assert errors.fleet_errors([other, capacity])[0] is Reason.CAPACITY
+    assert errors.fleet_errors([other, capacity, quota])[0] is Reason.QUOTA
 
 
 def test_pools_that_were_throttled_are_worth_another_try_if_nothing_stands_against_all_of_them() -> None:
@@ -83,10 +83,10 @@ def test_pools_that_were_throttled_are_worth_another_try_if_nothing_stands_again
             "UnauthorizedOperation",
         )
     )
-    assert translating.fleet_errors([capacity, throttled])[0] is Reason.THROTTLED
-    assert translating.fleet_errors([throttled, quota])[0] is Reason.QUOTA
-    assert translating.fleet_errors([throttled, other])[0] is Reason.PROVIDER_REFUSED
-    assert translating.fleet_errors([throttled, other, capacity])[0] is Reason.CAPACITY
+    assert errors.fleet_errors([capacity, throttled])[0] is Reason.THROTTLED
+    assert errors.fleet_errors([throttled, quota])[0] is Reason.QUOTA
+    assert errors.fleet_errors([throttled, other])[0] is Reason.PROVIDER_REFUSED
+    assert errors.fleet_errors([throttled, other, capacity])[0] is Reason.CAPACITY
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def test_pools_that_were_throttled_are_worth_another_try_if_nothing_stands_again
     ],
 )
 def test_what_one_pool_lacks_is_no_refusal_of_the_whole(code: str, reason: Reason) -> None:
-    assert translating.fleet_errors([fleet_error(code)])[0] is reason
+    assert errors.fleet_errors([fleet_error(code)])[0] is reason
 
 
 def test_the_same_error_of_many_pools_is_told_once_and_never_endlessly() -> None:
-    _, message = translating.fleet_errors([fleet_error("Unsupported")] * 20)
+    _, message = errors.fleet_errors([fleet_error("Unsupported")] * 20)
     assert message == f"Unsupported: {TEXT}"
-    _, message = translating.fleet_errors([fleet_error("Unsupported", "x" * 99 + str(n)) for n in range(99)])
+    _, message = errors.fleet_errors([fleet_error("Unsupported", "x" * 99 + str(n)) for n in range(99)])
     assert len(message) < 1000

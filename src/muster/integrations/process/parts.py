@@ -7,10 +7,9 @@ from muster.domain.template import TemplateSpec
 from muster.integration import Parts, Site
 from muster.integrations.process import provider as providers
 from muster.integrations.process.identity import ProcessVerifier
-from muster.integrations.process.reporting import Report
+from muster.integrations.process.isolation_report import Report
 from muster.integrations.process.sandbox import Isolation
-from muster.integrations.process.spec import Demand, Home
-from muster.integrations.process.tables import TEMPLATE
+from muster.integrations.process.tables import TEMPLATE, Demand, Home
 from muster.ports.provider import UnmetRequirement
 
 logger = logging.getLogger(__name__)

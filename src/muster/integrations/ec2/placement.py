@@ -7,11 +7,11 @@ from typing import Any
 from muster.domain.errors import Refused
 from muster.domain.reasons import Reason
 from muster.integrations.ec2.api import Aws
-from muster.integrations.ec2.spec import Ec2Spec
+from muster.integrations.ec2.tables import Ec2Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Placement:
     root_device: str
     volumes: tuple[str, ...]
     """The devices for which the image brings a volume, in its order."""
@@ -19,19 +19,19 @@ class Place:
     """One per subnet, in their order."""
 
 
-class Survey:
+class Placements:
     def __init__(self, aws: Aws) -> None:
         self._aws = aws
-        self._known: dict[Ec2Spec, Place] = {}
+        self._known: dict[Ec2Spec, Placement] = {}
         """Neither the zone of a subnet nor the device of an image ever changes."""
 
-    async def place(self, spec: Ec2Spec) -> Place:
+    async def place(self, spec: Ec2Spec) -> Placement:
         """Raises Refused for an image or subnets that can't be used."""
         known = self._known.get(spec)
         if known is None:
             zones = await self._zones(spec.subnets)
             image = await self._image(spec)
-            known = Place(
+            known = Placement(
                 root_device=str(image.get("RootDeviceName", "/dev/xvda")),
                 volumes=_volumes(image),
                 zones=zones,

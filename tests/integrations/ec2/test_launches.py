@@ -9,7 +9,7 @@ from muster.domain.errors import Refused, Throttled, TokenSpent, Uncertain
 from muster.domain.reasons import Reason
 from muster.domain.template import UsageClass
 from muster.integrations.ec2.provider import Ec2Provider
-from muster.integrations.ec2.spec import Architecture
+from muster.integrations.ec2.tables import Architecture
 from muster.testing.provider_contract import ids, listed
 from tests.integrations.ec2.region import SUBNETS, Region, spec, template, wanting
 

@@ -7,8 +7,7 @@ import pytest
 from fakes.ec2 import FakeEc2
 from muster.domain.errors import Throttled, Uncertain
 from muster.domain.reasons import ENDINGS, Reason
-from muster.integrations.ec2.api import Aws
-from muster.integrations.ec2.pacing import MOST, Pacer
+from muster.integrations.ec2.api import MOST, Aws, RateLimiter
 from muster.integrations.ec2.provider import Ec2Provider
 from muster.ports.provider import MachineState
 from muster.system import SystemIds
@@ -120,7 +119,7 @@ async def test_there_are_two_looks_a_second_however_many_operations_there_are(re
 
 async def test_a_throttled_pacer_holds_everybody_back_and_longer_each_time() -> None:
     clock = JumpingClock()
-    pacer = Pacer(clock, lambda: 1.0, per_second=2.0)
+    pacer = RateLimiter(clock, lambda: 1.0, per_second=2.0)
     pauses = [pacer.throttled() for _ in range(7)]
     assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
     before = clock.now()
@@ -132,7 +131,7 @@ async def test_a_throttled_pacer_holds_everybody_back_and_longer_each_time() -> 
 
 async def test_a_clock_that_was_set_back_holds_up_nobody_for_longer_than_a_pause() -> None:
     clock = JumpingClock()
-    pacer = Pacer(clock, lambda: 1.0, per_second=2.0)
+    pacer = RateLimiter(clock, lambda: 1.0, per_second=2.0)
     await pacer.turn()
     clock.at -= 3600.0
     before = clock.now()
@@ -142,7 +141,7 @@ async def test_a_clock_that_was_set_back_holds_up_nobody_for_longer_than_a_pause
 
 async def test_whoever_gives_up_waiting_takes_nobody_elses_turn() -> None:
     clock = JumpingClock()
-    pacer = Pacer(clock, lambda: 1.0, per_second=2.0)
+    pacer = RateLimiter(clock, lambda: 1.0, per_second=2.0)
     await pacer.turn()
     waiting = [asyncio.create_task(pacer.turn()) for _ in range(100)]
     await asyncio.sleep(0)

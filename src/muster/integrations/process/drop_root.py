@@ -1,6 +1,6 @@
 """Give up root before a sandbox begins: show a few paths to an unprivileged user, become it, run a program.
 
-Usage: stage.py UID DIRECTORY NAMES PROGRAM [ARGUMENT...], as root. NAMES is JSON, {name: path}.
+Usage: drop_root.py UID DIRECTORY NAMES PROGRAM [ARGUMENT...], as root. NAMES is JSON, {name: path}.
 
 In a mount namespace of its own, each path is mounted at /tmp/NAME, whoever may read the directories above it.
 DIRECTORY is an empty one to prepare that in. Nothing outside of the namespace changes. The program can't

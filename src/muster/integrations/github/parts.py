@@ -1,18 +1,26 @@
 """The parts of this adapter, put together: how one speaks to GitHub, and all that follows from it."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 
 from muster.domain.errors import InvalidRequest
+from muster.integration import Parts, Site
 from muster.integrations.github.api import GitHubApi, new_http
 from muster.integrations.github.credentials import AppCredentials, Credentials, PersonalToken
 from muster.integrations.github.federation import GitHubFederation
+from muster.integrations.github.leftovers import Leftovers
+from muster.integrations.github.provisioned_scopes import ProvisionedScopes
 from muster.integrations.github.registry import GitHubRegistry
-from muster.integrations.github.runtime import GitHubRuntime, RunnerPackage
+from muster.integrations.github.runtime import DOWNLOAD, GitHubRuntime, RunnerPackage
+from muster.integrations.github.tables import GitHubConfig
+from muster.integrations.github.workflows import WorkflowKeeper
 from muster.ports.clock import Clock
+from muster.ports.duties import Duty, DutyContext
 
 PUBLIC = "https://github.com"
 SECRET_MOST = 65_536
@@ -89,3 +97,65 @@ class GitHub:
 
 def federation(account: Account, clock: Clock, *, audiences: Sequence[str]) -> GitHubFederation:
     return GitHubFederation(new_http(), clock, issuer=account.signs, audiences=audiences)
+
+
+def account_of(given: GitHubConfig) -> Account:
+    return Account(
+        url=given.url,
+        api_url=given.api_url,
+        issuer=given.issuer,
+        token=given.token,
+        token_file=given.token_file,
+        app_id=given.app_id,
+        private_key_file=given.private_key_file,
+    )
+
+
+def github_of(
+    given: GitHubConfig,
+    clock: Clock,
+    *,
+    installation_id: str,
+    watched: Callable[[GitHubRegistry], GitHubRegistry] = lambda registry: registry,
+) -> GitHub:
+    """Raises InvalidRequest for what can't be used."""
+    package = RunnerPackage(
+        path=given.runner_path,
+        version=given.runner_version,
+        sha256=given.runner_sha256,
+        url=given.runner_url or DOWNLOAD,
+    )
+    return GitHub(account_of(given), package, clock, installation_id=installation_id, watched=watched)
+
+
+def duties(given: DutyContext, registry: GitHubRegistry) -> tuple[Duty, ...]:
+    issued = ProvisionedScopes(given)
+    return (
+        Duty(name="leftovers", every=30.0, work=Leftovers(given, registry, issued)),
+        Duty(name="workflows", every=20.0, work=WorkflowKeeper(given, registry, issued)),
+    )
+
+
+async def connect(site: Site) -> Parts:
+    given: GitHubConfig = site.tables["github"]
+    found: dict[str, Any] = {}
+    async with AsyncExitStack() as opened:
+        if given.configured:
+            github = github_of(
+                given,
+                site.clock,
+                installation_id=site.installation_id,
+                watched=lambda registry: site.watched("github", registry),
+            )
+            opened.push_async_callback(github.close)
+            found |= {
+                "runtimes": {"github": github.runtime},
+                "duties": lambda given: duties(given, github.registry),
+            }
+        if site.tables["trust"]:
+            own = tuple(each.rstrip("/") for each in site.urls)
+            audiences = (given.audience,) if given.audience else own
+            signed = federation(account_of(given), site.clock, audiences=audiences)
+            opened.push_async_callback(signed.close)
+            found["federation"] = signed
+        return Parts(**found, close=opened.pop_all().aclose)

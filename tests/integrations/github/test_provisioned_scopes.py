@@ -8,9 +8,9 @@ import pytest
 
 from muster.domain.errors import StoreUnavailable
 from muster.domain.lifecycle import NodeState
-from muster.integrations.github import issued
-from muster.integrations.github.issued import Issued
-from muster.integrations.github.runner import Scope
+from muster.integrations.github import provisioned_scopes
+from muster.integrations.github.provisioned_scopes import ProvisionedScopes
+from muster.integrations.github.runners import Scope
 from tests.stage import Stage, staged
 from tests.stage.github import REPOSITORY, GitHubStage, context
 from tests.stage.stage import Replica
@@ -20,8 +20,8 @@ from tests.stage.stage import Replica
 def looks_of(*, pages: int, of: int) -> Iterator[None]:
     """As if there were thousands."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(issued, "BATCHES_MOST", pages)
-        patch.setattr(issued, "BATCH", of)
+        patch.setattr(provisioned_scopes, "BATCHES_MOST", pages)
+        patch.setattr(provisioned_scopes, "BATCH", of)
         yield
 
 
@@ -38,7 +38,7 @@ async def test_one_look_reads_so_many_and_the_next_ones_the_rest(stage: Stage) -
     names = [f"acme/r-{number}" for number in range(9)]
     await provisioned(github, await stage.replica(), *names)
     with looks_of(pages=2, of=2):
-        known = Issued(context(stage))
+        known = ProvisionedScopes(context(stage))
         assert await known.repositories() == names[5:]
         await provisioned(github, await stage.replica(), "acme/new")
         assert await known.repositories() == ["acme/new", *names[5:]], "what is new comes first"
@@ -54,7 +54,7 @@ async def test_more_than_one_look_of_new_ones_leaves_no_hole(stage: Stage) -> No
     replica = await stage.replica()
     names = [f"acme/r-{number}" for number in range(10)]
     with looks_of(pages=2, of=2):
-        known = Issued(context(stage))
+        known = ProvisionedScopes(context(stage))
         await provisioned(github, replica, *names[:2])
         assert await known.repositories() == names[:2]
         await provisioned(github, replica, *names[2:])
@@ -77,7 +77,7 @@ async def test_a_look_that_breaks_off_leaves_no_hole(stage: Stage, broken: int) 
         return await listed(**asked)  # type: ignore[arg-type]  # as they were
 
     with looks_of(pages=20, of=2), pytest.MonkeyPatch.context() as patch:
-        known = Issued(context(stage))
+        known = ProvisionedScopes(context(stage))
         patch.setattr(stage.ports.store, "operations", breaking)
         with pytest.raises(StoreUnavailable):
             await known.repositories()
@@ -92,7 +92,7 @@ async def test_what_is_read_is_not_read_again(stage: Stage) -> None:
     listed = stage.ports.store.operations
 
     with looks_of(pages=20, of=2), pytest.MonkeyPatch.context() as patch:
-        known = Issued(context(stage))
+        known = ProvisionedScopes(context(stage))
         await known.repositories()
 
         async def counted(**asked: object) -> object:

@@ -1,4 +1,4 @@
-"""The wire to AWS: one client each for DynamoDB and SQS, and what goes wrong on the way.
+"""Call DynamoDB and SQS: one client each, and the translation of what goes wrong.
 
 Owns timeouts, repeats and the translation of errors. The SDK repeats what was throttled or lost, with backoff
 and jitter, until a quarter of a minute has passed; then the caller hears StoreUnavailable. A transaction
@@ -108,7 +108,7 @@ class Missing(StoreUnavailable):
     """There is no such table or queue."""
 
 
-class Wire:
+class AwsClient:
     def __init__(self, location: Location, clients: AsyncExitStack, dynamodb: Any, sqs: Any) -> None:
         self.location = location
         self._clients = clients
@@ -117,7 +117,7 @@ class Wire:
         self._usual = asyncio.Semaphore(CONNECTIONS - SPARE)
 
     @classmethod
-    async def open(cls, location: Location, *, attempts: int = ATTEMPTS) -> "Wire":
+    async def open(cls, location: Location, *, attempts: int = ATTEMPTS) -> "AwsClient":
         try:
             from aiobotocore.config import AioConfig  # noqa: PLC0415 — an extra, wanted by few
         except ImportError as error:
@@ -149,9 +149,9 @@ class Wire:
             raise translated(error, location) from error
         return cls(location, clients, dynamodb, sqs)
 
-    def at(self, location: Location) -> "Wire":
+    def at(self, location: Location) -> "AwsClient":
         """The same clients for another table. Whoever opened them closes them."""
-        return Wire(location, AsyncExitStack(), self._dynamodb, self._sqs)
+        return AwsClient(location, AsyncExitStack(), self._dynamodb, self._sqs)
 
     async def close(self) -> None:
         await self._clients.aclose()

@@ -9,20 +9,20 @@ from typing import BinaryIO, Self
 import httpx
 
 from muster.client import calls
-from muster.client.breaks import Attempt, Breaks, Told, untold
 from muster.client.calls import Call, T
-from muster.client.core import (
+from muster.client.http import (
     STREAMING,
     UPLOADING,
     Target,
+    error_of_response,
     pause,
-    refusal,
     request_of,
-    unreachable,
+    unreachable_error,
     worth_repeating,
 )
 from muster.client.problems import CannotReach
-from muster.client.streams import Reading, Stream
+from muster.client.reconnects import ChangeListener, Reconnects, StreamAttempt, ignore_change
+from muster.client.streams import Stream, StreamReader
 from muster.domain.errors import MusterError, StoreUnavailable
 from muster.wire.commands import Blob
 
@@ -37,11 +37,11 @@ class SyncClient:
         *,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
-        told: Told = untold,
+        told: ChangeListener = ignore_change,
     ) -> None:
         """`told` hears, from any thread, when a stream lost the server, and when it is back."""
         self._target = Target(url=url.rstrip("/"), token=token)
-        self._breaks = Breaks(self._target.url, told)
+        self._reconnects = Reconnects(self._target.url, told)
         self._http = httpx.Client(**self._target.options(), transport=transport)
         self._sleep = sleep
 
@@ -65,22 +65,22 @@ class SyncClient:
                 if attempt == self._target.tries - 1 or not worth_repeating(error, call):
                     raise
             self._sleep(pause(attempt))
-        raise AssertionError("unreachable")
+        raise AssertionError("unreachable_error")
 
     def _once(self, call: Call[T]) -> bytes:
         try:
             response = self._http.request(**request_of(call))
         except httpx.TransportError as error:
-            raise unreachable(self._target, error) from error
-        refused = refusal(response)
+            raise unreachable_error(self._target, error) from error
+        refused = error_of_response(response)
         if refused is not None:
             raise refused
         return response.content
 
     def stream(self, stream: Stream[T]) -> Iterator[T]:
-        """The items of a stream, across breaks, each once."""
-        reading = Reading(stream)
-        attempt = self._breaks.attempt(tries=self._target.tries)
+        """The items of a stream, across lost connections, each once."""
+        reading = StreamReader(stream)
+        attempt = self._reconnects.attempt(tries=self._target.tries)
         while not reading.over:
             try:
                 for item in self._connected(reading, attempt):
@@ -92,7 +92,7 @@ class SyncClient:
             if not reading.over:
                 self._sleep(pause(attempt.number))
 
-    def _connected(self, reading: Reading[T], attempt: Attempt) -> Iterator[T]:
+    def _connected(self, reading: StreamReader[T], attempt: StreamAttempt) -> Iterator[T]:
         asked = reading.stream
         try:
             with self._http.stream(
@@ -106,11 +106,11 @@ class SyncClient:
                     if reading.over:
                         return
         except httpx.TransportError as error:
-            raise unreachable(self._target, error) from error
+            raise unreachable_error(self._target, error) from error
 
     def follow(self, command_id: str, *, offset: int = 0) -> Iterator[bytes]:
-        """A command's output from an offset to its end, across breaks, each byte once."""
-        attempt = self._breaks.attempt(tries=self._target.tries)
+        """A command's output from an offset to its end, across lost connections, each byte once."""
+        attempt = self._reconnects.attempt(tries=self._target.tries)
         while True:
             try:
                 for piece in self._output(command_id, offset, attempt):
@@ -127,7 +127,7 @@ class SyncClient:
                     raise
             self._sleep(pause(attempt.number))
 
-    def _output(self, command_id: str, offset: int, attempt: Attempt) -> Iterator[bytes]:
+    def _output(self, command_id: str, offset: int, attempt: StreamAttempt) -> Iterator[bytes]:
         params = {"offset": str(offset), "follow": "true"}
         path = calls.output_path(command_id)
         try:
@@ -138,7 +138,7 @@ class SyncClient:
         except httpx.ReadTimeout:
             return  # silence proves nothing: look whether it has ended, and go on
         except httpx.TransportError as error:
-            raise unreachable(self._target, error) from error
+            raise unreachable_error(self._target, error) from error
 
     def upload(self, file: BinaryIO) -> Blob:
         """Send an archive for commands to start from."""
@@ -151,8 +151,8 @@ class SyncClient:
         try:
             response = self._http.put(calls.BLOBS, content=pieces(), timeout=UPLOADING)
         except httpx.TransportError as error:
-            raise unreachable(self._target, error) from error
-        refused = refusal(response)
+            raise unreachable_error(self._target, error) from error
+        refused = error_of_response(response)
         if refused is not None:
             raise refused
         return calls.read_blob(response.content)
@@ -167,12 +167,12 @@ class SyncClient:
                     for piece in response.iter_raw():
                         size += file.write(piece)
         except httpx.TransportError as error:
-            raise unreachable(self._target, error) from error
+            raise unreachable_error(self._target, error) from error
         return size
 
     def _check(self, response: httpx.Response) -> None:
         if not response.is_success:
             response.read()
-            refused = refusal(response)
+            refused = error_of_response(response)
             if refused is not None:
                 raise refused

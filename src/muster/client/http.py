@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from muster.client.calls import Call, T
-from muster.client.problems import CannotReach, ServerProblem, UnusableAddress, rebuilt
+from muster.client.problems import CannotReach, ServerProblem, UnusableAddress, error_of_problem
 from muster.domain.backoff import backoff
 from muster.domain.errors import Conflict, MusterError, NotYet, StoreUnavailable
 
@@ -60,7 +60,7 @@ def request_of(call: Call[T]) -> dict[str, Any]:
     return made
 
 
-def refusal(response: httpx.Response) -> MusterError | None:
+def error_of_response(response: httpx.Response) -> MusterError | None:
     """What the server refused; its body must have been read."""
     if response.is_success:
         return None
@@ -68,10 +68,10 @@ def refusal(response: httpx.Response) -> MusterError | None:
         return ServerProblem(
             response.status_code, "redirect", "cannot use the server: it redirects elsewhere"
         )
-    return rebuilt(response.status_code, response.content, _seconds(response))
+    return error_of_problem(response.status_code, response.content, _seconds(response))
 
 
-def unreachable(target: Target, error: httpx.TransportError) -> CannotReach:
+def unreachable_error(target: Target, error: httpx.TransportError) -> CannotReach:
     if isinstance(error, httpx.LocalProtocolError):
         # Its text quotes the header that can't be sent, and so the token.
         return CannotReach(target.url, "the request can't be written: check the token for odd characters")

@@ -6,8 +6,7 @@ from muster.domain import deadlines
 from muster.integration import Parts, Site
 from muster.integrations.ec2.identity import Ec2Verifier
 from muster.integrations.ec2.provider import Ec2Provider
-from muster.integrations.ec2.settings import Ec2Settings
-from muster.integrations.ec2.tables import Ec2Config
+from muster.integrations.ec2.tables import Ec2Config, Ec2Settings
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from muster.config import DataDirectory, default_data_directory, find_server
-from muster.config.data import DirectoryInUse, DirectoryUnusable
+from muster.config.data_directory import DirectoryInUse, DirectoryUnusable
 
 
 def test_the_data_directory_follows_the_platform(monkeypatch: pytest.MonkeyPatch) -> None:

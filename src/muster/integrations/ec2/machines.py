@@ -5,7 +5,7 @@ from typing import Any
 
 from muster.domain.template import UsageClass
 from muster.integrations.ec2 import tags
-from muster.integrations.ec2.translating import ended_by
+from muster.integrations.ec2.errors import ended_by
 from muster.ports.provider import LaunchRequest, Machine, MachineState
 
 STATES = {

@@ -9,7 +9,7 @@ from muster.domain.ids import AssignmentId
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, TemplateSpec
 from muster.domain.workflow import ATTEMPT_MOST, LABEL_MAX, Workflow, default_label
-from muster.integrations.github.runner import (
+from muster.integrations.github.runners import (
     LABELS_MOST,
     RunnerSpec,
     RunStatus,

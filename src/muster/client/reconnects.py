@@ -16,7 +16,7 @@ STEADY = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Break:
+class ConnectionChange:
     """What the owner of a client is told: the server is lost, or back."""
 
     url: str
@@ -24,25 +24,27 @@ class Break:
     back: bool = False
 
 
-Told = Callable[[Break], None]
+ChangeListener = Callable[[ConnectionChange], None]
 
 
-def untold(_break: Break) -> None:
+def ignore_change(_break: ConnectionChange) -> None:
     """The default listener: does nothing."""
 
 
-class Breaks:
+class Reconnects:
     """All breaks of one client."""
 
-    def __init__(self, url: str, told: Told, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, url: str, told: ChangeListener, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._url = url
         self._told = told
         self._clock = clock
         self._lock = threading.Lock()
         self._lost = False
 
-    def attempt(self, *, tries: int) -> "Attempt":
-        return Attempt(self, tries=tries, clock=self._clock)
+    def attempt(self, *, tries: int) -> "StreamAttempt":
+        return StreamAttempt(self, tries=tries, clock=self._clock)
 
     def lost(self) -> None:
         self._tell(lost=True)
@@ -56,14 +58,14 @@ class Breaks:
             if lost is self._lost:
                 return
             self._lost = lost
-            self._told(Break(url=self._url, patience=PATIENCE, back=not lost))
+            self._told(ConnectionChange(url=self._url, patience=PATIENCE, back=not lost))
 
 
-class Attempt:
+class StreamAttempt:
     """One stream's way through breaks. Before it has begun, it is given up as soon as any call is."""
 
-    def __init__(self, breaks: Breaks, *, tries: int, clock: Callable[[], float]) -> None:
-        self._breaks = breaks
+    def __init__(self, reconnects: Reconnects, *, tries: int, clock: Callable[[], float]) -> None:
+        self._reconnects = reconnects
         self._tries = tries
         self._clock = clock
         self._since: float | None = None
@@ -73,7 +75,7 @@ class Attempt:
 
     def connected(self) -> None:
         self._begun, self._since, self._connected_at = True, None, self._clock()
-        self._breaks.mended()
+        self._reconnects.mended()
 
     def came(self) -> None:
         """Something came through: patience starts anew."""
@@ -91,5 +93,5 @@ class Attempt:
         self._since = now if self._since is None else self._since
         if self.number >= TRIES or now - self._since >= PATIENCE:
             return False
-        self._breaks.lost()
+        self._reconnects.lost()
         return True

@@ -1,7 +1,7 @@
 """Enter a sandbox where bubblewrap alone can't: without user namespaces, or with an overlay on MUSTER_HOME.
 
-Usage: entry.py agent UID PYTHON [-OPTION...] FILE [ARGUMENT...]
-       entry.py job GIVEN BWRAP [OPTION...] -- PROGRAM [ARGUMENT...]
+Usage: sandbox_entry.py agent UID PYTHON [-OPTION...] FILE [ARGUMENT...]
+       sandbox_entry.py job GIVEN BWRAP [OPTION...] -- PROGRAM [ARGUMENT...]
 
 `agent` runs a Python file in this process, as root that acts as the user UID: it reads and writes what that
 user may, and only `job` becomes root again.

@@ -24,11 +24,11 @@ class AksSettings:
     poll_every: float = 20.0
 
 
-def deferred(settings: AksSettings, environment: Mapping[str, str]) -> ClusterProvider:
-    return cast(ClusterProvider, _Deferred(settings, environment))
+def lazy_provider(settings: AksSettings, environment: Mapping[str, str]) -> ClusterProvider:
+    return cast(ClusterProvider, _LazyProvider(settings, environment))
 
 
-class _Deferred:
+class _LazyProvider:
     name = "aks"
 
     def __init__(self, settings: AksSettings, environment: Mapping[str, str]) -> None:

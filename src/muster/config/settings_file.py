@@ -44,7 +44,7 @@ class ConfigErrors(ConfigError):
         return "\n".join(str(error) for error in self.errors)
 
 
-class Findings:
+class ErrorCollector:
     """Gathers what is wrong, so that all of it is told at once."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SourcedValue:
     """One value and where it came from, in words for people."""
 
     value: object
@@ -90,7 +90,7 @@ Key = tuple[str, ...]
 """A setting's name: its tables and its own, e.g. ("templates", "ci", "max_nodes")."""
 
 
-def read(path: Path) -> dict[Key, Found]:
+def read(path: Path) -> dict[Key, SourcedValue]:
     """Every value of the file. Raises ConfigError for one that can't be read."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -108,7 +108,8 @@ def read(path: Path) -> dict[Key, Found]:
         return f"{path} ({'.'.join(key)})"
 
     return {
-        key: Found(value=value, where=where(key), table=where(key[:1])) for key, value in _leaves((), data)
+        key: SourcedValue(value=value, where=where(key), table=where(key[:1]))
+        for key, value in _leaves((), data)
     }
 
 

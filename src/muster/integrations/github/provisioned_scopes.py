@@ -11,7 +11,7 @@ from muster.domain.errors import NotFound
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Template
-from muster.integrations.github.runner import Scope, scope_of
+from muster.integrations.github.runners import Scope, scope_of
 from muster.integrations.github.tables import TEMPLATE
 from muster.ports.duties import DutyContext
 from muster.ports.store import Cursor
@@ -29,7 +29,7 @@ class _Gap:
     until: float
 
 
-class Issued:
+class ProvisionedScopes:
     def __init__(self, given: DutyContext) -> None:
         self._store = given.store
         self._clock = given.clock

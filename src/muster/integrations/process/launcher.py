@@ -23,7 +23,7 @@ from muster.domain.reasons import Reason
 from muster.domain.serialization import to_plain
 from muster.domain.text import counted
 from muster.integrations.process.machines import machine
-from muster.integrations.process.spawning import Spawner
+from muster.integrations.process.spawner import Spawner
 from muster.ports.provider import LaunchAnswer, LaunchRequest
 from muster.slots.looking import GONE, look
 from muster.slots.tree import Grant, Slot, Tree, launching

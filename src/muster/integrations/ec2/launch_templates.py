@@ -6,11 +6,73 @@ also after somebody deleted what it made. The name lets nobody make a second lau
 that was made twice has the same content twice.
 """
 
+import base64
+import json
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
+from muster.integrations.ec2 import tags
 from muster.integrations.ec2.api import Aws
-from muster.integrations.ec2.launch_template import Content
-from muster.integrations.ec2.translating import NO_LAUNCH_TEMPLATE, AwsError
+from muster.integrations.ec2.errors import NO_LAUNCH_TEMPLATE, AwsError
+from muster.integrations.ec2.placement import Placement
+from muster.integrations.ec2.tables import Ec2Spec
+from muster.integrations.ec2.user_data import packed
+from muster.ports.provider import LaunchRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    name: str
+    hash: str
+    data: dict[str, Any]
+    """In the form that AWS takes."""
+    tags: list[dict[str, Any]]
+    """For the launch template itself."""
+
+    @property
+    def description(self) -> str:
+        """A version carries its hash here."""
+        return f"muster {self.hash}"
+
+
+def content(asked: LaunchRequest, spec: Ec2Spec, *, script: str, place: Placement) -> Content:
+    own = tags.of_template(asked)
+    data: dict[str, Any] = {
+        "ImageId": spec.image,
+        "InstanceInitiatedShutdownBehavior": "terminate",
+        "MetadataOptions": {
+            "HttpEndpoint": "enabled",
+            "HttpTokens": "required",
+            "HttpPutResponseHopLimit": spec.hop_limit,
+        },
+        "TagSpecifications": tags.specification(("volume", "network-interface"), own),
+    }
+    if spec.security_groups:
+        data["SecurityGroupIds"] = list(spec.security_groups)
+    if spec.instance_profile:
+        kind = "Arn" if spec.instance_profile.startswith("arn:") else "Name"
+        data["IamInstanceProfile"] = {kind: spec.instance_profile}
+    disks = _disks(spec, place)
+    if disks:
+        data["BlockDeviceMappings"] = [{"DeviceName": name, "Ebs": disk} for name, disk in disks.items()]
+    meant = json.dumps({**data, "UserData": script}, sort_keys=True)
+    return Content(
+        name=f"muster-{asked.installation_id}-{asked.template.name}",
+        hash=sha256(meant.encode()).hexdigest(),
+        data={**data, "UserData": base64.b64encode(packed(script)).decode()},
+        tags=tags.specification(("launch-template",), own),
+    )
+
+
+def _disks(spec: Ec2Spec, place: Placement) -> dict[str, dict[str, Any]]:
+    """Each goes with its machine, also those of an image that would leave them behind."""
+    disks: dict[str, dict[str, Any]] = {name: {"DeleteOnTermination": True} for name in place.volumes}
+    if spec.disk_gib is not None:
+        size = {"VolumeSize": spec.disk_gib, "VolumeType": "gp3"}
+        disks[place.root_device] = {**size, "DeleteOnTermination": True}
+    return disks
+
 
 LATEST = "$Latest"
 EXISTS = "InvalidLaunchTemplateName.AlreadyExistsException"
