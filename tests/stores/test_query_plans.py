@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from muster.domain.lifecycle import NodeState
+from muster.domain.operation import Status
 from muster.domain.template import Reuse
 from muster.stores.sql import (
     boots,
@@ -41,17 +43,17 @@ HOT = {
     "renew": leases.renewal(20),
     "suspects": vitals.SUSPECTS,
     "stalled": vitals.STALLED,
-    "offline": vitals.offline_in(2),
+    "offline": vitals.offline_in((NodeState.IDLE, NodeState.RUNNING)),
     "undiagnosed": boots.UNDIAGNOSED,
     "events": events.FEED,
     "events of an entity": events.FEED_OF_ENTITY,
     "the last events": events.TAIL,
     "the last events of an entity": events.TAIL_OF_ENTITY,
-    "nodes by state": nodes.listing(3, False),
-    "nodes by template": nodes.listing(3, True),
-    "operations": operations.listing(5, by_kind=True, by_run=False, paged=True),
+    "nodes by state": nodes.listing(tuple(NodeState), False),
+    "nodes by template": nodes.listing(tuple(NodeState), True),
+    "operations": operations.listing(tuple(Status), by_kind=True, by_run=False, paged=True),
     "unfinished operations": overview.UNFINISHED,
-    "operations of a run": operations.listing(5, by_kind=False, by_run=True, paged=False),
+    "operations of a run": operations.listing(tuple(Status), by_kind=False, by_run=True, paged=False),
 }
 
 

@@ -31,6 +31,7 @@ DUE = f"""
     SELECT {NODE.select} FROM nodes WHERE deadline_at IS NOT NULL AND deadline_at <= :now
     ORDER BY deadline_at, id LIMIT :limit
 """
+_LIVE = ", ".join(f"'{state.value}'" for state in LIVE)
 _INSERT_IF_NEW = f"{NODE.insert} ON CONFLICT (provider, machine_id) WHERE state <> 'terminated' DO NOTHING"
 
 
@@ -58,12 +59,14 @@ def recorded(tx: Tx, provider: str, machine_ids: Sequence[str]) -> Sequence[str]
 
 
 @cache
-def listing(states: int, by_template: bool) -> str:
+def listing(states: tuple[NodeState, ...], by_template: bool) -> str:
+    """States are part of the text. SQLite would prepare a statement anew for each value of a parameter that
+    it compares with a column of a partial index's condition."""
     template = "template = :template AND " if by_template else ""
     return statements.merged(
         [
-            f"SELECT {NODE.select} FROM nodes WHERE {template}state = :state{index} AND id > :after"
-            for index in range(states)
+            f"SELECT {NODE.select} FROM nodes WHERE {template}state = '{state.value}' AND id > :after"
+            for state in states
         ],
         "id",
     )
@@ -72,12 +75,12 @@ def listing(states: int, by_template: bool) -> str:
 def page(
     tx: Tx, *, states: Sequence[NodeState], template: str | None, after: Cursor | None, limit: int
 ) -> Page[Node]:
-    wanted = tuple(dict.fromkeys(state.value for state in states))
+    wanted = tuple(dict.fromkeys(states))
     start = "" if after is None else cursors.decode("nodes", after, str)[0]
     if not wanted:
         return Page(items=(), next=None)
-    params = {"template": template, "after": start, "limit": limit + 1, **statements.bound("state", wanted)}
-    rows = tx.execute(listing(len(wanted), template is not None), params)
+    params = {"template": template, "after": start, "limit": limit + 1}
+    rows = tx.execute(listing(wanted, template is not None), params)
     items = tuple(NODE.decode(row) for row in rows[:limit])
     more = len(rows) > limit
     return Page(items=items, next=cursors.encode("nodes", items[-1].id) if more else None)
@@ -87,15 +90,10 @@ def at_address(tx: Tx, template: str, address: str) -> Sequence[Node]:
     sql = f"""
         SELECT {NODE.select} FROM nodes
         WHERE template = :template AND address = :address
-        AND state IN ({statements.marks("state", len(LIVE))})
+        AND state IN ({_LIVE})
         ORDER BY id LIMIT 1000{tx.locks.hold}
     """
-    params = {
-        "template": template,
-        "address": address,
-        **statements.bound("state", [each.value for each in LIVE]),
-    }
-    return NODE.all(tx.execute(sql, params))
+    return NODE.all(tx.execute(sql, {"template": template, "address": address}))
 
 
 def due(tx: Tx, *, now: float, limit: int) -> Sequence[Node]:
@@ -104,8 +102,8 @@ def due(tx: Tx, *, now: float, limit: int) -> Sequence[Node]:
 
 def count(tx: Tx, *, state: NodeState, template: str | None) -> int:
     by_template = "" if template is None else " AND template = :template"
-    sql = f"SELECT count(*) FROM nodes WHERE state = :state{by_template}"
-    counted: int = tx.execute(sql, {"state": state.value, "template": template})[0][0]
+    sql = f"SELECT count(*) FROM nodes WHERE state = '{state.value}'{by_template}"
+    counted: int = tx.execute(sql, {"template": template})[0][0]
     return counted
 
 

@@ -107,15 +107,16 @@ def _ahead(tx: Tx, operation: Operation) -> int:
 
 
 @cache
-def listing(statuses: int, *, by_kind: bool, by_run: bool, paged: bool) -> str:
+def listing(statuses: tuple[Status, ...], *, by_kind: bool, by_run: bool, paged: bool) -> str:
+    """Statuses are part of the text for the same reason as a node's states in `nodes.listing`."""
     extra = (
         f"{' AND kind = :kind' if by_kind else ''}{' AND run = :run' if by_run else ''}"
         f"{' AND (created_at, id) < (:created_at, :id)' if paged else ''}"
     )
     return statements.merged(
         [
-            f"SELECT {OPERATION.select} FROM operations WHERE status = :status{index}{extra}"
-            for index in range(statuses)
+            f"SELECT {OPERATION.select} FROM operations WHERE status = '{status.value}'{extra}"
+            for status in statuses
         ],
         "created_at DESC, id DESC",
     )
@@ -130,15 +131,15 @@ def page(
     after: Cursor | None,
     limit: int,
 ) -> Page[Operation]:
-    wanted = tuple(dict.fromkeys(status.value for status in statuses))
-    params: dict[str, Value] = {"limit": limit + 1, "run": run, **statements.bound("status", wanted)}
+    wanted = tuple(dict.fromkeys(statuses))
+    params: dict[str, Value] = {"limit": limit + 1, "run": run}
     if kind is not None:
         params["kind"] = kind.value
     if after is not None:
         params["created_at"], params["id"] = cursors.decode("operations", after, float, str)
     if not wanted:
         return Page(items=(), next=None)
-    sql = listing(len(wanted), by_kind=kind is not None, by_run=run is not None, paged=after is not None)
+    sql = listing(wanted, by_kind=kind is not None, by_run=run is not None, paged=after is not None)
     rows = tx.execute(sql, params)
     items = tuple(known_operations(rows[:limit]))
     if len(rows) <= limit:

@@ -146,21 +146,20 @@ def record_probe(tx: Tx, node_id: NodeId, *, passed: bool, now: float) -> None:
 
 
 @cache
-def offline_in(states: int) -> str:
+def offline_in(states: tuple[NodeState, ...]) -> str:
     return f"""
         SELECT {NODE.qualified("n")} FROM liveness AS l CROSS JOIN nodes AS n
         WHERE l.health = 'offline' AND l.health_since < :before AND n.id = l.node_id
-          AND n.state IN ({statements.marks("state", states)})
+          AND n.state IN ({", ".join(f"'{state.value}'" for state in states)})
         ORDER BY l.health_since, l.node_id LIMIT :limit
     """
 
 
 def offline(tx: Tx, *, states: Sequence[NodeState], since_before: float, limit: int) -> Sequence[Node]:
-    wanted = tuple(dict.fromkeys(state.value for state in states))
+    wanted = tuple(dict.fromkeys(states))
     if not wanted:
         return []
-    params = {"before": since_before, "limit": limit, **statements.bound("state", wanted)}
-    return NODE.all(tx.execute(offline_in(len(wanted)), params))
+    return NODE.all(tx.execute(offline_in(wanted), {"before": since_before, "limit": limit}))
 
 
 def stalled(tx: Tx, *, now: float, stall_after: float, limit: int) -> Sequence[Node]:
