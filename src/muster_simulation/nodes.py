@@ -15,6 +15,7 @@ from muster.domain.errors import Gone, MusterError, NotFound
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId
 from muster.enrolment.enroller import Admission
+from muster.enrolment.heartbeats import Heartbeats
 from muster.plane import ControlPlane
 from muster.ports.clock import Clock
 from muster_simulation.agent import Agent, Fate, Habits, Stint
@@ -81,6 +82,7 @@ class _Sent:
     at: float
     arrived_by: float
     station: str
+    heartbeats: Heartbeats
     beats: list[tuple[Truth, bool]]
     """Whose, and whether it showed an advance."""
 
@@ -168,7 +170,7 @@ class Nodes:
         self._confirm(now)
         lost = self._network.faults.lost_beat
         chance = self._random.random
-        sent: dict[str, _Sent] = {}
+        sent: dict[Station, _Sent] = {}
         for agent in tuple(self.agents.values()):
             if agent.life.shut:
                 continue
@@ -189,17 +191,24 @@ class Nodes:
                 continue
             # What `Enrolment.beat` does for a node that isn't terminated, without its look at the record:
             # most of what a simulation does is beating.
-            name, heartbeats = station.life.name, station.plane.enrolment.heartbeats
-            arrived = sent.get(name)
+            arrived = sent.get(station)
             if arrived is None:
-                arrived = sent[name] = _Sent(at=now, arrived_by=heartbeats.arrived_by, station=name, beats=[])
+                heartbeats = station.plane.enrolment.heartbeats
+                arrived = sent[station] = _Sent(
+                    at=now,
+                    arrived_by=heartbeats.arrived_by,
+                    station=station.life.name,
+                    heartbeats=heartbeats,
+                    beats=[],
+                )
             truth = agent.truth
-            heartbeats.beat(
-                node_id,
-                activity=None if truth.booted else agent.activity,
-                said=agent.says,
-                arrived_at=arrived.arrived_by,
-            )
+            if truth.booted and agent.says is None:
+                arrived.heartbeats.beat(node_id, arrived_at=arrived.arrived_by)
+            else:
+                activity = None if truth.booted else agent.activity
+                arrived.heartbeats.beat(
+                    node_id, activity=activity, said=agent.says, arrived_at=arrived.arrived_by
+                )
             truth.reached_at = now
             arrived.beats.append((truth, agent.working))
         self._sent += sent.values()

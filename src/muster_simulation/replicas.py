@@ -50,7 +50,7 @@ class ReplicaFaults:
 STEADY = ReplicaFaults()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Replica:
     index: int
     life: Life
@@ -74,6 +74,8 @@ class Replicas:
     ) -> None:
         self.faults = faults
         self._slots: list[Replica | None] = [None] * count
+        self._there: tuple[Replica, ...] = ()
+        """Those of the slots that live, in their order."""
         self._build = build
         self._store_faults = store_faults
         self._clock = clock
@@ -93,13 +95,15 @@ class Replicas:
 
     def pick(self) -> Replica | None:
         """One that accepts connections: a paused one does too, and answers when it wakes."""
-        there = [replica for replica in self._slots if replica is not None]
-        return self._random.choice(there) if there else None
+        there = self._there
+        if len(there) < 2:
+            return there[0] if there else None
+        return self._random.choice(there)
 
     @property
     def healthy(self) -> bool:
         """Somebody lives, runs, and can reach the store."""
-        running = any(replica is not None and not replica.life.shut for replica in self._slots)
+        running = any(not replica.life.shut for replica in self._there)
         return running and not self._store_faults.down
 
     @property
@@ -119,9 +123,13 @@ class Replicas:
         owner = f"replica-{index}.{self._starts}"
         path = StorePath(self._store_faults)
         replica = Replica(index=index, life=Life(owner), plane=self._build(owner, path), path=path)
-        self._slots[index] = replica
+        self._fill(index, replica)
         self._remark(f"{owner} starts", owner)
         outside(replica.life.spawn, replica.plane.run()).add_done_callback(self._ended)
+
+    def _fill(self, index: int, replica: Replica | None) -> None:
+        self._slots[index] = replica
+        self._there = tuple(each for each in self._slots if each is not None)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         error = None if task.cancelled() else task.exception()
@@ -133,7 +141,7 @@ class Replicas:
             return
         self._counts.add("replica crashed")
         replica.life.kill()
-        self._slots[replica.index] = None
+        self._fill(replica.index, None)
         self._remark(f"{replica.life.name} crashes", replica.life.name)
         if self._network is not None:
             self._network.cut(replica.life)
@@ -201,9 +209,8 @@ class Replicas:
             seconds = self._random.uniform(*self.faults.absence)
             self._counts.add("control plane away")
             self._away_until = self._clock.now() + seconds
-            for replica in tuple(self._slots):
-                if replica is not None:
-                    self.crash(replica)
+            for replica in self._there:
+                self.crash(replica)
             await asyncio.sleep(seconds)
 
     def settle(self) -> None:

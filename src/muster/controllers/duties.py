@@ -48,9 +48,9 @@ class Duties:
             while True:
                 worked = await self._perform(duty)
                 took = worked if duty.steady else 0.0
-                await listener.wait(max(0.0, duty.every - took - GATHER))
-                # Notices come in crowds: a moment after the first, one look answers them all.
-                await self._ports.clock.sleep(GATHER)
+                if await listener.wait(max(GATHER, duty.every - took)):
+                    # Notices come in crowds: a moment after the first, one look answers them all.
+                    await self._ports.clock.sleep(GATHER)
         finally:
             listener.close()
 

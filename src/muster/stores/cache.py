@@ -228,8 +228,10 @@ class CachedStore:
         if len(self._seen) > SEEN_MOST:
             self._seen.clear()
             self._views.clear()
-        for beat in beats:
-            self._seen[beat.node_id] = max(beat.seen_at, self._seen.get(beat.node_id, 0.0))
+        seen = self._seen
+        for node_id, at, *_ in beats:
+            if seen.get(node_id, 0.0) < at:
+                seen[node_id] = at
 
     async def last_seen(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:
         known = [self._nodes.get(node_id) for node_id in node_ids]

@@ -35,6 +35,10 @@ def _beat(count: int, lock: str) -> str:
     """
 
 
+_BEAT_AGAIN_ALONE = """
+    UPDATE liveness SET seen_at = max(coalesce(seen_at, 0), :at)
+    WHERE node_id IN (SELECT value FROM json_each(:ids))
+"""
 _BEATS_ALONE = f"""
     INSERT INTO liveness (node_id, seen_at)
     SELECT n.id, :at FROM json_each(:ids) AS b CROSS JOIN nodes AS n
@@ -180,8 +184,8 @@ def forget(tx: Tx, node_id: NodeId) -> None:
 
 
 def record(tx: Tx, beats: Sequence[Beat]) -> None:
-    plain = [beat for beat in beats if beat.activity is None and beat.said is None]
     telling = [beat for beat in beats if beat.activity is not None or beat.said is not None]
+    plain = beats if not telling else [beat for beat in beats if beat.activity is None and beat.said is None]
     if tx.locks.alone:
         _record_alone(tx, plain)
     else:
@@ -207,10 +211,14 @@ def _record_plain(tx: Tx, beats: Sequence[Beat]) -> None:
 def _record_alone(tx: Tx, beats: Sequence[Beat]) -> None:
     """SQLite binds a list as one value faster than as many. Beats of one flush have few different times."""
     together: dict[float, list[NodeId]] = {}
-    for beat in beats:
-        together.setdefault(beat.seen_at, []).append(beat.node_id)
+    for node_id, at, *_ in beats:
+        together.setdefault(at, []).append(node_id)
     for at, node_ids in together.items():
-        tx.change(_BEATS_ALONE, {"at": at, "ids": to_json(list(node_ids))})
+        once = list(dict.fromkeys(node_ids))
+        params: dict[str, Value] = {"at": at, "ids": to_json(once)}
+        # Nearly all have a row, and an update costs less than an insert that finds one.
+        if tx.change(_BEAT_AGAIN_ALONE, params) < len(once):
+            tx.change(_BEATS_ALONE, params)
 
 
 def _parts(beats: Sequence[Beat]) -> list[list[Beat]]:
