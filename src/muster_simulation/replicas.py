@@ -96,9 +96,9 @@ class Replicas:
     def pick(self) -> Replica | None:
         """One that accepts connections: a paused one does too, and answers when it wakes."""
         there = self._there
-        if len(there) < 2:
-            return there[0] if there else None
-        return self._random.choice(there)
+        if len(there) > 1:
+            return self._random.choice(there)
+        return there[0] if there else None
 
     @property
     def healthy(self) -> bool:

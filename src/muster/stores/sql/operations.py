@@ -107,12 +107,11 @@ def _ahead(tx: Tx, operation: Operation) -> int:
 
 
 @cache
-def listing(statuses: tuple[Status, ...], *, by_kind: bool, by_run: bool, paged: bool) -> str:
-    """Statuses are part of the text for the same reason as a node's states in `nodes.listing`."""
-    extra = (
-        f"{' AND kind = :kind' if by_kind else ''}{' AND run = :run' if by_run else ''}"
-        f"{' AND (created_at, id) < (:created_at, :id)' if paged else ''}"
-    )
+def listing(statuses: tuple[Status, ...], *, kind: Kind | None, by_run: bool, paged: bool) -> str:
+    """Statuses and kind are part of the text for the same reason as a node's states in `nodes.listing`."""
+    of_kind = "" if kind is None else f" AND kind = '{kind.value}'"
+    of_run = " AND run = :run" if by_run else ""
+    extra = f"{of_kind}{of_run}{' AND (created_at, id) < (:created_at, :id)' if paged else ''}"
     return statements.merged(
         [
             f"SELECT {OPERATION.select} FROM operations WHERE status = '{status.value}'{extra}"
@@ -133,13 +132,11 @@ def page(
 ) -> Page[Operation]:
     wanted = tuple(dict.fromkeys(statuses))
     params: dict[str, Value] = {"limit": limit + 1, "run": run}
-    if kind is not None:
-        params["kind"] = kind.value
     if after is not None:
         params["created_at"], params["id"] = cursors.decode("operations", after, float, str)
     if not wanted:
         return Page(items=(), next=None)
-    sql = listing(wanted, by_kind=kind is not None, by_run=run is not None, paged=after is not None)
+    sql = listing(wanted, kind=kind, by_run=run is not None, paged=after is not None)
     rows = tx.execute(sql, params)
     items = tuple(known_operations(rows[:limit]))
     if len(rows) <= limit:
