@@ -18,6 +18,7 @@ from muster.controllers.lost_commands import LostCommands
 from muster.controllers.lost_nodes import LostNodes
 from muster.controllers.orphans import Orphans
 from muster.controllers.overdue_operations import OverdueOperations
+from muster.controllers.pace import PaceKeeper
 from muster.controllers.pool import PoolKeeper
 from muster.controllers.pruner import Pruner
 from muster.controllers.reaper import Reaper
@@ -64,7 +65,7 @@ class ControlPlane:
         settings = settings or Settings()
         self.owner = owner
         launcher = Launcher(ports)
-        watch_tracker = WatchTracker(ports.store, ports.clock, settings.limits)
+        watch_tracker = self.watch_tracker = WatchTracker(ports.store, ports.clock, settings.limits)
         self.boot_history = BootHistory(ports.store, ports.clock, settings.limits)
         provisions = ProvisionHandler(ports, settings, launcher, watch_tracker, self.boot_history)
         self.command_desk = CommandDesk(ports)
@@ -104,6 +105,7 @@ class ControlPlane:
                 steady=True,
             ),
             Duty(name="hand_overs", every=10.0, work=HandOvers(ports, settings), woken_by=HEALTH),
+            Duty(name="pace", every=30.0, work=PaceKeeper(ports, settings, watch_tracker)),
             Duty(name="lost", every=10.0, work=LostNodes(ports, settings, watch_tracker)),
             Duty(name="deadlines", every=10.0, work=DeadlineSweep(ports, settings, watch_tracker)),
             Duty(name="overdue", every=30.0, work=OverdueOperations(ports, watch_tracker, failsafe, owner)),
@@ -121,7 +123,7 @@ class ControlPlane:
             Duty(name="pool", every=10.0, work=PoolKeeper(ports, settings, self.desk)),
             Duty(name="orphans", every=60.0, work=Orphans(ports, settings)),
             Duty(name="cluster_orphans", every=300.0, work=ClusterOrphans(ports, self.clusters)),
-            Duty(name="vanished", every=60.0, work=VanishedMachines(ports, settings)),
+            Duty(name="vanished", every=60.0, work=VanishedMachines(ports, watch_tracker)),
             Duty(name="auditor", every=300.0, work=Auditor(ports)),
             Duty(name="pruner", every=3600.0, work=Pruner(ports, settings)),
         )

@@ -109,6 +109,18 @@ def test_a_line_puts_the_dead_man_off_and_says_how_often_to_beat() -> None:
     assert drive.state.dead_at == 190.0 and drive.state.beat_seconds == 20.0
 
 
+@pytest.mark.parametrize(("told", "kept"), [(20, 5.0), (2, 2.0)])
+def test_without_a_stream_it_beats_as_often_as_one_that_was_told_nothing(told: int, kept: float) -> None:
+    drive = streaming()
+    heard(drive, line(ANSWER, beat_seconds=told))
+    drive.answer("poll", 404, {})
+    assert drive.state.beat_seconds == told, "a stream that worked may work again"
+    drive.now += 60.0
+    drive.feed(a.Tick())
+    drive.answer("poll", 404, {})
+    assert drive.state.beat_seconds == kept
+
+
 @pytest.mark.parametrize("body", [{}, {"desired": {}}, line({**ANSWER, "directive": "dance"}), line({})])
 def test_a_line_that_makes_no_sense_is_silence(body: dict[str, Any]) -> None:
     drive = streaming()

@@ -93,6 +93,21 @@ async def test_a_silent_stream_says_all_again_and_puts_the_dead_man_off(
     assert second["desired"]["dead_man"] == pytest.approx(first["desired"]["dead_man"], abs=5.0)
 
 
+async def test_a_stream_says_when_nodes_shall_beat_at_another_pace(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_stream, "SILENT_MOST", 0.2)
+    machine = await _machine(site)
+    token = (await _join(site, machine)).json()["token"]
+    async with listening(site, token) as ear:
+        await ear.head()
+        assert (await ear.line())["beat_seconds"] == 5.0
+        await site.api.context.plane.watch_tracker.set_beat(20.0)
+        while (await ear.line())["beat_seconds"] != 20.0:
+            pass
+    assert (await _join(site, machine)).json()["beat_seconds"] == 20.0
+
+
 def test_a_line_comes_before_a_proxy_or_an_agent_loses_patience() -> None:
     assert agent_stream.SILENT_MOST < 25.0
 

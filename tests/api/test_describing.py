@@ -202,6 +202,8 @@ async def test_the_figures_that_an_operator_alarms_on_are_there(site: Site) -> N
         "muster_queue_length 0",
         "muster_nodes_needing_attention 0",
         "muster_nodes_stale 0",
+        "muster_beat_seconds 5",
+        "muster_stale_after_seconds 20",
         "muster_boot_seconds_count 2",
         "muster_attach_seconds_count 2",
         "muster_launch_seconds_count 1",

@@ -303,6 +303,36 @@ def test_on_dynamodb_a_heartbeat_is_fresh_for_a_minute_and_no_less_may_be_asked_
     assert load(file).limits.stale_after == 59.0
 
 
+def test_silence_counts_after_four_beats_unless_it_is_said(tmp_path: Path) -> None:
+    assert load(_written(tmp_path, "[limits]\nbeat_seconds = 10")).limits.stale_after == 40.0
+    assert load(_written(tmp_path, "[limits]\nbeat_seconds = 2\nstale_after = 7")).limits.stale_after == 7.0
+    environment = {"MUSTER_LIMITS_BEAT_SECONDS": "15", "MUSTER_LIMITS_BEATS_PER_SECOND": "1500"}
+    limits = load(environment=environment).limits
+    assert (limits.beat_seconds, limits.beats_per_second, limits.stale_after) == (15.0, 1500, 60.0)
+    priced = {"store": "dynamodb://muster?region=eu-central-1"}
+    assert load(_written(tmp_path, "[limits]\nbeat_seconds = 20"), flags=priced).limits.stale_after == 80.0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("beat_seconds = 0.5", "beat_seconds must be at least 1"),
+        ("beat_seconds = 61", "beat_seconds must be at most 60"),
+        ("beat_seconds = 0", "beat_seconds must be a number of seconds above 0"),
+        ("beat_seconds = 'often'", "beat_seconds must be a number of seconds"),
+        (
+            "beat_seconds = 10\nstale_after = 30",
+            "must be at least 31: one flush and 3 heartbeats of 10 s",
+        ),
+        ("beats_per_second = 0", "beats_per_second must be"),
+        ("beats_per_second = 0.5", "beats_per_second must be a whole number"),
+    ],
+)
+def test_beats_that_can_t_be_kept_are_refused_with_their_line(tmp_path: Path, text: str, words: str) -> None:
+    refused = str(_refused(tmp_path, f"[limits]\n{text}"))
+    assert words in refused and "muster.toml" in refused
+
+
 def test_a_class_can_have_another_size_for_all_templates(tmp_path: Path) -> None:
     text = "[classes.small]\ncpu = 2\n[templates.ci]\n[templates.other]"
     for spec in load(_written(tmp_path, text)).templates:

@@ -102,7 +102,7 @@ async def test_no_duty_takes_an_app_for_a_machine(stage: Stage) -> None:
     desk = ControlPlane(apps.ports, owner="desk", settings=stage.settings).desk
     duties: list[Callable[[], Awaitable[None]]] = [
         Orphans(apps.ports, stage.settings).reconcile,
-        VanishedMachines(apps.ports, stage.settings).reconcile,
+        VanishedMachines(apps.ports, stage.watch_tracker).reconcile,
         PoolKeeper(apps.ports, stage.settings, desk).reconcile,
         Reaper(apps.ports, stage.settings).reconcile,
     ]

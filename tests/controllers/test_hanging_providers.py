@@ -66,7 +66,7 @@ async def test_vanished_nodes_of_the_others_are_found(stage: Stage) -> None:
     (node,) = await stage.warm(1)
     stage.agents.of(node.id).die()
     stage.cloud.end(node.machine_id)
-    begin(stage, 60.0, lambda ports: VanishedMachines(ports, stage.settings))
+    begin(stage, 60.0, lambda ports: VanishedMachines(ports, stage.watch_tracker))
     await stage.pass_time(stage.cloud.visibility_window + 1200.0)
     assert (await stage.node(node.id)).reason is Reason.MACHINE_GONE
 

@@ -25,7 +25,7 @@ async def state(stage: Stage, node: Node) -> NodeState:
 @staged
 async def test_a_machine_that_is_missing_twice_past_the_window_has_vanished(stage: Stage) -> None:
     node = await a_node_without_machine(stage)
-    vanished = VanishedMachines(stage.ports, stage.settings)
+    vanished = VanishedMachines(stage.ports, stage.watch_tracker)
     await stage.pass_time(stage.cloud.visibility_window)
 
     await vanished.reconcile()
@@ -41,7 +41,7 @@ async def test_a_machine_that_is_missing_twice_past_the_window_has_vanished(stag
 async def test_a_machine_that_the_provider_calls_gone_is_believed_at_the_first_look(stage: Stage) -> None:
     node = await a_node_without_machine(stage, forgotten=False)
     stage.cloud.boxes[node.machine_id].why = "taken back"
-    await VanishedMachines(stage.ports, stage.settings).reconcile()
+    await VanishedMachines(stage.ports, stage.watch_tracker).reconcile()
 
     gone = await stage.node(node.id)
     assert (gone.state, gone.reason) == (NodeState.TERMINATING, Reason.MACHINE_GONE)
@@ -54,7 +54,7 @@ async def test_a_machine_that_stops_without_our_asking_is_believed_though_it_is_
     (node,) = await stage.warm(1)
     box = stage.cloud.boxes[node.machine_id]
     box.stopping_at, box.gone_at = stage.now, stage.now + 1000.0
-    await VanishedMachines(stage.ports, stage.settings).reconcile()
+    await VanishedMachines(stage.ports, stage.watch_tracker).reconcile()
     assert await state(stage, node) is NodeState.TERMINATING
 
 
@@ -62,14 +62,14 @@ async def test_a_machine_that_stops_without_our_asking_is_believed_though_it_is_
 async def test_a_node_whose_machine_was_taken_back_is_told_so(stage: Stage) -> None:
     node = await a_node_without_machine(stage, forgotten=False)
     stage.cloud.boxes[node.machine_id].reason = Reason.INTERRUPTED
-    await VanishedMachines(stage.ports, stage.settings).reconcile()
+    await VanishedMachines(stage.ports, stage.watch_tracker).reconcile()
     assert (await stage.node(node.id)).reason is Reason.INTERRUPTED
 
 
 @staged
 async def test_inside_the_window_a_missing_machine_proves_nothing(stage: Stage) -> None:
     node = await a_node_without_machine(stage)
-    vanished = VanishedMachines(stage.ports, stage.settings)
+    vanished = VanishedMachines(stage.ports, stage.watch_tracker)
     await stage.pass_time(node.created_at + stage.cloud.visibility_window - stage.now - 1.0)
 
     await vanished.reconcile()
@@ -86,7 +86,7 @@ async def test_a_fresh_beat_saves_a_node_whatever_the_provider_says(stage: Stage
     await stage.template(idle_timeout=5000.0)
     (node,) = await stage.warm(1)
     stage.cloud.boxes[node.machine_id].visible_at = stage.now + 4000.0
-    vanished = VanishedMachines(stage.ports, stage.settings)
+    vanished = VanishedMachines(stage.ports, stage.watch_tracker)
     await stage.pass_time(1000.0)
 
     for _ in range(3):
@@ -104,7 +104,7 @@ async def test_a_fresh_beat_saves_a_node_whatever_the_provider_says(stage: Stage
 @staged
 async def test_a_machine_that_is_listed_again_in_between_starts_anew(stage: Stage) -> None:
     node = await a_node_without_machine(stage)
-    vanished = VanishedMachines(stage.ports, stage.settings)
+    vanished = VanishedMachines(stage.ports, stage.watch_tracker)
     await stage.pass_time(1000.0)
 
     await vanished.reconcile()
@@ -136,7 +136,7 @@ async def test_a_provider_that_can_not_tell_keeps_nobody_from_judging_the_others
     node = await a_node_without_machine(stage)
     await stage.pass_time(stage.cloud.visibility_window)
     ports = replace(stage.ports, providers={"aloof": aloof(stage.clock), **stage.ports.providers})
-    vanished = VanishedMachines(ports, stage.settings)
+    vanished = VanishedMachines(ports, stage.watch_tracker)
 
     await vanished.reconcile()
     await vanished.reconcile()
@@ -147,7 +147,7 @@ async def test_a_provider_that_can_not_tell_keeps_nobody_from_judging_the_others
 async def test_nobody_vanishes_from_a_provider_that_can_not_tell(stage: Stage) -> None:
     node = await a_node_without_machine(stage)
     await stage.pass_time(stage.cloud.visibility_window)
-    vanished = VanishedMachines(stage.ports, stage.settings)
+    vanished = VanishedMachines(stage.ports, stage.watch_tracker)
     stage.cloud.trouble = Uncertain("the region is down")
     for _ in range(3):
         await vanished.reconcile()

@@ -20,7 +20,7 @@ class SlowStore:
         self.gate = asyncio.Event()
         self.broken = False
 
-    async def watch(self, *, now: float, gap: float, grace: float = 0.0) -> Watch:
+    async def watch(self, *, now: float, gap: float, grace: float = 0.0, beat: float | None = None) -> Watch:
         self.asked.append(now)
         await self.gate.wait()
         if self.broken:

@@ -75,6 +75,8 @@ class Agent:
         """Every command that it ever started, in order."""
         self._busy: dict[CommandId, asyncio.Task[None]] = {}
         self.stopped = False
+        self.beat_every = BEAT_EVERY
+        """As its stream told it last."""
         self._enrolment = enrolment
         self._cloud = cloud
         self._tasks: list[asyncio.Task[None]] = []
@@ -169,7 +171,7 @@ class Agent:
                     await self._enrolment.beat(node_id, activity=self._activity(began))
                 except Gone:
                     return
-            await asyncio.sleep(BEAT_EVERY)
+            await asyncio.sleep(self.beat_every)
 
     async def _follow(self, node_id: NodeId, desired: Desired) -> None:
         manner, assignment = self.manner, desired.assignment_id

@@ -18,6 +18,7 @@ from muster.domain.operation import Kind, Operation, Status
 from muster.domain.requests import ProvisionRequest, ReleaseRequest, RunRequest
 from muster.domain.settings import Settings
 from muster.domain.template import Template, TemplateSpec
+from muster.operations.watch import WatchTracker
 from muster.plane import ControlPlane, Ports
 from muster.ports.wakeups import EVENTS
 from muster.stores.announcements import announcer
@@ -142,6 +143,7 @@ class Stage:
         )
         self.enrolment = enrolling(self.ports, self.settings)
         """The agents' way in. Belongs to no replica, so that agents outlive all of them."""
+        self.watch_tracker = WatchTracker(store, clock, self.settings.limits)
         self.agents = Agents(self.enrolment, self.cloud)
         self.complaints: list[logging.LogRecord] = []
         """What was logged as an error. A scenario that expects one takes it out."""

@@ -460,6 +460,8 @@ class Turn:
         if heard or unfit:
             self.line("poll", False, 0, self.now + (self.s.spread * self.chance if heard else 0.0))
         if unfit and not heard:
+            # Only a stream says that the interval became shorter.
+            self.put(beat_seconds=min(self.s.beat_seconds, State.beat_seconds))
             self.out.append(Log(f"no stream here ({status}): polling"))
         return heard or unfit
 

@@ -98,6 +98,7 @@ class AgentStream(Response):
     async def _tell(self, stream: Stream, desired: Desired, send: Send, *, what: str) -> None:
         ctx = self._context
         stream.last_sent = meaning(desired)
-        line = StreamLine(desired=desired, beat_seconds=ctx.settings.beat_seconds, spread=ctx.streams.spread)
+        beat_seconds = await ctx.plane.watch_tracker.beat_seconds()
+        line = StreamLine(desired=desired, beat_seconds=beat_seconds, spread=ctx.streams.spread)
         ctx.metrics.pushes.add(what=what)
         await send({"type": "http.response.body", "body": encode(line) + b"\n", "more_body": True})

@@ -37,8 +37,6 @@ class ApiSettings:
     data: Path
     """Where archives and results are kept."""
     settings: Settings = field(default_factory=Settings)
-    beat_seconds: float = 5.0
-    """What nodes are told at their join."""
     remember_beats: float = 30.0
     """Seconds for which the store isn't asked again who beats: for so long another replica may take a node
     away unseen."""

@@ -142,6 +142,12 @@ class Metrics:
             gauge("muster_operations", "Operations under way, by kind and status.", _counted(open_now)),
             gauge("muster_queue_length", "Operations that wait for room.", [({}, len(queued))]),
             gauge("muster_queue_oldest_seconds", "How long the oldest has waited.", [({}, now - oldest)]),
+            gauge("muster_beat_seconds", "How often nodes are told to beat.", [({}, limits.beat_seconds)]),
+            gauge(
+                "muster_stale_after_seconds",
+                "Silence after which a node is offline.",
+                [({}, limits.stale_after)],
+            ),
             gauge("muster_nodes_stale", "Nodes whose heartbeat is not fresh.", [({}, len(stale))]),
             gauge(
                 "muster_nodes_needing_attention",

@@ -146,6 +146,7 @@ SECTIONS: Mapping[str, Mapping[str, Check]] = {
     "limits": {
         **{each.name: values.seconds for each in fields(Limits) if not each.name.endswith("_runtimes")},
         "queued_per_owner": values.whole(1, checks.MACHINES_MAX),
+        "beats_per_second": values.whole(1, checks.MACHINES_MAX),
     },
     "probes": {"allowed": _networks},
 }

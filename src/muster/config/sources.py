@@ -33,9 +33,9 @@ from muster.config.settings_file import (
 from muster.config.tables import Table, TemplateTable
 from muster.config.values import Check
 from muster.discovery import Installed, installed
+from muster.domain import pace
 from muster.domain.deadlines import Limits
 from muster.domain.errors import InvalidRequest
-from muster.domain.settings import Settings
 from muster.domain.template import (
     AKS,
     BOOT_LEAST,
@@ -63,8 +63,6 @@ ENVIRONMENT: Mapping[str, Key] = {
 """Of the core. An integration declares its own with its table."""
 LIMIT = "MUSTER_LIMITS_"
 """Each of [limits] by its name, e.g. MUSTER_LIMITS_STALE_AFTER."""
-BEATS = 3
-BEAT_SECONDS = 5.0
 PRICED_STALE_AFTER = 60.0
 """On DynamoDB, where a heartbeat is written every 15 s: four of them, as elsewhere."""
 
@@ -133,8 +131,7 @@ def _built(found: Mapping[Key, SourcedValue], known: Installed, path: Path | Non
         classes = _classes(sizes, found)
     server = ServerConfig(**sections["server"])
     priced = (server.store or "").startswith(f"{DYNAMODB}://")
-    if priced:
-        sections["limits"].setdefault("stale_after", PRICED_STALE_AFTER)
+    sections["limits"].setdefault("stale_after", _stale_after(sections["limits"], priced=priced))
     limits = Limits(**sections["limits"], attach_runtimes=known.attach_timeouts)
     for check in (partial(_check_beats, priced=priced), _check_least):
         with wrong.gathered():
@@ -398,7 +395,13 @@ def _unknown(name: str, found: SourcedValue, known: Mapping[str, object] | tuple
     return UnknownSetting(name, found.value, nearest(name, tuple(known)), found.where)
 
 
-LEAST = {"boot": BOOT_LEAST, "stall_after": STALL_LEAST, "probe_every": 1.0, "max_transition": 10.0}
+LEAST = {
+    "beat_seconds": 1.0,
+    "boot": BOOT_LEAST,
+    "stall_after": STALL_LEAST,
+    "probe_every": 1.0,
+    "max_transition": 10.0,
+}
 """Shorter ones would judge before anything can be seen."""
 
 
@@ -415,12 +418,25 @@ def _check_least(limits: Limits, found: Mapping[Key, SourcedValue]) -> None:
         raise ConfigError("probe_timeout", limits.probe_timeout, rule, where)
 
 
+def _stale_after(given: Mapping[str, Any], *, priced: bool) -> float:
+    """What follows for silence from how often nodes beat: four beats, as the defaults have it."""
+    beat = float(given.get("beat_seconds", Limits().beat_seconds))
+    return max(4 * beat, pace.stale_after(beat), PRICED_STALE_AFTER if priced else 0.0)
+
+
 def _check_beats(limits: Limits, found: Mapping[Key, SourcedValue], *, priced: bool) -> None:
-    least = PRICED_STALE_AFTER if priced else Settings().flush_every + BEATS * BEAT_SECONDS
+    if limits.beat_seconds > pace.INTERVAL_MOST:
+        rule = f"beat_seconds must be at most {pace.INTERVAL_MOST:g}"
+        where = found["limits", "beat_seconds"].where
+        raise ConfigError("beat_seconds", limits.beat_seconds, rule, where)
+    beats = pace.stale_after(limits.beat_seconds)
+    least = max(PRICED_STALE_AFTER, beats) if priced else beats
     if limits.stale_after < least:
         where = found["limits", "stale_after"].where
         why = (
-            "heartbeats are written to DynamoDB every 15 s" if priced else f"one flush and {BEATS} heartbeats"
+            "heartbeats are written to DynamoDB every 15 s"
+            if least > beats
+            else f"one flush and {pace.BEATS_MISSED} heartbeats of {limits.beat_seconds:g} s"
         )
         rule = f"stale_after must be at least {least:g}: {why}"
         raise ConfigError("stale_after", limits.stale_after, rule, where)

@@ -75,7 +75,8 @@ class BootWatch:
         watch = await self._watch_tracker.look()
         seen = await self._store.last_seen([node.id for node in booting])
         now = self._ports.clock.now()
-        alive = frozenset(node_id for node_id, at in seen.items() if now - at <= self._limits.stale_after)
+        stale_after = watch.limits(self._limits, now=now).stale_after
+        alive = frozenset(node_id for node_id, at in seen.items() if now - at <= stale_after)
         silent: list[Node] = []
 
         async def look(batch: _Batch) -> None:
@@ -117,7 +118,7 @@ class BootWatch:
         now = self._ports.clock.now()
         settled = now >= node.created_at + provider.visibility_window
         # A beat may be on its way to a server that was just away.
-        watched = now - watch.since > self._limits.stale_after
+        watched = now - watch.since > watch.limits(self._limits, now=now).stale_after
         return "is gone" if settled and watched and not alive else ""
 
     # --- the machine's own words ------------------------------------------------------------------

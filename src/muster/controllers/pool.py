@@ -34,7 +34,7 @@ class PoolKeeper:
         self._ports = ports
         self._store = ports.store
         self._desk = desk
-        self._capacity = Capacity(ports, settings)
+        self._capacity = Capacity(ports)
 
     async def reconcile(self) -> None:
         offered: list[Node] = []

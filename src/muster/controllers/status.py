@@ -6,7 +6,7 @@ Writes health, never a state. `lost` acts on bad health.
 from collections.abc import Sequence
 
 from muster.domain import health
-from muster.domain.deadlines import Watch
+from muster.domain.deadlines import Limits, Watch
 from muster.domain.errors import Conflict
 from muster.domain.health import Vitals
 from muster.domain.ids import NodeId
@@ -30,21 +30,22 @@ class StatusKeeper:
             # The time first: if we stand still before the watch is known, it began anew after that time.
             now = self._ports.clock.now()
             watch = await self._watch_tracker.look()
+            limits = watch.limits(self._limits, now=now)
             some = await self._store.suspects(
-                stale_before=now - self._limits.stale_after,
-                settled_before=now - self._limits.max_transition,
+                stale_before=now - limits.stale_after,
+                settled_before=now - limits.max_transition,
                 after=after,
                 limit=BATCH,
             )
-            await self._judge(some, watch, now)
+            await self._judge(some, watch, limits, now)
             if len(some) < BATCH:
                 return
             after = some[-1].node_id
 
-    async def _judge(self, suspects: Sequence[Vitals], watch: Watch, now: float) -> None:
+    async def _judge(self, suspects: Sequence[Vitals], watch: Watch, limits: Limits, now: float) -> None:
         judged: list[Vitals] = []
         for vitals in suspects:
-            change = health.judge(vitals, now=now, observing_since=watch.since, limits=self._limits)
+            change = health.judge(vitals, now=now, observing_since=watch.since, limits=limits)
             try:
                 if change is not None:
                     await self._store.write_health(change)

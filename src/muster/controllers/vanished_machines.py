@@ -13,8 +13,8 @@ from muster.domain.ids import NodeId
 from muster.domain.lifecycle import LIVE, NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
-from muster.domain.settings import Settings
 from muster.operations.concurrency import each_provider
+from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.paging import pages
 from muster.ports.provider import Machine, MachineState, NodeProvider
@@ -27,10 +27,10 @@ ENDED = (MachineState.STOPPING, MachineState.GONE)
 
 
 class VanishedMachines:
-    def __init__(self, ports: Ports, settings: Settings) -> None:
+    def __init__(self, ports: Ports, watch_tracker: WatchTracker) -> None:
         self._ports = ports
         self._store = ports.store
-        self._stale_after = settings.limits.stale_after
+        self._watch_tracker = watch_tracker
         self._strikes: dict[str, dict[NodeId, int]] = {}
         """By provider: how often each of its nodes was missed in a row."""
 
@@ -63,13 +63,14 @@ class VanishedMachines:
         """Old enough to be visible when they were looked for, and without a fresh heartbeat."""
         if not missing:
             return []
+        stale_after = (await self._watch_tracker.limits()).stale_after
         now = self._ports.clock.now()
         seen = await self._store.last_seen([node.id for node in missing])
         return [
             node
             for node in missing
             if as_of >= node.created_at + provider.visibility_window
-            and now - seen.get(node.id, 0.0) > self._stale_after
+            and now - seen.get(node.id, 0.0) > stale_after
         ]
 
     async def _known(self, provider: NodeProvider, missing: list[Node]) -> Mapping[str, Machine]:

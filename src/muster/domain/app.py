@@ -15,14 +15,13 @@ from muster.domain.health import Vitals
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
+from muster.domain.pace import BEATS_MISSED
 from muster.domain.reasons import Reason
 from muster.domain.template import Template
 
 BEAT_LEAST = 2.0
 BEAT_MOST = 30.0
 """Seconds between two heartbeats: the app chooses, within these."""
-BEATS_MISSED = 3
-"""So many in a row may be lost before its silence counts."""
 KEY_LEAST = 16
 """A key that others could guess, or choose by chance, would be their join as well."""
 INSTANCE_TYPE = "app"

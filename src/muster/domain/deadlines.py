@@ -5,20 +5,24 @@ here, so that no second clock can drift.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from muster.domain import checks
 from muster.domain.boot import Learned
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import INTERRUPTION, Node
 from muster.domain.operation import CLUSTERS, Kind, Operation
+from muster.domain.pace import Pace, stale_after
 from muster.domain.reasons import Reason
 from muster.domain.template import Runtime, TemplateSpec
+
+_COUNTS = ("beats_per_second", "queued_per_owner")
+"""The limits that are no seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Settings, in seconds; and how much one owner may have waiting."""
+    """Settings, in seconds; how much one owner may have waiting, and how many beats may come."""
 
     boot: float = 720.0
     """Clears the slowest healthy boots seen (about 7 min) with room for their tail."""
@@ -43,8 +47,14 @@ class Limits:
     """A boot that shows no sign of advance for this long is stuck. A silent download of two minutes isn't."""
     extension: float = 60.0
     """A boot that still advances at its deadline is given this much more at a time."""
+    beat_seconds: float = 5.0
+    """How often a node beats, while there are few. More often is noticed sooner, and costs more."""
+    beats_per_second: int = 500
+    """Above it nodes beat more slowly. One replica spends about a tenth of a core on so many. It is for all
+    replicas together: with more of them, allow more."""
     stale_after: float = 20.0
-    """A heartbeat older than this is not fresh: four beats of five seconds."""
+    """A heartbeat older than this is not fresh: four beats of five seconds. Longer while nodes beat more
+    slowly: see `muster.domain.pace`."""
     service_stale_after: float = 60.0
     """The same for apps, which share their time with the heartbeats: never less than three of their own."""
     dead_after: float = 60.0
@@ -63,10 +73,11 @@ class Limits:
     """An offline service must answer probes for this long before it is called back."""
 
     def __post_init__(self) -> None:
-        checks.whole("queued_per_owner", self.queued_per_owner, least=1, most=checks.MACHINES_MAX)
+        for name in _COUNTS:
+            checks.whole(name, getattr(self, name), least=1, most=checks.MACHINES_MAX)
         for each in fields(self):
             value = getattr(self, each.name)
-            if each.name == "queued_per_owner":
+            if each.name in _COUNTS:
                 continue
             if isinstance(value, Mapping):
                 for name, seconds in value.items():
@@ -162,14 +173,30 @@ class Watch:
     since: float
     away_from: float | None = None
     """None: there was no gap."""
+    pace: Pace | None = None
+    """How often nodes beat; None: as the limits say."""
 
-    def ticked(self, last: float, *, now: float, gap: float, grace: float) -> "Watch":
+    def ticked(
+        self, last: float, *, now: float, gap: float, grace: float, beat: float | None = None
+    ) -> "Watch":
         """Return the watch after a tick; `last`: the tick before. After a gap it begins anew. If it broke
-        off within the grace of the gap before, the time away counts from that one."""
+        off within the grace of the gap before, the time away counts from that one. `beat`: the interval
+        that nodes are told from now on; None: as before."""
+        watch = self if beat is None else replace(self, pace=self._paced(beat, now))
         if now - last <= gap:
-            return self
+            return watch
         owed = self.away_from is not None and last < self.since + grace
-        return Watch(since=now, away_from=self.away_from if owed else last)
+        return replace(watch, since=now, away_from=self.away_from if owed else last)
+
+    def _paced(self, beat: float, now: float) -> Pace:
+        return Pace.of(beat) if self.pace is None else self.pace.changed(beat, now=now)
+
+    def limits(self, limits: Limits, *, now: float) -> Limits:
+        """Return the limits as the present pace of beats makes them."""
+        if self.pace is None or self.pace.in_use(now) <= limits.beat_seconds == self.pace.beat_seconds:
+            return limits
+        silence = max(limits.stale_after, stale_after(self.pace.in_use(now)))
+        return replace(limits, beat_seconds=self.pace.beat_seconds, stale_after=silence)
 
     def due(self, deadline_at: float, limits: Limits) -> float:
         """When a deadline counts as passed. One that passed while no replica watched, or just after, gets a

@@ -201,7 +201,7 @@ class Enrolment:
         away and its beats are still to come."""
         now = self._ports.clock.now()
         seen = (await self._store.last_seen([node_id])).get(node_id, 0.0)
-        if now - seen > self._limits.stale_after / 2:
+        if now - seen > (await self._look()).limits(self._limits, now=now).stale_after / 2:
             self.heartbeats.beat(node_id)
             await self.heartbeats.flush()
 

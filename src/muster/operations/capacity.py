@@ -12,7 +12,6 @@ from muster.domain.matching import Demand
 from muster.domain.node import Node
 from muster.domain.pool_plan import evictable
 from muster.domain.reasons import Reason
-from muster.domain.settings import Settings
 from muster.domain.template import Template
 from muster.operations.concurrency import concurrently
 from muster.ports.bundle import Ports
@@ -24,9 +23,8 @@ LOOK_AT = 1000
 
 
 class Capacity:
-    def __init__(self, ports: Ports, settings: Settings) -> None:
+    def __init__(self, ports: Ports) -> None:
         self._store = ports.store
-        self._limits = settings.limits
 
     async def left(self, template: Template) -> int:
         """How many more nodes the caps allow for a template right now."""
@@ -34,9 +32,10 @@ class Capacity:
         installation = await self._store.installation()
         return min(template.spec.max_nodes - usage.template, installation.max_nodes - usage.total)
 
-    async def suffices(self, demand: Demand, template: Template, count: int, *, now: float) -> bool:
+    async def suffices(
+        self, demand: Demand, template: Template, count: int, *, seen_since: float, now: float
+    ) -> bool:
         """Whether trying again could work: warm nodes, room, and room that is about to be."""
-        seen_since = now - self._limits.stale_after
         warm = await self._store.count_claimable(demand, seen_since=seen_since, now=now)
         missing = count - warm
         if missing <= 0:

@@ -83,7 +83,7 @@ class ProvisionHandler:
         self._publisher = ProgressPublisher(ports.store, settings)
         self._limits = settings.limits
         self._launcher = launcher
-        self._capacity = Capacity(ports, settings)
+        self._capacity = Capacity(ports)
 
     async def advance(self, driven: DrivenLease) -> Next | None:
         view = await self._store.view(driven.operation_id)
@@ -122,7 +122,7 @@ class ProvisionHandler:
                     members,
                     progress,
                     now=at.now,
-                    fresh_for=self._limits.stale_after,
+                    fresh_for=at.limits.stale_after,
                     warm=sum(node.state is NodeState.CLAIMED for node in at.held),
                 )
                 return replace(at, operation=await self._write(change, driven))
@@ -150,6 +150,7 @@ class ProvisionHandler:
         wants = not stands and held < request.count and not any(each.pending for each in view.launches)
         template = await self._store.template(request.template)
         booting = any(node.state is NodeState.CREATED and not node.up for node in view.nodes)
+        now, watch = self._ports.clock.now(), await self._watch_tracker.look()
         return Situation(
             operation=view.operation,
             request=request,
@@ -158,9 +159,9 @@ class ProvisionHandler:
             launches=view.launches,
             seen=view.seen,
             ahead=view.ahead,
-            now=self._ports.clock.now(),
-            limits=self._limits,
-            watched_since=(await self._watch_tracker.look()).since,
+            now=now,
+            limits=watch.limits(self._limits, now=now),
+            watched_since=watch.since,
             grace_until=await self._watch_tracker.due(view.operation),
             boots=await self.boot_history.boots(template) if booting else (),
             makes_way=self._makes_way(template),
@@ -187,7 +188,7 @@ class ProvisionHandler:
             kind,
             self._bindings(at, wanted.count),
             fence=driven.fence,
-            seen_since=at.now - self._limits.stale_after,
+            seen_since=at.now - at.limits.stale_after,
             now=at.now,
             deadline_at=at.now + deadlines.attach_timeout(at.template.spec, self._limits),
         )
@@ -298,7 +299,10 @@ class ProvisionHandler:
 
     async def _queue(self, at: Situation, until: float, driven: DrivenLease) -> Next:
         kind = demand(at.request, at.template)
-        if not at.ahead and await self._capacity.suffices(kind, at.template, at.request.count, now=at.now):
+        fresh = at.now - at.limits.stale_after
+        if not at.ahead and await self._capacity.suffices(
+            kind, at.template, at.request.count, seen_since=fresh, now=at.now
+        ):
             await self._write(operations.resumed(at.operation, now=at.now), driven)
             return Next(at=at.now)
         await self._publish_queued(at, driven)

@@ -54,7 +54,7 @@ class RefillHandler:
         self._boot_history = boot_history
         self._publisher = ProgressPublisher(ports.store, settings)
         self._launcher = launcher
-        self._capacity = Capacity(ports, settings)
+        self._capacity = Capacity(ports)
 
     async def advance(self, driven: DrivenLease) -> Next | None:
         view = await self._store.view(driven.operation_id)

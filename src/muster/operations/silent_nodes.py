@@ -23,8 +23,9 @@ class SilentNodes:
             return {}
         watch = await self._watch_tracker.look()
         now = self._ports.clock.now()
+        limits = watch.limits(self._limits, now=now)
         found = {
-            node_id: silence(vitals, now=now, observing_since=watch.since, limits=self._limits)
+            node_id: silence(vitals, now=now, observing_since=watch.since, limits=limits)
             for node_id, vitals in (await self._ports.store.vitals(asked)).items()
         }
         return {node_id: each for node_id, each in found.items() if each is not None}

@@ -1,13 +1,16 @@
-"""Tell since when replicas watch without a gap. Asking also stores that this replica watches.
+"""Tell since when replicas watch without a gap, and how often nodes beat. Asking also stores that this
+replica watches.
 
 No node or operation is late or silent for time in which no replica looked. Writes at most every few
 seconds.
 """
 
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 from muster.domain.deadlines import HARD, Limits, Watch
+from muster.domain.errors import StoreUnavailable
 from muster.domain.operation import Operation
 from muster.ports.clock import Clock
 from muster.ports.store import Store
@@ -21,16 +24,32 @@ class WatchTracker:
         self._store = store
         self._clock = clock
         self._limits = limits
+        self._told = limits.beat_seconds
         self._ticks: SingleFlight[str, Watch] = SingleFlight(clock, keep=TICK_EVERY, join=TICK_EVERY)
 
     async def look(self) -> Watch:
         """However many ask at one moment, they ask once."""
         return await self._ticks.get("", self._tick)
 
-    def _tick(self) -> Coroutine[Any, Any, Watch]:
+    async def limits(self) -> Limits:
+        """Return the limits as the present pace of beats makes them."""
+        return (await self.look()).limits(self._limits, now=self._clock.now())
+
+    async def beat_seconds(self) -> float:
+        """Return the interval to tell a node. A store that is away changes nothing about it."""
+        with suppress(StoreUnavailable):
+            self._told = (await self.limits()).beat_seconds
+        return self._told
+
+    async def set_beat(self, beat_seconds: float) -> Watch:
+        """Let nodes be told this interval from now on."""
+        self._ticks.forget("")
+        return await self._ticks.get("", lambda: self._tick(beat_seconds))
+
+    def _tick(self, beat: float | None = None) -> Coroutine[Any, Any, Watch]:
         """Dated by when it was asked for, however late it begins."""
         now, limits = self._clock.now(), self._limits
-        return self._store.watch(now=now, gap=limits.stale_after, grace=limits.return_grace)
+        return self._store.watch(now=now, gap=limits.stale_after, grace=limits.return_grace, beat=beat)
 
     async def due(self, operation: Operation) -> float:
         """When the operation's deadline counts as passed. A limit that the caller named is hard."""

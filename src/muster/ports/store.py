@@ -311,10 +311,10 @@ class Store(Protocol):
         ...
 
     @writes
-    async def watch(self, *, now: float, gap: float, grace: float = 0.0) -> Watch:
+    async def watch(self, *, now: float, gap: float, grace: float = 0.0, beat: float | None = None) -> Watch:
         """Tick: the world is watched. After a gap longer than `gap` without a tick the watch begins anew. If
         it breaks off again within `grace`, the time away counts from the first gap: whoever was owed a grace
-        then is still owed it."""
+        then is still owed it. `beat`: the interval at which nodes are told to beat from now on."""
         ...
 
     @reads

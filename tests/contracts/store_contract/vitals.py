@@ -12,6 +12,7 @@ from muster.domain.health import Health, HealthChange, HealthSource, Vitals, jud
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
+from muster.domain.pace import Pace
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
 from muster.ports.store import Beat, Store
@@ -397,6 +398,20 @@ class VitalsContract:
         await store.watch(now=100.0, gap=20.0)
         assert await store.watch(now=95.0, gap=20.0) == Watch(since=100.0)
         assert await store.watch(now=119.0, gap=20.0) == Watch(since=100.0)
+
+    async def test_the_pace_of_beats_is_kept_until_another_is_set(self, store: Store) -> None:
+        assert (await store.watch(now=100.0, gap=20.0)).pace is None
+        slow = Pace.of(5.0).changed(20.0, now=110.0)
+        assert (await store.watch(now=105.0, gap=20.0, beat=5.0)).pace == Pace.of(5.0)
+        assert (await store.watch(now=110.0, gap=20.0, beat=20.0)).pace == slow
+        assert (await store.watch(now=112.0, gap=20.0)).pace == slow
+        quick = slow.changed(5.0, now=115.0)
+        assert (await store.watch(now=115.0, gap=20.0, beat=5.0)).pace == quick
+        assert await store.watch(now=900.0, gap=20.0) == Watch(since=900.0, away_from=115.0, pace=quick)
+
+    async def test_the_first_tick_may_set_the_pace(self, store: Store) -> None:
+        assert await store.watch(now=100.0, gap=20.0, beat=10.0) == Watch(since=100.0, pace=Pace.of(10.0))
+        assert (await store.watch(now=101.0, gap=20.0)).pace == Pace.of(10.0)
 
     # --- bundles ----------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ async def join(ctx: Ctx, body: JoinRequest) -> Joined:
     return Joined(
         node_id=admission.node_id,
         token=admission.token,
-        beat_seconds=ctx.settings.beat_seconds,
+        beat_seconds=await ctx.plane.watch_tracker.beat_seconds(),
         boot=BootScript(script=_boot_script(ctx, template.spec), env={}),
         desired=await with_commands(ctx, admission.node_id, admission.desired),
     )

@@ -63,7 +63,7 @@ async def readyz(ctx: Ctx) -> Response:
 
 async def metrics(ctx: Ctx) -> Response:
     """Show the figures in Prometheus's text format."""
-    limits = ctx.settings.settings.limits
+    limits = await ctx.plane.watch_tracker.limits()
     seen = await ctx.overview()
     text = await ctx.metrics.render(ctx.ports.store, seen, limits, beats=ctx.beats.total, now=ctx.now())
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")

@@ -19,6 +19,7 @@ from muster.domain.health import HEALTH_FIELDS, Health, HealthChange, HealthSour
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
+from muster.domain.pace import Pace
 from muster.ports.store import Beat
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
@@ -280,21 +281,34 @@ class Liveness:
 
     # --- the watch --------------------------------------------------------------------------------
 
-    async def watch(self, *, now: float, gap: float, grace: float = 0.0) -> Watch:
+    async def watch(self, *, now: float, gap: float, grace: float = 0.0, beat: float | None = None) -> Watch:
         item = await self._table.get(keys.WATCH)
-        if item is None:
-            first = {"since": now, "ticked": now}
-            if not await self._table.update(keys.WATCH, setting(first), where=ABSENT, values=first):
-                raise Again("watch")
-            return Watch(since=now)
-        ticked = number(item, "ticked") or 0.0
-        before = Watch(since=number(item, "since") or 0.0, away_from=number(item, "away"))
-        watch = before.ticked(ticked, now=now, gap=gap, grace=grace)
-        sets = {"since": watch.since, "ticked": max(now, ticked), "away": watch.away_from}
-        values = {**given(sets), "before": ticked}
-        if not await self._table.update(keys.WATCH, setting(sets), where="#ticked = :before", values=values):
+        ticked = now if item is None else number(item, "ticked") or 0.0
+        before = Watch(since=now) if item is None else _watch(item)
+        watch = before.ticked(ticked, now=now, gap=gap, grace=grace, beat=beat)
+        pace = watch.pace
+        sets: dict[str, Value] = {
+            "since": watch.since,
+            "ticked": max(now, ticked),
+            "away": watch.away_from,
+            "beat": None if pace is None else pace.beat_seconds,
+            "longest": None if pace is None else pace.longest,
+            "longest_until": None if pace is None else pace.longest_until,
+        }
+        where = ABSENT if item is None else "#ticked = :before"
+        values = given(sets) if item is None else {**given(sets), "before": ticked}
+        if not await self._table.update(keys.WATCH, setting(sets), where=where, values=values):
             raise Again("watch")
         return watch
+
+
+def _watch(item: Item) -> Watch:
+    beat, longest = number(item, "beat"), number(item, "longest")
+    pace = None
+    if beat is not None and longest is not None:
+        until = number(item, "longest_until") or 0.0
+        pace = Pace(beat_seconds=beat, longest=longest, longest_until=until)
+    return Watch(since=number(item, "since") or 0.0, away_from=number(item, "away"), pace=pace)
 
 
 class Beats:

@@ -434,6 +434,13 @@ _COMMAND_DEADLINES = (
     "CREATE INDEX commands_deadline ON commands (deadline_at, id) WHERE ended_at IS NULL",
 )
 
+_PACE = (
+    # How often nodes beat, and the longest interval that some of them may still use.
+    "ALTER TABLE watch ADD COLUMN beat_seconds REAL",
+    "ALTER TABLE watch ADD COLUMN longest_beat REAL",
+    "ALTER TABLE watch ADD COLUMN longest_beat_until REAL",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -452,6 +459,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=15, name="versions of templates", statements=_TEMPLATE_VERSIONS),
     Migration(version=16, name="signs of life of replicas", statements=_REPLICAS),
     Migration(version=17, name="deadlines of commands", statements=_COMMAND_DEADLINES),
+    Migration(version=18, name="the pace of beats", statements=_PACE),
 )
 LATEST = MIGRATIONS[-1].version
 

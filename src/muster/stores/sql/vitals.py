@@ -13,6 +13,7 @@ from muster.domain.health import HEALTH_FIELDS, Health, HealthChange, HealthSour
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
+from muster.domain.pace import Pace
 from muster.stores.sql import events, statements
 from muster.stores.sql.rows import NODE, VITALS
 from muster.stores.sql.tx import Tx
@@ -64,18 +65,38 @@ def get(tx: Tx, node_ids: Sequence[NodeId]) -> Mapping[NodeId, Vitals]:
     return found
 
 
-def watch(tx: Tx, *, now: float, gap: float, grace: float = 0.0) -> Watch:
-    rows = tx.execute("SELECT since, ticked_at, away_from FROM watch WHERE id = 1" + tx.locks.hold)
-    if not rows:
-        tx.change("INSERT INTO watch (id, since, ticked_at) VALUES (1, :now, :now)", {"now": now})
-        return Watch(since=now)
-    since, ticked_at, away_from = rows[0]
-    watch = Watch(since=since, away_from=away_from).ticked(ticked_at, now=now, gap=gap, grace=grace)
+_WATCHED = "since, away_from, beat_seconds, longest_beat, longest_beat_until, ticked_at"
+_WATCH = f"""
+    INSERT INTO watch (id, {_WATCHED})
+    VALUES (1, :since, :away_from, :beat_seconds, :longest_beat, :longest_beat_until, :ticked_at)
+    ON CONFLICT (id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _WATCHED.split(", "))}
+"""
+
+
+def watch(tx: Tx, *, now: float, gap: float, grace: float = 0.0, beat: float | None = None) -> Watch:
+    rows = tx.execute(f"SELECT {_WATCHED} FROM watch WHERE id = 1{tx.locks.hold}")
+    before, ticked_at = (_watch(*rows[0][:-1]), rows[0][-1]) if rows else (Watch(since=now), now)
+    watch = before.ticked(ticked_at, now=now, gap=gap, grace=grace, beat=beat)
+    pace = watch.pace
     tx.change(
-        "UPDATE watch SET since = :since, ticked_at = :ticked_at, away_from = :away_from WHERE id = 1",
-        {"since": watch.since, "ticked_at": max(now, ticked_at), "away_from": watch.away_from},
+        _WATCH,
+        {
+            "since": watch.since,
+            "away_from": watch.away_from,
+            "beat_seconds": None if pace is None else pace.beat_seconds,
+            "longest_beat": None if pace is None else pace.longest,
+            "longest_beat_until": None if pace is None else pace.longest_until,
+            "ticked_at": max(now, ticked_at),
+        },
     )
     return watch
+
+
+def _watch(
+    since: float, away_from: float | None, beat: float | None, longest: float, longest_until: float
+) -> Watch:
+    pace = None if beat is None else Pace(beat_seconds=beat, longest=longest, longest_until=longest_until)
+    return Watch(since=since, away_from=away_from, pace=pace)
 
 
 def suspects(
