@@ -1,6 +1,6 @@
-"""What must be there before anybody asks: a cap, somebody who may do everything, something to provision.
+"""Give a new store what it needs first: a cap, an admin token, and the templates of the settings file.
 
-The settings file says it at the first start and whenever it is read again; in between the store is the truth.
+The settings file counts at the first start and whenever it is read again. In between the store is the truth.
 """
 
 import logging
@@ -76,13 +76,16 @@ class Bootstrap:
             logger.info(words, extra={"template": template.name, "revision": template.revision})
 
     async def _is_admin(self, now: float) -> bool:
-        """Whether the token in this data directory is one of the store's."""
+        """Return whether the token in this data directory is an admin token of the store."""
         secret = self._data.admin_token()
         token = await self._access.token_for(hashed(secret)) if secret else None
         return token is not None and token.valid(now=now)
 
     async def _become_admin(self, now: float) -> None:
-        """If nobody is. Of replicas that start together, one is; the others say where to find the token."""
+        """Make an admin token if the store has none.
+
+        Of replicas that start together, one does so. The others say where to find the token.
+        """
         secret = await mint_first_admin(self._access, ids=self._ids, now=now, actor=BY_SERVER)
         if secret is not None:
             self._keep(secret)
@@ -125,6 +128,9 @@ class Bootstrap:
 
 
 def _retired_as_it_is(stored: TemplateSpec, written: TemplateSpec) -> bool:
-    """Somebody retired what the file still has: only `muster apply`, or another content, brings it back."""
+    """Return whether an operator retired a template that the file still has unchanged.
+
+    Only `muster apply`, or another content, brings it back.
+    """
     as_written = replace(stored, retired=False, min_idle=written.min_idle, outfit=written.outfit)
     return stored.retired and as_written == written

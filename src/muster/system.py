@@ -1,4 +1,4 @@
-"""The machine we run on: its clock, its event loop, and chance that nobody can guess."""
+"""Provide the machine's clock, its event loop, and random values that can't be guessed."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ _CHANCE_DIGITS = 9
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """The fastest that is installed. uvloop isn't made for every platform; nothing but time depends on it."""
+    """Return the fastest event loop that is installed. uvloop is not available on every platform."""
     try:
         import uvloop  # noqa: PLC0415 — only a server needs it
     except ImportError:

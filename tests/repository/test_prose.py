@@ -1,5 +1,7 @@
-"""The pages are written in plain words: short sentences, and none of the words that hide who acts."""
+"""Pages and docstrings are written in plain words: short sentences, and no words that hide who acts."""
 
+import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +12,24 @@ from tests.repository.test_docs import ROOT
 
 LONGEST = 25
 BANNED = re.compile(r"\b(nobody|whoever|whomever|he|him|his)\b", re.IGNORECASE)
+HIDDEN = re.compile(r"\b(nobody|somebody|whoever|whomever|he|him|his)\b", re.IGNORECASE)
 PAGES = sorted(
     [*ROOT.glob("docs/*.md"), *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY"))]
 )
+
+
+CHECKED = (
+    "muster/agent",
+    "muster/bootstrap.py",
+    "muster/controllers",
+    "muster/enrolment",
+    "muster/plane.py",
+    "muster/ports",
+    "muster/probes",
+    "muster/sdk",
+    "muster/system.py",
+)
+"""The parts of src/ whose docstrings are held to the same rules."""
 
 
 def _prose(text: str) -> str:
@@ -40,6 +57,38 @@ def test_a_page_has_short_sentences_and_says_who_acts(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert too_long(text) == []
     assert BANNED.findall(_prose(text)) == []
+
+
+def _docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Yield each docstring with its line, attributes' too, without rows of tables and drawings."""
+    for scope in ast.walk(ast.parse(source)):
+        if not isinstance(scope, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for each in scope.body:
+            if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant):
+                lines = inspect.cleandoc(str(each.value.value)).splitlines()
+                yield (
+                    each.lineno,
+                    "\n".join(line for line in lines if not re.search(r"\S {2,}\S|[│└┌▲▼]|^ ", line)),
+                )
+
+
+@pytest.mark.parametrize("part", CHECKED)
+def test_docstrings_have_short_sentences_and_say_who_acts(part: str) -> None:
+    place = ROOT / "src" / part
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: {problem}"
+        for file in sorted(place.rglob("*.py") if place.is_dir() else [place])
+        for line, text in _docstrings(file.read_text(encoding="utf-8"))
+        for problem in [*too_long(text), *HIDDEN.findall(_prose(text))]
+    ]
+    assert found == []
+
+
+def test_a_docstring_of_one_word_too_many_is_found() -> None:
+    long = "Muster " + "very " * LONGEST + "much."
+    source = f'class A:\n    """Be short.\n\n    {long}\n    """\n\n    b = 1\n    """{long}"""\n'
+    assert [line for line, text in _docstrings(source) if too_long(text)] == [2, 8]
 
 
 def test_a_sentence_of_one_word_too_many_is_found() -> None:

@@ -6,8 +6,8 @@ from muster.agent.shipping import bare
 
 
 def source() -> str:
-    """The agent as a program: `python3 agent.py run …` on any Python from 3.8 on.
+    """Return the agent as a program: `python3 agent.py run …` on any Python from 3.8 on.
 
-    Without what only readers need; each line keeps its number, so that a trace fits the file.
+    Leaves out what only readers need. Each line keeps its number, so that a traceback fits the file.
     """
     return bare(resources.files(__name__).joinpath("agent.py").read_text(encoding="utf-8"))

@@ -274,7 +274,7 @@ class PowerOff(Effect):
 
 
 def step(state: State, event: Event, now: float, chance: float) -> tuple[State, list[Effect]]:
-    """`chance` is from 0 to 1."""
+    """Take one event and return the effects. `chance` is from 0 to 1."""
     turn = Turn(state, now, chance)
     if not state.over:
         if not isinstance(event, Tick):
@@ -284,14 +284,14 @@ def step(state: State, event: Event, now: float, chance: float) -> tuple[State, 
 
 
 def wake(s: State) -> float:
-    """When a Tick is due."""
+    """Return when a Tick is due."""
     lines = [s.lines.get(line, Line()) for line, _, _ in wants(s)]
     kills = [c.kill_at for c in s.commands.values() if c.kill_at is not None and not c.ended]
     return min([s.dead_at, *kills, *(line.due for line in lines if not line.busy)])
 
 
 def wants(s: State) -> list[tuple[str, str, dict[str, Any]]]:
-    """What to send, derived from facts: repeated until known."""
+    """Return what to send, derived from facts, repeated until the server knows it."""
     if not s.joined:
         return [("join", "join", {"key": s.key, "boot_id": s.boot_id})]
     known, fact = {"known": s.desired.version}, news(s)
@@ -454,7 +454,7 @@ class Turn:
             self.refused(e, line)
 
     def cut(self, status: int, after: float) -> bool:
-        """Whether the end of a stream is no failure: it worked, or it can't work here and is done without."""
+        """Return whether the end of a stream is no failure: it worked, or it can't work here."""
         heard, unfit = self.s.streams, status in (404, 405) or (not status and after >= SILENCE)
         self.put(streams=False, polls=0 if heard else POLLS if unfit else self.s.polls)
         if heard or unfit:
@@ -682,7 +682,7 @@ def kill(pids: Iterable[int], number: int) -> None:
 
 
 def opened(name: str, at: int | None = None) -> int:
-    """A directory's descriptor, never a link's. Opens one that its owner shut, and makes it writable."""
+    """Open a directory, never a link. Make one that its owner closed readable and writable."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
     try:
         fd = os.open(name, flags, dir_fd=at)
@@ -751,7 +751,7 @@ def inside(root: str, *names: str) -> bool:
 
 
 def unpack(archive: Any) -> None:
-    """Into the current directory."""
+    """Unpack into the current directory."""
     root, count = os.getcwd(), bounded()
     with tarfile.open(fileobj=archive, mode="r:gz") as tar:
         for member in map(count, tar):
@@ -763,7 +763,7 @@ def unpack(archive: Any) -> None:
 
 
 def pack(archive: Any, paths: list[str]) -> list[str]:
-    """From the current directory. What can't be read is left out, and returned."""
+    """Pack the current directory. Return what can't be read and is left out."""
     root, count, left = os.getcwd(), bounded(), []
     with tarfile.open(fileobj=archive, mode="w:gz") as tar:
         paths = [path for path in paths if inside(root, path) and os.path.lexists(os.path.join(root, path))]
@@ -946,7 +946,7 @@ class Agent:
             self.set_switch(e.seconds + MARGIN)
 
     def set_switch(self, seconds: float) -> None:
-        """The machine's own switch: a file that says how long it may be up."""
+        """Set the machine's own switch: a file that says how long it may be up."""
         try:
             with open("/proc/uptime") as file:
                 until = float(file.read().split()[0]) + seconds
@@ -1175,7 +1175,8 @@ class Agent:
     def start(
         self, job: Job, argv: list[str], cwd: str, *shown: str, late: bool = False, **given: Any
     ) -> Any:
-        """In a sandbox of its own, where the machine has one: `cwd` and its .tmp are all it may write to."""
+        """Start a program in its own sandbox, where the machine has one. It may write only to `cwd` and its
+        .tmp."""
         if self.wrap:
             tmp = cwd + ".tmp"
             binds = "--bind", tmp, "/tmp", "--bind", cwd, cwd, "--bind", tmp, tmp, *shown  # noqa: S108
@@ -1193,7 +1194,7 @@ class Agent:
         return process
 
     def aside(self, job: Job, work: str, verb: str, names: Any, **given: Any) -> str:
-        """Our own verb as a part of the job: it may read and write what the job may. Gives its complaint."""
+        """Run our own verb as a part of the job, with the job's rights. Return its complaint."""
         argv = [sys.executable, os.path.abspath(__file__), verb, json.dumps(names)]
         env = self.env(work, {}, MUSTER_ASSIGNMENT=job.assignment)
         late = verb == "pack"  # also of a command that was stopped
@@ -1215,7 +1216,7 @@ class Agent:
         given: str = "",
         source: str = os.devnull,
     ) -> tuple[int, int]:
-        """Until the main process ends; daemons may hold its output."""
+        """Wait until the main process ends. Daemons may keep its output open."""
         stdin = subprocess.PIPE if given else os.open(source, os.O_RDONLY)
         output, inlet = os.pipe()
         bell, ring = os.pipe()
@@ -1324,7 +1325,7 @@ class Agent:
             self.events.put(Moved(""))
 
     def host(self, e: Attach, work: str) -> None:
-        """Its first word means that it is ready."""
+        """Start a host program. Its first output means that it is ready."""
         job = self.jobs[e.assignment] = Job(self.path("spool", e.assignment), e.assignment)
         code, output = 126, -1
         try:
@@ -1453,7 +1454,7 @@ class Agent:
 
 
 def metadata(path: str) -> str:
-    """Of EC2, with a session token. Raises OSError if there is no such thing."""
+    """Read EC2's metadata with a session token. Raises OSError if there is none."""
     url = urlsplit(os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or "http://169.254.169.254")
     link, base, header = (
         http.client.HTTPConnection(url.hostname or "", url.port, timeout=GRACE),

@@ -41,7 +41,8 @@ _LAYOUT = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, toke
 
 
 def _dented(text: str) -> str:
-    """One blank for each level; a statement's further lines need none. Text over lines stays as it is."""
+    """Indent with one blank per level. Further lines of a statement need none. Text over lines stays
+    unchanged."""
     lines = text.splitlines()
     level, fresh = 0, True
     indents: dict[int, int] = {}

@@ -12,7 +12,7 @@ class Auditor:
         self._ports = ports
 
     async def reconcile(self) -> None:
-        """The store sets the counter right and appends the event; the log is for the person on call."""
+        """Log each difference. The store corrects the counter and appends the event."""
         for drift in await self._ports.store.audit(now=self._ports.clock.now()):
             logger.error(
                 "counter drift",

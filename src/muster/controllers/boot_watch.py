@@ -48,7 +48,7 @@ class BootWatch:
     def __init__(
         self, ports: Ports, settings: Settings, watch_tracker: WatchTracker, hosts: Sequence[str] = ()
     ) -> None:
-        """`hosts`: the names by which machines reach this control plane."""
+        """Compose the duty. `hosts` are the names by which machines reach this control plane."""
         self._ports = ports
         self._store = ports.store
         self._limits = settings.limits
@@ -59,7 +59,7 @@ class BootWatch:
         self._cursor: Cursor | None = None
 
     async def reconcile(self) -> None:
-        """A page at a time. What a tick has no time for is where the next one begins."""
+        """Look at one page of booting nodes after the other. The next tick continues where this one stops."""
         began = self._ports.clock.now()
         self._looked = {node_id: at for node_id, at in self._looked.items() if began < at + AGAIN}
         while True:
@@ -90,7 +90,8 @@ class BootWatch:
     # --- the provider's word ----------------------------------------------------------------------
 
     async def _describe(self, batch: "_Batch", alive: frozenset[NodeId], watch: Watch) -> Sequence[Node]:
-        """Fails those whose machine is gone; returns the others. Who can't be described isn't judged."""
+        """Fail the nodes whose machine is gone and return the others. A node that can't be described is not
+        judged."""
         try:
             async with asyncio.timeout(min(PATIENCE, batch.provider.call_timeout)):
                 known = await batch.provider.describe([node.machine_id for node in batch.nodes])
@@ -111,7 +112,7 @@ class BootWatch:
     def _gone(
         self, provider: NodeProvider, node: Node, machine: Machine | None, *, alive: bool, watch: Watch
     ) -> str:
-        """In which way its machine is gone; nothing if it isn't, or may not be."""
+        """Return in which way the machine is gone; empty if it is there, or may be."""
         if machine is not None:
             why = f": {machine.why}" if machine.why else ""
             return f"is {machine.state}{why}" if machine.state in _ENDED else ""
@@ -178,7 +179,7 @@ class _Batch:
 
 
 def _batches(booting: Sequence[Node], providers: Mapping[str, NodeProvider]) -> list[_Batch]:
-    """Of one provider each, as many as it is asked about at once. Nodes without a provider are left out."""
+    """Group the nodes by provider, in batches of one call each. Leaves out nodes without a provider."""
     ordered = sorted(booting, key=lambda node: node.provider)
     grouped = [(name, list(some)) for name, some in groupby(ordered, key=lambda node: node.provider)]
     return [

@@ -55,7 +55,7 @@ class Duties:
             listener.close()
 
     async def _perform(self, duty: Duty) -> float:
-        """Gives how many seconds the work took, if it was ours."""
+        """Perform the duty if this replica holds it. Return how many seconds the work took."""
         now = self._ports.clock.now()
         term = max(self._lease, duty.every * LEASE_TICKS)
         latest = now + max(TICK_MOST, term)
@@ -92,7 +92,8 @@ class Duties:
             renewing.cancel()
 
     async def _renew(self, duty: Duty, term: float) -> None:
-        """A lease that is lost is another's. What this tick still writes is guarded."""
+        """Renew the lease. A lost lease belongs to another replica. What this tick still writes
+        is guarded."""
         held = True
         while held:
             await self._ports.clock.sleep(term / LEASE_TICKS)

@@ -51,7 +51,7 @@ class EvidenceCollector:
             return
 
     async def _collected(self, node: Node, redactor: Redactor) -> Bundle:
-        """Whatever could be had in time."""
+        """Collect every section that can be read in time."""
         shown = asyncio.ensure_future(console(self._ports, node))
         reading = {
             Source.PHASES: phases(self._store, node),
@@ -79,8 +79,10 @@ class EvidenceCollector:
         )
 
     async def _agent(self, node: Node, shown: asyncio.Future[str | None]) -> str | None:
-        """What it reported of its script's end. Of a script that didn't end: what it logged meanwhile, if
-        that is on its machine's console."""
+        """Return what the agent reported about its script's end.
+
+        Of a script that didn't end: what the agent logged, if that is on the machine's console.
+        """
         said = await script_end(self._store, node)
         if said is None and node.joined_at is not None and node.reason in RESCUABLE:
             logged = await asyncio.shield(shown)

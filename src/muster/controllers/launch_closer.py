@@ -85,7 +85,7 @@ class LaunchCloser:
             await self._abandon(launch, now, reason)
 
     async def _let_go(self, launch: Launch) -> None:
-        """There is nothing to look for, or no provider to ask."""
+        """Close a launch that made no machines, or whose provider can't be asked."""
         now = self._ports.clock.now()
         if launch.state is LaunchState.PLANNED:
             await self._abandon(launch, now, await self._reason(launch))
@@ -93,7 +93,7 @@ class LaunchCloser:
             await self._give_up(launch, now)
 
     async def _give_up(self, launch: Launch, now: float) -> None:
-        """Its provider is no longer configured, so it can't be asked. Its room is free again."""
+        """Close a launch whose provider is no longer configured. Its room is free again."""
         if launch.called_at is not None and now < launch.called_at + UNREACHABLE:
             return
         logger.warning("the provider is no longer configured", extra={"provider": launch.provider})

@@ -1,8 +1,8 @@
 """Terminate machines of this installation that have no record.
 
-A machine must be seen in two passes, have no live record and no open launch, and its launch must be past
-the visibility window. If implausibly many machines have no record, the records are probably wrong: then all
-of them are left alone, an event says so once, and each tick reports it as a problem of the duty.
+A machine must be seen in two passes, have no live record and no open launch. Its launch must be past the
+visibility window. If implausibly many machines have no record, the records are probably wrong. Then the duty
+terminates none of them. It writes one event, and each tick reports a problem of the duty.
 """
 
 import logging
@@ -81,7 +81,7 @@ class Orphans:
                 await self._adopt(provider, machine, traced[machine.id])
 
     async def _strangers(self, provider: NodeProvider, machines: list[Machine]) -> list[Machine]:
-        """Machines without a live record."""
+        """Return the machines without a live record."""
         strange: list[Machine] = []
         for start in range(0, len(machines), BATCH):
             batch = machines[start : start + BATCH]

@@ -44,7 +44,7 @@ class PoolKeeper:
         await self._store.offer(offered)
 
     async def _keep(self, template: Template) -> Sequence[Node]:
-        """Its idle nodes, as they were."""
+        """Keep one template's pool, and return its idle nodes as they were."""
         now = self._ports.clock.now()
         idle = await self._idle(template, now)
         pool = await self._store.pool(template.name)
@@ -73,7 +73,7 @@ class PoolKeeper:
         return idle
 
     async def _idle(self, template: Template, now: float) -> Sequence[Node]:
-        """The template's idle nodes that count; draining ones are condemned on the way."""
+        """Return the template's idle nodes that count. Condemn draining ones on the way."""
         counted: list[Node] = []
         async for node in items(
             lambda after: self._store.nodes(

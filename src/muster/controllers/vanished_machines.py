@@ -39,7 +39,7 @@ class VanishedMachines:
         await each_provider(providers, self._look, self._ports.clock, within=WITHIN)
 
     async def _look(self, provider: NodeProvider) -> None:
-        """What can't be listed hasn't vanished: its strikes begin anew."""
+        """Compare one provider's list with the records. If the list fails, its strikes begin anew."""
         before, strikes = self._strikes.pop(provider.name, {}), dict[NodeId, int]()
         as_of = self._ports.clock.now()
         listed = {machine.id: machine async for machine in provider.list()}
@@ -60,7 +60,7 @@ class VanishedMachines:
             yield [node for node in page if node.provider == provider.name]
 
     async def _silent(self, provider: NodeProvider, missing: list[Node], as_of: float) -> list[Node]:
-        """Old enough to be visible when they were looked for, and without a fresh heartbeat."""
+        """Return missing nodes without a fresh heartbeat that were old enough to be listed."""
         if not missing:
             return []
         stale_after = (await self._watch_tracker.limits()).stale_after
@@ -102,6 +102,6 @@ class VanishedMachines:
 
 
 def _has_ended(node: Node, machine: Machine | None) -> bool:
-    """By the provider's own word. While it boots, that is for the boot watch, which says why it failed."""
+    """Return whether the provider says that the machine has ended. The boot watch judges booting nodes."""
     booting = node.state is NodeState.CREATED and node.booted_at is None
     return not booting and machine is not None and machine.state in ENDED

@@ -41,8 +41,11 @@ class AppEnrolment:
         self._heartbeats = heartbeats
 
     async def enrol(self, app: App, *, template: str) -> Enrolled:
-        """Admit an app under a template. Raises CapReached, Lost or Removed (its key was given up before, by
-        silence or by an operator), InvalidRequest, and NotFound for a template that is gone."""
+        """Admit an app under a template.
+
+        Raises CapReached, InvalidRequest, and NotFound for a template that is gone. Raises Lost or Removed if
+        the key's node was given up before, by silence or by an operator.
+        """
         await self._check_address(app.address)
         found = await self._store.template(template)
         found.spec.check_in_use()
@@ -65,7 +68,7 @@ class AppEnrolment:
         return Enrolled(node=node, token=token)
 
     async def _check_address(self, address: str) -> None:
-        """It comes from the app: it must be one, and one where somebody may look."""
+        """Check that the app's address is well-formed and may be probed."""
         if not address:
             return
         check_address(address)
@@ -86,7 +89,7 @@ class AppEnrolment:
 
 
 def machine_id(template: str, key: str) -> str:
-    """The same key for the same template is the same machine. The key can't be told from it."""
+    """Return the machine id of an app: the same for the same key and template. It doesn't reveal the key."""
     return f"app-{hashed(f'{template}/{key}')[:32]}"
 
 

@@ -25,8 +25,11 @@ class NodeCommands:
         return [command for command in found if command.node_id == node_id]
 
     async def output(self, node_id: NodeId, command_id: CommandId, offset: int, data: bytes) -> Kept:
-        """Raises Conflict for a gap: the node sends again from where the kept output ends. Raises Forbidden
-        for a command that has ended: agents send all output before they tell of the end."""
+        """Store output of a command.
+
+        Raises Conflict for a gap: the node sends again from where the kept output ends. Raises Forbidden for
+        a command that has ended: agents send all output before they report the end.
+        """
         if offset < 0:
             raise InvalidRequest("offset", offset, "must not be negative")
         command = await self.open(node_id, command_id)
@@ -71,7 +74,7 @@ class NodeCommands:
         raise Conflict(f"cannot write {command_id}: it keeps changing; say it again")
 
     async def open(self, node_id: NodeId, command_id: CommandId) -> Command:
-        """A command of this node that has not ended. Raises Forbidden: what came out of others stands."""
+        """Return a command of this node that has not ended. Raises Forbidden for any other."""
         command = await self._own(node_id, command_id)
         if command.ended:
             raise Forbidden(f"cannot add to command {command_id}: it has ended ({command.state})")
@@ -92,7 +95,7 @@ class NodeCommands:
         *,
         timed_out: bool,
     ) -> Command | None:
-        """None: nothing new. The first word about an end stands."""
+        """Return the command after a report; None: nothing new. The first report of an end stands."""
         now = self._ports.clock.now()
         if command.ended:
             return None

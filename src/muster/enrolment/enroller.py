@@ -69,7 +69,7 @@ class Enrolment:
     # --- joining ----------------------------------------------------------------------------------
 
     async def join(self, proof: str, *, key: str, boot_id: str) -> Admission:
-        """As `JoinHandler.join`, with what to do first."""
+        """Admit a machine as `JoinHandler.join` does, and return its first desired state, too."""
         node_id, token = await self._joining.join(proof, key=key, boot_id=boot_id)
         return Admission(node_id=node_id, token=token, desired=await self.desired(node_id))
 
@@ -80,7 +80,7 @@ class Enrolment:
         return node_id
 
     async def recognise(self, token: str) -> NodeView:
-        """As `identify`, with all that an answer to the node needs."""
+        """Identify a node as `identify` does, and return all that an answer to the node needs."""
         node_view = await self._store.node_view_for_token(hashed(token))
         if node_view is None:
             raise Forbidden(UNKNOWN_TOKEN)
@@ -91,10 +91,10 @@ class Enrolment:
     async def beat(
         self, node_id: NodeId, *, activity: int | None = None, said: Health | None = None, reason: str = ""
     ) -> Node:
-        """A sign of life, and what it says beside. Returns the node's record: if its version moved, ask for
-        the desired state.
+        """Record a heartbeat and what it reports. Return the node's record: if its version moved, ask for the
+        desired state.
 
-        Raises NotFound for an unknown node and Gone for one whose time is over.
+        Raises NotFound for an unknown node and Gone for one that has ended.
         """
         arrived_at = self.heartbeats.arrived_by
         node = await self._store.node(node_id)
@@ -108,8 +108,10 @@ class Enrolment:
     async def poll(
         self, node_id: NodeId, *, known: int, timeout: float, unless: Sequence[str] = ()
     ) -> Desired:
-        """The desired state, as soon as the record's version isn't `known`, or after `timeout` seconds, or
-        when one of the topics in `unless` is notified."""
+        """Return the desired state once the record's version isn't `known`, or after `timeout` seconds.
+
+        A notification of a topic in `unless` ends the wait, too.
+        """
         listener = self._ports.wakeups.listen((node_topic(node_id), *unless))
         try:
             if (await self._store.node(node_id)).version == known:
@@ -135,10 +137,10 @@ class Enrolment:
         return desired(node, dead_man=seconds, kit=template.kitted)
 
     async def kit(self, node_id: NodeId, assignment: AssignmentId) -> Kit:
-        """What the node needs to attach, once it may: for its present assignment, until it has attached.
+        """Return what the node needs to attach to its present assignment.
 
-        A refusal is final for the node: it can't attach, and is thrown away with the reason. Raises Conflict
-        if it isn't asked to attach to this (any more), Throttled, Refused and Uncertain.
+        A refusal is final: the node is condemned with the reason. Raises Conflict if the node should not
+        attach to this assignment now; also Throttled, Refused and Uncertain.
         """
         at = await self._store.node_view(node_id)
         node, runtime_binding = at.node, await self._runtime_of(at)
@@ -155,7 +157,8 @@ class Enrolment:
             raise
 
     async def _runtime_of(self, at: NodeView) -> tuple[NodeRuntime, ProvisionRequest, TemplateSpec] | None:
-        """The runtime that has a say in the node's assignment, and for what; None: its agent alone knows."""
+        """Return the runtime that confirms the node's assignment, with request and template; None: only its
+        agent knows."""
         spec = await self._template_spec(at.node)
         runtime, request = self._ports.runtimes.get(spec.runtime), at.operation and at.operation.request
         if runtime is None or not isinstance(request, ProvisionRequest):
@@ -197,8 +200,10 @@ class Enrolment:
             logger.info("an interrupted node can't be closed to new work yet", extra=extra)
 
     async def _record_sign_of_life(self, node_id: NodeId) -> None:
-        """Its report proves life: a claim must not take it for dead because the server was
-        away and its beats are still to come."""
+        """Record a heartbeat for a node that becomes idle. Its report proves life.
+
+        Without it, a claim could take the node for dead after the server was away.
+        """
         now = self._ports.clock.now()
         seen = (await self._store.last_seen([node_id])).get(node_id, 0.0)
         if now - seen > (await self._look()).limits(self._limits, now=now).stale_after / 2:
@@ -206,7 +211,7 @@ class Enrolment:
             await self.heartbeats.flush()
 
     async def _change(self, at: NodeView, report: Report) -> NodeChange | None:
-        """The first thing in the report that is news; None when nothing is."""
+        """Return the change for the first news in the report; None: nothing is new."""
         node = at.node
         now = self._ports.clock.now()
         if node.enrolled and (report.left or _serves(node, report)):
@@ -258,7 +263,7 @@ class Enrolment:
         return None
 
     async def _rescue(self, node: Node, now: float) -> NodeChange | None:
-        """It booted after it was given up. It is of use, but never to the operation that gave it up."""
+        """Rescue a node that booted after it was given up. The operation that gave it up never gets it."""
         spec = await self._template_spec(node)
         closes = await self._due(deadlines.rescue_closes(node, spec), now)
         late = deadlines.rescued_late(node, spec, now=now, closes=closes)
@@ -277,7 +282,7 @@ class Enrolment:
         )
 
     async def _teaches(self, node: Node) -> bool:
-        """A boot that ended while no server ran says nothing about the time of the next one."""
+        """Return whether a boot counts for learning. One that ended while no server ran does not."""
         return (await self._look()).unbroken_from(node.created_at)
 
     def _awaits(self, node: Node, assignment: AssignmentId | None) -> bool:
@@ -303,7 +308,7 @@ class Enrolment:
         return None
 
     async def _due(self, deadline_at: float, now: float) -> float:
-        """When a deadline counts as passed: nodes could prove nothing while the server was away."""
+        """Return when a deadline counts as passed. Time in which no server ran does not count."""
         if now < deadline_at:
             return deadline_at
         return (await self._look()).due(deadline_at, self._limits)
@@ -313,12 +318,15 @@ class Enrolment:
 
 
 def _moved(before: NodeView, node: Node) -> NodeView:
-    """After a write of the node, which leaves it with its operation or takes it away."""
+    """Return the view after a write of the node. The write may have taken the node from its operation."""
     return replace(before, node=node, operation=None if node.operation_id is None else before.operation)
 
 
 def _refuse_ended(node: Node) -> None:
-    """An app hears that it is condemned from this; a machine is told what to do instead, until it is gone."""
+    """Raise Gone for a terminated node, and for an app that is condemned.
+
+    A condemned machine gets its desired state instead, until it is gone.
+    """
     if node.enrolled and node.state in OVER:
         raise apps.turned_away(node)
     if node.state is NodeState.TERMINATED:
@@ -326,14 +334,14 @@ def _refuse_ended(node: Node) -> None:
 
 
 def _unfit(node: Node, assignment: AssignmentId | None) -> bool:
-    """It can't serve an assignment that was not handed over yet, whether or not it looked as if it could."""
+    """Return whether the node can't serve its assignment, which was not handed over yet."""
     if assignment is None or node.assignment_id != assignment:
         return False
     return node.state in (NodeState.CREATED, NodeState.CLAIMED) and node.up
 
 
 def _serves(node: Node, report: Report) -> bool:
-    """An app whose server accepts connections: no runtime has to confirm it."""
+    """Return whether an app's server accepts connections. No runtime has to confirm that."""
     return node.state is NodeState.CREATED and node.attached and report.attached == node.assignment_id
 
 
@@ -348,7 +356,8 @@ def _app_change(node: Node, report: Report, now: float) -> NodeChange | None:
 
 
 def _interruption(node: Node, seconds: float, now: float) -> NodeChange | None:
-    """A run may use what is left of the time; for anything else the machine is of no use any more."""
+    """Return the change for an interruption notice. A run may use the rest of the time; any other node is
+    condemned."""
     if node.state in (NodeState.RUNNING, NodeState.RELEASING):
         return nodes.interrupted(node, now=now, ends_at=now + min(seconds, NOTICE_MOST))
     if node.state in OVER:

@@ -36,7 +36,7 @@ class Heartbeats:
 
     @property
     def arrived_by(self) -> float:
-        """The latest time at which what is worked on now has come in for sure."""
+        """Return the latest time before which everything in hand has certainly arrived."""
         now = self._clock.now()
         return now if self._pulses is None else min(now, self._pulses[0])
 
@@ -49,7 +49,7 @@ class Heartbeats:
         reason: str = "",
         arrived_at: float | None = None,
     ) -> None:
-        """`arrived_at`: what was vouched for when it came in, if that was a while ago."""
+        """Note a heartbeat. `arrived_at`: the value of `arrived_by` on arrival, if that was a while ago."""
         if reason:
             reason = in_short(reason, longest=RUN_MAX)
         at = self.arrived_by if arrived_at is None else arrived_at
@@ -104,7 +104,8 @@ class Heartbeats:
             self._wakeups.notify(HEALTH)
 
     def _health_changed(self, written: Mapping[NodeId, Beat]) -> bool:
-        """Whether somebody says something else than before. Only a hint: what is forgotten is news again."""
+        """Return whether a node reports another health than before. Only a hint: what is forgotten is news
+        again."""
         words = {node_id: beat.said for node_id, beat in written.items() if beat.said is not None}
         new = any(self._words.get(node_id) is not word for node_id, word in words.items())
         if len(self._words) > WORDS_MOST:

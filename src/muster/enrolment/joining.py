@@ -68,7 +68,7 @@ class JoinHandler:
         return node
 
     async def _launch_token(self, identity: Identity) -> str:
-        """By the machine's provider, which may not show a new machine yet."""
+        """Ask the machine's provider for the launch token. The provider may not show a new machine yet."""
         provider = self._ports.providers[identity.provider]
         try:
             async with asyncio.timeout(provider.call_timeout):

@@ -50,8 +50,10 @@ WITHHELD = "withheld: the text could not be redacted"
 
 
 def how_it_failed(said: str) -> str:
-    """How it ended comes first, and the last of its output tells most: what is too long loses its middle.
-    Redacted before it is cut, because half a secret isn't recognised."""
+    """Return a node's account of its failure: how it ended, then the end of its output.
+
+    Text that is too long loses its middle. Redacted before it is cut, because half a secret isn't recognised.
+    """
     head, line_end, tail = said.partition("\n")
     if len(tail) > SAID_MOST:
         tail = tail[-SAID_MOST:].partition("\n")[2]
@@ -65,7 +67,7 @@ def how_it_failed(said: str) -> str:
 
 
 def in_short(said: str, *, longest: int) -> str:
-    """A few words, as they stand."""
+    """Return a short text, redacted and cut."""
     if not said:
         return said
     told = _redacted(said)

@@ -1,7 +1,7 @@
-"""The streams on which nodes hear at this replica what to do: one for each node, the newest.
+"""Keep the streams on which nodes get their desired state at this replica: one per node, the newest.
 
-Owns what each node was told last, so that nothing is told twice: neither what changed only the record's
-version, nor what the answer to the node's own report says. Knows nothing of HTTP.
+Remembers what each node was sent last, so that nothing is sent twice. A change of the record's version alone
+is not sent, nor what the answer to the node's own report says. Knows nothing of HTTP.
 """
 
 from collections.abc import Iterator
@@ -28,11 +28,11 @@ class Stream:
         """It was woken meanwhile."""
 
     async def news(self, within: float) -> None:
-        """Until there may be something to say, or so many seconds have passed."""
+        """Wait until there may be something to send, or so many seconds have passed."""
         await self._listener.wait(within)
 
     def defers(self) -> bool:
-        """Whether to leave it to an answer. The stream is woken once more when that is given."""
+        """Return whether an answer will carry the news. The stream is woken once more after the answer."""
         self.missed = self.answering > 0
         return self.missed
 
@@ -51,12 +51,12 @@ class Streams:
 
     @property
     def spread(self) -> float:
-        """Seconds over which the nodes come back together, if all streams break at once."""
+        """Return the seconds over which the nodes should reconnect if all streams break at once."""
         return max(SPREAD_LEAST, len(self._open) / SPREAD_RATE)
 
     @contextmanager
     def open(self, node_id: NodeId, *, unless: str) -> Iterator[Stream]:
-        """The node's stream from now on: an earlier one ends. `unless`: another topic that wakes it."""
+        """Open the node's stream and end an earlier one. `unless`: another topic that wakes it."""
         self.end(node_id)
         stream = self._open[node_id] = Stream(self._wakeups.listen((node_topic(node_id), unless)))
         try:
@@ -67,7 +67,7 @@ class Streams:
                 del self._open[node_id]
 
     def end(self, node_id: NodeId) -> None:
-        """Somebody else speaks for the node now, or it listens elsewhere."""
+        """End the node's stream here: another connection speaks for the node, or it listens elsewhere."""
         stream = self._open.pop(node_id, None)
         if stream is not None:
             stream.ended = True
@@ -75,8 +75,10 @@ class Streams:
 
     @contextmanager
     def answering(self, node_id: NodeId) -> Iterator[Stream | None]:
-        """While a report of the node is answered, its stream keeps silent. The caller says what the answer
-        told, if it could be given."""
+        """Keep the node's stream silent while a report of the node is answered.
+
+        The caller stores what the answer sent, if there was one.
+        """
         stream = self._open.get(node_id)
         if stream is None:
             yield None

@@ -14,17 +14,17 @@ class AccessStore(Protocol):
 
     @reads
     async def token_for(self, secret_hash: str) -> ApiToken | None:
-        """The token of a secret, also if it is expired or revoked: the caller judges."""
+        """Return the token of a secret, also an expired or revoked one: the caller judges."""
         ...
 
     @reads
     async def tokens(self) -> Sequence[ApiToken]:
-        """All, oldest first, at most 1,000."""
+        """Return all tokens, oldest first, at most 1,000."""
         ...
 
     @writes
     async def revoke_token(self, token_id: str, *, now: float, actor: str = "") -> ApiToken:
-        """Idempotent. Raises NotFound."""
+        """Revoke a token. Idempotent. Raises NotFound."""
         ...
 
     @writes
@@ -34,25 +34,26 @@ class AccessStore(Protocol):
 
     @reads
     async def paused(self, template: str) -> bool:
-        """Whether the template, or everything, is paused."""
+        """Return whether the template, or everything, is paused."""
         ...
 
     @reads
     async def pauses(self) -> Sequence[str | None]:
-        """What is paused: names of templates, and None for everything."""
+        """Return what is paused: names of templates, and None for everything."""
         ...
 
     @writes
     async def acknowledge(self, given: Acknowledgement) -> None:
-        """Replaces an earlier one of the same finding, with an event. Forgets those that are `KEPT` old."""
+        """Store an acknowledgement with an event, in place of an earlier one of the same finding. Delete
+        those that are older than `KEPT`."""
         ...
 
     @writes
     async def unacknowledge(self, finding: str, *, now: float, actor: str = "") -> None:
-        """Idempotent, with an event."""
+        """Delete an acknowledgement, with an event. Idempotent."""
         ...
 
     @reads
     async def acknowledgements(self) -> Sequence[Acknowledgement]:
-        """By finding, at most 1,000. Some may be older than `KEPT`."""
+        """Return the acknowledgements by finding, at most 1,000. Some may be older than `KEPT`."""
         ...

@@ -5,9 +5,9 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now(self) -> float:
-        """Seconds since the epoch by the server's clock."""
+        """Return the seconds since the epoch by the server's clock."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Suspend the caller for that long."""
+        """Suspend the caller for so many seconds."""
         ...

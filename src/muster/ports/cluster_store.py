@@ -22,24 +22,24 @@ class ClusterStore(Protocol):
 
     @reads
     async def cluster(self, cluster_id: ClusterId) -> Cluster:
-        """Raises NotFound."""
+        """Return a cluster. Raises NotFound."""
         ...
 
     @reads
     async def named(self, name: str) -> Cluster | None:
-        """The live cluster of that name, case aside; else the newest that had it."""
+        """Return the live cluster of that name, in any case of letters; else the newest that had the name."""
         ...
 
     @reads
     async def of_operation(self, operation_id: OperationId) -> Cluster:
-        """The cluster that an operation works on. Raises NotFound."""
+        """Return the cluster that an operation works on. Raises NotFound."""
         ...
 
     @reads
     async def clusters(
         self, *, states: Sequence[ClusterState], after: Cursor | None, limit: int
     ) -> Page[Cluster]:
-        """Clusters in any of the states, newest first."""
+        """Return clusters in any of the states, newest first."""
         ...
 
     @writes
@@ -51,11 +51,11 @@ class ClusterStore(Protocol):
         operation: OperationChange | None = None,
         token: str | None = None,
     ) -> Cluster:
-        """The guarded write of a cluster, and of its operation with it, if one is given.
+        """Write a cluster, and its operation if one is given, in one guarded write.
 
-        `token`: from where the provider's work can be followed, kept from now on and forgotten with the write
-        after which there is nothing to follow (`Cluster.followed`): it is ready, has failed, or is undone. A
-        secret: it is in no record, event or answer but `token`'s.
+        `token` says where the provider's work can be followed. The store keeps the token until a write after
+        which there is nothing to follow (`Cluster.followed`): the cluster is ready, has failed, or is undone.
+        The token is a secret: only the verb `token` returns it.
         """
         ...
 
@@ -64,5 +64,5 @@ class ClusterStore(Protocol):
 
     @reads
     async def create_seconds(self, template: str, *, limit: int) -> Sequence[float]:
-        """How long the last creates of a template took that came to be ready, newest first."""
+        """Return how long the last creates of a template took that ended ready, newest first."""
         ...

@@ -1,8 +1,10 @@
-"""Where clusters come from. Slow, eventually consistent, and the only one who knows what really exists.
+"""Make and delete clusters at a provider: slow, eventually consistent, and the only source of what exists.
 
-What is made carries the tags of its order; a delete checks them first. Every call ends within
-`call_timeout` or counts as Uncertain. Calls raise Throttled (not now: later, as told; also while another
-operation runs on the same cluster), Refused (asking again won't help) or Uncertain (the result is unknown).
+What is made carries the tags of its order; a delete checks them first. Every call ends within `call_timeout`
+or counts as Uncertain.
+
+Calls raise Throttled (ask again later), Refused (asking again won't help) or Uncertain (the result is
+unknown). A cluster on which another operation runs is Throttled, too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,13 +44,13 @@ class ClusterProvider(Protocol):
 
     @reads
     async def check(self, spec: ClusterSpec) -> None:
-        """Whether it could be asked at all. Raises InvalidRequest: no credentials, or software is missing.
-        Touches nothing at the provider's."""
+        """Check that the provider can be asked at all, without a call. Raises InvalidRequest if credentials
+        or software are missing."""
         ...
 
     @reads
     async def group(self, place: Place) -> Group | None:
-        """The resource group; None if there is none (or it isn't visible yet)."""
+        """Return the resource group; None if there is none, or none is visible yet."""
         ...
 
     @writes
@@ -58,7 +60,7 @@ class ClusterProvider(Protocol):
 
     @reads
     async def holdings(self, place: Place) -> Sequence[str]:
-        """The ids of what is in the group: the first few prove that it isn't empty."""
+        """Return the ids of what is in the group. The first few prove that the group isn't empty."""
         ...
 
     @writes
@@ -68,14 +70,14 @@ class ClusterProvider(Protocol):
 
     @reads
     async def look(self, place: Place) -> Sight | None:
-        """The cluster and its pools; None if there is none (or it isn't visible yet)."""
+        """Return the cluster and its pools; None if there is none, or none is visible yet."""
         ...
 
     @reads
     async def list(
         self, subscription: str, installation: InstallationId
     ) -> Sequence[tuple[Place, Mapping[str, str]]]:
-        """Clusters that carry the tag of this installation, with their tags. May be a little old."""
+        """Return the clusters with the tag of this installation, and their tags. May be a little old."""
         ...
 
     @writes
@@ -90,10 +92,10 @@ class ClusterProvider(Protocol):
 
     @reads
     async def follow(self, place: Place, token: str) -> bool:
-        """How the work that a token stands for goes: True: done, False: still going on.
+        """Return whether the work that a token stands for is done.
 
-        Raises Refused, with the provider's reason, only if the work itself failed or was cancelled; TrackLost
-        if the token leads nowhere; Throttled or Uncertain if nothing was learned.
+        Raises Refused, with the provider's reason, only if the work itself failed or was cancelled. Raises
+        TrackLost if the token leads nowhere, and Throttled or Uncertain if the answer is unknown.
         """
         ...
 
@@ -109,8 +111,10 @@ class ClusterProvider(Protocol):
 
     @writes
     async def grant(self, grant: Grant) -> None:
-        """Assign a role; that it is assigned already, under whatever name, is no error. Raises NotKnownYet
-        if the principal was made a moment ago and isn't known everywhere."""
+        """Assign a role. A role that is assigned already, under any name, is no error.
+
+        Raises NotKnownYet if the principal was made a moment ago and isn't known everywhere.
+        """
         ...
 
     @writes

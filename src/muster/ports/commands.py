@@ -1,6 +1,6 @@
-"""Commands and their output: a shared, durable record of what was asked of nodes and what came back.
+"""Keep commands and their output: a shared, durable record of requests to nodes and of the results.
 
-The rules of the store port hold here too: time is a parameter, a write is one transaction with its event, a
+The rules of the store port hold here too. Time is a parameter. A write is one transaction with its event. A
 record that moved raises Conflict.
 """
 
@@ -32,32 +32,32 @@ class CommandStore(Protocol):
 
     @reads
     async def command(self, command_id: CommandId) -> Command:
-        """Raises NotFound."""
+        """Return a command. Raises NotFound."""
         ...
 
     @reads
     async def of_operation(self, operation_id: OperationId) -> Sequence[Command]:
-        """All commands on the nodes of a provision, oldest first, at most 10,000."""
+        """Return all commands on the nodes of a provision, oldest first, at most 10,000."""
         ...
 
     @reads
     async def unfinished(self, assignment_id: AssignmentId) -> Sequence[Command]:
-        """What the node of an assignment should be busy with, oldest first."""
+        """Return the commands that the node of an assignment should execute, oldest first."""
         ...
 
     @reads
     async def forsaken(self, *, limit: int) -> Sequence[Command]:
-        """Unfinished commands whose assignment is no longer held by their node, oldest first."""
+        """Return unfinished commands whose node no longer holds their assignment, oldest first."""
         ...
 
     @reads
     async def overdue(self, *, now: float, limit: int) -> Sequence[Command]:
-        """Unfinished commands whose own timeout is over, most overdue first."""
+        """Return unfinished commands past their own timeout, most overdue first."""
         ...
 
     @writes
     async def write(self, before: Command, after: Command, change: NodeChange | None = None) -> Command:
-        """The guarded write; with `change`, the node is told in the same transaction."""
+        """Write a command, guarded. With `change`, the same transaction writes the node."""
         ...
 
     @writes
@@ -68,10 +68,10 @@ class CommandStore(Protocol):
 
     @reads
     async def output(self, command_id: CommandId, *, offset: int, limit: int) -> bytes:
-        """Up to `limit` bytes from `offset` on; empty at the end of what is kept so far."""
+        """Return up to `limit` bytes from `offset` on; empty at the end of what is kept so far."""
         ...
 
     @reads
     async def commands(self, *, run: str | None, after: Cursor | None, limit: int) -> Page[Command]:
-        """Newest first."""
+        """Return commands, newest first."""
         ...

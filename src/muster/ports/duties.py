@@ -33,7 +33,7 @@ class Desk(Protocol):
     async def provision(
         self, request: ProvisionRequest, *, key: str | None = None, ours: bool = False
     ) -> Operation:
-        """`ours`: a duty asks, and the key is one of Muster's own."""
+        """Submit a provision. `ours`: a duty asks, so the key may be one that Muster reserves for itself."""
         ...
 
     async def release(

@@ -21,19 +21,21 @@ class Identity:
 
 class IdentityVerifier(Protocol):
     async def verify(self, proof: str) -> Identity:
-        """Checks a proof made on the machine. Raises Forbidden, saying what is wrong with it.
+        """Check a proof made on the machine. Raises Forbidden, saying what is wrong with the proof.
 
-        Never trusts a claim that the proof doesn't cover, and never asks the machine itself.
+        Trusts no claim that the proof doesn't cover, and never asks the machine itself.
         """
         ...
 
 
 class Federation(Protocol):
     def recognises(self, token: str) -> bool:
-        """Whether it looks like a token of this issuer's kind. Proves nothing."""
+        """Return whether a token looks like one of this issuer. Proves nothing."""
         ...
 
     async def verify(self, token: str) -> Workload:
-        """Checks signature, issuer, audience and times. Raises Forbidden, saying what is wrong, and NotYet if
-        the issuer's keys can't be had at present."""
+        """Check signature, issuer, audience and times.
+
+        Raises Forbidden, saying what is wrong. Raises NotYet if the issuer's keys are not available now.
+        """
         ...

@@ -5,7 +5,7 @@ from typing import Protocol
 
 class Ids(Protocol):
     def new(self, prefix: str) -> str:
-        """A fresh id, never given before: `prefix-…`. Later ones sort after earlier ones, roughly."""
+        """Return a fresh id, never given before: `prefix-…`. Later ids sort after earlier ones, roughly."""
         ...
 
     def secret(self) -> str:
@@ -13,5 +13,5 @@ class Ids(Protocol):
         ...
 
     def jitter(self) -> float:
-        """A number from 0 to 1, to spread things that would otherwise happen at once."""
+        """Return a number from 0 to 1, to spread things that would otherwise happen at once."""
         ...

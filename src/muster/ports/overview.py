@@ -32,43 +32,44 @@ class Tick:
 class OverviewStore(Protocol):
     @reads
     async def census(self) -> Mapping[str, Mapping[NodeState, int]]:
-        """Of every template, by name: how many nodes it has in each state but terminated, zeros too."""
+        """Return, for every template by name, the number of nodes in each state but terminated; zeros too."""
         ...
 
     @reads
     async def health(self) -> Mapping[str, Mapping[Health, int]]:
-        """How nodes that joined and are not on their way out feel, by template: how many each way, zeros too.
+        """Return, by template, how many nodes have each health; zeros too.
 
-        Templates without such nodes are left out.
+        Counts nodes that joined and are not being terminated. Leaves out templates without such nodes.
         """
         ...
 
     @reads
     async def unfinished(self, *, limit: int) -> Sequence[Operation]:
-        """Operations that have not ended, oldest first."""
+        """Return operations that have not ended, oldest first."""
         ...
 
     @reads
     async def terminating(self, *, limit: int) -> Sequence[Node]:
-        """Nodes that are being ended, longest first."""
+        """Return nodes that are being terminated, longest first."""
         ...
 
     @reads
     async def failures(self, *, since: float, limit: int) -> Sequence[Failure]:
-        """What failed at or after, newest first."""
+        """Return failures at or after a time, newest first."""
         ...
 
     @reads
     async def handovers(self, *, since: float, limit: int) -> Sequence[Handover]:
-        """Provisions that were committed at or after, newest first."""
+        """Return provisions that were committed at or after a time, newest first."""
         ...
 
     @reads
     async def changes(self, *, since: float, limit: int) -> Sequence[Event]:
-        """What somebody did, and what became of templates and the installation, at or after; newest first."""
+        """Return acts of operators and changes of templates and of the installation, at or after a time;
+        newest first."""
         ...
 
     @reads
     async def ticks(self) -> Sequence[Tick]:
-        """The duties that were ever performed, by name."""
+        """Return the duties that were ever performed, by name."""
         ...

@@ -37,7 +37,7 @@ BATCH = 100
 def provisions(
     store: Store, *, run: str | None, statuses: Sequence[Status] = tuple(Status)
 ) -> AsyncIterator[Operation]:
-    """Of one run, or of all; the newest first. Those that are made meanwhile may be missed."""
+    """Yield the provisions of one run, or of all; newest first. Provisions made meanwhile may be missed."""
     return items(
         lambda after: store.operations(
             kind=Kind.PROVISION, statuses=statuses, run=run, after=after, limit=BATCH

@@ -5,13 +5,17 @@ from typing import Protocol
 
 class Prober(Protocol):
     async def check(self, url: str) -> None:
-        """Raises InvalidRequest, saying why, if the address isn't one that may be probed: not http(s), or a
-        host that is (or resolves to) anything outside the allowed ranges. A name that doesn't resolve is no
-        reason."""
+        """Check that an address may be probed.
+
+        Raises InvalidRequest if the address isn't http(s), or its host is or resolves to an address outside
+        the allowed ranges. A name that doesn't resolve is accepted.
+        """
         ...
 
     async def passes(self, url: str) -> bool:
-        """Whether the service answers with success, within a bounded time. Never raises for what the other
-        side does, and never connects to anything outside the allowed ranges, whatever a name resolves to
-        by now."""
+        """Return whether the service answers with success, within a bounded time.
+
+        Never raises for what the other side does. Never connects to an address outside the allowed ranges,
+        also if the name resolves to one by now.
+        """
         ...

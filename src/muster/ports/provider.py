@@ -89,25 +89,35 @@ class NodeProvider(Protocol):
         ...
 
     async def find(self, token: str) -> Sequence[Machine]:
-        """Machines of one launch that are visible now and not gone. Fewer than k proves nothing inside
-        the visibility window. Raises Throttled or Uncertain."""
+        """Return the machines of one launch that are visible now and not gone.
+
+        Fewer than k proves nothing inside the visibility window. Raises Throttled or Uncertain.
+        """
         ...
 
     def list(self) -> AsyncIterator[Machine]:
-        """Every visible machine tagged with this installation that is not gone, in a stable order.
-        Raises Throttled or Uncertain at any point of the iteration: a partial listing proves nothing."""
+        """Yield every visible machine tagged with this installation that is not gone, in a stable order.
+
+        Raises Throttled or Uncertain at any point of the iteration: a partial listing proves nothing.
+        """
         ...
 
     async def describe(self, machine_ids: Sequence[str]) -> Mapping[str, Machine]:
-        """What is known of these machines. A missing key is "not found", which is gone only if the machine
-        was seen before or its launch is older than the window. Raises Throttled or Uncertain."""
+        """Return what is known of these machines. A missing key means "not found".
+
+        "Not found" means gone only if the machine was seen before or its launch is older than the window.
+        Raises Throttled or Uncertain.
+        """
         ...
 
     async def console(self, machine_id: str, *, lines: int) -> str | None:
-        """The last lines, at most so many, of what the machine wrote to its console: as it is, so whoever
-        keeps it redacts it first. None: this provider has no consoles, or has nothing of this machine, or
-        not yet. May be minutes old. Also of a machine that is gone, for as long as the provider keeps it.
-        Raises Throttled or Uncertain."""
+        """Return the last lines of a machine's console, at most so many, not redacted. The caller redacts
+        them.
+
+        None: this provider has no consoles, or nothing of this machine, or not yet. The lines may be minutes
+        old. A machine that is gone still has a console for as long as the provider keeps it. Raises Throttled
+        or Uncertain.
+        """
         ...
 
     async def terminate(self, machine_ids: Sequence[str]) -> None:

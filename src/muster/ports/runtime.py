@@ -23,24 +23,31 @@ class NodeRuntime(Protocol):
     """Every method raises Throttled (later), Refused (asking again won't help) or Uncertain."""
 
     async def check(self, request: ProvisionRequest, spec: TemplateSpec) -> None:
-        """Whether nodes for this request could be attached, as far as can be known before there are any.
-        Also raises InvalidRequest. Cheap to repeat: asked before every claim and launch."""
+        """Check whether nodes for this request could attach, as far as can be known before there are any.
+
+        Asked before every claim and launch, so a repeat must be cheap. Also raises InvalidRequest.
+        """
         ...
 
     def boot_script(self, spec: TemplateSpec) -> str:
-        """What a node of the template executes at boot: the operator's script and what the runtime needs."""
+        """Return what a node of the template executes at boot: the operator's script and what the runtime
+        needs."""
         ...
 
     async def kit(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> Kit:
-        """A fresh kit for the node's assignment. What an earlier one could do is over: a lost reply, or one
-        that somebody else heard, is harmless."""
+        """Return a fresh kit for the node's assignment. Every earlier kit stops working.
+
+        So a lost reply, or a reply that another process read, does no harm.
+        """
         ...
 
     async def attached(
         self, node: Node, request: ProvisionRequest, spec: TemplateSpec, *, ended: bool = False
     ) -> bool:
-        """Whether the node truly serves its assignment, by another's word than its own. `ended`: or served
-        it, now that the node reports that its program ended well."""
+        """Return whether the node truly serves its assignment, by another source than the node itself.
+
+        `ended`: also true if the node served it and its program ended well.
+        """
         ...
 
     async def withdraw(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> None:

@@ -146,7 +146,7 @@ class Store(Protocol):
 
     @reads
     async def installation(self) -> Installation:
-        """Who we are. The id was drawn when the store was made and never changes."""
+        """Return the installation. Its id was drawn when the store was made and never changes."""
         ...
 
     @writes
@@ -165,41 +165,41 @@ class Store(Protocol):
 
     @reads
     async def template(self, name: str, revision: int | None = None) -> Template:
-        """The current revision, or a named one. Raises NotFound."""
+        """Return the current revision of a template, or a given one. Raises NotFound."""
         ...
 
     @reads
     async def templates(self) -> Sequence[Template]:
-        """The current revision of every template, by name."""
+        """Return the current revision of every template, by name."""
         ...
 
     # --- nodes ------------------------------------------------------------------------------------
 
     @reads
     async def node(self, node_id: NodeId) -> Node:
-        """Raises NotFound."""
+        """Return a node. Raises NotFound."""
         ...
 
     @reads
     async def node_by_machine(self, provider: str, machine_id: str) -> Node | None:
-        """The newest record of a machine."""
+        """Return the newest record of a machine."""
         ...
 
     @reads
     async def recorded(self, provider: str, machine_ids: Sequence[str]) -> Sequence[str]:
-        """Those of the machines that have a record which is not terminated, in the order asked."""
+        """Return those of the machines whose record exists and is not terminated, in the order asked."""
         ...
 
     @reads
     async def nodes(
         self, *, states: Sequence[NodeState], template: str | None, after: Cursor | None, limit: int
     ) -> Page[Node]:
-        """Nodes in any of the states, by id."""
+        """Return nodes in any of the states, by id."""
         ...
 
     @reads
     async def nodes_due(self, *, now: float, limit: int) -> Sequence[Node]:
-        """Nodes whose deadline has passed, longest overdue first."""
+        """Return nodes whose deadline has passed, longest overdue first."""
         ...
 
     @reads
@@ -226,31 +226,41 @@ class Store(Protocol):
 
     @reads
     async def count_claimable(self, demand: Demand, *, seen_since: float, now: float) -> int:
-        """How many nodes `claim` could take at this moment."""
+        """Return how many nodes `claim` could take at this moment."""
         ...
 
     @reads
     async def offer(self, idle: Sequence[Node]) -> None:
-        """These are all the idle nodes of some pools: see to it that claims are led to them. A hint, for
-        engines whose claims ask a queue first; a claim finds every idle node without it, too."""
+        """Point claims at these nodes: all idle nodes of some pools.
+
+        A hint, for engines whose claims ask a queue first. A claim finds every idle node without it, too.
+        """
         ...
 
     @writes
     async def apply(self, change: NodeChange, *, fence: Fence | None = None) -> Node:
-        """The guarded node write. Raises Conflict if the record isn't `change.before` any more, or if the
-        change's OperationGuard doesn't hold. `confirm_gone` also gives the node's room back."""
+        """Write a node, guarded. `confirm_gone` also frees the node's room under the caps.
+
+        Raises Conflict if the record isn't `change.before` any more, or if the change's OperationGuard
+        doesn't hold.
+        """
         ...
 
     @writes
     async def apply_all(self, changes: Sequence[NodeChange], *, fence: Fence | None = None) -> Sequence[Node]:
-        """`apply` for each, in one go. Raises as `apply` does for the first that is refused; of the others,
-        all, some or none may be written then: read them again."""
+        """Apply several changes in one go. Raises as `apply` does for the first that is refused.
+
+        Of the others, all, some or none may be written then: read them again.
+        """
         ...
 
     @writes
     async def adopt_stray(self, node: Node, *, now: float) -> Node | None:
-        """Record a machine that has no live record and no open launch, as terminating. Counts against the
-        caps although it wasn't asked for. None: somebody recorded it first."""
+        """Record a machine that has no live record and no open launch, as terminating.
+
+        The machine counts against the caps although no operation asked for it. None: another caller recorded
+        it first.
+        """
         ...
 
     # --- joining ----------------------------------------------------------------------------------
@@ -274,11 +284,15 @@ class Store(Protocol):
         stale_after: float,
         now: float,
     ) -> Node:
-        """Adopt an app that enrols itself, as joined: its room under both caps as they are stored now, its
-        record, credentials and vitals, together. Raises CapReached (nothing written). Live nodes of the
-        template at the same address are displaced: whoever answers there is the newest.
-        If its machine has a record already, that one is returned, whatever `node` says: with the token
-        replaced if it is live, untouched if its time is over."""
+        """Adopt an app that enrols itself, as joined: record, credentials, vitals and room under both caps,
+        together.
+
+        Raises CapReached and writes nothing if the caps are full. Live nodes of the template at the same
+        address are displaced: the newest app owns the address.
+
+        If the machine has a record already, that record is returned, whatever `node` says. A live one gets
+        the new token. One that has ended stays untouched.
+        """
         ...
 
     @reads
@@ -292,14 +306,14 @@ class Store(Protocol):
 
     @reads
     async def node_view_for_token(self, token_hash: str) -> NodeView | None:
-        """`node_for_token` and `node_view` at one moment."""
+        """Return `node_for_token` and `node_view` at one moment."""
         ...
 
     # --- liveness ---------------------------------------------------------------------------------
 
     @writes
     async def record_beats(self, beats: Sequence[Beat]) -> None:
-        """Remember when nodes were last seen. Never moves a time back, never touches a node's version."""
+        """Store when nodes were last seen. Never moves a time back, never touches a node's version."""
         ...
 
     @reads
@@ -307,70 +321,83 @@ class Store(Protocol):
 
     @reads
     async def vitals(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, Vitals]:
-        """How nodes feel. A node has vitals from its first join (or beat) until it is terminated."""
+        """Return the vitals of nodes. A node has them from its first join or beat until it is terminated."""
         ...
 
     @writes
     async def watch(self, *, now: float, gap: float, grace: float = 0.0, beat: float | None = None) -> Watch:
-        """Tick: the world is watched. After a gap longer than `gap` without a tick the watch begins anew. If
-        it breaks off again within `grace`, the time away counts from the first gap: whoever was owed a grace
-        then is still owed it. `beat`: the interval at which nodes are told to beat from now on."""
+        """Store that a replica watches now, and return the watch.
+
+        After a gap longer than `gap` the watch begins anew. If it breaks off again within `grace`, the time
+        away counts from the first gap: a grace that was owed then is still owed. `beat` is the interval at
+        which nodes are told to beat from now on.
+        """
         ...
 
     @reads
     async def suspects(
         self, *, stale_before: float, settled_before: float, after: NodeId | None, limit: int
     ) -> Sequence[Vitals]:
-        """Vitals whose health may not be right any more, by node id, those after the given one: silent since
-        `stale_before` and not offline, offline, starting since before `settled_before`, or with news."""
+        """Return vitals whose stored health may be outdated, by node id, after the given one.
+
+        A node is suspect if it is silent since `stale_before` and not offline, is offline, is starting since
+        before `settled_before`, or has news.
+        """
         ...
 
     @writes
     async def mark_news_judged(self, judged: Sequence[Vitals]) -> None:
-        """What these nodes said has been judged, and is news no more; what they said since then still is."""
+        """Mark what these nodes reported as judged. What they reported since then is still news."""
         ...
 
     @writes
     async def write_health(self, change: HealthChange) -> Vitals:
-        """The guarded write of a node's health, with its event. Raises Conflict if the vitals' health moved
-        or the node is gone; offline by any word but its own (HEARTBEAT): also if it was seen since."""
+        """Write a node's health, guarded, with its event.
+
+        Raises Conflict if the stored health moved or the node is gone. A change to offline by another source
+        than HEARTBEAT also conflicts if the node was seen since.
+        """
         ...
 
     @writes
     async def record_probe(self, node_id: NodeId, *, passed: bool, now: float) -> None:
-        """Remember how a probe went. Never touches when the node was last seen. Failures in a row are counted
-        anew once the watch began anew after the last probe."""
+        """Store the result of a probe. Never touches when the node was last seen.
+
+        The count of failures in a row restarts if the watch began anew after the last probe.
+        """
         ...
 
     @reads
     async def offline(
         self, *, states: Sequence[NodeState], since_before: float, limit: int
     ) -> Sequence[Node]:
-        """Nodes in the states whose health has been offline since before, longest first."""
+        """Return nodes in the states whose health has been offline since before a time, longest first."""
         ...
 
     @reads
     async def stalled(self, *, now: float, stall_after: float, limit: int) -> Sequence[Node]:
-        """Booting nodes that joined and have not advanced for longer than their template's `stall_after`, or
-        than the given one where it has none; longest first."""
+        """Return booting nodes that joined and made no progress for longer than `stall_after`, longest first.
+
+        The template's value counts; the given one where the template has none.
+        """
         ...
 
     # --- boots and failures -----------------------------------------------------------------------
 
     @reads
     async def marks(self, node_id: NodeId) -> Sequence[Mark]:
-        """How the node's boot went so far, in order."""
+        """Return the marks of the node's boot so far, in order."""
         ...
 
     @reads
     async def boots(self, template: str, revision: int) -> Sequence[Boot]:
-        """The last boots of a revision that came to their end, at most KEPT_BOOTS of each instance type,
-        oldest first."""
+        """Return the last finished boots of a revision, at most KEPT_BOOTS of each instance type, oldest
+        first."""
         ...
 
     @reads
     async def undiagnosed(self, *, limit: int) -> Sequence[Node]:
-        """Failed nodes of whose failure no bundle was filed yet, by id."""
+        """Return failed nodes without a stored bundle, by id."""
         ...
 
     @writes
@@ -393,7 +420,7 @@ class Store(Protocol):
 
     @writes
     async def write_launch(self, before: Launch, after: Launch, *, fence: Fence | None) -> Launch:
-        """The guarded write of an open launch: calling, or closed without machines (its room is freed)."""
+        """Write an open launch, guarded: as calling, or closed without machines, which frees its room."""
         ...
 
     @writes
@@ -407,7 +434,7 @@ class Store(Protocol):
 
     @reads
     async def launch(self, launch_id: LaunchId) -> Launch:
-        """Raises NotFound."""
+        """Return a launch. Raises NotFound."""
         ...
 
     @reads
@@ -438,23 +465,25 @@ class Store(Protocol):
 
     @reads
     async def operation(self, operation_id: OperationId) -> Operation:
-        """Raises NotFound."""
+        """Return an operation. Raises NotFound."""
         ...
 
     @reads
     async def operation_by_key(self, key: str) -> Operation | None:
-        """The operation that was submitted under an idempotency key."""
+        """Return the operation that was submitted under an idempotency key."""
         ...
 
     @reads
     async def view(self, operation_id: OperationId) -> OperationView:
-        """Raises NotFound."""
+        """Return an operation with all that it holds. Raises NotFound."""
         ...
 
     @reads
     async def holdings(self, operation_id: OperationId) -> Holdings:
-        """What an operation holds, by the simplest reads there are: for whoever ends it when nothing else
-        works. Empty for an operation that isn't known."""
+        """Return what an operation holds, by the simplest reads there are. Empty for an unknown operation.
+
+        The failsafe uses it to end an operation when nothing else works.
+        """
         ...
 
     @reads
@@ -467,7 +496,7 @@ class Store(Protocol):
         after: Cursor | None,
         limit: int,
     ) -> Page[Operation]:
-        """Newest first."""
+        """Return operations, newest first."""
         ...
 
     @writes
@@ -476,15 +505,19 @@ class Store(Protocol):
     ) -> Sequence[Operation]:
         """Take operations that have not ended and whose lease has lapsed, oldest first; epoch + 1.
 
-        With `absent_since`, asking is a sign of life of the owner, also with a limit of 0; and operations in
-        a queue are taken, too, whose owner gave no sign of life at or after that time. They hold up those
-        behind them. An owner that never gave a sign of life keeps its leases until they lapse."""
+        With `absent_since`, asking is a sign of life of the owner, also with a limit of 0. Queued operations
+        are then taken, too, if their owner gave no sign of life since that time, because they block those
+        behind them. An owner that never gave a sign of life keeps its leases until they lapse.
+        """
         ...
 
     @writes
     async def seize(self, operation_id: OperationId, owner: str, *, now: float, until: float) -> Operation:
-        """Take an operation, whoever leads it: epoch + 1, so that the earlier leader can't write any more.
-        One that has ended is returned as it is. Raises NotFound."""
+        """Take an operation from its present driver: epoch + 1, so that the earlier driver can't write any
+        more.
+
+        An operation that has ended is returned unchanged. Raises NotFound.
+        """
         ...
 
     @writes
@@ -494,8 +527,11 @@ class Store(Protocol):
 
     @writes
     async def expire_leases(self, owner: str | None = None) -> int:
-        """The owner's leases lapse at once, of operations (how many) and of duties: he has stopped driving.
-        Of everybody, if none is named: only for a caller that knows that no other replica lives."""
+        """Let the leases of an owner lapse at once. Return how many operations were freed; duties are freed
+        too.
+
+        Without an owner, all leases lapse: only for a caller that knows that no other replica lives.
+        """
         ...
 
     @writes
@@ -506,11 +542,12 @@ class Store(Protocol):
         fence: Fence | None = None,
         clock: Callable[[], float] | None = None,
     ) -> Operation:
-        """The guarded operation write: version, and epoch if a fence is given. A change that says
-        `first_in_line` or `fresh_for` is refused unless that is so at the write.
+        """Write an operation, guarded by its version, and by its epoch if a fence is given.
 
-        `fresh_for` needs `clock`: the caller's own, asked inside the transaction, so that a caller who stood
-        still on the way is judged by when he arrives."""
+        A change with `first_in_line` or `fresh_for` is refused unless the condition holds at the write.
+        `fresh_for` needs `clock`: the store reads the caller's clock inside the transaction. A caller that
+        was paused on the way is so judged by the time of its arrival.
+        """
         ...
 
     # --- pools and caps ---------------------------------------------------------------------------
@@ -540,19 +577,22 @@ class Store(Protocol):
     async def note(
         self, entity_id: str, name: str, *, reason: Reason | None, detail: str, now: float
     ) -> None:
-        """An event of the installation itself, about something that no record shows."""
+        """Append an event of the installation, about a fact that no record shows."""
         ...
 
     @reads
     async def events(self, *, after: Cursor | None, limit: int, entity_id: str | None = None) -> Page[Event]:
-        """The feed: complete, at least once, each entity's events in the order of their versions. A cursor
-        that was pruned past goes on with the oldest that is left. Raises CursorLost for one that stands at
-        an event which this store doesn't have and didn't forget: it would skip what comes next."""
+        """Return a page of the feed: complete, at least once, each entity's events in the order of their
+        versions.
+
+        A cursor in the pruned part goes on with the oldest event that is left. Raises CursorLost for a cursor
+        at an event that this store never had: it would skip the next events.
+        """
         ...
 
     @reads
     async def last_events(self, *, limit: int, entity_id: str | None = None) -> Page[Event]:
-        """The end of the feed, oldest first; `next` is where it goes on."""
+        """Return the end of the feed, oldest first; `next` is where it goes on."""
         ...
 
     @writes

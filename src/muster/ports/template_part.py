@@ -12,10 +12,12 @@ class TemplatePart(Protocol):
     def name(self) -> str: ...
 
     def whole(self, spec: TemplateSpec) -> Mapping[str, Plain] | None:
-        """The table with every default, as it is stored; None: this template has none.
-        Raises InvalidRequest, naming the key as `TABLE.KEY`, for what no template may say."""
+        """Return the table with every default, as it is stored; None: this template has none.
+
+        Raises InvalidRequest, naming the key as `TABLE.KEY`, for a value that no template may have.
+        """
         ...
 
     def check(self, spec: TemplateSpec) -> None:
-        """Raises InvalidRequest for what must not be applied any more. Stored templates may say it."""
+        """Raise InvalidRequest for a value that may not be applied any more. Stored templates may have it."""
         ...

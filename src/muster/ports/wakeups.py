@@ -16,14 +16,14 @@ class Wakeups(Protocol):
 
 class Listener(Protocol):
     async def wait(self, timeout: float) -> bool:
-        """Until a topic was notified since `listen` or the last `wait` (True), or the time passed (False)."""
+        """Wait for a topic. True: one was notified since `listen` or the last `wait`. False: time passed."""
         ...
 
     def close(self) -> None: ...
 
 
 OPERATIONS = "operations"
-"""An operation was submitted or freed: somebody may lease it."""
+"""An operation was submitted or freed: a replica may lease it."""
 ROOM = "room"
 """Room under a cap or an idle node may have appeared."""
 HEALTH = "health"
@@ -35,17 +35,17 @@ EVENTS = "events"
 
 
 def operation_topic(operation_id: str) -> str:
-    """The operation, or anything that it holds, changed."""
+    """Name the topic for changes of an operation and of what it holds."""
     return f"operation/{operation_id}"
 
 
 def driver_topic(operation_id: str) -> str:
-    """The same, but for what its own driver wrote: that one knows what it did."""
+    """Name the topic for changes of an operation that its own driver did not write."""
     return f"driver/{operation_id}"
 
 
 def progress_topic(operation_id: str) -> str:
-    """The operation's own record changed: there is something new to show."""
+    """Name the topic for changes of an operation's own record: there is something new to show."""
     return f"progress/{operation_id}"
 
 
@@ -54,5 +54,5 @@ def command_topic(command_id: str) -> str:
 
 
 def node_topic(node_id: str) -> str:
-    """The node may have something else to do."""
+    """Name the topic for changes that may give a node something else to do."""
     return f"node/{node_id}"

@@ -1,9 +1,9 @@
-"""Probes over HTTP: one request, one status line, no redirects, and only to addresses in the allowed ranges.
+"""Probe services over HTTP: one request, one status line, no redirects, only in the allowed ranges.
 
-The name is resolved here and the connection made to the address that was checked, so that a name which
-resolves to something else a moment later leads nowhere. A name with several addresses is asked at one after
-the other, until one answers. Nothing secret is sent, and nothing but the status is read; so a certificate
-that nobody vouches for is as good as another.
+The name is resolved here, and the connection goes to the address that was checked. So a name that resolves to
+something else a moment later leads nowhere. The addresses of a name are asked in turn until one answers.
+
+Sends no secret and reads only the status. So a certificate needs no known issuer.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class HttpProber:
         return await self._names.addresses(host)
 
     async def _one_answers(self, parts: SplitResult, addresses: Sequence[Address], *, ends: float) -> bool:
-        """The first that says anything decides: it is the service that speaks, not one of its addresses."""
+        """Return the status of the first address that answers. All addresses belong to one service."""
         for number, address in enumerate(addresses):
             now = asyncio.get_running_loop().time()
             with suppress(OSError, TimeoutError):

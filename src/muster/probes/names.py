@@ -1,8 +1,7 @@
-"""What the names of services lead to, looked up so that names which hang hold up no other.
+"""Resolve the names of services, so that a name that hangs delays no other.
 
-A look-up can't be called off. So each is a thread's, there is at most one for a name, and nobody waits for it
-longer than the patience allows: what the name led to a short while ago is good enough then. Where probes may
-go is for others to say.
+A look-up can't be cancelled. So each has its own thread, there is at most one per name, and callers wait a
+bounded time. After that, the last known addresses are good enough. Does not decide where probes may go.
 """
 
 import asyncio
@@ -42,7 +41,8 @@ class Names:
         """The longest unanswered first."""
 
     async def addresses(self, host: str) -> list[Address]:
-        """Raises OSError if it has none, and TimeoutError if that can't be told in time."""
+        """Return the addresses of a name. Raises OSError if it has none, TimeoutError if that isn't known in
+        time."""
         now = asyncio.get_running_loop().time()
         asked = self._asked.get(host) or self._ask(host, now)
         if (left := asked.at + self._patience - now) > 0:
@@ -76,7 +76,7 @@ class Names:
 
 
 def _unsettled(answer: asyncio.Future[list[Address]]) -> bool:
-    """It failed, and not because there is no such name: whoever should know didn't say."""
+    """Return whether a look-up failed for another reason than that the name doesn't exist."""
     error = answer.exception()
     return error is not None and not (isinstance(error, socket.gaierror) and error.errno in _NO_SUCH_NAME)
 

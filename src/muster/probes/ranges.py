@@ -1,7 +1,7 @@
-"""Where probes may go: the ranges that were allowed, less the places where clouds tell machines secrets.
+"""Say where probes may go: the allowed ranges, without the addresses where clouds give secrets to machines.
 
-Such a place is only asked if it was allowed by its own name, not as a part of something larger: many of them
-lie in the middle of private networks.
+Such an address is asked only if it was allowed by itself, not as a part of a larger range. Many of them lie
+inside private networks.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class Ranges:
 
 
 def _translated(address: Address) -> Address:
-    """What a translator between the two families makes of it."""
+    """Return the IPv4 address inside an IPv6 address of a translator."""
     if isinstance(address, IPv6Address) and address in _NAT64:
         return IPv4Address(int(address) & _IPV4_BITS)
     return address

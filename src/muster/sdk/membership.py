@@ -66,7 +66,7 @@ class Answer:
 
     @property
     def failing(self) -> bool:
-        """It may answer otherwise soon, or another server may."""
+        """Return whether a later request, or another server, may succeed."""
         return self.status == 0 or self.status >= _FAILING or self.status in _BUSY
 
 
@@ -103,14 +103,14 @@ class Membership:
         self._assignment: str | None = None
         self._serving = False
         self._farewell: str | None = None
-        """The token of a node that was given up: it hears that we heard it."""
+        """The token of a node that the server gave up: it says goodbye with it."""
         self._failures = 0
         self.node_id: str | None = None
         self.offline = False
-        """Said, on the way out."""
+        """Reported before the app ends."""
         self._left = False
         self._out = False
-        """Somebody took it out."""
+        """An operator removed the node."""
         self.problem: str | None = None
         """Why it is not a node just now, in words for people."""
 
@@ -120,7 +120,7 @@ class Membership:
 
     @property
     def over(self) -> bool:
-        """It left, or was taken out: there is nothing more to say."""
+        """Return whether the app left or was removed: there is nothing more to send."""
         return self._left or (self._out and self._farewell is None)
 
     @property
@@ -132,7 +132,7 @@ class Membership:
     def next(
         self, *, accepts: bool, draining: bool, leaving: bool, word: Word, activity: int
     ) -> Request | None:
-        """None: there is nothing more to say."""
+        """Return the next request; None: there is nothing more to send."""
         if self.over:
             return None
         if self._farewell is not None:
@@ -237,6 +237,6 @@ class Membership:
 
 
 def in_one_line(reason: str) -> str:
-    """As a server takes it: printable, short, without blanks at the ends."""
+    """Return the text as a server accepts it: printable, short, without blanks at the ends."""
     words = " ".join(str(reason).split())
     return "".join(each if each.isprintable() else "?" for each in words)[:REASON_MOST].strip()

@@ -81,15 +81,15 @@ class Node:
     # --- how it feels -----------------------------------------------------------------------------
 
     def ready(self) -> None:
-        """All is well again."""
+        """Report that the app works well again."""
         self._say(READY)
 
     def degraded(self, reason: str) -> None:
-        """It works, but not well. Stays until `ready`."""
+        """Report that the app works, but not well, until `ready` is called."""
         self._say(Word(status=Health.DEGRADED, reason=reason))
 
     def drain(self) -> None:
-        """It takes no new work and will end: `offline` from now on."""
+        """Report that the app takes no new work and will end: `offline` from now on."""
         if self._session is not None:
             self._session.drain()
 
@@ -100,7 +100,7 @@ class Node:
 
     @property
     def id(self) -> str | None:
-        """Its id as a node; None while it is none."""
+        """Return the app's id as a node; None while it is none."""
         return None if self._session is None else self._session.membership.node_id
 
     @property
@@ -109,7 +109,7 @@ class Node:
 
     @property
     def problem(self) -> str | None:
-        """Why it can't be a node just now, in words; None if all is well."""
+        """Return why the app can't be a node now, in words; None if all is well."""
         return None if self._session is None else self._session.membership.problem
 
     # --- coming and going -------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class Node:
             await anyio.to_thread.run_sync(self._stop_session, self._detached())
 
     def _detached(self) -> Session | None:
-        """What belongs to the main thread, done in it."""
+        """Undo what belongs to the main thread, in the main thread."""
         session, self._session = self._session, None
         if session is not None:
             atexit.unregister(self.stop)
@@ -163,8 +163,10 @@ class Node:
             session.stop()
 
     def lifespan(self, inner: Lifespan | None = None) -> Lifespan:
-        """For FastAPI and Starlette: `FastAPI(lifespan=node.lifespan())`, around a lifespan of your own if
-        you have one. The app's server is looked for once that has started."""
+        """Return a lifespan for FastAPI and Starlette: `FastAPI(lifespan=node.lifespan())`.
+
+        It may wrap a lifespan of your own. The SDK looks for the app's server after that has started.
+        """
 
         @asynccontextmanager
         async def around(app: Any) -> AsyncIterator[Any]:

@@ -108,7 +108,7 @@ def _answer(server: str, found: httpx.Response) -> Answer:
 
 class Session:
     def __init__(self, settings: Settings, word: Word, *, up: bool) -> None:
-        """`up`: the app's server may be looked for at once; else from `serving` on."""
+        """Prepare the session. `up`: look for the app's server at once; else from `serving` on."""
         self._settings = settings
         self._word = word
         self._up = up
@@ -240,7 +240,7 @@ class Session:
                 self._rest(min(pause, left))
 
     def _rest(self, seconds: float) -> None:
-        """Until the time is over, or there is news."""
+        """Wait until the time is over, or there is news."""
         try:
             self._news.get(timeout=max(0.0, min(seconds, NEVER)))
         except Empty:
@@ -250,5 +250,6 @@ class Session:
 
 
 def _activity() -> int:
-    """How much the app has done since it started, without what this thread did: it tells slow from stuck."""
+    """Return how much the app has done since its start, without this thread's work. It tells slow
+    from stuck."""
     return max(0, int((time.process_time() - time.thread_time()) * 1000))

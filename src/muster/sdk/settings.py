@@ -83,7 +83,7 @@ def _servers(given: str | Sequence[str] | None, environment: Mapping[str, str]) 
 
 
 def _token(given: str | None, environment: Mapping[str, str]) -> str:
-    """A line end after a secret is never intended."""
+    """Return the token without a line end after it."""
     token = (given or environment.get("MUSTER_ENROL_TOKEN", "")).strip()
     path = environment.get("MUSTER_ENROL_TOKEN_FILE", "")
     if not token and path:
@@ -177,6 +177,6 @@ def _usable(url: str) -> bool:
 
 
 def _shown(value: object) -> str:
-    """Of what may hold a secret by mistake, only that it is there."""
+    """Show of a value that may hold a secret only that it is there."""
     text = str(value)
     return "what is set there" if "@" in text else repr(text[:80])
