@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import Figure
-from bench.picture import drawn
+from bench.chart import drawn
 from bench.tiny import TINY, shrink
 
 MODULES = tuple(TINY)

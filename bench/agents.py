@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from bench.beating import BEAT, STREAM
 from bench.children import say, told
-from bench.wire import Wire
+from bench.http_client import Wire
+from bench.load_generator import BEAT, STREAM
 
 AGENT = "/api/v1/agent"
 EVERY = 5.0

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from bench.served import Server
-from bench.wire import Wire
+from bench.http_client import Wire
+from bench.server_process import Server
 
 _COUNTED = re.compile(
     r'^muster_(store_seconds_count|agent_requests_total|agent_pushes_total)(?:\{\w+="(\w+)"\})? (\S+)$', re.M

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from bench import Figure
 from bench.counts import PUSHES, REQUESTS, STORE, Counts, counted, told
-from bench.empty import empty
-from bench.served import Server, data_directory, served
-from bench.wire import Wire, provisioned, released
+from bench.empty_server import empty
+from bench.http_client import Wire, provisioned, released
+from bench.server_process import Server, data_directory, served
 from muster.client import AsyncClient, calls
 from muster.domain.template import Reuse, TemplateSpec
 from muster.stores.sql import open_sqlite, sqlite

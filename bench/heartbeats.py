@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench import Figure
-from bench.beating import BEAT
 from bench.children import Child, child
-from bench.empty import empty
-from bench.served import Server, data_directory, served
-from bench.warm import warm
+from bench.empty_server import empty
+from bench.load_generator import BEAT
+from bench.server_process import Server, data_directory, served
+from bench.warm_store import warm
 
 NODES = 1024
 CONNECTIONS = 64
@@ -74,6 +74,6 @@ async def _load(port: int, server: Child, tokens: Sequence[str], seconds: float)
         "seconds": seconds,
     }
     before = server.usage()
-    async with child("bench.beating", given) as generator:
+    async with child("bench.load_generator", given) as generator:
         end = await generator.line()
     return {**end, "each": (server.usage().cpu - before.cpu) / end["count"]}

@@ -20,10 +20,10 @@ from psycopg.conninfo import conninfo_to_dict
 
 from bench import Figure
 from bench.children import Child, child
+from bench.http_client import Wire, provisioned
 from bench.postgres import database, server
-from bench.served import Server, data_directory, served
-from bench.warm import Warm, warmed
-from bench.wire import Wire, provisioned
+from bench.server_process import Server, data_directory, served
+from bench.warm_store import Warm, warmed
 from muster.domain.settings import Settings
 from muster.stores.sql.postgres.store import open_postgres
 from muster.system import SystemIds
@@ -105,7 +105,7 @@ async def _generator(port: int, nodes: Sequence[Warm]) -> AsyncIterator[Child]:
         "settle": 2 * EVERY,
         "seconds": SECONDS,
     }
-    async with child("bench.beating", given) as generator:
+    async with child("bench.load_generator", given) as generator:
         yield generator
 
 

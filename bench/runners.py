@@ -18,10 +18,10 @@ import httpx
 
 from bench import Figure
 from bench.agents import AGENT, EVERY
-from bench.beating import BEAT
-from bench.served import Server, data_directory, served
-from bench.warm import Warm, warm
-from bench.wire import Wire, provisioned, released
+from bench.http_client import Wire, provisioned, released
+from bench.load_generator import BEAT
+from bench.server_process import Server, data_directory, served
+from bench.warm_store import Warm, warm
 from fakes.github import FakeGitHub
 from muster.config import load
 from muster.integrations.github.parts import github_of

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from fakes.github import FakeGitHub, Job
-from fakes.github.world import Run
+from fakes.github.state import Run
 from muster.client import calls
 from muster.domain.errors import MusterError
 from muster.integrations.process.demo_site import DemoFailed, Site

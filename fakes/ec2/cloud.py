@@ -16,8 +16,8 @@ from typing import Any
 from fakes.ec2 import catalogue, fleets
 from fakes.ec2.faults import Boot, Faults
 from fakes.ec2.machines import Machine
+from fakes.ec2.query_protocol import ApiError
 from fakes.ec2.signing import Signer, document
-from fakes.ec2.wire import ApiError
 
 ACCOUNT = "123456789012"
 Params = Mapping[str, Any]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fakes.ec2.wire import ApiError
+from fakes.ec2.query_protocol import ApiError
 
 
 class Boot(StrEnum):

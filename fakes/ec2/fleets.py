@@ -5,7 +5,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from fakes.ec2 import catalogue
-from fakes.ec2.wire import ApiError
+from fakes.ec2.query_protocol import ApiError
 
 if TYPE_CHECKING:
     from fakes.ec2.cloud import Cloud, Subnet

@@ -14,12 +14,12 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from fakes.ec2 import wire
+from fakes.ec2 import query_protocol
 from fakes.ec2.cloud import ACCOUNT, Cloud, Instance, Region, machine_in
 from fakes.ec2.faults import Fault, Faults
 from fakes.ec2.machines import Machine, sandbox_works
+from fakes.ec2.query_protocol import ApiError
 from fakes.ec2.signing import Signer
-from fakes.ec2.wire import ApiError
 
 T = TypeVar("T")
 TOKEN = "x-aws-ec2-metadata-token"
@@ -190,7 +190,7 @@ class FakeEc2:
         target = headers.get("x-amz-target", "")
         if target.startswith("ServiceQuotas"):
             return self._quota(json.loads(body))
-        action, pairs = wire.action_of(body)
+        action, pairs = query_protocol.action_of(body)
         self.calls.append((time.monotonic(), action))
         fault = self.faults.take(action)
         if fault.page is not None:
@@ -201,9 +201,11 @@ class FakeEc2:
         try:
             if fault.error is not None:
                 raise fault.error
-            answer = wire.answer(action, self.cloud.do(action, wire.parameters(action, pairs)))
+            answer = query_protocol.answer(
+                action, self.cloud.do(action, query_protocol.parameters(action, pairs))
+            )
         except ApiError as error:
-            return error.status, _XML, wire.problem(error)
+            return error.status, _XML, query_protocol.problem(error)
         finally:
             self.busy += time.perf_counter() - started
         return await self._after(fault, answer)

@@ -7,7 +7,7 @@ faults    what goes wrong, on demand                  server    all of it over H
 
 from fakes.github.faults import Fault
 from fakes.github.server import FakeGitHub
+from fakes.github.state import GitHubState, Job, Runner
 from fakes.github.transport import WorldTransport
-from fakes.github.world import Job, Runner, World
 
-__all__ = ["FakeGitHub", "Fault", "Job", "Runner", "World", "WorldTransport"]
+__all__ = ["FakeGitHub", "Fault", "GitHubState", "Job", "Runner", "WorldTransport"]

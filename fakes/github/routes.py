@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from fakes.github.faults import Lost
-from fakes.github.world import LASTS, Job, Run, Runner, World, etag
+from fakes.github.state import LASTS, GitHubState, Job, Run, Runner, etag
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Said:
 Handler = Callable[..., Said]
 
 
-def answer(world: World, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Said:
+def answer(world: GitHubState, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Said:
     """What is said to a request. Raises Lost."""
     parts = urlsplit(target)
     # Enterprise servers have their API below /api/v3.
@@ -68,7 +68,7 @@ def answer(world: World, method: str, target: str, headers: Mapping[str, str], b
     return said
 
 
-def _limited(world: World, asked: Asked, said: Said) -> Said:
+def _limited(world: GitHubState, asked: Asked, said: Said) -> Said:
     """What every answer tells of the primary limit. What didn't change costs nothing of it."""
     if world.limit is None:
         return said
@@ -90,7 +90,7 @@ def _conditional(method: str, said: Said, known: str | None) -> Said:
     return Said(status=said.status, data=said.data, headers={**said.headers, "etag": tag})
 
 
-def _routed(world: World, asked: Asked) -> Said:
+def _routed(world: GitHubState, asked: Asked) -> Said:
     for method, pattern, handler in _ROUTES:
         found = re.fullmatch(pattern, asked.path)
         if method == asked.method and found:
@@ -110,7 +110,7 @@ def _refused(status: int, message: str) -> Said:
 
 
 def _guarded(handler: Handler) -> Handler:
-    def guarded(world: World, asked: Asked, **named: str) -> Said:
+    def guarded(world: GitHubState, asked: Asked, **named: str) -> Said:
         owner = next(iter(named.values())).partition("/")[0]
         scope = named.get("scope") or named.get("org") or named.get("repository") or ""
         lent = world.lent.get(asked.authorization)
@@ -126,7 +126,7 @@ def _guarded(handler: Handler) -> Handler:
     return guarded
 
 
-def _app(world: World, asked: Asked) -> str | None:
+def _app(world: GitHubState, asked: Asked) -> str | None:
     import jwt  # noqa: PLC0415 — only for apps
 
     for name, key in world.apps.items():
@@ -145,7 +145,7 @@ def _app(world: World, asked: Asked) -> str | None:
     return None
 
 
-def _installation(world: World, asked: Asked, scope: str) -> Said:
+def _installation(world: GitHubState, asked: Asked, scope: str) -> Said:
     name = _app(world, asked)
     if name is None:
         return _refused(401, "A JSON web token could not be decoded")
@@ -156,7 +156,7 @@ def _installation(world: World, asked: Asked, scope: str) -> Said:
     return _missing()
 
 
-def _lend(world: World, asked: Asked, number: str) -> Said:
+def _lend(world: GitHubState, asked: Asked, number: str) -> Said:
     name = _app(world, asked)
     if name is None:
         return _refused(401, "A JSON web token could not be decoded")
@@ -176,7 +176,7 @@ def _iso(at: float) -> str:
 # --- runners -----------------------------------------------------------------------------------------
 
 
-def _shown(world: World, runner: Runner) -> dict[str, Any]:
+def _shown(world: GitHubState, runner: Runner) -> dict[str, Any]:
     return {
         "id": runner.id,
         "name": runner.name,
@@ -188,7 +188,7 @@ def _shown(world: World, runner: Runner) -> dict[str, Any]:
     }
 
 
-def _listed(world: World, asked: Asked, scope: str) -> Said:
+def _listed(world: GitHubState, asked: Asked, scope: str) -> Said:
     found = [runner for runner in world.of(scope) if asked.query.get("name") in (None, runner.name)]
     shown = [_shown(world, runner) for runner in _page(asked, found)]
     return Said(status=200, data={"total_count": len(found), "runners": shown})
@@ -199,7 +199,7 @@ def _page(asked: Asked, found: Sequence[T]) -> Sequence[T]:
     return found[(page - 1) * size : page * size]
 
 
-def _jit(world: World, asked: Asked, scope: str) -> Said:
+def _jit(world: GitHubState, asked: Asked, scope: str) -> Said:
     body = asked.body or {}
     name, labels = str(body.get("name", "")), body.get("labels")
     groups = {1, *world.groups.get(scope.partition("/")[0], {}).values()}
@@ -212,12 +212,12 @@ def _jit(world: World, asked: Asked, scope: str) -> Said:
     return Said(status=201, data=data)
 
 
-def _registration(world: World, asked: Asked, scope: str) -> Said:
+def _registration(world: GitHubState, asked: Asked, scope: str) -> Said:
     token = world.registration(scope)
     return Said(status=201, data={"token": token, "expires_at": _iso(world.registrations[token][1])})
 
 
-def _removed(world: World, asked: Asked, scope: str, runner_id: str) -> Said:
+def _removed(world: GitHubState, asked: Asked, scope: str, runner_id: str) -> Said:
     runner = world.runners.get(int(runner_id))
     if runner is None or runner.scope.lower() != scope.lower():
         return _missing()
@@ -227,7 +227,7 @@ def _removed(world: World, asked: Asked, scope: str, runner_id: str) -> Said:
     return Said(status=204)
 
 
-def _groups(world: World, asked: Asked, org: str) -> Said:
+def _groups(world: GitHubState, asked: Asked, org: str) -> Said:
     named = {"Default": 1, **world.groups.get(org, {})}
     found = [{"id": number, "name": name} for name, number in named.items()]
     return Said(status=200, data={"total_count": len(found), "runner_groups": found})
@@ -236,7 +236,7 @@ def _groups(world: World, asked: Asked, org: str) -> Said:
 # --- runs --------------------------------------------------------------------------------------------
 
 
-def _run(world: World, run: Run) -> dict[str, Any]:
+def _run(world: GitHubState, run: Run) -> dict[str, Any]:
     status = world.status(run)
     over = "cancelled" if run.cancelled else "success"
     return {
@@ -247,19 +247,19 @@ def _run(world: World, run: Run) -> dict[str, Any]:
     }
 
 
-def _one_run(world: World, asked: Asked, repository: str, run_id: str) -> Said:
+def _one_run(world: GitHubState, asked: Asked, repository: str, run_id: str) -> Said:
     run = world.runs.get((repository, int(run_id)))
     return _missing() if run is None else Said(status=200, data=_run(world, run))
 
 
-def _all_runs(world: World, asked: Asked, repository: str) -> Said:
+def _all_runs(world: GitHubState, asked: Asked, repository: str) -> Said:
     shown = [_run(world, run) for (name, _), run in world.runs.items() if name == repository]
     wanted = asked.query.get("status")
     found = [each for each in reversed(shown) if wanted in (None, each["status"])]
     return Said(status=200, data={"total_count": len(found), "workflow_runs": _page(asked, found)})
 
 
-def _jobs(world: World, asked: Asked, repository: str, run_id: str) -> Said:
+def _jobs(world: GitHubState, asked: Asked, repository: str, run_id: str) -> Said:
     run = world.runs.get((repository, int(run_id)))
     if run is None:
         return _missing()
@@ -282,7 +282,7 @@ def _job(job: Job) -> dict[str, Any]:
 # --- what runners ask (the real ones speak otherwise) --------------------------------------------------
 
 
-def _register(world: World, asked: Asked) -> Said:
+def _register(world: GitHubState, asked: Asked) -> Said:
     body = asked.body
     scope, until = world.registrations.get(body["token"], ("", 0.0))
     if until <= world.now() or scope.lower() != body["scope"].lower():
@@ -299,7 +299,7 @@ def _register(world: World, asked: Asked) -> Said:
     return Said(status=201, data={"id": runner.id, "credential": runner.credential})
 
 
-def _session(world: World, asked: Asked) -> Said:
+def _session(world: GitHubState, asked: Asked) -> Said:
     runner = world.holder(asked.authorization)
     if runner is None:
         return _refused(404, "The runner registration has been deleted")
@@ -310,7 +310,7 @@ def _session(world: World, asked: Asked) -> Said:
     return Said(status=200, data={"name": runner.name})
 
 
-def _take(world: World, asked: Asked) -> Said:
+def _take(world: GitHubState, asked: Asked) -> Said:
     runner = world.holder(asked.authorization)
     if runner is None:
         return _refused(404, "The runner registration has been deleted")
@@ -320,7 +320,7 @@ def _take(world: World, asked: Asked) -> Said:
     return Said(status=200, data={"id": job.id, "name": job.name, "script": job.script})
 
 
-def _finish(world: World, asked: Asked, job_id: str) -> Said:
+def _finish(world: GitHubState, asked: Asked, job_id: str) -> Said:
     runner = world.holder(asked.authorization)
     if runner is None:
         return _refused(404, "The runner registration has been deleted")

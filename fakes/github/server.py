@@ -1,25 +1,29 @@
 """The small GitHub over HTTP on a free loopback port, with its runner package and its issuer."""
 
+import gzip
+import hashlib
+import io
 import json
 import socket
+import tarfile
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
 from typing import Any
 
-from fakes.github import package
 from fakes.github.faults import Lost
 from fakes.github.issuer import Issuer
 from fakes.github.routes import answer
-from fakes.github.world import World
+from fakes.github.state import GitHubState
 
 
 class FakeGitHub:
     """Serves from `start` to `stop`. Its state is `world`; nothing is written anywhere."""
 
     def __init__(self) -> None:
-        self.world = World(time.time)
-        self.archive, self.sha256 = package.packed()
+        self.world = GitHubState(time.time)
+        self.archive, self.sha256 = packed()
         self._http = _Server(("127.0.0.1", 0), _Handler)
         self._http.fake = self
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
@@ -42,7 +46,7 @@ class FakeGitHub:
         lines = {
             "url": self.url,
             "api_url": self.url,
-            "runner_version": package.VERSION,
+            "runner_version": VERSION,
             "runner_sha256": self.sha256,
             "runner_url": self.package_url,
             "issuer": f"{self.url}/_oidc",
@@ -107,3 +111,20 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     do_GET = do_POST = do_DELETE = _serve  # noqa: N815 — http.server's names
+
+
+VERSION = "2.999.0"
+_FILES = {"config.sh": 0o755, "run.sh": 0o755, "bin/runner.py": 0o755}
+
+
+def packed() -> tuple[bytes, str]:
+    """The archive and its SHA-256: the same every time."""
+    tarred = io.BytesIO()
+    with tarfile.open(fileobj=tarred, mode="w") as tar:
+        for name, mode in _FILES.items():
+            content = resources.files("fakes.github").joinpath("runner", name).read_bytes()
+            member = tarfile.TarInfo(f"./{name}")
+            member.size, member.mode = len(content), mode
+            tar.addfile(member, io.BytesIO(content))
+    archive = gzip.compress(tarred.getvalue(), mtime=0)
+    return archive, hashlib.sha256(archive).hexdigest()

@@ -5,11 +5,11 @@ import httpx
 from fakes.github.faults import Lost
 from fakes.github.issuer import Issuer
 from fakes.github.routes import answer
-from fakes.github.world import World
+from fakes.github.state import GitHubState
 
 
 class WorldTransport(httpx.AsyncBaseTransport):
-    def __init__(self, world: World, issuer: Issuer | None = None) -> None:
+    def __init__(self, world: GitHubState, issuer: Issuer | None = None) -> None:
         self._world = world
         self._issuer = issuer
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from fakes.github import World, WorldTransport
+from fakes.github import GitHubState, WorldTransport
 from fakes.github.issuer import Issuer
 from muster.api.access import Authenticator
 from muster.client import calls
@@ -26,7 +26,7 @@ class Signing:
     def __init__(self, site: Site, clock: Clock | None = None) -> None:
         clock = clock or site.ports.clock
         self.issuer = Issuer(clock.now)
-        self._http = new_http(WorldTransport(World(clock.now), self.issuer))
+        self._http = new_http(WorldTransport(GitHubState(clock.now), self.issuer))
         federation = GitHubFederation(self._http, clock, issuer=self.issuer.url, audiences=["muster"])
         self._federation = federation
         self._site = site

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from fakes.github import World, WorldTransport
-from fakes.github.world import Run, Runner
+from fakes.github import GitHubState, WorldTransport
+from fakes.github.state import Run, Runner
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.node import Node
 from muster.domain.operation import Operation
@@ -40,7 +40,7 @@ def context(stage: Stage) -> DutyContext:
 
 
 class GitHubStage:
-    def __init__(self, stage: Stage, github: GitHub, world: World) -> None:
+    def __init__(self, stage: Stage, github: GitHub, world: GitHubState) -> None:
         self.stage = stage
         self.github = github
         self.world = world
@@ -61,7 +61,7 @@ class GitHubStage:
 
     @classmethod
     async def set(cls, stage: Stage, **template: Any) -> "GitHubStage":
-        world = World(stage.clock.now, url=API)
+        world = GitHubState(stage.clock.now, url=API)
         installation = await stage.store.installation()
         github = GitHub(
             Account(url=API, api_url=API, token="a-personal-token"),

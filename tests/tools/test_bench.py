@@ -9,7 +9,7 @@ import pytest
 
 from bench import Figure
 from bench.__main__ import main
-from bench.picture import drawn
+from bench.chart import drawn
 from bench.tiny import TINY
 
 ROOT = Path(__file__).parents[2]

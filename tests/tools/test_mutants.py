@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.mutants import report
-from tools.mutants.__main__ import DOMAIN
+from tools.mutants.__main__ import DOMAIN, table
 from tools.mutants.edits import edits, optional_in
 from tools.mutants.trials import Outcome, mutants
 
@@ -187,7 +186,7 @@ def test_tests_that_fail_by_themselves_can_say_nothing(tmp_path: Path) -> None:
 
 def test_the_table_counts_per_module_and_in_total() -> None:
     one = mutants(DOMAIN, ["counting"])[0]
-    text = report.table([one] * 4, [Outcome.KILLED, Outcome.KILLED, Outcome.TIMEOUT, Outcome.SURVIVED])
+    text = table([one] * 4, [Outcome.KILLED, Outcome.KILLED, Outcome.TIMEOUT, Outcome.SURVIVED])
     head, row, total = (line.split() for line in text.splitlines())
     assert head == ["module", "mutants", "killed", "timeout", "survived"]
     assert row == ["counting", "4", "2", "1", "1", "75.0", "%"]

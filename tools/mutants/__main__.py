@@ -5,10 +5,10 @@ import sys
 import time
 import traceback
 from argparse import ArgumentParser
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tools.mutants import report
 from tools.mutants.trials import Broken, Mutant, Outcome, Seen, Subject, mutants, quickly, slowly
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     except Broken as broken:
         print(f"error: {broken}", file=sys.stderr)
         return 1
-    print(report.table(todo, outcomes))
+    print(table(todo, outcomes))
     print(f"{len(todo)} mutants in {time.monotonic() - started:.0f} s")
     return 0
 
@@ -56,7 +56,7 @@ def run(subject: Subject, todo: Sequence[Mutant], *, jobs: int) -> list[Outcome]
     def hear(at: int, outcome: Outcome) -> None:
         outcomes[left[at]] = outcome
         if outcome is Outcome.SURVIVED:
-            print(report.survivor(todo[left[at]]), flush=True)
+            print(survivor(todo[left[at]]), flush=True)
 
     slowly(subject, [todo[number] for number in left], seen, jobs=jobs, tell=hear)
     return [outcomes[number] for number in range(len(todo))]
@@ -94,6 +94,29 @@ def _write(file: int, line: str) -> None:
     rest = f"{line}\n".encode()
     while rest:
         rest = rest[os.write(file, rest) :]
+
+
+def table(tried: Sequence[Mutant], outcomes: Sequence[Outcome]) -> str:
+    """A mutant that never ends counts as killed: the tests can't pass."""
+    modules = dict.fromkeys(mutant.module for mutant in tried)
+    counts = {name: Counter[Outcome]() for name in modules}
+    for mutant, outcome in zip(tried, outcomes, strict=True):
+        counts[mutant.module][outcome] += 1
+    rows = [_row(name, count) for name, count in counts.items()]
+    head = f"{'module':16}{'mutants':>9}{''.join(f'{outcome:>10}' for outcome in Outcome)}"
+    return "\n".join([head, *rows, _row("total", sum(counts.values(), Counter()))])
+
+
+def _row(name: str, count: Counter[Outcome]) -> str:
+    total = count.total()
+    share = 100 * (total - count[Outcome.SURVIVED]) / total if total else 100.0
+    figures = "".join(f"{count[outcome]:10}" for outcome in Outcome)
+    return f"{name:16}{total:9}{figures}{share:9.1f} %"
+
+
+def survivor(mutant: Mutant) -> str:
+    place = f"{mutant.path.name}:{mutant.edit.line} {mutant.edit.function or 'outside of functions'}"
+    return "\n".join([place, *(f"  {line}" for line in mutant.edit.shown())])
 
 
 if __name__ == "__main__":

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import httpx
 
-from tools.storm.audit import Report, audit, latest_end, outcomes
+from tools.storm.audit import MachineSampler, Report, audit, latest_end, longest_gap, outcomes
 from tools.storm.callers import CALLERS, MOST, TEMPLATE, Book, Caller
+from tools.storm.faults import Faults
 from tools.storm.servers import STORES, Servers, started
-from tools.storm.weather import Weather
-from tools.storm.witness import Witness, longest_gap
 
 CAP = CALLERS * MOST + 4
 """Room for all callers, and for machines that died and are still being cleared."""
@@ -71,8 +70,8 @@ def _prepare(servers: Servers) -> None:
 def _storm(servers: Servers, store: str, minutes: float, seed: int) -> Report:
     storm_over, callers_over = threading.Event(), threading.Event()
     book = Book()
-    weather = Weather(servers, seed=seed, over=storm_over)
-    witness = Witness(servers, over=callers_over)
+    weather = Faults(servers, seed=seed, over=storm_over)
+    witness = MachineSampler(servers, over=callers_over)
     began = time.monotonic()
     urls, token = servers.urls, servers.token
     callers = [
@@ -111,7 +110,7 @@ def _storm(servers: Servers, store: str, minutes: float, seed: int) -> Report:
 
 
 def _tell(
-    book: Book, weather: Weather, began: float, minutes: float, working: Sequence["Future[None]"]
+    book: Book, weather: Faults, began: float, minutes: float, working: Sequence["Future[None]"]
 ) -> None:
     """Print a line now and then until the time is over, or until something broke."""
     until = began + minutes * 60.0

@@ -1,5 +1,7 @@
 """The audit after a storm: what was promised, beside what was seen."""
 
+import itertools
+import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,7 +11,29 @@ from muster.domain.settings import Settings
 from tests.e2e.site import until
 from tools.storm.callers import Book
 from tools.storm.servers import Servers
-from tools.storm.witness import Witness
+
+SAMPLE_EVERY = 0.25
+
+
+class MachineSampler:
+    def __init__(self, servers: Servers, *, over: threading.Event) -> None:
+        self._servers = servers
+        self._over = over
+        self.samples = 0
+        self.most = 0
+        """The most machines that were alive at once."""
+
+    def watch(self) -> None:
+        while not self._over.wait(SAMPLE_EVERY):
+            self.samples += 1
+            self.most = max(self.most, len(self._servers.machines()))
+
+
+def longest_gap(successes: list[float], began: float, ended: float) -> float:
+    """Return the longest time without a success, the storm's own beginning and end included."""
+    moments = [began, *sorted(each for each in successes if each <= ended), ended]
+    return max(later - earlier for earlier, later in itertools.pairwise(moments))
+
 
 ENDS_WITHIN = Settings().lease + 30.0
 """Seconds after its deadline by which an operation has ended. A dead leader's lease must lapse first.
@@ -53,7 +77,7 @@ class Report:
         ]
 
 
-def audit(report: Report, servers: Servers, book: Book, witness: Witness) -> None:
+def audit(report: Report, servers: Servers, book: Book, witness: MachineSampler) -> None:
     """Fill in what the storm broke."""
     lost = sorted(set(book.acknowledged) - set(book.ended))
     if lost:

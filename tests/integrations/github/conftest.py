@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
-from fakes.github import World, WorldTransport
+from fakes.github import GitHubState, WorldTransport
 from muster.integrations.github.api import GitHubApi, new_http
 from muster.integrations.github.credentials import Credentials, PersonalToken
 from muster.integrations.github.registry import GitHubRegistry
@@ -33,7 +33,7 @@ class Site:
     clients: list[httpx.AsyncClient] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.world = World(self.clock.now)
+        self.world = GitHubState(self.clock.now)
 
     def http(self) -> httpx.AsyncClient:
         self.clients.append(new_http(WorldTransport(self.world)))

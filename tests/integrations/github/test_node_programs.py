@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from fakes.github import FakeGitHub, package
+from fakes.github import FakeGitHub
+from fakes.github.server import VERSION
 from muster.domain.template import TemplateSpec
 from muster.integrations.github.runners import Scope
 from muster.integrations.github.runtime import GitHubRuntime, RunnerPackage, program
@@ -70,7 +71,7 @@ def node(tmp_path: Path) -> Node:
 
 
 def _script(github: FakeGitHub, boot_script: str = "", **given: Any) -> str:
-    fields = {"version": package.VERSION, "sha256": (github.sha256,), "url": github.package_url, **given}
+    fields = {"version": VERSION, "sha256": (github.sha256,), "url": github.package_url, **given}
     runtime = GitHubRuntime(
         None,  # type: ignore[arg-type]  # nobody is asked
         RunnerPackage(**fields),
@@ -85,7 +86,7 @@ def test_a_boot_runs_the_operator_s_script_and_fetches_the_runner(github: FakeGi
     mine = "#!/bin/sh\necho mine; cat <<'MUSTER_END'\nheld\nMUSTER_END\n"
     said = node.boots(_script(github, mine))
     assert said.returncode == 0, said.stdout
-    assert said.stdout.splitlines() == ["mine", "held", f"step: Actions runner {package.VERSION}"]
+    assert said.stdout.splitlines() == ["mine", "held", f"step: Actions runner {VERSION}"]
     assert os.access(node.home / "actions-runner" / "run.sh", os.X_OK)
 
 

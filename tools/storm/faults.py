@@ -25,7 +25,7 @@ KILLS = 0.7
 """The share of a server's faults that kill it. The others freeze it."""
 
 
-class Weather:
+class Faults:
     def __init__(self, servers: Servers, *, seed: int, over: threading.Event) -> None:
         self._servers = servers
         self._seed = seed

@@ -14,7 +14,7 @@ from itertools import cycle
 from typing import Any
 
 from bench.children import say, told
-from bench.wire import HOST, request
+from bench.http_client import HOST, request
 
 BEAT = "/api/v1/agent/beat"
 STREAM = "/api/v1/agent/stream"

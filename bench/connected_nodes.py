@@ -12,9 +12,9 @@ from typing import Any
 
 from bench import Figure
 from bench.children import Child, child
-from bench.empty import empty
-from bench.served import data_directory, served
-from bench.warm import Warm, warm
+from bench.empty_server import empty
+from bench.server_process import data_directory, served
+from bench.warm_store import Warm, warm
 
 NODES = 10_000
 STREAMING_NODES = 9_000
@@ -60,7 +60,7 @@ async def _figures(
         "settle": settle,
         "seconds": SECONDS,
     }
-    async with child("bench.beating", given) as generator:
+    async with child("bench.load_generator", given) as generator:
         await generator.line(CONNECTED_WITHIN)
         await generator.line()
         before = server.usage()

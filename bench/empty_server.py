@@ -41,7 +41,7 @@ class Empty:
 @asynccontextmanager
 async def empty() -> AsyncIterator[tuple[int, Child]]:
     """Its port, and its process."""
-    async with child("bench.empty", {}) as process:
+    async with child("bench.empty_server", {}) as process:
         yield urlsplit((await process.line())["url"]).port or 0, process
 
 

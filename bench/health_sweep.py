@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench import Figure
 from bench.claims import home
-from bench.multiplying import date, multiply
+from bench.node_copies import date, multiply
 from bench.pool import fill
 from bench.provisions import Nobody
 from muster.controllers.deadlines import DeadlineSweep

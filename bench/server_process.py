@@ -49,7 +49,7 @@ async def served(
         "store": store,
         "machines": machines and str(machines),
     }
-    async with child("bench.served", given) as process:
+    async with child("bench.server_process", given) as process:
         said = await process.line()
         yield Server(url=said["url"], admin=DataDirectory(data).admin_token() or "", child=process)
 

@@ -11,8 +11,8 @@ import httpx
 
 from bench import Figure
 from bench.children import child
-from bench.empty import empty
-from bench.served import Server, data_directory, served
+from bench.empty_server import empty
+from bench.server_process import Server, data_directory, served
 from muster.client import AsyncClient, calls
 from muster.domain.template import Runtime, TemplateSpec
 
@@ -88,7 +88,7 @@ async def _beaten(server: Server, nodes: Sequence[tuple[str, int]]) -> Any:
         "settle": SETTLE,
         "seconds": SECONDS,
     }
-    async with child("bench.beating", given) as generator:
+    async with child("bench.load_generator", given) as generator:
         await generator.line()
         await generator.line()
         return await generator.line()

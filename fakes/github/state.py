@@ -58,7 +58,7 @@ class Run:
     jobs: list[Job] = field(default_factory=list)
 
 
-class World:
+class GitHubState:
     def __init__(self, now: Callable[[], float], *, url: str = "http://github.test") -> None:
         self.now = now
         self.url = url

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from bench import Figure
 from bench.children import child
-from bench.served import Server, data_directory, served
-from bench.warm import warm
-from bench.wire import Wire, provisioned
+from bench.http_client import Wire, provisioned
+from bench.server_process import Server, data_directory, served
+from bench.warm_store import warm
 
 PROVISIONS = 1000
 SPARE = 64
