@@ -17,7 +17,7 @@ from muster.domain.text import counted
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
-    from muster.domain.cluster_errors import Problem
+    from muster.integrations.aks.error_codes import Problem
     from muster.integrations.process.demo_site import Site
     from muster.wire.operations import Operation
     from muster_simulation.arm import Arm
@@ -190,7 +190,7 @@ def _azure() -> "Iterator[tuple[Arm, str]]":
 
 
 def _quota() -> "Problem":
-    from muster.domain.cluster_errors import Problem
+    from muster.integrations.aks.error_codes import Problem
 
     return Problem(
         code="QuotaExceeded",

@@ -15,6 +15,7 @@ from muster.api.metrics import Metrics, timed
 from muster.api.repeating import repeating
 from muster.api.server import HttpServer, bind, url_of
 from muster.client import AsyncClient, calls
+from muster.discovery import installed
 from muster.domain.access import Role
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
@@ -232,6 +233,7 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
         wakeups=wakeups,
         providers={each.name: metrics.telemetry.watched(each, clock) for each in (provider, apps)},
         cluster_providers={azure.name: azure},
+        template_parts=tuple(installed().template_tables.values()),
         verifier=SimulatedVerifier(cloud),
     )
     plane = ControlPlane(ports, owner=ids.new("replica"), settings=settings.get("settings"))

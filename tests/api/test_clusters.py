@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from muster.client import calls
@@ -14,15 +15,15 @@ from muster_simulation.arm import SimulatedClusters
 from tests.api.site import Site
 from tests.stage.azure import SPEC
 
-BATCH = TemplateSpec(name="batch", provider="aks", cluster=SPEC)
+BATCH = TemplateSpec(name="batch", provider="aks", tables={"cluster": SPEC})
 ROOT = "/api/v1/clusters"
 
 
 async def test_a_cluster_is_asked_for_followed_shown_and_deleted(site: Site) -> None:
     client = site.client()
     applied = await client.send(calls.apply(BATCH))
-    assert applied.cluster is not None
-    assert [(pool.name, pool.count) for pool in applied.cluster.pools] == [
+    cluster = msgspec.to_builtins(applied)["cluster"]
+    assert [(pool["name"], pool["count"]) for pool in cluster["pools"]] == [
         ("systempool", 1),
         ("blastpool", 10),
     ]

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from muster.client import calls
-from muster.domain.cluster_spec import Pair
 from muster.domain.events import Entity, Event
 from muster.domain.health import Health
 from muster.domain.ids import EventId
@@ -77,9 +76,9 @@ async def test_the_events_of_a_failure_carry_its_error(site: Site) -> None:
 
 async def test_folding_the_events_of_a_cluster_gives_what_the_api_shows_of_it(site: Site) -> None:
     client = site.client()
-    pools = (replace(SPEC.pools[0], labels=(Pair(name="tier", value="small"),)),)
-    spec = replace(SPEC, pools=pools, tags=(Pair(name="team", value="genomics"),))
-    await client.send(calls.apply(TemplateSpec(name="batch", provider="aks", cluster=spec)))
+    pools = (replace(SPEC.pools[0], labels={"tier": "small"}),)
+    spec = replace(SPEC, pools=pools, tags={"team": "genomics"})
+    await client.send(calls.apply(TemplateSpec(name="batch", provider="aks", tables={"cluster": spec})))
     created = await site.ended(client, await client.send(calls.create_cluster("c1", "batch")))
     cluster = await client.send(calls.cluster("c1"))
     folded = await _folded(site)

@@ -50,15 +50,15 @@ async def test_strictness_reaches_every_depth(site: Site) -> None:
     }
     fields = [field for field, _ in await _errors(site, "templates/new", body, "PUT")]
     assert fields == [
-        "ec2.hop_limits",
-        "process.homes",
-        "classes.0.cpu",
-        "classes.0.gpu",
         "cluster.subscription",
         "cluster.resource_group",
         "cluster.region",
         "cluster.pools.0.labels.x",
         "cluster.pools.0.disk",
+        "ec2.hop_limits",
+        "process.homes",
+        "classes.0.cpu",
+        "classes.0.gpu",
     ]
     planned = await _errors(site, "templates/plan", {"templates": {"a": {"provider": 1}}})
     assert planned == [("templates.a.provider", "must be text")]

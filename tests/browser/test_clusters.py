@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from muster.client import calls
-from muster.domain.cluster_errors import Problem
+from muster.integrations.aks.error_codes import Problem
 from muster_simulation.arm import Arm, Paces
 from muster_simulation.arm.server import ArmServer
 from muster_simulation.demo_aks import CONFIG, SCOPE, TEMPLATE

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from muster.config import ConfigError, load
+from muster.integrations.aks.tables import TEMPLATE as TABLE
 from muster_simulation.demo_aks import CONFIG, SCOPE, TEMPLATE
 from tests.cli.terminal import Terminal
 
@@ -27,9 +28,9 @@ def test_the_recipe_of_the_demo_is_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "muster.toml"
     path.write_text(GOOD)
     (template,) = load(path).templates
-    assert template.cluster is not None
-    assert (template.provider, template.cluster.nodes) == ("aks", 11)
-    assert [tag.value for tag in template.cluster.tags] == ["genomics"]
+    cluster = TABLE.of(template)
+    assert (template.provider, cluster.nodes, template.clusters) == ("aks", 11, True)
+    assert list(cluster.tags.values()) == ["genomics"]
     assert load(path).tables["aks"].poll_every == 1.0
 
 
@@ -50,9 +51,9 @@ def test_the_recipe_of_the_demo_is_read_whole(tmp_path: Path) -> None:
         ('region = "westeurope"', 'regoin = "westeurope"', "did you mean region"),
         ('region = "westeurope"', "", "must be given"),
         ('role = "AcrPull"', 'role = "Owner"', "must be one of AcrPull"),
-        ('provider = "aks"', 'provider = "process"', "only the provider aks makes clusters"),
+        ('provider = "aks"', 'provider = "process"', "must be left out: it is for the provider aks"),
         ("http://127.0.0.1:1", "http://example.com", "must be https"),
-        ('tags = { team = "genomics" }', "tags = 3", "must be a table of names and values"),
+        ('tags = { team = "genomics" }', "tags = 3", "must be a table of at most 45 names and values"),
     ],
 )
 def test_a_recipe_that_can_not_work_is_refused_with_the_key_and_the_rule(

@@ -33,6 +33,7 @@ ELSEWHERE = {
     "[templates.NAME.runner]": "github.md",
     "[trust.NAME]": "github.md",
     "[aks]": "clusters.md",
+    "[templates.NAME.cluster]": "clusters.md",
 }
 
 

@@ -80,11 +80,9 @@ async def test_subscriptions_that_no_template_names_any_more_are_searched_too(st
     searched: set[str] = set()
     listed = stage.clusters.list
 
-    async def noting(
-        subscription: str, installation: InstallationId
-    ) -> Sequence[tuple[Place, Mapping[str, str]]]:
-        searched.add(subscription)
-        return await listed(subscription, installation)
+    async def noting(account: str, installation: InstallationId) -> Sequence[tuple[Place, Mapping[str, str]]]:
+        searched.add(account)
+        return await listed(account, installation)
 
     stage.clusters.list = noting  # type: ignore[method-assign]
     await stage.pass_time(ROUND)

@@ -23,7 +23,6 @@ from muster.domain.template import (
 )
 from muster.integrations.ec2.tables import DISK_MOST, HOPS_MOST, PERCENT_MOST, Architecture, Ec2Spec
 from tests.domain.builders import kind
-from tests.stage.azure import SPEC
 
 Values = dict[str, list[Any]]
 
@@ -65,7 +64,6 @@ BAD_TEMPLATES: Values = {
     "idle_timeout": [*NOT_SECONDS, None],
     "rescue_window": [*NOT_SECONDS_OR_ZERO, None],
     "tables": [None, "acme", {"runner": "acme"}, {"runner": ["acme"]}, {"name": {}}],
-    "cluster": ["batch", {}, SPEC],
     "retired": [None, 0, "yes"],
     "outfit": [each for each in NOT_TEXTS if each != ""],
 }

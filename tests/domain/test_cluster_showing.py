@@ -7,23 +7,22 @@ import pytest
 from muster.domain.cluster import Stage
 from muster.domain.cluster_showing import (
     LEARNED_FROM,
-    arm_state,
     as_failed,
     chips,
     expected,
     planned,
     shown,
     spent,
+    state_words,
     step_name,
     unknown,
 )
 from muster.domain.cluster_sight import PoolSight, Sight
 from muster.domain.operation import Kind
 from muster.domain.progress import ON_TIME, Tone, crept, percent_at
-from muster.domain.steps import CLUSTER_CREATE_STEPS as CREATE_STEPS
-from muster.domain.steps import CLUSTER_DELETE_STEPS as DELETE_STEPS
-from tests.domain.test_clustering import CLUSTER, NOW, at
-from tests.stage.azure import SPEC
+from muster.integrations.aks.plan import CREATE_STEPS, DELETE_STEPS
+from tests.domain.test_clustering import NOW, at
+from tests.stage.azure import PLAN
 
 
 def test_the_steps_and_labels_are_those_that_were_promised() -> None:
@@ -89,10 +88,10 @@ def test_an_undoing_keeps_the_step_and_counts_beside_it() -> None:
     progress = shown(situation, message="m")
     assert (progress.step, progress.percent, progress.motion) == (3, stopped.percent, None)
     assert progress.label == "Undoing 3/4 · Deleting the AKS cluster (3–8 min)"
-    failed = as_failed(replace(situation.operation, progress=progress), "done")
+    failed = as_failed(replace(situation, operation=replace(situation.operation, progress=progress)), "done")
     assert failed is not None
     assert (failed.step, failed.label, failed.message) == (3, CREATE_STEPS[2][1], "done")
-    assert as_failed(at().operation, "x") is None
+    assert as_failed(at(), "x") is None
 
 
 def test_a_deletion_has_five_steps_of_its_own() -> None:
@@ -109,16 +108,14 @@ def test_a_deletion_has_five_steps_of_its_own() -> None:
 
 
 def test_the_state_is_said_with_as_much_as_is_known() -> None:
-    cluster = replace(CLUSTER, stage=Stage.CREATING, asked_at=NOW - 100)
-    assert arm_state(cluster, Sight(state="Creating"), now=NOW) == "AKS state: Creating · ARM 1m 40s"
-    assert arm_state(cluster, Sight(), now=NOW) == "AKS state: unknown · ARM 1m 40s"
-    assert arm_state(cluster, None, now=NOW) == "AKS state: not visible yet · ARM 1m 40s"
-    assert arm_state(cluster, None, now=NOW, seen=False) == "AKS state: unknown · ARM 1m 40s"
+    asked = at(stage=Stage.CREATING, asked_at=NOW - 100)
+    assert state_words(asked, Sight(state="Creating")) == "AKS state: Creating · ARM 1m 40s"
+    assert state_words(asked, Sight()) == "AKS state: unknown · ARM 1m 40s"
+    assert state_words(asked, None) == "AKS state: not visible yet · ARM 1m 40s"
+    assert state_words(asked, None, seen=False) == "AKS state: unknown · ARM 1m 40s"
     stopped = Sight(state="Succeeded", power="Stopped")
-    assert arm_state(cluster, stopped, now=NOW) == "AKS state: Succeeded · power Stopped · ARM 1m 40s"
-    assert (
-        arm_state(replace(cluster, asked_at=None), Sight(state="Creating"), now=NOW) == "AKS state: Creating"
-    )
+    assert state_words(asked, stopped) == "AKS state: Succeeded · power Stopped · ARM 1m 40s"
+    assert state_words(at(stage=Stage.CREATING), Sight(state="Creating")) == "AKS state: Creating"
 
 
 def test_pools_are_chips_with_a_tone_for_each_state() -> None:
@@ -135,12 +132,15 @@ def test_pools_are_chips_with_a_tone_for_each_state() -> None:
     assert {part.detail for part in made} == {"3n"}
     assert made[-1].state == "unknown"
     assert {part.state for part in unknown(made)} == {"unknown"}
-    assert [(part.name, part.detail) for part in planned(SPEC)] == [
+    assert [(part.name, part.detail) for part in planned(PLAN)] == [
         ("systempool", "1n"),
         ("blastpool", "10n"),
     ]
 
 
 def test_a_failure_can_name_each_step_of_the_making() -> None:
-    names = [step_name(stage) for stage in (Stage.PREPARING, Stage.GROUP, Stage.CREATING, Stage.GRANTING)]
+    names = [
+        step_name(CREATE_STEPS, stage)
+        for stage in (Stage.PREPARING, Stage.GROUP, Stage.CREATING, Stage.GRANTING)
+    ]
     assert names == [f"step {number}/5, {CREATE_STEPS[number - 1][1]}" for number in (1, 2, 3, 4)]

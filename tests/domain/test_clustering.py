@@ -10,17 +10,16 @@ from muster.domain.cluster import (
     Cluster,
     ClusterChange,
     ClusterState,
+    RoleWanted,
     Stage,
     assignment_name,
     changed,
     group_tags,
     is_ours,
     made_group,
-    place_of,
     tags_of,
 )
 from muster.domain.cluster_sight import Group, PoolSight, Sight
-from muster.domain.cluster_spec import AzureRole, RoleWanted
 from muster.domain.clustering import (
     GROUP_WAIT,
     PRINCIPAL_WAIT,
@@ -48,8 +47,8 @@ from muster.domain.ids import ClusterId, InstallationId, OperationId
 from muster.domain.operation import Kind, Operation
 from muster.domain.reasons import Reason
 from muster.domain.requests import ClusterCreateRequest
-from muster.domain.template import TemplateSpec
-from tests.stage.azure import REGISTRY, SPEC
+from muster.integrations.aks.plan import plan
+from tests.stage.azure import PLAN, REGISTRY, ROLES, SPEC, TEMPLATE
 
 NOW = 10_000.0
 US = InstallationId("inst-1")
@@ -85,8 +84,7 @@ def at(*, late: bool = False, source: str = "default", **facts: object) -> Situa
     return Situation(
         operation=operation,
         cluster=cluster,
-        spec=SPEC,
-        place=place_of(cluster, SPEC),
+        plan=PLAN,
         installation=US,
         now=NOW,
         due_at=due,
@@ -172,8 +170,9 @@ def test_a_principal_is_waited_for_a_minute(waited: float, lost: bool) -> None:
 
 def test_networks_are_for_the_cluster_and_the_rest_for_its_nodes() -> None:
     known = replace(CLUSTER, principal="p", kubelet="k")
-    assert [principal_for(role, known) for role in AzureRole] == ["k", "k", "p"]
-    assert principal_for(AzureRole.ACR_PULL, replace(known, kubelet="")) == "p"
+    wanted = plan("c1", replace(TEMPLATE, tables={"cluster": replace(SPEC, roles=ROLES)})).roles
+    assert [principal_for(role, known) for role in wanted] == ["k", "k", "p"]
+    assert principal_for(wanted[0], replace(known, kubelet="")) == "p"
 
 
 # --- taking away ---------------------------------------------------------------------------------
@@ -252,7 +251,7 @@ def test_tags_tell_whose_it_is() -> None:
 
 
 def test_an_assignments_name_is_a_uuid_that_depends_on_cluster_role_and_scope_alone() -> None:
-    wanted = RoleWanted(role=AzureRole.ACR_PULL, scope=REGISTRY)
+    wanted = RoleWanted(role="AcrPull", scope=REGISTRY, by_nodes=True)
     name = assignment_name(CLUSTER, wanted)
     assert name == assignment_name(replace(CLUSTER, version=9), replace(wanted, scope=REGISTRY.upper()))
     assert name != assignment_name(replace(CLUSTER, id=ClusterId("cl-2")), wanted)
@@ -274,7 +273,7 @@ def test_a_stage_never_goes_back_but_for_a_deletion() -> None:
 
 
 def test_a_clusters_time_comes_from_the_one_resolver() -> None:
-    template = TemplateSpec(name="batch", provider="aks", cluster=SPEC)
+    template = TEMPLATE
     limits = Limits(cluster=1234.0)
     for resolved in (
         resolve_boot(timeout=None, template=template, limits=limits),

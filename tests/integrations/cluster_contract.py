@@ -2,9 +2,6 @@
 
 import pytest
 
-from muster.domain.cluster import Place
-from muster.domain.cluster_errors import Problem
-from muster.domain.cluster_spec import AzureRole
 from muster.domain.errors import (
     GroupMissing,
     NameInUse,
@@ -17,14 +14,17 @@ from muster.domain.errors import (
 )
 from muster.domain.ids import InstallationId
 from muster.domain.reasons import Reason
+from muster.integrations.aks.error_codes import Problem
+from muster.integrations.aks.plan import place
+from muster.integrations.aks.spec import AzureRole
 from muster.ports.clusters import ClusterProvider, Grant, Order
 from muster_simulation.arm import Arm, Fault
 from muster_simulation.arm.faults import Verb
-from tests.stage.azure import REGISTRY, SPEC, SUBSCRIPTION
+from tests.stage.azure import REGISTRY, SUBSCRIPTION, TEMPLATE
 
-PLACE = Place(subscription=SUBSCRIPTION, resource_group="rg-batch", name="c1")
+PLACE = place(SUBSCRIPTION, "rg-batch", name="c1")
 TAGS = {"muster-installation": "inst-1", "muster-cluster": "cl-1"}
-ORDER = Order(place=PLACE, spec=SPEC, tags=TAGS)
+ORDER = Order(place=PLACE, template=TEMPLATE, tags=TAGS)
 QUOTA = Problem(
     code="CreateVMSSAgentPoolFailed",
     message="Creation failed.",

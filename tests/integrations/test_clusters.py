@@ -17,7 +17,7 @@ from muster_simulation.arm import Arm, Fault, Paces, SimulatedClusters
 from muster_simulation.arm.faults import Verb
 from muster_simulation.arm.server import ArmServer
 from tests.integrations.cluster_contract import ORDER, PLACE, ClusterContract, Hours
-from tests.stage.azure import SPEC
+from tests.stage.azure import TEMPLATE
 
 
 class TestSimulated(ClusterContract):
@@ -31,7 +31,7 @@ class TestAks(ClusterContract):
     async def provider(self, arm: Arm) -> AsyncIterator[ClusterProvider]:
         async with ArmServer(arm).listening() as endpoint:
             made = lazy_provider(AksSettings(endpoint=endpoint, call_timeout=5.0), {})
-            await made.check(SPEC)
+            await made.check(TEMPLATE)
             yield made
             await made.close()
 
@@ -95,7 +95,7 @@ def test_whoever_gives_tokens_being_away_is_uncertain_and_azure_not_taking_one_i
 async def test_missing_credentials_are_refused_by_name_before_any_call() -> None:
     provider = lazy_provider(AksSettings(credential="environment"), {"AZURE_TENANT_ID": "t"})
     with pytest.raises(InvalidRequest, match="set AZURE_CLIENT_ID, AZURE_CLIENT_SECRET or"):
-        await provider.check(SPEC)
+        await provider.check(TEMPLATE)
 
 
 class _Vouching:
@@ -125,7 +125,7 @@ async def test_credentials_that_can_not_be_checked_refuse_in_words(
     provider = AksProvider(AksSettings(call_timeout=0.05))
     monkeypatch.setattr(provider, "_who", lambda: _Vouching(error))
     with pytest.raises(InvalidRequest, match=told):
-        await provider.check(SPEC)
+        await provider.check(TEMPLATE)
 
 
 async def test_a_missing_extra_is_told_with_the_command_that_installs_it(
@@ -134,4 +134,4 @@ async def test_a_missing_extra_is_told_with_the_command_that_installs_it(
     monkeypatch.setattr(aks_credentials, "find_spec", lambda _name: None)
     provider = lazy_provider(AksSettings(), {})
     with pytest.raises(InvalidRequest, match=r"pip install 'muster-compute\[azure\]'"):
-        await provider.check(SPEC)
+        await provider.check(TEMPLATE)

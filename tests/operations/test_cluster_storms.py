@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from muster.domain.cluster import CLUSTER_TAG, ClusterState
-from muster.domain.cluster_errors import Problem
 from muster.domain.errors import ClusterExists, Conflict, NotCancellable
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.requests import ClusterCreateRequest
+from muster.integrations.aks.error_codes import Problem
 from muster.operations.submission import request_cancel
 from muster_simulation.arm import Fault, Paces
 from muster_simulation.arm.faults import Verb

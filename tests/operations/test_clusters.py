@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from muster.domain.cluster import ClusterState
-from muster.domain.cluster_errors import Problem
 from muster.domain.deadlines import HARD, Limits
 from muster.domain.errors import ClusterExists, InvalidRequest, NotCancellable, NotFound
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.progress import Tone
 from muster.domain.reasons import Reason
 from muster.domain.requests import ClusterCreateRequest, ProvisionRequest
+from muster.integrations.aks.error_codes import Problem
 from muster_simulation.arm import Arm, Fault, Paces
 from muster_simulation.arm.faults import Verb
 from muster_simulation.arm.resources import Assignment

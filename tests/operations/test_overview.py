@@ -7,7 +7,6 @@ import pytest
 from muster.api.telemetry import Telemetry
 from muster.controllers.duties import Duties, Duty
 from muster.domain.acknowledgements import Acknowledgement
-from muster.domain.cluster_errors import Problem
 from muster.domain.errors import Implausible
 from muster.domain.findings import About
 from muster.domain.lifecycle import NodeState
@@ -17,6 +16,7 @@ from muster.domain.progress import Tone
 from muster.domain.settings import Settings
 from muster.domain.verdicts import QUEUED
 from muster.domain.wait_reasons import WaitsFor
+from muster.integrations.aks.error_codes import Problem
 from muster.operations import overview
 from muster.operations.overview import OverviewReader
 from muster_simulation.life import Life

@@ -78,8 +78,8 @@ class _Watched:
 
     def __getattr__(self, verb: str) -> Any:
         found = getattr(self._inner, verb)
-        if not callable(found):
-            return found
+        if not callable(found) or verb == "plan":
+            return found  # not a call to anybody
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             return await self._ambush.call(f"{self._prefix}{verb}", found, *args, **kwargs)

@@ -4,11 +4,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from muster.domain.cluster import Cluster
-from muster.domain.cluster_spec import AzureRole, ClusterSpec, PoolMode, PoolSpec, RoleWanted
 from muster.domain.operation import Operation
 from muster.domain.progress import Progress
 from muster.domain.requests import ClusterCreateRequest
 from muster.domain.template import Template, TemplateSpec
+from muster.integrations.aks.plan import plan
+from muster.integrations.aks.spec import AksPool, AksRole, AksSpec, AzureRole, PoolMode
 
 if TYPE_CHECKING:
     from tests.stage.stage import Replica, Stage
@@ -16,16 +17,26 @@ if TYPE_CHECKING:
 SUBSCRIPTION = "00000000-0000-4000-8000-000000000001"
 SHARED = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/shared/providers"
 REGISTRY = f"{SHARED}/Microsoft.ContainerRegistry/registries/images"
-SPEC = ClusterSpec(
+SPEC = AksSpec(
     subscription=SUBSCRIPTION,
     resource_group="rg-batch",
     region="westeurope",
     pools=(
-        PoolSpec(name="systempool", mode=PoolMode.SYSTEM, vm_size="Standard_D4s_v5", count=1),
-        PoolSpec(name="blastpool", vm_size="Standard_D4s_v5", count=10),
+        AksPool(name="systempool", mode=PoolMode.SYSTEM, vm_size="Standard_D4s_v5", count=1),
+        AksPool(name="blastpool", vm_size="Standard_D4s_v5", count=10),
     ),
-    roles=(RoleWanted(role=AzureRole.ACR_PULL, scope=REGISTRY),),
+    roles=(AksRole(role=AzureRole.ACR_PULL, scope=REGISTRY),),
 )
+
+ROLES = (
+    *SPEC.roles,
+    AksRole(
+        role=AzureRole.STORAGE_BLOB_DATA_CONTRIBUTOR, scope=f"{SHARED}/Microsoft.Storage/storageAccounts/x"
+    ),
+    AksRole(role=AzureRole.NETWORK_CONTRIBUTOR, scope=f"{SHARED}/Microsoft.Network/virtualNetworks/net"),
+)
+TEMPLATE = TemplateSpec(name="batch", provider="aks", tables={"cluster": SPEC})
+PLAN = plan("c1", TEMPLATE)
 
 
 async def batch(stage: "Stage", *, provision_timeout: float | None = None, **fields: Any) -> Template:
@@ -34,7 +45,7 @@ async def batch(stage: "Stage", *, provision_timeout: float | None = None, **fie
         name="batch",
         provider="aks",
         provision_timeout=provision_timeout,
-        cluster=replace(SPEC, **fields),
+        tables={"cluster": replace(SPEC, **fields)},
     )
     return await stage.store.apply_template(spec, now=stage.now)
 

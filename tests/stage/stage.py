@@ -8,6 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from muster.discovery import installed
 from muster.domain.command import Command, Execution
 from muster.domain.events import Entity, Event
 from muster.domain.ids import NodeId, OperationId
@@ -139,6 +140,7 @@ class Stage:
             wakeups=wakeups,
             providers={"cloud": self.provider},
             cluster_providers={self.clusters.name: self.clusters},
+            template_parts=tuple(installed().template_tables.values()),
             verifier=StageVerifier(self.cloud),
         )
         self.enrolment = enrolling(self.ports, self.settings)

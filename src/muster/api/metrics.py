@@ -4,6 +4,7 @@ gathered from the writes of this process as they happen.
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from inspect import isawaitable
 from itertools import chain
 from typing import Any, TypeVar, cast
 
@@ -248,16 +249,20 @@ class _Timed:
         if not callable(verb):
             return verb
 
-        async def measured(*args: Any, **kwargs: Any) -> Any:
-            began = time.perf_counter()
-            raised: Exception | None = None
-            try:
-                return await cast("Awaitable[Any]", verb(*args, **kwargs))
-            except Exception as error:
-                raised = error
-                raise
-            finally:
-                self._took(name, time.perf_counter() - began, raised)
+        def measured(*args: Any, **kwargs: Any) -> Any:
+            given = verb(*args, **kwargs)
+            return self._measured(name, given) if isawaitable(given) else given
 
         setattr(self, name, measured)
         return measured
+
+    async def _measured(self, name: str, call: Awaitable[Any]) -> Any:
+        began = time.perf_counter()
+        raised: Exception | None = None
+        try:
+            return await call
+        except Exception as error:
+            raised = error
+            raise
+        finally:
+            self._took(name, time.perf_counter() - began, raised)

@@ -147,7 +147,7 @@ def _server(found: "Connection") -> Generator[Check, None, Stored]:
         words=words,
         advice="" if same else "use the same version on both sides",
     )
-    templates = tuple(each.spec(each.name) for each in applied if each.cluster is None)
+    templates = tuple(each.spec(each.name) for each in applied if not each.spec(each.name).clusters)
     return Stored(installation_id=installation.id, templates=templates)
 
 

@@ -1,17 +1,17 @@
 """`muster templates`: list, show and retire templates."""
 
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from muster.cli.output import Output
+from muster.domain.template import CLUSTER
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from muster.wire.clusters import ClusterSpec
     from muster.wire.templates import Template
 
 app = typer.Typer(
@@ -100,7 +100,20 @@ def _tables(found: "Template") -> "Iterator[tuple[str, str]]":
         usual = {each.name: each.default for each in fields(table.kind)}
         for key, value in (output.plain(getattr(found, table.name)) or {}).items():
             if value != output.plain(usual.get(key) if usual.get(key) is not MISSING else None):
-                yield key.replace("_", " "), ", ".join(value) if isinstance(value, list) else str(value)
+                yield key.replace("_", " "), _said(value)
+
+
+def _said(value: Any) -> str:
+    """A list in one line, a list of tables in one line each."""
+    match value:
+        case [{}, *_]:
+            return "\n".join(_said(each) for each in value)
+        case dict():
+            return " · ".join(_said(each) for each in value.values() if each not in (None, [], {}))
+        case list():
+            return ", ".join(_said(each) for each in value)
+        case _:
+            return str(value)
 
 
 @app.command()
@@ -117,15 +130,18 @@ def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: O
     if output.wants_json():
         output.document({**output.plain(found), "boots": output.plain(boots)})
         return
-    if found.cluster is not None:
-        output.facts(_of_clusters(found, found.cluster, within=rough(boots.deadline.seconds)))
+    own = (
+        ("template", f"{found.name}, revision {found.revision}{_mark(found)}"),
+        ("applied", f"{output.since(found.applied_at)} ago"),
+        ("provider", found.provider),
+        *_tables(found),
+    )
+    if getattr(found, CLUSTER, None) is not None:
+        output.facts((*own, ("ready within", rough(boots.deadline.seconds))))
         return
     output.facts(
         (
-            ("template", f"{found.name}, revision {found.revision}{_mark(found)}"),
-            ("applied", f"{output.since(found.applied_at)} ago"),
-            ("provider", found.provider),
-            *_tables(found),
+            *own,
             ("class", _class(found)),
             ("runtime", str(found.runtime)),
             ("usage", ", then ".join(found.usage)),
@@ -156,24 +172,3 @@ def _class(found: "Template") -> str:
     own = {each.name: each for each in found.classes}
     size = own.get(found.resource_class) or RESOURCE_CLASSES[found.resource_class]
     return f"{size.name} ({counted(size.cpu, 'processor')}, {size.memory_mib} MiB)"
-
-
-def _of_clusters(found: "Template", spec: "ClusterSpec", *, within: str) -> "tuple[tuple[str, str], ...]":
-    from muster.cli import output
-
-    pools = "\n".join(f"{pool.name}  {pool.mode} · {pool.count} × {pool.vm_size}" for pool in spec.pools)
-    return (
-        ("template", f"{found.name}, revision {found.revision}"),
-        ("applied", f"{output.since(found.applied_at)} ago"),
-        ("provider", found.provider),
-        ("subscription", spec.subscription),
-        ("group", spec.resource_group),
-        ("region", spec.region),
-        ("version", spec.kubernetes_version or "what AKS gives"),
-        ("identity", spec.identity),
-        ("pools", pools),
-        ("roles", "\n".join(f"{each.role} on {each.scope}" for each in spec.roles)),
-        ("tags", ", ".join(f"{name}={value}" for name, value in spec.tags.items())),
-        ("ready within", within),
-        ("if it fails", "it is kept" if spec.keep_failed else "what was made is removed"),
-    )

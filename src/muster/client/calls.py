@@ -15,7 +15,7 @@ from muster.domain.serialization import fields_to_plain
 from muster.domain.template import TemplateSpec
 from muster.wire.base import Page
 from muster.wire.boots import Boots, Timeline
-from muster.wire.clusters import Cluster, ClusterDetail, ClusterSpec
+from muster.wire.clusters import Cluster, ClusterDetail
 from muster.wire.commands import Blob, Command
 from muster.wire.diagnoses import Bundle
 from muster.wire.events import Event
@@ -305,12 +305,8 @@ def plan(specs: Sequence[TemplateSpec]) -> Call[tuple[TemplatePlan, ...]]:
 
 
 def _content(spec: TemplateSpec) -> dict[str, Any]:
-    own = ("name", "outfit", "retired", "cluster")
-    cluster = None if spec.cluster is None else msgspec.to_builtins(ClusterSpec.of(spec.cluster))
-    return {
-        **{name: value for name, value in fields_to_plain(spec).items() if name not in own},
-        "cluster": cluster,
-    }
+    own = ("name", "outfit", "retired")
+    return {name: value for name, value in fields_to_plain(spec).items() if name not in own}
 
 
 def retire(name: str) -> Call[Template]:

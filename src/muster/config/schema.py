@@ -157,8 +157,6 @@ CLASS: Mapping[str, Check] = {
     "memory_mib": values.whole(MEMORY_LEAST, MEMORY_MOST),
 }
 """The table [classes.NAME]: what is left out stays as it is."""
-CLUSTER = "cluster"
-"""A template's table of tables: read as a whole."""
 TEMPLATE: Mapping[str, Check] = {
     "provider": values.identifier,
     "resource_class": values.text,

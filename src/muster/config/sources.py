@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from muster.config import values
-from muster.config.clusters import cluster
 from muster.config.schema import (
     CLASS,
     CLASSES,
-    CLUSTER,
     DYNAMODB,
     PRIVATE,
     SECTIONS,
@@ -37,7 +35,6 @@ from muster.domain import pace
 from muster.domain.deadlines import Limits
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import (
-    AKS,
     BOOT_LEAST,
     LOCAL,
     RESOURCE_CLASSES,
@@ -233,15 +230,16 @@ def _value(table: Table, place: Key, content: Mapping[str, Any], found: Mapping[
 def _take_template(
     key: Key, found: SourcedValue, templates: dict[str, dict[str, Any]], known: Installed
 ) -> None:
-    if len(key) > 2 and key[2] == CLUSTER:  # noqa: PLR2004 — templates, its name, the table
-        _take_nested(key[3:], found, templates.setdefault(key[1], {}).setdefault(CLUSTER, {}))
-        return
-    table = known.template_tables.get(key[2]) if len(key) > 2 else None  # noqa: PLR2004 — as above
-    if table is not None:
-        _take_inner(key, found, templates.setdefault(key[1], {}).setdefault(table.name, {}), table.keys)
-    else:
-        names = {**TEMPLATE, **dict.fromkeys((CLUSTER, *known.template_tables), None)}
+    table = known.template_tables.get(key[2]) if len(key) > 2 else None  # noqa: PLR2004 — its table
+    if table is None:
+        names = {**TEMPLATE, **dict.fromkeys(known.template_tables)}
         _take_named(key, found, templates, TEMPLATE, names)
+        return
+    content = templates.setdefault(key[1], {}).setdefault(table.name, {})
+    if table.read is not None and len(key) > 4:  # noqa: PLR2004 — … a field, and what is inside
+        _take_nested(key[3:], found, content)
+    else:
+        _take_inner(key, found, content, table.keys)
 
 
 def _take_inner(key: Key, found: SourcedValue, content: dict[str, Any], known: Mapping[str, Check]) -> None:
@@ -288,7 +286,7 @@ def _part(
         rule = f"{missing[0]} must be given in [{'.'.join(place)}]"
         raise ConfigError(missing[0], None, rule, where)
     try:
-        return table.kind(**content)
+        return table.kind(**content) if table.read is None else table.read(content)
     except InvalidRequest as error:
         # Some name themselves with their table, for the API.
         own = error.field.removeprefix(f"{table.name}.")
@@ -297,11 +295,6 @@ def _part(
 
 def _take_nested(key: Key, found: SourcedValue, table: dict[str, Any]) -> None:
     """Back into the table that it came from."""
-    if not key:
-        if found.value != {}:
-            rule = "cluster is a table: write [templates.NAME.cluster]"
-            raise ConfigError(CLUSTER, found.value, rule, found.where)
-        return
     for name in key[:-1]:
         table = table.setdefault(name, {})
     table[key[-1]] = found.value
@@ -331,11 +324,6 @@ def _template(
             tables[table.name] = _part(table, (TEMPLATES, name, table.name), content[table.name], found)
             if table.needs and table.provider:
                 given["provider"] = table.provider
-    try:
-        if CLUSTER in content:
-            given |= {"provider": AKS, CLUSTER: cluster(content[CLUSTER])}
-    except InvalidRequest as error:
-        raise _misplaced(error, (TEMPLATES, name), found) from error
     given |= {key: value for key, value in content.items() if key in TEMPLATE} | {"tables": tables}
     _check_names(name, given, found, known)
     wrong = ErrorCollector()

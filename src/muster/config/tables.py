@@ -62,6 +62,9 @@ class TemplateTable(Generic[T]):
     """The provider whose templates may have it."""
     runtime: str = ""
     """The runtime whose templates may have it."""
+    read: Callable[[Mapping[str, Any]], T] | None = None
+    """Reads a table that has tables in it, whose keys the check of each key can't reach. Raises
+    InvalidRequest, naming the key inside the table: `pools[1].count`."""
     needs: tuple[str, ...] = ()
     """Keys without a default. A template of this provider or runtime must have the table."""
     always: bool = False
@@ -111,7 +114,7 @@ class TemplateTable(Generic[T]):
             if key not in content:
                 raise InvalidRequest(f"{self.name}.{key}", None, "must be given")
         try:
-            return from_plain(self.kind, content)
+            return from_plain(self.kind, content) if self.read is None else self.read(content)
         except InvalidRequest as error:
             own = error.field.removeprefix(f"{self.name}.")
             raise InvalidRequest(f"{self.name}.{own}", error.value, error.rule) from error

@@ -1,15 +1,15 @@
 """Delete clusters that appear after their record says deleted.
 
-A request to Azure can't be fenced: a paused replica may send it after another replica has undone
+A request to a provider can't be fenced: a paused replica may send it after another replica has undone
 everything. Clusters with this installation's tags and a deleted record are deleted. Clusters without a
-record are only logged, because a store that was restored from a backup knows less than Azure.
+record are only logged, because a store that was restored from a backup knows less than the provider.
 """
 
 import asyncio
 import logging
 from collections.abc import Mapping
 
-from muster.domain.cluster import CLUSTER_TAG, Cluster, ClusterState, Place, is_ours, place_of
+from muster.domain.cluster import CLUSTER_TAG, Cluster, ClusterState, Place, is_ours
 from muster.domain.errors import Conflict, InvalidRequest, NotFound, ProviderError
 from muster.domain.ids import ClusterId, InstallationId
 from muster.operations.cluster_desk import ClusterDesk
@@ -29,14 +29,14 @@ class ClusterOrphans:
         self._told: dict[str, None] = {}
 
     async def reconcile(self) -> None:
-        known = await self._subscriptions()
+        known = await self._accounts()
         installation = (await self._ports.store.installation()).id if known else InstallationId("")
-        for name, subscription in known:
+        for name, account in known:
             provider = self._ports.cluster_providers.get(name)
             if provider is not None:
-                await self._sweep(provider, subscription, installation)
+                await self._sweep(provider, account, installation)
 
-    async def _subscriptions(self) -> dict[tuple[str, str], None]:
+    async def _accounts(self) -> dict[tuple[str, str], None]:
         """By provider: of the templates, and of every cluster on record, whose template may have changed."""
         found: dict[tuple[str, str], None] = {}
         specs = {(each.spec.name, each.revision): each.spec for each in await self._ports.store.templates()}
@@ -45,16 +45,15 @@ class ClusterOrphans:
             for name, revision in {(each.template, each.revision) for each in page} - specs.keys():
                 specs[name, revision] = (await self._ports.store.template(name, revision)).spec
         for spec in specs.values():
-            if spec.cluster is not None:
-                found[spec.provider, spec.cluster.subscription] = None
+            provider = self._ports.cluster_providers.get(spec.provider)
+            if provider is not None:
+                found[spec.provider, provider.plan(spec.name, spec).place.account] = None
         return found
 
-    async def _sweep(
-        self, provider: ClusterProvider, subscription: str, installation: InstallationId
-    ) -> None:
+    async def _sweep(self, provider: ClusterProvider, account: str, installation: InstallationId) -> None:
         try:
             async with asyncio.timeout(provider.call_timeout):
-                found = await provider.list(subscription, installation)
+                found = await provider.list(account, installation)
         except (ProviderError, InvalidRequest, TimeoutError) as error:
             logger.info(
                 "cannot look for forgotten clusters", extra={"provider": provider.name, "error": str(error)}
@@ -89,10 +88,8 @@ class ClusterOrphans:
     ) -> bool:
         """A list may be older than what it lists."""
         template = await self._ports.store.template(record.template, record.revision)
-        if (
-            template.spec.cluster is None
-            or place_of(record, template.spec.cluster).cluster_id.lower() != place.cluster_id.lower()
-        ):
+        own = provider.plan(record.name, template.spec).place
+        if own.cluster_id.lower() != place.cluster_id.lower():
             return False
         try:
             async with asyncio.timeout(provider.call_timeout):

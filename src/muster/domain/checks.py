@@ -8,7 +8,7 @@ from muster.domain.errors import InvalidRequest
 
 NAME_MAX = 63
 PATTERN_MAX = 30
-"""Characters that EC2 takes in a pattern of AllowedInstanceTypes. It takes 400 patterns, we take fewer."""
+"""Characters in a pattern of instance types: what clouds take."""
 RUN_MAX = 256
 KEY_MAX = 128
 COUNT_MAX = 1000
@@ -21,6 +21,7 @@ SCRIPT_MAX = 64 * 1024
 """A boot script travels in every revision and its event; anything longer is fetched by the script itself."""
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?", re.ASCII)
+_CLUSTER_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?", re.ASCII | re.IGNORECASE)
 _PATTERN = re.compile(r"[a-z0-9*][a-z0-9.*-]*", re.ASCII)
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -28,6 +29,16 @@ _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 def name(field: str, value: object) -> str:
     rule = f"must be 1 to {NAME_MAX} lower-case letters, digits or inner hyphens"
     if not isinstance(value, str) or len(value) > NAME_MAX or not _NAME.fullmatch(value):
+        raise InvalidRequest(field, value, rule)
+    return value
+
+
+def cluster_name(field: str, value: object) -> str:
+    rule = (
+        f"must be 1 to {NAME_MAX} letters, digits, hyphens or underscores,"
+        " and begin and end with a letter or digit"
+    )
+    if not isinstance(value, str) or len(value) > NAME_MAX or not _CLUSTER_NAME.fullmatch(value):
         raise InvalidRequest(field, value, rule)
     return value
 

@@ -6,20 +6,19 @@ to be asked for is written first, so that a replica that takes over knows what m
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from muster.domain.cluster_spec import ClusterSpec, RoleWanted
 from muster.domain.errors import IllegalTransition
 from muster.domain.ids import ClusterId, InstallationId, OperationId
 from muster.domain.reasons import Reason
+from muster.domain.steps import CLUSTER_CREATE_STEPS, CLUSTER_DELETE_STEPS, Steps
 
 INSTALLATION_TAG = "muster-installation"
 CLUSTER_TAG = "muster-cluster"
 GROUP_TAG = "muster-group"
 MADE = "made"
-PORTAL = "https://portal.azure.com/#resource"
 
 
 class ClusterState(StrEnum):
@@ -76,18 +75,18 @@ class Cluster:
     if it was accepted."""
     principal: str = ""
     kubelet: str = ""
-    """Who the cluster, and who its nodes are to Azure."""
+    """Who the cluster, and who its nodes are to the provider."""
     fqdn: str = ""
     kubernetes_version: str = ""
     ready_at: float | None = None
     reason: Reason | None = None
     detail: str = ""
     roles_left: str = ""
-    """Role assignments that Azure didn't let us take back, and why. The end of the work names them."""
+    """Role assignments that the provider kept, and why. The end of the work names them."""
 
     @property
     def followed(self) -> bool:
-        """Whether Azure works on something that a token could lead to. Otherwise the token is deleted."""
+        """Whether the provider works on something that a token leads to. Otherwise the token is deleted."""
         return self.state is ClusterState.CREATING and self.stage in MAKING
 
 
@@ -119,27 +118,55 @@ def changed(cluster: Cluster, *, now: float, stage: Stage | None = None, **facts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a cluster is, as the provider finds it."""
+    """Where a cluster is, as its provider names it."""
 
-    subscription: str
-    resource_group: str
+    account: str
+    group: str
     name: str
+    group_id: str
+    cluster_id: str
+    link: str
+    """Where people see it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleWanted:
+    """A right that the cluster gets on something else."""
+
+    role: str
+    scope: str
+    """The id of what it is granted on."""
+    by_nodes: bool
+    """Whether the nodes use it, rather than the cluster itself."""
+
+
+def _no_advice(_reason: Reason, _message: str) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPlan:
+    """What a template comes to for one cluster, as its provider reads it."""
+
+    place: Place
+    region: str
+    pools: tuple[tuple[str, int], ...]
+    """Name and number of nodes of each."""
+    roles: tuple[RoleWanted, ...] = ()
+    keep_failed: bool = False
+    """A create that fails leaves what there is, to be looked at; otherwise it is removed."""
+    service: str = "cluster"
+    """What the provider calls such a cluster, for `SERVICE state: Creating · MANAGER 1m 40s`."""
+    manager: str = "asked"
+    create_steps: Steps = CLUSTER_CREATE_STEPS
+    delete_steps: Steps = CLUSTER_DELETE_STEPS
+    """The same steps, in the provider's words."""
+    advice: Callable[[Reason, str], str] = _no_advice
+    """What else to say about a refusal: which limit, and how far it falls short."""
 
     @property
-    def group_id(self) -> str:
-        return f"/subscriptions/{self.subscription}/resourceGroups/{self.resource_group}"
-
-    @property
-    def cluster_id(self) -> str:
-        return f"{self.group_id}/providers/Microsoft.ContainerService/managedClusters/{self.name}"
-
-    @property
-    def portal(self) -> str:
-        return f"{PORTAL}{self.cluster_id}"
-
-
-def place_of(cluster: Cluster, spec: ClusterSpec) -> Place:
-    return Place(subscription=spec.subscription, resource_group=spec.resource_group, name=cluster.name)
+    def nodes(self) -> int:
+        return sum(count for _, count in self.pools)
 
 
 def tags_of(cluster: Cluster, installation: InstallationId) -> dict[str, str]:
@@ -153,8 +180,8 @@ def is_ours(tags: Mapping[str, str], cluster: Cluster, installation: Installatio
 
 
 def group_tags(installation: InstallationId) -> dict[str, str]:
-    """The same for whichever of our clusters makes the group: Azure can't be told to make one only if there
-    is none, so two that ask at the same time must ask for the same."""
+    """The same for whichever of our clusters makes the group: two that ask at the same time must ask for the
+    same, because a provider may not know "only if there is none"."""
     return {INSTALLATION_TAG: installation, GROUP_TAG: MADE}
 
 

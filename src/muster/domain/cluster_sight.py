@@ -1,6 +1,7 @@
 """What a look at the provider shows of a cluster. Any of it may be missing: then it is unknown, not wrong.
 
-Owns how Azure's words for states are read: case aside, and new words count as work in progress.
+Owns how a provider's words for states are read: case aside. A word that is not known here counts as work in
+progress.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ class Sight:
 
     tags: Mapping[str, str] = field(default_factory=dict)
     state: str = ""
-    """Its provisioning state, in Azure's word."""
+    """Its provisioning state, in the provider's word."""
     power: str = ""
     pools: tuple[PoolSight, ...] = ()
     principal: str = ""
@@ -37,7 +38,7 @@ class Sight:
     fqdn: str = ""
     kubernetes_version: str = ""
     problem: ProviderError | None = None
-    """What Azure says about its failure."""
+    """What the provider says about its failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

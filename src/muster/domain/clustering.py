@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.domain import cluster_sight as sights
-from muster.domain.cluster import Cluster, Place, Stage, is_ours, made_group
-from muster.domain.cluster_quota import quota_advice
+from muster.domain.cluster import Cluster, ClusterPlan, Place, RoleWanted, Stage, is_ours, made_group
 from muster.domain.cluster_sight import Group, Sight
-from muster.domain.cluster_spec import AzureRole, ClusterSpec
 from muster.domain.deadlines import HARD
 from muster.domain.errors import ProviderError
 from muster.domain.ids import InstallationId
@@ -22,21 +20,24 @@ from muster.domain.reasons import Reason
 SURPRISE = 60.0
 """Seconds for which a request whose answer was lost, or that isn't visible yet, may still come true."""
 GROUP_WAIT = 120.0
-"""Seconds that Azure takes at most to know a new resource group everywhere."""
+"""Seconds that a provider takes at most to know a new resource group everywhere."""
 PRINCIPAL_WAIT = 60.0
-"""Seconds that Azure takes at most to know a new identity everywhere."""
+"""Seconds that a provider takes at most to know a new identity everywhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
     operation: Operation
     cluster: Cluster
-    spec: ClusterSpec
-    place: Place
+    plan: ClusterPlan
     installation: InstallationId
     now: float
     due_at: float
     """When the operation's deadline counts as passed."""
+
+    @property
+    def place(self) -> Place:
+        return self.plan.place
 
     @property
     def overdue(self) -> bool:
@@ -94,10 +95,11 @@ def unseen(at: Situation) -> Fail | None:
 
 
 def refused(at: Situation, error: ProviderError) -> Fail:
-    """What Azure says, and, of a quota, what that means for this cluster."""
+    """What the provider says, and what that means for this cluster."""
     message = str(error)
-    if error.reason is Reason.QUOTA:
-        message = f"{message}; {quota_advice(message, at.spec)}"
+    advice = at.plan.advice(error.reason, message)
+    if advice:
+        message = f"{message}; {advice}"
     return Fail(verdict=Verdict(reason=error.reason, message=message))
 
 
@@ -116,19 +118,19 @@ def ensure_group(at: Situation, group: Group | None) -> Decision:
         if at.overdue:
             return too_late(at)
         if group is not None:
-            return Wait(message=f"waiting until the old resource group {at.spec.resource_group} is gone")
+            return Wait(message=f"waiting until the old resource group {at.place.group} is gone")
         return Act()
     if not sights.succeeded(group.state or sights.SUCCEEDED):
         return too_late(at) if at.overdue else Wait(message=f"resource group: {group.state}")
-    elsewhere = group.region.lower() != at.spec.region
+    elsewhere = group.region.lower() != at.plan.region
     note = (
-        f"the resource group is in {group.region}; the cluster goes to {at.spec.region}" if elsewhere else ""
+        f"the resource group is in {group.region}; the cluster goes to {at.plan.region}" if elsewhere else ""
     )
     return Go(stage=Stage.CREATING, note=note)
 
 
 def build(at: Situation, sight: Sight | None, outcome: bool | ProviderError | None) -> Decision:
-    """`outcome`: of the work that Azure accepted: True done, False going on, or why it failed. None: it isn't
+    """`outcome`: of the work that was accepted: True done, False going on, or why it failed. None: it isn't
     known that any was accepted; then, if nothing is seen, it is asked for (again)."""
     if sight is not None and not _ours(at, sight):
         return _taken(at)
@@ -143,7 +145,7 @@ def build(at: Situation, sight: Sight | None, outcome: bool | ProviderError | No
 
 
 def group_is_new(at: Situation) -> bool:
-    """Whether a part of Azure may not know the group yet that we saw before we asked for the cluster."""
+    """Whether a part of the provider may not know the group yet that we saw before we asked."""
     return at.cluster.stage is Stage.CREATING and at.now < at.cluster.stage_at + GROUP_WAIT
 
 
@@ -164,15 +166,13 @@ def _broken(at: Situation, sight: Sight | None, outcome: bool | ProviderError | 
         return refused(at, sight.problem)
     which = ", ".join(f"pool {pool.name} is {pool.state}" for pool in lost)
     state = f"{sight.state}{f' ({which})' if which else ''}"
-    message = f"cannot create the cluster: Azure's state is {state}, without a cause"
+    message = f"cannot create the cluster: its state is {state}, without a cause"
     return Fail(verdict=Verdict(reason=Reason.PROVIDER_ERROR, message=message))
 
 
-def principal_for(role: AzureRole, cluster: Cluster) -> str:
-    """Networks are changed by the cluster itself; images and blobs are read by its nodes."""
-    return (
-        cluster.principal if role is AzureRole.NETWORK_CONTRIBUTOR else cluster.kubelet or cluster.principal
-    )
+def principal_for(wanted: RoleWanted, cluster: Cluster) -> str:
+    """Some rights are used by the cluster itself, the others by its nodes."""
+    return cluster.kubelet or cluster.principal if wanted.by_nodes else cluster.principal
 
 
 def principal_lost(at: Situation, error: ProviderError, *, since: float) -> Fail | None:
@@ -213,7 +213,7 @@ def clear(at: Situation, group: Group | None, holdings: Sequence[str], neighbour
 
     `neighbours`: the names of our other clusters there, in whatever state.
     """
-    name, asked = at.spec.resource_group, at.cluster.group_asked_at
+    name, asked = at.place.group, at.cluster.group_asked_at
     if group is None:
         if asked is not None and at.now < asked + SURPRISE and at.cluster.asked_at is None:
             return Wait(message="waiting until it is certain that no resource group comes any more")
@@ -233,8 +233,8 @@ def clear(at: Situation, group: Group | None, holdings: Sequence[str], neighbour
 
 
 def _may_come(at: Situation) -> bool:
-    """Whether a cluster that isn't seen may only not be seen yet: for a while Azure may not show what it has
-    accepted."""
+    """Whether a cluster that isn't seen may only not be seen yet: for a while a provider may not show what
+    it has accepted."""
     asked = at.cluster.asked_at
     return asked is not None and not at.cluster.answered and at.now < asked + SURPRISE
 
@@ -245,7 +245,7 @@ def _ours(at: Situation, sight: Sight) -> bool:
 
 def _taken(at: Situation) -> Fail:
     message = (
-        f"cannot make cluster {at.place.name}: resource group {at.spec.resource_group} holds one of that name"
+        f"cannot make cluster {at.place.name}: resource group {at.place.group} holds one of that name"
         " that this request didn't make; choose another name or group, or delete it"
     )
     return Fail(verdict=Verdict(reason=Reason.NAME_TAKEN, message=message))

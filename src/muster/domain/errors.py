@@ -234,7 +234,7 @@ class NotKnownYet(ProviderError):
 
 
 class TrackLost(ProviderError):
-    """Azure does not know the work of this token (any more). Read the resource instead."""
+    """The provider does not know the work of this token (any more). Read the resource instead."""
 
 
 class TokenSpent(ProviderError):

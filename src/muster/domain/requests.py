@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 
 from muster.domain import checks
-from muster.domain.cluster_spec import cluster_name
 from muster.domain.command import Execution
 from muster.domain.errors import InvalidRequest
 from muster.domain.ids import AssignmentId, ClusterId, OperationId
@@ -105,7 +104,7 @@ class ClusterCreateRequest:
     """A hard deadline."""
 
     def __post_init__(self) -> None:
-        cluster_name("name", self.name)
+        checks.cluster_name("name", self.name)
         checks.name("template", self.template)
         if self.timeout is not None:
             checks.seconds("timeout", self.timeout)

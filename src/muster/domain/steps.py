@@ -44,14 +44,14 @@ RUN_STEPS: Steps = (
 CLUSTER_CREATE_STEPS: Steps = (
     Step("creating_cluster", "Preparing the request", 5.0),
     Step("ensuring_resource_group", "Ensuring the resource group", 15.0),
-    Step("arm_create_or_update", "Creating the AKS cluster (5–10 min)", 450.0),
+    Step("making_cluster", "Creating the cluster (5–10 min)", 450.0),
     Step("ensuring_rbac", "Granting role assignments", 30.0),
     Step("completed", "Cluster ready"),
 )
 CLUSTER_DELETE_STEPS: Steps = (
     Step("stopping", "Stopping what runs", 15.0),
     Step("removing_rbac", "Removing role assignments", 10.0),
-    Step("deleting_cluster", "Deleting the AKS cluster (3–8 min)", 300.0),
+    Step("deleting_cluster", "Deleting the cluster (3–8 min)", 300.0),
     Step("clearing_resource_group", "Clearing the resource group", 60.0),
     Step("completed", "Cluster deleted"),
 )

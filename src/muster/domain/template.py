@@ -11,7 +11,6 @@ from enum import StrEnum
 from typing import Any
 
 from muster.domain import checks
-from muster.domain.cluster_spec import ClusterSpec
 from muster.domain.errors import InvalidRequest
 from muster.domain.serialization import FLAT, fields_to_plain, to_plain
 
@@ -73,8 +72,8 @@ LOCAL = "process"
 """Whose machines are processes of this one."""
 EXTERNAL = "external"
 """The provider of apps that enrol themselves. It makes no machines."""
-AKS = "aks"
-"""The provider of whole clusters. It makes no nodes."""
+CLUSTER = "cluster"
+"""The table of a template that is a recipe for whole clusters. Providers of clusters read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +106,6 @@ class TemplateSpec:
     rescue_window: float = 120.0
     tables: Mapping[str, Any] = field(default_factory=dict, metadata=FLAT)
     """What it says to integrations: plain data, by the name of the table. Each reads its own."""
-    cluster: ClusterSpec | None = None
-    """What a cluster is made of: for the provider of clusters, and only there."""
     retired: bool = False
     """It gives out no more nodes. Its warm nodes end, being of an older revision; its runs continue."""
     outfit: str = ""
@@ -176,15 +173,10 @@ class TemplateSpec:
         object.__setattr__(self, "tables", tables)
 
     def _check_cluster(self) -> None:
-        if self.clusters and not isinstance(self.cluster, ClusterSpec):
-            rule = f"must say what the clusters are made of: the provider {AKS} makes nothing else"
-            raise InvalidRequest("cluster", self.cluster, rule)
-        if not self.clusters and self.cluster is not None:
-            raise InvalidRequest("cluster", "…", f"must be left out: only the provider {AKS} makes clusters")
         if self.clusters and (self.min_idle or self.boot_script):
-            field = "min_idle" if self.min_idle else "boot_script"
-            rule = f"must be left out for the provider {AKS}: it makes clusters, not nodes"
-            raise InvalidRequest(field, getattr(self, field), rule)
+            wrong = "min_idle" if self.min_idle else "boot_script"
+            rule = f"must be left out for the provider {self.provider}: it makes clusters, not nodes"
+            raise InvalidRequest(wrong, getattr(self, wrong), rule)
 
     def _check_times(self) -> None:
         for name in ("provision_timeout", "max_provision_timeout", "stall_after", "attach_timeout"):
@@ -228,7 +220,7 @@ class TemplateSpec:
     @property
     def clusters(self) -> bool:
         """Whether it is a recipe for clusters: it has no nodes."""
-        return self.provider == AKS
+        return CLUSTER in self.tables
 
 
 POOL_KEEPING = (

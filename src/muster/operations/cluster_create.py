@@ -1,4 +1,4 @@
-"""Create a cluster: prepare, resource group, AKS, roles, ready. Undo it if it fails.
+"""Create a cluster: prepare, resource group, cluster, roles, ready. Undo it if it fails.
 
 Each request is stored before it is sent, so that a replica that takes over knows what may exist. It looks
 before it asks again. A request never changes an existing cluster.
@@ -78,7 +78,7 @@ class ClusterCreation:
                 return await (self._grant(work) if late is None else self._fail(work, late))
 
     async def _held_up(self, work: Work, wait: Throttled) -> Next | None:
-        """Later, as told. What Azure has accepted isn't given up because we may not look at it."""
+        """Later, as told. What the provider has accepted isn't given up because we may not look at it."""
         accepted = await self._working.store.token(work.cluster.id) is not None
         late = clustering.unseen(work.at) if accepted else clustering.overdue(work.at)
         if late is not None:
@@ -93,18 +93,18 @@ class ClusterCreation:
             return await self._fail(work, late)
         shown = work.at.operation.progress
         parts = showing.unknown(shown.parts) if shown is not None else None
-        message = showing.arm_state(work.cluster, None, now=work.at.now, seen=False)
+        message = showing.state_words(work.at, None, seen=False)
         await self._working.publish(work, message, parts)
         return self._working.back_off(work, error)
 
     async def _blind(self, work: Work, error: LookRefused) -> Next | None:
-        """We may not look (for a moment) at what Azure makes: that says nothing about it."""
+        """We may not look (for a moment) at what is made: that says nothing about it."""
         late = clustering.overdue(work.at)
         if late is not None:
             return await self._fail(work, late)
         shown = work.at.operation.progress
         parts = showing.unknown(shown.parts) if shown is not None else None
-        state = showing.arm_state(work.cluster, None, now=work.at.now, seen=False)
+        state = showing.state_words(work.at, None, seen=False)
         await self._working.publish(work, f"{state} · {error}", parts)
         return self._working.back_off(work, error)
 
@@ -120,7 +120,7 @@ class ClusterCreation:
     # --- step by step -----------------------------------------------------------------------------
 
     async def _prepare(self, work: Work) -> Next | None:
-        await self._working.publish(work, "looking whether the name is free", showing.planned(work.at.spec))
+        await self._working.publish(work, "looking whether the name is free", showing.planned(work.at.plan))
         sight = await self._working.call(work, work.provider.look(work.at.place))
         return await self._follow(work, clustering.prepare(work.at, sight))
 
@@ -141,8 +141,8 @@ class ClusterCreation:
         await self._working.hold(work)
         now = self._working.ports.clock.now()
         await self._working.write(work, changed(work.cluster, now=now, group_asked_at=now))
-        region, tags = work.at.spec.region, group_tags(work.at.installation)
-        await self._working.publish(work, f"making resource group {work.at.spec.resource_group}")
+        region, tags = work.at.plan.region, group_tags(work.at.installation)
+        await self._working.publish(work, f"making resource group {work.at.place.group}")
         try:
             await self._working.call(work, work.provider.make_group(work.at.place, region=region, tags=tags))
         except Refused as error:
@@ -162,7 +162,7 @@ class ClusterCreation:
         if isinstance(decision, Go) and sight is not None:
             return await self._built(work, sight)
         if isinstance(decision, Wait):
-            message = showing.arm_state(work.cluster, sight, now=work.at.now)
+            message = showing.state_words(work.at, sight)
             pools = showing.chips(sight.pools) if sight is not None and sight.pools else None
             await self._working.publish(work, message, pools)
             work.driven.failures = 0
@@ -170,7 +170,7 @@ class ClusterCreation:
         return await self._follow(work, decision)
 
     async def _outcome(self, work: Work) -> bool | ProviderError | None:
-        """How the work goes that Azure accepted. None: nothing is known of any; the cluster must tell."""
+        """How the work goes that was accepted. None: nothing is known of any; the cluster must tell."""
         token = await self._working.store.token(work.cluster.id)
         if token is None:
             return None
@@ -188,11 +188,9 @@ class ClusterCreation:
         await self._working.hold(work)
         now = self._working.ports.clock.now()
         await self._working.write(work, changed(work.cluster, now=now, asked_at=now, answered=False))
-        await self._working.publish(work, "asking Azure for the cluster")
-        tags = {pair.name: pair.value for pair in work.at.spec.tags} | tags_of(
-            work.cluster, work.at.installation
-        )
-        order = Order(place=work.at.place, spec=work.at.spec, tags=tags)
+        await self._working.publish(work, "asking the provider for the cluster")
+        tags = tags_of(work.cluster, work.at.installation)
+        order = Order(place=work.at.place, template=work.template, tags=tags)
         try:
             token = await self._working.call(work, work.provider.create(order))
         except NameInUse:
@@ -202,7 +200,7 @@ class ClusterCreation:
             if isinstance(error, GroupMissing) and clustering.group_is_new(work.at):
                 raise Throttled(f"{error}; it is too new", VISIBLE_EVERY) from error
             raise
-        # Not yet `answered`: for a while Azure may not show what it has accepted.
+        # Not yet `answered`: for a while a provider may not show what it has accepted.
         at = self._working.ports.clock.now()
         await self._working.write(work, changed(work.cluster, now=at), token=token)
         return Next(at=now)
@@ -212,9 +210,7 @@ class ClusterCreation:
         await self._working.write(work, changed(work.cluster, now=now, answered=True))
 
     async def _built(self, work: Work, sight: Sight) -> Next:
-        await self._working.publish(
-            work, showing.arm_state(work.cluster, sight, now=work.at.now), showing.chips(sight.pools)
-        )
+        await self._working.publish(work, showing.state_words(work.at, sight), showing.chips(sight.pools))
         return await self._working.enter(
             work,
             Stage.GRANTING,
@@ -227,9 +223,9 @@ class ClusterCreation:
 
     async def _grant(self, work: Work) -> Next | None:
         await self._working.hold(work)
-        wanted = work.at.spec.roles
+        wanted = work.at.plan.roles
         for number, role in enumerate(wanted, 1):
-            principal = clustering.principal_for(role.role, work.cluster)
+            principal = clustering.principal_for(role, work.cluster)
             grant = Grant(
                 name=assignment_name(work.cluster, role),
                 scope=role.scope,
@@ -243,7 +239,7 @@ class ClusterCreation:
                 lost = clustering.principal_lost(work.at, error, since=since) or clustering.overdue(work.at)
                 if lost is not None:
                     return await self._fail(work, lost)
-                await self._working.publish(work, f"{role.role}: waiting until Azure knows the new identity")
+                await self._working.publish(work, f"{role.role}: waiting until the new identity is known")
                 return self._working.later(work, 2 * VISIBLE_EVERY)
             await self._working.publish(work, f"granted {number} of {len(wanted)}: {role.role}")
         return await self._ready(work)
@@ -278,14 +274,13 @@ class ClusterCreation:
         if clustering.stopped(operation):
             return Next(at=now)
         cause = failure.verdict
-        told = Verdict(
-            reason=cause.reason, message=f"{showing.step_name(work.cluster.stage)}: {cause.message}"
-        )
-        if work.at.spec.keep_failed:
+        step = showing.step_name(work.at.plan.create_steps, work.cluster.stage)
+        told = Verdict(reason=cause.reason, message=f"{step}: {cause.message}")
+        if work.at.plan.keep_failed:
             change = changed(
                 work.cluster, now=now, state=State.FAILED, reason=told.reason, detail=told.message
             )
-            progress = showing.as_failed(operation, cause.message)
+            progress = showing.as_failed(work.at, cause.message)
             await self._working.end(work, Status.FAILED, change, progress=progress, verdict=told)
             return None
         change = changed(work.cluster, now=now, stage=Stage.ABORTING, reason=told.reason, detail=told.message)

@@ -7,7 +7,6 @@ create of the name is refused. Deleting a cluster in the making cancels its crea
 from muster.domain import deadlines
 from muster.domain.checks import KEY_MAX, text
 from muster.domain.cluster import Cluster, ClusterChange, ClusterState, Stage, changed
-from muster.domain.cluster_spec import ClusterSpec
 from muster.domain.deadlines import Deadline
 from muster.domain.errors import (
     ClusterExists,
@@ -62,20 +61,20 @@ class ClusterDesk:
                 continue
         raise Conflict(f"cannot create cluster {request.name}: another request works on that name; try again")
 
-    async def _check(self, template: Template) -> ClusterSpec:
+    async def _check(self, template: Template) -> None:
         """All that can be known before anything is called."""
         template.spec.check_in_use()
-        spec = template.spec.cluster
-        if spec is None:
-            rule = "it makes nodes, not clusters: its provider must be aks"
+        if not template.spec.clusters:
+            makers = " or ".join(sorted(self._ports.cluster_providers))
+            rule = f"it makes nodes, not clusters: its provider must be {makers}"
             raise InvalidRequest("template", template.name, rule)
         provider = self._ports.cluster_providers.get(template.spec.provider)
         if provider is None:
             rule = f"its provider {template.spec.provider} is not configured on this server"
             raise InvalidRequest("template", template.name, rule)
-        spec.check_sizes()
-        await provider.check(spec)
-        return spec
+        for part in self._ports.template_parts:
+            part.whole(template.spec)
+        await provider.check(template.spec)
 
     async def _attached(self, there: Cluster, request: ClusterCreateRequest) -> Operation:
         if there.state is ClusterState.CREATING and there.template == request.template:

@@ -1,7 +1,7 @@
 """Remove a cluster: stop the work, remove roles, delete the cluster, then its resource group.
 
 Serves deletes, and the undo of a failed or cancelled create. Touches only resources with this
-installation's tags. Repeats until nothing is left or Azure refuses a delete.
+installation's tags. Repeats until nothing is left or the provider refuses a delete.
 """
 
 from collections.abc import Awaitable
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from muster.domain import cluster_showing as showing
 from muster.domain import clustering
-from muster.domain.cluster import LIVE_CLUSTERS, Cluster, Stage, assignment_name, changed, place_of
+from muster.domain.cluster import LIVE_CLUSTERS, Cluster, Stage, assignment_name, changed
 from muster.domain.cluster import ClusterState as State
 from muster.domain.cluster_sight import Sight
 from muster.domain.clustering import Act, Decision, Go, Wait
@@ -24,7 +24,7 @@ PAGE = 200
 
 
 class RemovalRefused(ProviderError):
-    """Azure refuses to delete it: the one refusal that ends an undoing."""
+    """The provider refuses to delete it: the one refusal that ends an undoing."""
 
     def __init__(self, refusal: Refused, what: str) -> None:
         self.refusal = refusal
@@ -52,7 +52,7 @@ class Undoing:
             return None
         except ProviderError as error:
             # Also a look that is refused: it may be a moment's, and what is left costs money.
-            state = showing.arm_state(work.cluster, None, now=work.at.now, seen=False)
+            state = showing.state_words(work.at, None, seen=False)
             await self._working.publish(work, f"{state} · {error}" if isinstance(error, Refused) else state)
             return self._working.back_off(work, error)
 
@@ -85,12 +85,12 @@ class Undoing:
         return await self._follow(work, decision, sight)
 
     async def _aborted(self, work: Work) -> Next:
-        """What Azure doesn't stop, it finishes: then it can be deleted."""
+        """What the provider doesn't stop, it finishes: then it can be deleted."""
         note = ""
         try:
             await self._working.call(work, work.provider.abort(work.at.place))
         except Refused as error:
-            note = f"{error}; it is deleted when Azure has finished it"
+            note = f"{error}; it is deleted when the provider has finished it"
         return await self._working.enter(work, Stage.REVOKING, note=note)
 
     async def _revoke(self, work: Work) -> Next | None:
@@ -102,9 +102,9 @@ class Undoing:
         return await self._working.enter(work, Stage.DELETING, note=left, roles_left=left)
 
     async def _taken_back(self, work: Work) -> str:
-        """Which assignments Azure doesn't let us take back; the rest is gone."""
+        """Which assignments the provider keeps; the rest is gone."""
         kept: list[str] = []
-        for role in work.at.spec.roles:
+        for role in work.at.plan.roles:
             name = assignment_name(work.cluster, role)
             try:
                 await self._working.call(work, work.provider.revoke(name, role.scope))
@@ -136,7 +136,7 @@ class Undoing:
         if isinstance(decision, Act):
             await self._working.hold(work)
             await self._deleted(work, work.provider.delete_group(place), place.group_id)
-            decision = Wait(message=f"removing resource group {place.resource_group}")
+            decision = Wait(message=f"removing resource group {place.group}")
         if decision == clustering.EMPTYING:
             return await self._emptied(work)
         return await self._follow(work, decision, None)
@@ -176,10 +176,8 @@ class Undoing:
 
     async def _shares_group(self, work: Work, other: Cluster) -> bool:
         template = await self._working.ports.store.template(other.template, other.revision)
-        spec = template.spec.cluster
-        if spec is None:
-            return False
-        return place_of(other, spec).group_id.lower() == work.at.place.group_id.lower()
+        plan = self._working.ports.cluster_providers[other.provider].plan(other.name, template.spec)
+        return plan.place.group_id.lower() == work.at.place.group_id.lower()
 
     async def _looked(self, work: Work) -> Sight | None:
         sight = await self._working.call(work, work.provider.look(work.at.place))
@@ -193,7 +191,7 @@ class Undoing:
         if isinstance(decision, Go):
             return await self._working.enter(work, decision.stage, note=decision.note)
         said = decision.message if isinstance(decision, Wait) else ""
-        message = said or showing.arm_state(work.cluster, sight, now=work.at.now)
+        message = said or showing.state_words(work.at, sight)
         pools = showing.chips(sight.pools) if sight is not None and sight.pools else None
         await self._working.publish(work, message, pools)
         work.driven.failures = 0
@@ -216,11 +214,11 @@ class Undoing:
         status = Status.CANCELLED if verdict is None else Status.FAILED
         if verdict is None:
             verdict = Verdict(reason=Reason.CANCELLED, message=f"the create was cancelled; {told}")
-        progress = showing.as_failed(operation, told)
+        progress = showing.as_failed(work.at, told)
         await self._working.end(work, status, change, progress=progress, verdict=verdict, result=note)
 
     async def _left(self, work: Work, reason: Reason, message: str) -> None:
-        """Azure refuses, or time is up: what there is stays, is listed, and can be deleted again."""
+        """The provider refuses, or time is up: what there is stays, is listed, and can be deleted again."""
         operation = work.at.operation
         message = _together(message, work.cluster.roles_left)
         now = self._working.ports.clock.now()
@@ -228,7 +226,7 @@ class Undoing:
         first = operation.verdict
         told = f"{first.message}; {message}" if first is not None else message
         verdict = Verdict(reason=first.reason if first is not None else reason, message=told)
-        progress = showing.as_failed(operation, message)
+        progress = showing.as_failed(work.at, message)
         await self._working.end(work, Status.FAILED, change, progress=progress, verdict=verdict)
 
 

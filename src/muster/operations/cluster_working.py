@@ -13,14 +13,14 @@ from typing import TypeVar
 from muster.domain import cluster_showing as showing
 from muster.domain import operation as operations
 from muster.domain.backoff import backoff
-from muster.domain.cluster import Cluster, ClusterChange, Stage, changed, place_of
+from muster.domain.cluster import Cluster, ClusterChange, Stage, changed
 from muster.domain.cluster_showing import LEARNED_FROM
-from muster.domain.cluster_spec import ClusterSpec
 from muster.domain.clustering import Situation
-from muster.domain.errors import IllegalTransition, ProviderError, Uncertain
+from muster.domain.errors import ProviderError, Uncertain
 from muster.domain.operation import Operation, OperationChange, Status, Verdict
 from muster.domain.progress import Part, Progress
 from muster.domain.settings import Settings
+from muster.domain.template import TemplateSpec
 from muster.operations.driven_lease import ANSWER_WITHIN, DrivenLease, Next, prolong
 from muster.operations.progress_publisher import ProgressPublisher
 from muster.operations.watch import WatchTracker
@@ -38,9 +38,15 @@ class Work:
     """One look at one cluster's work, and what can be done about it."""
 
     def __init__(
-        self, at: Situation, provider: ClusterProvider, driven: DrivenLease, history: Sequence[float]
+        self,
+        at: Situation,
+        template: TemplateSpec,
+        provider: ClusterProvider,
+        driven: DrivenLease,
+        history: Sequence[float],
     ) -> None:
         self.at = at
+        self.template = template
         self.provider = provider
         self.driven = driven
         self.history = history
@@ -65,23 +71,17 @@ class ClusterWorking:
     async def begun(self, operation: Operation, driven: DrivenLease) -> Work:
         cluster = await self.store.of_operation(operation.id)
         template = await self.ports.store.template(cluster.template, cluster.revision)
-        spec = template.spec.cluster
-        if spec is None:
-            raise IllegalTransition(f"cluster {cluster.id} is of a template that makes none")
+        provider = self.ports.cluster_providers[cluster.provider]
         at = Situation(
             operation=operation,
             cluster=cluster,
-            spec=spec,
-            place=place_of(cluster, spec),
+            plan=provider.plan(cluster.name, template.spec),
             installation=(await self.ports.store.installation()).id,
             now=self.ports.clock.now(),
             due_at=await self._watch_tracker.due(operation),
         )
         history = await self.store.create_seconds(cluster.template, limit=LEARNED_FROM)
-        return Work(at, self._provider(cluster, spec), driven, history)
-
-    def _provider(self, cluster: Cluster, spec: ClusterSpec) -> ClusterProvider:
-        return self.ports.cluster_providers[cluster.provider]
+        return Work(at, template.spec, provider, driven, history)
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ class ClusterWorking:
             async with asyncio.timeout(work.provider.call_timeout):
                 return await call
         except TimeoutError as error:
-            raise Uncertain("the state is unknown: Azure did not answer in time") from error
+            raise Uncertain("the state is unknown: the provider did not answer in time") from error
 
     async def hold(self, work: Work) -> None:
         """A call that makes or deletes must not outlive the right to write down what came of it."""

@@ -63,8 +63,6 @@ class TemplateDesk:
     def _errors(self, spec: TemplateSpec) -> Iterator[InvalidRequest]:
         checks: list[Callable[[], object]] = [partial(self._whole, spec)]
         checks += [partial(part.check, spec) for part in self._ports.template_parts]
-        if spec.cluster is not None:
-            checks.append(spec.cluster.check_sizes)
         for check in checks:
             try:
                 check()

@@ -7,14 +7,14 @@ Calls raise Throttled (ask again later), Refused (asking again won't help) or Un
 unknown). A cluster on which another operation runs is Throttled, too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from muster.domain.cluster import Place
+from muster.domain.cluster import ClusterPlan, Place
 from muster.domain.cluster_sight import Group, Sight
-from muster.domain.cluster_spec import AzureRole, ClusterSpec
 from muster.domain.ids import InstallationId
+from muster.domain.template import TemplateSpec
 from muster.ports.verbs import reads, writes
 
 
@@ -23,8 +23,9 @@ class Order:
     """A cluster to be made. Built from stored values alone, so that a repeat is identical."""
 
     place: Place
-    spec: ClusterSpec
+    template: TemplateSpec
     tags: Mapping[str, str]
+    """Ours, beside those that the template names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class Grant:
     name: str
     """Ours to choose, and unique for ever."""
     scope: str
-    role: AzureRole
+    role: str
     principal: str
 
 
@@ -42,8 +43,13 @@ class ClusterProvider(Protocol):
     poll_every: float
     """Seconds between two looks at a cluster that is being made or deleted."""
 
+    @property
+    def plan(self) -> Callable[[str, TemplateSpec], ClusterPlan]:
+        """Return the function that plans a cluster from its name and template. Pure: no call."""
+        ...
+
     @reads
-    async def check(self, spec: ClusterSpec) -> None:
+    async def check(self, spec: TemplateSpec) -> None:
         """Check that the provider can be asked at all, without a call. Raises InvalidRequest if credentials
         or software are missing."""
         ...
@@ -75,7 +81,7 @@ class ClusterProvider(Protocol):
 
     @reads
     async def list(
-        self, subscription: str, installation: InstallationId
+        self, account: str, installation: InstallationId
     ) -> Sequence[tuple[Place, Mapping[str, str]]]:
         """Return the clusters with the tag of this installation, and their tags. May be a little old."""
         ...

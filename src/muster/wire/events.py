@@ -201,8 +201,9 @@ def _cluster_spec(spec: Fields) -> Fields:
     return {**spec, "tags": _pairs(spec.get("tags", ())), "pools": pools}
 
 
-def _pairs(stored: Any) -> dict[str, str]:
-    return {pair["name"]: pair["value"] for pair in stored}
+def _pairs(stored: Any) -> Any:
+    """Earlier versions stored a list of names and values."""
+    return {pair["name"]: pair["value"] for pair in stored} if isinstance(stored, list | tuple) else stored
 
 
 _TRANSLATIONS: Mapping[Entity, Callable[[StoredEvent], Fields]] = {

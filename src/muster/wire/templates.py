@@ -1,7 +1,7 @@
 """Templates, limits and brakes."""
 
-from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Any, Self, get_type_hints
+from dataclasses import MISSING, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Self, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -12,7 +12,6 @@ from muster.domain.template import Reuse, Runtime, UsageClass
 from muster.domain.template_plan import Effect
 from muster.domain.template_plan import TemplatePlan as Planned
 from muster.wire.base import EXAMPLE_TIME, Shape, Time, shaped
-from muster.wire.clusters import ClusterSpec
 from muster.wire.problems import shown
 
 SPEC_EXAMPLE: dict[str, Any] = {
@@ -47,7 +46,7 @@ def _tables() -> type[Shape]:
     types: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
     for table in installed().template_tables.values():
-        shape = _shape(table.kind)
+        shape = SHAPES[table.name]
         types[table.name] = shape if table.always else shape | None
         defaults[table.name] = msgspec.field(default_factory=shape) if table.always else None
     return _made("Tables", types, defaults)
@@ -55,9 +54,24 @@ def _tables() -> type[Shape]:
 
 def _shape(kind: type) -> type[Shape]:
     """The shape of a table: the fields of the dataclass that reads it."""
-    types = get_type_hints(kind)
-    defaults = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
+    types = {name: _typed(hint) for name, hint in get_type_hints(kind).items()}
+    defaults: dict[str, Any] = {}
+    for each in fields(kind):
+        if each.default is not MISSING:
+            defaults[each.name] = each.default
+        elif each.default_factory is not MISSING:
+            defaults[each.name] = msgspec.field(default_factory=each.default_factory)
     return _made(kind.__name__.removesuffix("Spec"), types, defaults, __doc__=kind.__doc__)
+
+
+def _typed(hint: Any) -> Any:
+    """The type with shapes for the dataclasses in it, so that unknown fields are refused there too."""
+    if is_dataclass(hint):
+        return _shape(hint)  # type: ignore[arg-type]  # a class, not an instance
+    if get_origin(hint) is not tuple:
+        return hint
+    inner: Any = _typed(get_args(hint)[0])
+    return tuple[inner, ...]
 
 
 def _made(name: str, types: dict[str, Any], defaults: dict[str, Any], **more: Any) -> type[Shape]:
@@ -68,6 +82,9 @@ def _made(name: str, types: dict[str, Any], defaults: dict[str, Any], **more: An
     return made
 
 
+SHAPES: dict[str, type[Shape]] = {
+    each.name: _shape(each.kind) for each in installed().template_tables.values()
+}
 if TYPE_CHECKING:
     Tables = Shape
 else:
@@ -106,7 +123,6 @@ class TemplateSpec(Tables):
     max_runtime: float = 1800.0
     idle_timeout: float = 360.0
     rescue_window: float = 120.0
-    cluster: ClusterSpec | None = None
 
     def spec(self, name: str) -> domain.TemplateSpec:
         return shaped(
@@ -114,7 +130,6 @@ class TemplateSpec(Tables):
             self,
             name=name,
             classes=tuple(sorted(self.classes, key=lambda each: each.name)),
-            cluster=self.cluster.spec() if self.cluster is not None else None,
             tables={name: msgspec.to_builtins(getattr(self, name)) for name in installed().template_tables},
         )
 
@@ -144,7 +159,6 @@ class Template(TemplateSpec):
             revision=template.revision,
             applied_at=template.applied_at,
             paused=paused,
-            cluster=ClusterSpec.of(spec.cluster) if spec.cluster is not None else None,
             **{name: spec.tables[name] for name in installed().template_tables if name in spec.tables},
         )
 

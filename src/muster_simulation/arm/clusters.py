@@ -6,11 +6,14 @@ from http import HTTPStatus
 from typing import TypeVar
 
 from muster.domain.cluster import INSTALLATION_TAG, Place
-from muster.domain.cluster_errors import Problem, translated
 from muster.domain.cluster_sight import Group, PoolSight, Sight
-from muster.domain.cluster_spec import ClusterSpec
 from muster.domain.errors import InvalidRequest, NameInUse, ProviderError, Refused, TrackLost, Uncertain
 from muster.domain.ids import InstallationId
+from muster.domain.template import TemplateSpec
+from muster.integrations.aks.error_codes import Problem, translated
+from muster.integrations.aks.plan import place as place_of
+from muster.integrations.aks.plan import plan
+from muster.integrations.aks.tables import TEMPLATE
 from muster.ports.clusters import Grant, Order
 from muster_simulation.arm.faults import ArmError, Verb
 from muster_simulation.arm.resources import (
@@ -36,6 +39,7 @@ class SimulatedClusters:
     """Implements muster.ports.clusters.ClusterProvider."""
 
     name = "aks"
+    plan = staticmethod(plan)
 
     def __init__(self, arm: Arm, *, call_timeout: float = 30.0, poll_every: float = 20.0) -> None:
         self.call_timeout = call_timeout
@@ -44,31 +48,29 @@ class SimulatedClusters:
         self.configured = True
         """False: there are no credentials."""
 
-    async def check(self, spec: ClusterSpec) -> None:
+    async def check(self, spec: TemplateSpec) -> None:
         if not self.configured:
             raise InvalidRequest("provider", self.name, "has no credentials on this server")
 
     async def group(self, place: Place) -> Group | None:
-        found = await self._maybe(Verb.GET_GROUP, lambda: self.arm.get_group(place.resource_group))
+        found = await self._maybe(Verb.GET_GROUP, lambda: self.arm.get_group(place.group))
         if found is None:
             return None
         state = SUCCEEDED if found.gone_at is None else DELETING
         return Group(region=found.region, state=state, tags=dict(found.tags))
 
     async def make_group(self, place: Place, *, region: str, tags: Mapping[str, str]) -> None:
-        await self._call(Verb.PUT_GROUP, lambda: self.arm.put_group(place.resource_group, region, tags))
+        await self._call(Verb.PUT_GROUP, lambda: self.arm.put_group(place.group, region, tags))
 
     async def holdings(self, place: Place) -> Sequence[str]:
-        found = await self._maybe(Verb.LIST_GROUP, lambda: self.arm.list_group(place.resource_group))
+        found = await self._maybe(Verb.LIST_GROUP, lambda: self.arm.list_group(place.group))
         return found or []
 
     async def delete_group(self, place: Place) -> None:
-        await self._call(Verb.DELETE_GROUP, lambda: self.arm.delete_group(place.resource_group))
+        await self._call(Verb.DELETE_GROUP, lambda: self.arm.delete_group(place.group))
 
     async def look(self, place: Place) -> Sight | None:
-        found = await self._maybe(
-            Verb.GET_CLUSTER, lambda: self.arm.get_cluster(place.resource_group, place.name)
-        )
+        found = await self._maybe(Verb.GET_CLUSTER, lambda: self.arm.get_cluster(place.group, place.name))
         return None if found is None else self._sight(found)
 
     def _sight(self, cluster: ArmCluster) -> Sight:
@@ -91,29 +93,27 @@ class SimulatedClusters:
         )
 
     async def list(
-        self, subscription: str, installation: InstallationId
+        self, account: str, installation: InstallationId
     ) -> Sequence[tuple[Place, Mapping[str, str]]]:
         found = await self._call(Verb.LIST_CLUSTERS, self.arm.list_clusters)
         return [
-            (
-                Place(subscription=subscription, resource_group=each.group, name=each.name),
-                dict(each.asked.tags),
-            )
+            (place_of(account, each.group, each.name), dict(each.asked.tags))
             for each in found
             if each.asked.tags.get(INSTALLATION_TAG) == installation
         ]
 
     async def create(self, order: Order) -> str:
+        spec = TEMPLATE.of(order.template)
         asked = Asked(
-            region=order.spec.region,
-            tags=dict(order.tags),
+            region=spec.region,
+            tags={**spec.tags, **order.tags},
             pools=tuple(
                 AskedPool(name=pool.name, mode=pool.mode, vm_size=pool.vm_size, count=pool.count)
-                for pool in order.spec.pools
+                for pool in spec.pools
             ),
-            version=order.spec.kubernetes_version or VERSION,
+            version=spec.kubernetes_version or VERSION,
         )
-        group, name = order.place.resource_group, order.place.name
+        group, name = order.place.group, order.place.name
         made = await self._call(
             Verb.PUT_CLUSTER,
             lambda: self.arm.put_cluster(group, name, asked, only_if_missing=True),
@@ -144,15 +144,13 @@ class SimulatedClusters:
 
     async def abort(self, place: Place) -> None:
         try:
-            await self._maybe(Verb.ABORT, lambda: self.arm.abort(place.resource_group, place.name))
+            await self._maybe(Verb.ABORT, lambda: self.arm.abort(place.group, place.name))
         except ProviderError as refusal:
             if not isinstance(refusal.__cause__, ArmError) or not _conflicts(refusal.__cause__):
                 raise
 
     async def delete(self, place: Place) -> None:
-        await self._call(
-            Verb.DELETE_CLUSTER, lambda: self.arm.delete_cluster(place.resource_group, place.name)
-        )
+        await self._call(Verb.DELETE_CLUSTER, lambda: self.arm.delete_cluster(place.group, place.name))
 
     async def grant(self, grant: Grant) -> None:
         wanted = Assignment(name=grant.name, scope=grant.scope, role=grant.role, principal=grant.principal)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from muster.domain.cluster_errors import Problem
+from muster.integrations.aks.error_codes import Problem
 
 
 class Verb(StrEnum):

@@ -7,7 +7,7 @@ the request says so, one operation at a time, nothing is gone before it is gone.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from muster.domain.cluster_errors import Problem
+from muster.integrations.aks.error_codes import Problem
 from muster_simulation.arm.faults import Faults, error
 
 SUBSCRIPTION = "00000000-0000-4000-8000-000000000001"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from muster.domain.cluster_errors import Problem
+from muster.integrations.aks.error_codes import Problem
 from muster_simulation.arm.resources import (
     DELETING,
     FAILED,

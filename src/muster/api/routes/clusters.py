@@ -6,8 +6,8 @@ from muster.api.router import Route, Table
 from muster.api.routes.provisions import place
 from muster.domain import cluster as domain
 from muster.domain.cluster import LIVE_CLUSTERS
-from muster.domain.cluster_spec import ClusterSpec
 from muster.domain.errors import NotFound
+from muster.domain.template import TemplateSpec
 from muster.ports.store import Cursor
 from muster.wire.base import Page
 from muster.wire.clusters import Cluster, ClusterDetail, ClusterRequest, ClustersQuery
@@ -30,7 +30,7 @@ async def listed(ctx: Ctx, asked: ClustersQuery) -> Page[Cluster]:
         after=Cursor(asked.cursor) if asked.cursor is not None else None,
         limit=asked.limit,
     )
-    items = [Cluster.of(each, await _spec(ctx, each)) for each in page.items]
+    items = [Cluster.of(each, (await _planned(ctx, each))[1]) for each in page.items]
     return Page(items=tuple(items), next=page.next)
 
 
@@ -41,7 +41,7 @@ async def show(ctx: Ctx, name: str) -> ClusterDetail:
         operation = await ctx.ports.store.operation(cluster.operation_id)
     except NotFound:
         operation = None
-    return ClusterDetail.with_work(cluster, await _spec(ctx, cluster), operation, now=ctx.now())
+    return ClusterDetail.with_work(cluster, *await _planned(ctx, cluster), operation, now=ctx.now())
 
 
 async def delete(ctx: Ctx, name: str, key: Key = None) -> Operation:
@@ -52,11 +52,9 @@ async def delete(ctx: Ctx, name: str, key: Key = None) -> Operation:
     return Operation.of(await ctx.plane.clusters.delete(name, key=key), now=ctx.now())
 
 
-async def _spec(ctx: Context, cluster: domain.Cluster) -> ClusterSpec:
-    template = await ctx.ports.store.template(cluster.template, cluster.revision)
-    spec = template.spec.cluster
-    assert spec is not None  # noqa: S101 — a cluster is made only of a template that has one
-    return spec
+async def _planned(ctx: Context, cluster: domain.Cluster) -> tuple[TemplateSpec, domain.ClusterPlan]:
+    spec = (await ctx.ports.store.template(cluster.template, cluster.revision)).spec
+    return spec, ctx.ports.cluster_providers[cluster.provider].plan(cluster.name, spec)
 
 
 TABLE = Table(

@@ -9,10 +9,11 @@ from typing import Any
 
 from azure.mgmt.containerservice import models
 
-from muster.domain.cluster_errors import translated
 from muster.domain.cluster_sight import PoolSight, Sight
-from muster.domain.cluster_spec import SYSTEM_IDENTITY, AzureRole, PoolSpec
+from muster.integrations.aks.error_codes import translated
 from muster.integrations.aks.errors import of_detail
+from muster.integrations.aks.spec import SYSTEM_IDENTITY, AksPool, AzureRole
+from muster.integrations.aks.tables import TEMPLATE
 from muster.ports.clusters import Order
 
 ROLE_IDS = {
@@ -26,10 +27,10 @@ _PREFIX_MOST = 54
 
 
 def cluster(order: Order) -> models.ManagedCluster:
-    spec = order.spec
+    spec = TEMPLATE.of(order.template)
     return models.ManagedCluster(
         location=spec.region,
-        tags=dict(order.tags),
+        tags={**spec.tags, **order.tags},
         identity=_identity(spec.identity),
         properties=models.ManagedClusterProperties(
             dns_prefix=_dns_prefix(order.place.name),
@@ -59,7 +60,7 @@ def _identity(identity: str) -> models.ManagedClusterIdentity:
     )
 
 
-def _pool(pool: PoolSpec) -> models.ManagedClusterAgentPoolProfile:
+def _pool(pool: AksPool) -> models.ManagedClusterAgentPoolProfile:
     return models.ManagedClusterAgentPoolProfile(
         name=pool.name,
         mode=str(pool.mode),
@@ -68,7 +69,7 @@ def _pool(pool: PoolSpec) -> models.ManagedClusterAgentPoolProfile:
         vm_size=pool.vm_size,
         count=pool.count,
         node_taints=list(pool.taints) or None,
-        node_labels={label.name: label.value for label in pool.labels} or None,
+        node_labels=dict(pool.labels) or None,
         os_disk_size_gb=pool.disk_gb,
         vnet_subnet_id=pool.subnet,
     )

@@ -20,9 +20,9 @@ from azure.core.exceptions import (
 from azure.core.polling.base_polling import BadResponse, BadStatus
 from azure.mgmt.core.polling.async_arm_polling import AsyncARMPolling
 
-from muster.domain.cluster_errors import WAIT, Problem, translated
 from muster.domain.errors import NameInUse, ProviderError, Refused, Throttled, TrackLost, Uncertain
 from muster.domain.reasons import Reason
+from muster.integrations.aks.error_codes import WAIT, Problem, translated
 
 _DETAILS_MOST = 20
 _DEPTH_MOST = 5

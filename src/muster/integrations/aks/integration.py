@@ -1,12 +1,12 @@
 """What clusters on Azure add to Muster."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from muster.integration import Integration, Parts, Site
 
 if TYPE_CHECKING:
-    from muster.config.tables import Table
+    from muster.config.tables import Table, TemplateTable
 
 
 class Aks(Integration):
@@ -17,6 +17,11 @@ class Aks(Integration):
         from muster.integrations.aks.tables import SETTINGS
 
         return {self.name: SETTINGS}
+
+    def template_tables(self) -> Sequence["TemplateTable[Any]"]:
+        from muster.integrations.aks.tables import TEMPLATE
+
+        return (TEMPLATE,)
 
     async def connect(self, site: Site) -> Parts:
         from muster.integrations.aks.lazy_provider import AksSettings, lazy_provider

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
 
-from muster.domain.cluster_spec import ClusterSpec
+from muster.domain.template import TemplateSpec
 from muster.integrations.aks.credentials import check_environment, check_installed, is_loopback
+from muster.integrations.aks.plan import plan
 from muster.ports.clusters import ClusterProvider
 
 ENDPOINT = "https://management.azure.com"
@@ -30,6 +31,7 @@ def lazy_provider(settings: AksSettings, environment: Mapping[str, str]) -> Clus
 
 class _LazyProvider:
     name = "aks"
+    plan = staticmethod(plan)
 
     def __init__(self, settings: AksSettings, environment: Mapping[str, str]) -> None:
         self.call_timeout = settings.call_timeout
@@ -38,7 +40,7 @@ class _LazyProvider:
         self._environment = environment
         self._provider: ClusterProvider | None = None
 
-    async def check(self, spec: ClusterSpec) -> None:
+    async def check(self, spec: TemplateSpec) -> None:
         check_installed()
         if not is_loopback(self._settings.endpoint):
             check_environment(self._settings.credential, self._environment)

@@ -17,13 +17,16 @@ from azure.mgmt.resource.resources.models import ResourceGroup
 from muster.domain import cluster_sight as sights
 from muster.domain.cluster import INSTALLATION_TAG, Place
 from muster.domain.cluster_sight import Group, Sight
-from muster.domain.cluster_spec import ClusterSpec
 from muster.domain.errors import InvalidRequest
 from muster.domain.ids import InstallationId
+from muster.domain.template import TemplateSpec
 from muster.integrations.aks import bodies, clients, credentials
 from muster.integrations.aks.clients import Clients
 from muster.integrations.aks.errors import Conflicting, NotThere, needing, plainly, polling, translating
 from muster.integrations.aks.lazy_provider import AksSettings
+from muster.integrations.aks.plan import place as place_of
+from muster.integrations.aks.plan import plan
+from muster.integrations.aks.spec import AzureRole
 from muster.ports.clusters import Grant, Order
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ class AksProvider:
     """Implements muster.ports.clusters.ClusterProvider."""
 
     name = "aks"
+    plan = staticmethod(plan)
 
     def __init__(self, settings: AksSettings) -> None:
         self.call_timeout = settings.call_timeout
@@ -50,7 +54,7 @@ class AksProvider:
         self._clients: dict[str, Clients] = {}
         self._credential: AsyncTokenCredential | None = None
 
-    async def check(self, spec: ClusterSpec) -> None:
+    async def check(self, spec: TemplateSpec) -> None:
         if credentials.is_loopback(self._settings.endpoint):
             return
         try:
@@ -75,7 +79,7 @@ class AksProvider:
         return self._credential
 
     def _at(self, place: Place) -> Clients:
-        return self._of(place.subscription)
+        return self._of(place.account)
 
     def _of(self, subscription: str) -> Clients:
         if subscription not in self._clients:
@@ -96,8 +100,8 @@ class AksProvider:
 
     async def group(self, place: Place) -> Group | None:
         try:
-            with translating(f"look at resource group {place.resource_group}"):
-                found = await self._at(place).resources.resource_groups.get(place.resource_group)
+            with translating(f"look at resource group {place.group}"):
+                found = await self._at(place).resources.resource_groups.get(place.group)
         except NotThere:
             return None
         state = found.properties.provisioning_state if found.properties else ""
@@ -105,16 +109,16 @@ class AksProvider:
 
     async def make_group(self, place: Place, *, region: str, tags: Mapping[str, str]) -> None:
         body = ResourceGroup(location=region, tags=dict(tags))
-        doing = f"make resource group {place.resource_group}"
-        with needing(f"check subscription = {place.subscription}"), plainly(), translating(doing):
-            await self._at(place).resources.resource_groups.create_or_update(place.resource_group, body)
+        doing = f"make resource group {place.group}"
+        with needing(f"check subscription = {place.account}"), plainly(), translating(doing):
+            await self._at(place).resources.resource_groups.create_or_update(place.group, body)
 
     async def holdings(self, place: Place) -> Sequence[str]:
         found: list[str] = []
         try:
-            with translating(f"list what is in resource group {place.resource_group}"):
+            with translating(f"list what is in resource group {place.group}"):
                 pages = self._at(place).resources.resources.list_by_resource_group(
-                    place.resource_group, top=HOLDINGS_MOST
+                    place.group, top=HOLDINGS_MOST
                 )
                 async for resource in pages:
                     found.append(str(resource.id))
@@ -126,10 +130,8 @@ class AksProvider:
 
     async def delete_group(self, place: Place) -> None:
         try:
-            with plainly(), translating(f"delete resource group {place.resource_group}"):
-                _ = await self._at(place).resources.resource_groups.begin_delete(
-                    place.resource_group, polling=False
-                )
+            with plainly(), translating(f"delete resource group {place.group}"):
+                _ = await self._at(place).resources.resource_groups.begin_delete(place.group, polling=False)
         except NotThere:
             return
 
@@ -138,33 +140,28 @@ class AksProvider:
     async def look(self, place: Place) -> Sight | None:
         try:
             with translating(f"look at cluster {place.name}"):
-                found = await self._at(place).clusters.managed_clusters.get(place.resource_group, place.name)
+                found = await self._at(place).clusters.managed_clusters.get(place.group, place.name)
         except NotThere:
             return None
         return bodies.sight(found)
 
     async def list(
-        self, subscription: str, installation: InstallationId
+        self, account: str, installation: InstallationId
     ) -> Sequence[tuple[Place, Mapping[str, str]]]:
         found: list[tuple[Place, Mapping[str, str]]] = []
-        with needing(f"check subscription = {subscription}"), plainly(), translating("list clusters"):
-            async for each in self._of(subscription).clusters.managed_clusters.list():
+        with needing(f"check subscription = {account}"), plainly(), translating("list clusters"):
+            async for each in self._of(account).clusters.managed_clusters.list():
                 tags = dict(each.tags or {})
                 parts = str(each.id).split("/")
                 if tags.get(INSTALLATION_TAG) == installation and len(parts) > _GROUP_PART:
-                    place = Place(
-                        subscription=subscription,
-                        resource_group=parts[_GROUP_PART],
-                        name=str(each.name),
-                    )
-                    found.append((place, tags))
+                    found.append((place_of(account, parts[_GROUP_PART], str(each.name)), tags))
         return found
 
     async def create(self, order: Order) -> str:
         place = order.place
-        with needing(f"check resource_group = {place.resource_group}"), plainly(), translating(MAKING):
+        with needing(f"check resource_group = {place.group}"), plainly(), translating(MAKING):
             poller = await self._at(place).clusters.managed_clusters.begin_create_or_update(
-                place.resource_group,
+                place.group,
                 place.name,
                 bodies.cluster(order),
                 match_condition=MatchConditions.IfMissing,
@@ -174,7 +171,7 @@ class AksProvider:
     async def follow(self, place: Place, token: str) -> bool:
         with polling(FOLLOWING):
             poller = await self._at(place).clusters.managed_clusters.begin_create_or_update(
-                place.resource_group, place.name, cast(Any, None), continuation_token=token
+                place.group, place.name, cast(Any, None), continuation_token=token
             )
             method = cast(AsyncARMPolling, poller.polling_method())
         if not method.finished():
@@ -193,7 +190,7 @@ class AksProvider:
         try:
             with translating(f"stop what is done to cluster {place.name}"):
                 _ = await self._at(place).clusters.managed_clusters.begin_abort_latest_operation(
-                    place.resource_group, place.name, polling=False
+                    place.group, place.name, polling=False
                 )
         except (NotThere, Conflicting):
             return  # there is nothing (any more) to stop
@@ -202,7 +199,7 @@ class AksProvider:
         try:
             with plainly(), translating(f"delete cluster {place.name}"):
                 _ = await self._at(place).clusters.managed_clusters.begin_delete(
-                    place.resource_group, place.name, polling=False
+                    place.group, place.name, polling=False
                 )
         except NotThere:
             return
@@ -213,7 +210,7 @@ class AksProvider:
         subscription = grant.scope.split("/")[2]
         role = f"/subscriptions/{subscription}/providers/Microsoft.Authorization/roleDefinitions"
         body = RoleAssignmentCreateParameters(
-            role_definition_id=f"{role}/{bodies.ROLE_IDS[grant.role]}",
+            role_definition_id=f"{role}/{bodies.ROLE_IDS[AzureRole(grant.role)]}",
             principal_id=grant.principal,
             principal_type="ServicePrincipal",
         )

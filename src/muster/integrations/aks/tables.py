@@ -1,11 +1,15 @@
-"""The settings [aks]."""
+"""The settings [aks], and the table [templates.NAME.cluster]."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from urllib.parse import urlsplit
 
 from muster.config import values
-from muster.config.tables import Table
+from muster.config.tables import Table, TemplateTable
 from muster.domain.errors import InvalidRequest
+from muster.domain.template import CLUSTER, TemplateSpec
+from muster.integrations.aks import vm_size
+from muster.integrations.aks.reading import read
+from muster.integrations.aks.spec import AksSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,4 +40,26 @@ SETTINGS = Table(
         "poll_every": values.seconds,
     },
     environment=("endpoint", "credential"),
+)
+
+
+def _sizes(_spec: TemplateSpec, cluster: AksSpec) -> None:
+    """None of the value's own rules: what is stored must be readable by a server whose table is another."""
+    for number, pool in enumerate(cluster.pools):
+        vm_size.check(f"{CLUSTER}.pools[{number}].vm_size", pool.vm_size)
+
+
+def _as_it_is(_name: str, value: object) -> object:
+    """`read` checks all of it together."""
+    return value
+
+
+TEMPLATE = TemplateTable(
+    name=CLUSTER,
+    kind=AksSpec,
+    keys={each.name: _as_it_is for each in fields(AksSpec)},
+    read=read,
+    provider="aks",
+    needs=("subscription", "resource_group", "region", "pools"),
+    rule=_sizes,
 )

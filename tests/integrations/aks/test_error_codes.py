@@ -2,9 +2,9 @@
 
 import pytest
 
-from muster.domain.cluster_errors import WAIT, Problem, translated
 from muster.domain.errors import NameInUse, NotKnownYet, Refused, Throttled, Uncertain
 from muster.domain.reasons import ADVICE, Reason
+from muster.integrations.aks.error_codes import WAIT, Problem, translated
 
 REGIONAL = (
     "Operation could not be completed as it results in exceeding approved Total Regional Cores quota."

@@ -1,44 +1,27 @@
-"""What a template says of its clusters, from the tables of the file to one checked value."""
+"""Read the table [templates.NAME.cluster], with its pools and roles, into one checked value."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from muster.config.settings_file import nearest
 from muster.domain import checks
-from muster.domain.cluster_spec import (
-    POOL_KEYS,
-    ROLE_KEYS,
-    SPEC_KEYS,
-    AzureRole,
-    ClusterSpec,
-    Pair,
-    PoolMode,
-    PoolSpec,
-    RoleWanted,
-)
 from muster.domain.errors import InvalidRequest
+from muster.integrations.aks.spec import POOL_KEYS, ROLE_KEYS, AksPool, AksRole, AksSpec, AzureRole, PoolMode
 
 T = TypeVar("T")
 Table = Mapping[str, Any]
-_NEEDED = ("subscription", "resource_group", "region", "pools")
 
 
-def cluster(data: Table) -> ClusterSpec:
+def read(data: Table) -> AksSpec:
     """Raises InvalidRequest, naming the key: `pools[1].count`."""
-    _known("cluster", data, SPEC_KEYS)
-    for key in _NEEDED:
-        if key not in data:
-            raise InvalidRequest(f"cluster.{key}", None, "must be given")
     content = dict(data)
     content["pools"] = _each("pools", data["pools"], _pool)
     content["roles"] = _each("roles", data.get("roles", []), _role)
-    content["tags"] = _pairs("tags", data.get("tags", {}))
-    made = _made("cluster", ClusterSpec, content)
-    made.check_sizes()
-    return made
+    content["tags"] = _named(data.get("tags", {}))
+    return AksSpec(**content)
 
 
-def _pool(where: str, data: Table) -> PoolSpec:
+def _pool(where: str, data: Table) -> AksPool:
     _known(where, data, POOL_KEYS)
     for key in ("name", "vm_size"):
         if key not in data:
@@ -49,16 +32,16 @@ def _pool(where: str, data: Table) -> PoolSpec:
     )
     taints = data.get("taints", [])
     content["taints"] = tuple(taints) if isinstance(taints, list) else taints
-    content["labels"] = _pairs(f"{where}.labels", data.get("labels", {}))
-    return _made(where, PoolSpec, content)
+    content["labels"] = _named(data.get("labels", {}))
+    return _made(where, AksPool, content)
 
 
-def _role(where: str, data: Table) -> RoleWanted:
+def _role(where: str, data: Table) -> AksRole:
     _known(where, data, ROLE_KEYS)
     content = dict(data)
     content["role"] = AzureRole(checks.known(f"{where}.role", data.get("role"), tuple(AzureRole)))
     content.setdefault("scope", None)
-    return _made(where, RoleWanted, content)
+    return _made(where, AksRole, content)
 
 
 def _made(where: str, kind: Callable[..., T], content: dict[str, Any]) -> T:
@@ -74,10 +57,9 @@ def _each(field: str, value: object, read: Callable[[str, Table], T]) -> tuple[T
     return tuple(read(f"{field}[{number}]", each) for number, each in enumerate(value))
 
 
-def _pairs(field: str, value: object) -> tuple[Pair, ...]:
-    if not isinstance(value, Mapping):
-        raise InvalidRequest(field, value, "must be a table of names and values")
-    return tuple(Pair(name=name, value=each) for name, each in value.items())
+def _named(value: Any) -> Any:
+    """Earlier versions stored a list of names and values."""
+    return {each["name"]: each["value"] for each in value} if isinstance(value, list) else value
 
 
 def _known(where: str, data: Table, keys: tuple[str, ...]) -> None:

@@ -5,13 +5,14 @@ quota suffices, only Azure knows.
 """
 
 import re
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
-from muster.domain import checks, vm_size
+from muster.domain import checks
 from muster.domain.errors import InvalidRequest
+from muster.integrations.aks import vm_size
 
-CLUSTER_NAME_MAX = 63
 GROUP_NAME_MAX = 90
 POOL_NAME_MAX = 12
 POOLS_MAX = 100
@@ -27,7 +28,6 @@ OURS = "muster-"
 """The prefix of Muster's own tags; other tags may not have it."""
 SYSTEM_IDENTITY = "system"
 
-_CLUSTER_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?", re.ASCII | re.IGNORECASE)
 _GROUP_NAME = re.compile(r"[\w().-]*[\w()-]", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 _REGION = re.compile(r"[a-z]+[a-z0-9]*", re.ASCII)
@@ -81,15 +81,7 @@ _SCOPES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """A tag or a label."""
-
-    name: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolSpec:
+class AksPool:
     """One node pool."""
 
     name: str
@@ -97,7 +89,7 @@ class PoolSpec:
     vm_size: str
     count: int = 1
     taints: tuple[str, ...] = ()
-    labels: tuple[Pair, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
     disk_gb: int | None = None
     """None: what Azure gives for the size."""
     subnet: str | None = None
@@ -116,7 +108,7 @@ class PoolSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoleWanted:
+class AksRole:
     role: AzureRole
     scope: str
     """The id of what it is granted on."""
@@ -127,19 +119,19 @@ class RoleWanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSpec:
+class AksSpec:
     subscription: str
     resource_group: str
     region: str
-    pools: tuple[PoolSpec, ...]
+    pools: tuple[AksPool, ...]
     kubernetes_version: str | None = None
     """None: what AKS gives by default."""
     identity: str = SYSTEM_IDENTITY
     """`system`, or the id of a user-assigned identity."""
     oidc: bool = True
     workload_identity: bool = True
-    tags: tuple[Pair, ...] = ()
-    roles: tuple[RoleWanted, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+    roles: tuple[AksRole, ...] = ()
     keep_failed: bool = False
     """A create that fails leaves what there is, to be looked at; otherwise it is removed."""
 
@@ -151,19 +143,19 @@ class ClusterSpec:
             _matching("kubernetes_version", self.kubernetes_version, _VERSION, "must be like 1.33 or 1.33.2")
         if self.identity != SYSTEM_IDENTITY:
             _resource("identity", self.identity, _USER_IDENTITY, "a user-assigned identity, or be `system`")
-        for field in ("oidc", "workload_identity", "keep_failed"):
-            checks.flag(field, getattr(self, field))
+        for flag in ("oidc", "workload_identity", "keep_failed"):
+            checks.flag(flag, getattr(self, flag))
         if self.workload_identity and not self.oidc:
             rule = "must be false while oidc is: workload identity needs the OIDC issuer"
             raise InvalidRequest("workload_identity", self.workload_identity, rule)
         _tags("tags", self.tags)
-        _several("roles", self.roles, RoleWanted, least=0, most=POOLS_MAX)
+        _several("roles", self.roles, AksRole, least=0, most=POOLS_MAX)
         if len(dict.fromkeys(self.roles)) != len(self.roles):
             raise InvalidRequest("roles", len(self.roles), "must name each role on each scope once")
         self._check_pools()
 
     def _check_pools(self) -> None:
-        _several("pools", self.pools, PoolSpec, least=1, most=POOLS_MAX)
+        _several("pools", self.pools, AksPool, least=1, most=POOLS_MAX)
         names = [pool.name for pool in self.pools]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -175,31 +167,16 @@ class ClusterSpec:
             rule = f"must hold at most {CLUSTER_NODES_MAX} nodes together"
             raise InvalidRequest("pools", f"{self.nodes} nodes", rule)
 
-    def check_sizes(self) -> None:
-        """Raises InvalidRequest: a pool's size is of no series that we know. None of the value's own rules:
-        what is stored must be readable by a server whose table is another."""
-        for number, pool in enumerate(self.pools):
-            vm_size.check(f"pools[{number}].vm_size", pool.vm_size)
-
     @property
     def nodes(self) -> int:
         return sum(pool.count for pool in self.pools)
 
 
-SPEC_KEYS = tuple(each.name for each in fields(ClusterSpec))
-POOL_KEYS = tuple(each.name for each in fields(PoolSpec))
-ROLE_KEYS = tuple(each.name for each in fields(RoleWanted))
+POOL_KEYS = tuple(each.name for each in fields(AksPool))
+ROLE_KEYS = tuple(each.name for each in fields(AksRole))
 
 
 # --- Azure's rules -------------------------------------------------------------------------------
-
-
-def cluster_name(field: str, value: object) -> str:
-    rule = (
-        f"must be 1 to {CLUSTER_NAME_MAX} letters, digits, hyphens or underscores,"
-        " and begin and end with a letter or digit"
-    )
-    return _matching(field, value, _CLUSTER_NAME, rule, most=CLUSTER_NAME_MAX)
 
 
 def group_name(field: str, value: object) -> str:
@@ -253,28 +230,27 @@ def _taints(field: str, value: object) -> None:
 
 
 def _labels(field: str, value: object) -> None:
-    _several(field, value, Pair, least=0, most=LABELS_MAX)
-    for each in value if isinstance(value, tuple) else ():
-        rule = (
-            "must have names and values that Kubernetes takes as labels: 63 letters, digits, . _ or - at most"
-        )
-        _matching(field, each.name, _LABEL_NAME, rule)
-        _matching(field, each.value, _LABEL_VALUE, rule)
-        if each.name.startswith(_RESERVED_LABELS):
-            raise InvalidRequest(field, each.name, "must not begin like Kubernetes' and Azure's own labels")
+    rule = "must have names and values that Kubernetes takes as labels: 63 letters, digits, . _ or - at most"
+    for name, text in _pairs(field, value, most=LABELS_MAX):
+        _matching(field, name, _LABEL_NAME, rule)
+        _matching(field, text, _LABEL_VALUE, rule)
+        if str(name).startswith(_RESERVED_LABELS):
+            raise InvalidRequest(field, name, "must not begin like Kubernetes' and Azure's own labels")
 
 
 def _tags(field: str, value: object) -> None:
-    _several(field, value, Pair, least=0, most=TAGS_MAX)
-    for each in value if isinstance(value, tuple) else ():
-        rule = f"must have names of 1 to {TAG_NAME_MAX} characters without < > % & \\ ? /"
-        if (
-            not isinstance(each.name, str)
-            or not 0 < len(each.name) <= TAG_NAME_MAX
-            or _UNTAGGABLE.search(each.name)
-        ):
-            raise InvalidRequest(field, each.name, rule)
-        if not isinstance(each.value, str) or len(each.value) > TAG_VALUE_MAX:
-            raise InvalidRequest(field, each.value, f"must have values of at most {TAG_VALUE_MAX} characters")
-        if each.name.lower().startswith((OURS, *_RESERVED_TAGS)):
-            raise InvalidRequest(field, each.name, f"must not begin with {OURS} or one of Azure's own words")
+    rule = f"must have names of 1 to {TAG_NAME_MAX} characters without < > % & \\ ? /"
+    for name, text in _pairs(field, value, most=TAGS_MAX):
+        if not isinstance(name, str) or not 0 < len(name) <= TAG_NAME_MAX or _UNTAGGABLE.search(name):
+            raise InvalidRequest(field, name, rule)
+        if not isinstance(text, str) or len(text) > TAG_VALUE_MAX:
+            raise InvalidRequest(field, text, f"must have values of at most {TAG_VALUE_MAX} characters")
+        if name.lower().startswith((OURS, *_RESERVED_TAGS)):
+            raise InvalidRequest(field, name, f"must not begin with {OURS} or one of Azure's own words")
+
+
+def _pairs(field: str, value: object, *, most: int) -> Iterable[tuple[object, object]]:
+    if not isinstance(value, Mapping) or len(value) > most:
+        shown = f"{len(value)} of them" if isinstance(value, Mapping) else value
+        raise InvalidRequest(field, shown, f"must be a table of at most {most} names and values")
+    return value.items()

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from muster.domain import vm_size
-from muster.domain.cluster_spec import ClusterSpec, PoolMode, PoolSpec
 from muster.domain.text import counted
+from muster.integrations.aks import vm_size
+from muster.integrations.aks.spec import AksPool, AksSpec, PoolMode
 
 _LIMIT = re.compile(r"Current Limit:\s*(\d+)", re.IGNORECASE)
 _USAGE = re.compile(r"Current Usage:\s*(\d+)", re.IGNORECASE)
@@ -48,7 +48,7 @@ def shortage(message: str) -> Shortage | None:
     return Shortage(quota=name or "vCPU", left=left, wanted=wanted)
 
 
-def quota_advice(message: str, spec: ClusterSpec) -> str:
+def quota_advice(message: str, spec: AksSpec) -> str:
     """Which quota, how much is missing, and how many of the nodes would fit."""
     found = shortage(message)
     if found is None:
@@ -57,7 +57,7 @@ def quota_advice(message: str, spec: ClusterSpec) -> str:
     return f"the {found.quota} quota in {spec.region} is {short}; {_room(found, spec)}; {TO_DO}"
 
 
-def _room(found: Shortage, spec: ClusterSpec) -> str:
+def _room(found: Shortage, spec: AksSpec) -> str:
     nodes = counted(spec.nodes, "node")
     fits = fitting(found, spec)
     if fits is None:
@@ -70,7 +70,7 @@ def _room(found: Shortage, spec: ClusterSpec) -> str:
     return f"{said} ({each})"
 
 
-def fitting(found: Shortage, spec: ClusterSpec) -> Mapping[str, int] | None:
+def fitting(found: Shortage, spec: AksSpec) -> Mapping[str, int] | None:
     """How many nodes of each pool fit, System pools first, because nothing runs without them. None: that
     can't be told, because a size is not known, or because by its figures all of them would."""
     limited = _limited(found, spec)
@@ -86,7 +86,7 @@ def fitting(found: Shortage, spec: ClusterSpec) -> Mapping[str, int] | None:
     return fits if sum(fits.values()) < spec.nodes else None
 
 
-def _limited(found: Shortage, spec: ClusterSpec) -> list[PoolSpec]:
+def _limited(found: Shortage, spec: AksSpec) -> list[AksPool]:
     """The pools that the quota is about: those of its family, or all of them."""
     family = vm_size.normal(found.quota)
     of_family = [pool for pool in spec.pools if vm_size.quota_family(pool.vm_size) == family]

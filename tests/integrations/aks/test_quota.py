@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from muster.domain.cluster_quota import Shortage, fitting, quota_advice, shortage
-from muster.domain.cluster_spec import PoolMode, PoolSpec
+from muster.integrations.aks.quota import Shortage, fitting, quota_advice, shortage
+from muster.integrations.aks.spec import AksPool, PoolMode
 from tests.stage.azure import SPEC
 
 REGIONAL = (
@@ -23,9 +23,9 @@ AKS = (
 MIXED = replace(
     SPEC,
     pools=(
-        PoolSpec(name="blast", vm_size="Standard_E16s_v5", count=6),
-        PoolSpec(name="system", mode=PoolMode.SYSTEM, vm_size="Standard_D4s_v5", count=3),
-        PoolSpec(name="more", vm_size="Standard_E4s_v5", count=4),
+        AksPool(name="blast", vm_size="Standard_E16s_v5", count=6),
+        AksPool(name="system", mode=PoolMode.SYSTEM, vm_size="Standard_D4s_v5", count=3),
+        AksPool(name="more", vm_size="Standard_E4s_v5", count=4),
     ),
 )
 

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from muster.domain import cluster_spec as rules
-from muster.domain import serialization
-from muster.domain.cluster_spec import AzureRole, ClusterSpec, Pair, PoolMode, PoolSpec, RoleWanted
+from muster.domain.checks import NAME_MAX
 from muster.domain.errors import InvalidRequest
 from muster.domain.requests import ClusterCreateRequest
+from muster.domain.serialization import to_plain
 from muster.domain.template import TemplateSpec
+from muster.integrations.aks import spec as rules
+from muster.integrations.aks.spec import AksPool, AksRole, AksSpec, AzureRole, PoolMode
+from muster.integrations.aks.tables import TEMPLATE as TABLE
 from tests.stage.azure import REGISTRY, SHARED, SPEC
 
 SYSTEM, BLAST = SPEC.pools
@@ -24,13 +26,13 @@ def refused(field: str, kind: Any, **given: Any) -> str:
     return refusal.value.rule
 
 
-@pytest.mark.parametrize("name", ["c", "C1", "a-b_c", "9", "x" * rules.CLUSTER_NAME_MAX])
+@pytest.mark.parametrize("name", ["c", "C1", "a-b_c", "9", "x" * NAME_MAX])
 def test_names_that_azure_takes_are_taken(name: str) -> None:
     assert ClusterCreateRequest(name=name, template="batch").name == name
 
 
 @pytest.mark.parametrize(
-    "name", ["", "-a", "a-", "_a", "a.b", "a b", "ä", "a\n", "x" * (rules.CLUSTER_NAME_MAX + 1), 3, None]
+    "name", ["", "-a", "a-", "_a", "a.b", "a b", "ä", "a\n", "x" * (NAME_MAX + 1), 3, None]
 )
 def test_names_that_azure_does_not_take_are_refused_in_words(name: Any) -> None:
     rule = refused("name", ClusterCreateRequest, name=name, template="batch")
@@ -58,13 +60,13 @@ def test_names_that_azure_does_not_take_are_refused_in_words(name: Any) -> None:
         ("pools", [(), (BLAST,), (SYSTEM, SYSTEM), [SYSTEM], ("pool",)], [(SYSTEM,)]),
         (
             "tags",
-            [(Pair(name="", value="x"),), (Pair(name="a/b", value="x"),), (Pair(name="muster-x", value=""),)],
-            [()],
+            [{"": "x"}, {"a/b": "x"}, {"muster-x": ""}],
+            [{}],
         ),
         (
             "tags",
-            [(Pair(name="a", value="x" * 257),), (Pair(name="Azure-x", value=""),)],
-            [(Pair(name="a", value=""),)],
+            [{"a": "x" * 257}, {"Azure-x": ""}],
+            [{"a": ""}],
         ),
     ],
 )
@@ -106,10 +108,10 @@ def test_what_a_cluster_is_made_of_is_checked_by_its_key(field: str, bad: list[A
         ),
         (
             "labels",
-            [(Pair(name="-a", value=""),), (Pair(name="a", value="b c"),)],
-            [(Pair(name="a.b/c", value="d"),)],
+            [{"-a": ""}, {"a": "b c"}],
+            [{"a.b/c": "d"}],
         ),
-        ("labels", [(Pair(name="kubernetes.azure.com/x", value=""),)], [()]),
+        ("labels", [{"kubernetes.azure.com/x": ""}], [{}]),
         ("disk_gb", [29, 2049, 0, "64"], [30, 2048, None]),
         ("subnet", ["", "nodes", REGISTRY], [SUBNET, None]),
     ],
@@ -134,10 +136,11 @@ def test_a_size_that_no_series_has_is_refused_where_it_is_written_and_read_where
     size: str,
 ) -> None:
     odd = replace(SPEC, pools=(SPEC.pools[0], replace(BLAST, vm_size=size)))
+    template = TemplateSpec(name="batch", provider="aks", tables={"cluster": odd})
     with pytest.raises(InvalidRequest) as refusal:
-        odd.check_sizes()
-    assert refusal.value.field == "pools[1].vm_size"
-    assert serialization.from_plain(ClusterSpec, serialization.fields_to_plain(odd)) == odd
+        TABLE.whole(template)
+    assert refusal.value.field == "cluster.pools[1].vm_size"
+    assert TABLE.of(template) == odd
 
 
 def test_a_cluster_without_a_system_pool_is_refused_with_the_reason() -> None:
@@ -163,25 +166,36 @@ def test_workload_identity_needs_the_issuer() -> None:
 
 
 def test_a_role_is_wanted_on_what_it_is_for() -> None:
-    assert RoleWanted(role=AzureRole.ACR_PULL, scope=REGISTRY).scope == REGISTRY
+    assert AksRole(role=AzureRole.ACR_PULL, scope=REGISTRY).scope == REGISTRY
     for role in (AzureRole.NETWORK_CONTRIBUTOR, AzureRole.STORAGE_BLOB_DATA_CONTRIBUTOR):
-        assert "must be the id of" in refused("scope", RoleWanted, role=role, scope=REGISTRY)
-    refused("role", RoleWanted, role="Owner", scope=REGISTRY)
-    wanted = RoleWanted(role=AzureRole.ACR_PULL, scope=REGISTRY)
-    refused("roles", ClusterSpec, **{**_given(SPEC), "roles": (wanted, wanted)})
+        assert "must be the id of" in refused("scope", AksRole, role=role, scope=REGISTRY)
+    refused("role", AksRole, role="Owner", scope=REGISTRY)
+    wanted = AksRole(role=AzureRole.ACR_PULL, scope=REGISTRY)
+    refused("roles", AksSpec, **{**_given(SPEC), "roles": (wanted, wanted)})
 
 
 def test_only_a_template_of_the_provider_of_clusters_has_a_cluster() -> None:
-    refused("cluster", TemplateSpec, name="batch", provider="aks")
-    refused("cluster", TemplateSpec, name="batch", provider="process", cluster=SPEC)
-    refused("min_idle", TemplateSpec, name="batch", provider="aks", cluster=SPEC, min_idle=1)
-    refused("boot_script", TemplateSpec, name="batch", provider="aks", cluster=SPEC, boot_script="x")
-    assert TemplateSpec(name="batch", provider="aks", cluster=SPEC).clusters
+    refused("cluster", TABLE.whole, spec=TemplateSpec(name="batch", provider="aks"))
+    other = TemplateSpec(name="batch", provider="process", tables={"cluster": SPEC})
+    refused("cluster", TABLE.whole, spec=other)
+    refused("min_idle", TemplateSpec, name="batch", provider="aks", tables={"cluster": SPEC}, min_idle=1)
+    refused(
+        "boot_script", TemplateSpec, name="batch", provider="aks", tables={"cluster": SPEC}, boot_script="x"
+    )
+    assert TemplateSpec(name="batch", provider="aks", tables={"cluster": SPEC}).clusters
 
 
-def _given(spec: ClusterSpec) -> dict[str, Any]:
-    return {name: getattr(spec, name) for name in rules.SPEC_KEYS}
+def _given(spec: AksSpec) -> dict[str, Any]:
+    return {name: getattr(spec, name) for name in AksSpec.__dataclass_fields__}
 
 
 def test_a_pool_is_said_in_few_words() -> None:
-    assert PoolSpec(name="a", vm_size="Standard_D4s_v5") == replace(BLAST, name="a", count=1)
+    assert AksPool(name="a", vm_size="Standard_D4s_v5") == replace(BLAST, name="a", count=1)
+
+
+def test_tags_and_labels_are_read_as_earlier_versions_stored_them() -> None:
+    new = replace(SPEC, tags={"team": "x"}, pools=(replace(SYSTEM, labels={"a": "b"}),))
+    table: dict[str, Any] = to_plain(new)  # type: ignore[assignment]
+    table["tags"] = [{"name": "team", "value": "x"}]
+    table["pools"][0]["labels"] = [{"name": "a", "value": "b"}]
+    assert TABLE.of(TemplateSpec(name="batch", provider="aks", tables={"cluster": table})) == new

@@ -2,8 +2,8 @@
 
 import pytest
 
-from muster.domain import vm_size
 from muster.domain.errors import InvalidRequest
+from muster.integrations.aks import vm_size
 
 THERE_ARE = """
     A0 A7 A2m_v2 B1ls B20ms B2ts_v2 B16als_v2 B32as_v2 B4pls_v2 D1 D15_v2 D5_v2_Promo DS11-1_v2
