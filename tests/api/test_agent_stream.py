@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from muster.api import agent_stream, connections
+from muster.api import connections
 from muster.client import calls
+from muster.enrolment import streams as node_streams
 from tests.api.site import AGENT, Site
 from tests.api.test_agent_routes import _join, _joined, _machine
 
@@ -84,7 +85,7 @@ async def test_a_node_hears_each_thing_to_do_once_from_its_join_to_its_end(site:
 async def test_a_silent_stream_says_all_again_and_puts_the_dead_man_off(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_stream, "SILENT_MOST", 0.2)
+    monkeypatch.setattr(node_streams, "SILENT_MOST", 0.2)
     _, admitted = await _joined(site)
     async with listening(site, admitted["token"]) as ear:
         await ear.head()
@@ -96,7 +97,7 @@ async def test_a_silent_stream_says_all_again_and_puts_the_dead_man_off(
 async def test_a_stream_says_when_nodes_shall_beat_at_another_pace(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_stream, "SILENT_MOST", 0.2)
+    monkeypatch.setattr(node_streams, "SILENT_MOST", 0.2)
     machine = await _machine(site)
     token = (await _join(site, machine)).json()["token"]
     async with listening(site, token) as ear:
@@ -109,7 +110,7 @@ async def test_a_stream_says_when_nodes_shall_beat_at_another_pace(
 
 
 def test_a_line_comes_before_a_proxy_or_an_agent_loses_patience() -> None:
-    assert agent_stream.SILENT_MOST < 25.0
+    assert node_streams.SILENT_MOST < 25.0
 
 
 async def test_the_stream_ends_when_the_server_stops(site: Site) -> None:
@@ -149,7 +150,7 @@ async def test_a_token_that_died_hears_nothing_more(site: Site) -> None:
 async def test_an_agent_that_never_reads_is_dropped_and_little_was_kept_for_it(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_stream, "SILENT_MOST", 0.0)
+    monkeypatch.setattr(node_streams, "SILENT_MOST", 0.0)
     monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.3)
     _, admitted = await _joined(site)
     streams = site.api.context.streams
@@ -167,7 +168,7 @@ async def test_an_agent_that_never_reads_is_dropped_and_little_was_kept_for_it(
 async def test_a_node_that_left_is_noticed_within_a_silence(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_stream, "SILENT_MOST", 0.2)
+    monkeypatch.setattr(node_streams, "SILENT_MOST", 0.2)
     _, admitted = await _joined(site)
     async with listening(site, admitted["token"]) as ear:
         await ear.head()

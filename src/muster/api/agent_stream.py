@@ -16,15 +16,13 @@ from muster.api.context import SHUTDOWN, Context
 from muster.domain import desired_state as domain
 from muster.domain.errors import MusterError
 from muster.domain.ids import NodeId
-from muster.enrolment.streams import Stream
+from muster.enrolment.streams import Cause
 from muster.wire.agent import Desired, StreamLine
 from muster.wire.base import encode
 
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/x-ndjson"
-SILENT_MOST = 24.0
-"""Seconds between two lines. Agents wait 30 s for one, and so do some proxies."""
 _HEADERS = [
     (b"content-type", MEDIA_TYPE.encode()),
     (b"cache-control", b"no-store"),
@@ -52,36 +50,26 @@ class AgentStream(Response):
         self._shown = shown
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        with self._context.streams.open(self._node_id, unless=SHUTDOWN) as stream:
-            first = await self._now()
+        async def over(silent: bool) -> bool:
+            return self._context.shutdown.begun or (silent and await self._gone(receive))
+
+        with self._context.streams.open(self._node_id, SHUTDOWN) as stream:
+            line = await stream.line(self._now, meaning, over)
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-            await self._tell(stream, first, send, what="first")
             try:
-                await self._follow(stream, receive, send)
+                while line is not None:
+                    await self._tell(*line, send)
+                    line = await stream.line(self._now, meaning, over)
             except MusterError as error:
                 # Said in full when the agent asks anew.
                 logger.debug("a stream ended", extra={"node_id": self._node_id, "error": str(error)})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _follow(self, stream: Stream, receive: Receive, send: Send) -> None:
-        ctx, due = self._context, self._due()
-        while True:
-            await stream.news(max(0.0, due - ctx.now()))
-            silent = ctx.now() >= due
-            if ctx.shutdown.begun or stream.ended or (silent and await self._over(receive)):
-                return
-            if not silent and stream.defers():
-                continue
-            found = await self._now()
-            if silent or meaning(found) != stream.last_sent:
-                await self._tell(stream, found, send, what="alive" if silent else "news")
-                due = self._due()
-
     async def _now(self) -> Desired:
         found = await self._context.plane.enrolment.desired(self._node_id)
         return await with_commands(self._context, self._node_id, found)
 
-    async def _over(self, receive: Receive) -> bool:
+    async def _gone(self, receive: Receive) -> bool:
         """Whether the agent has closed its connection, or another speaks for the node by now."""
         try:
             async with asyncio.timeout(0):
@@ -91,14 +79,9 @@ class AgentStream(Response):
             return await self._context.authenticator.node(self._shown) != self._node_id
         return True
 
-    def _due(self) -> float:
+    async def _tell(self, cause: Cause, desired: Desired, send: Send) -> None:
         ctx = self._context
-        return ctx.now() + SILENT_MOST * (0.75 + 0.25 * ctx.ports.ids.jitter())
-
-    async def _tell(self, stream: Stream, desired: Desired, send: Send, *, what: str) -> None:
-        ctx = self._context
-        stream.last_sent = meaning(desired)
         beat_seconds = await ctx.plane.watch_tracker.beat_seconds()
         line = StreamLine(desired=desired, beat_seconds=beat_seconds, spread=ctx.streams.spread)
-        ctx.metrics.pushes.add(what=what)
+        ctx.metrics.pushes.add(what=cause.value)
         await send({"type": "http.response.body", "body": encode(line) + b"\n", "more_body": True})

@@ -16,7 +16,6 @@ from muster.api.middleware import BodyLimit, DefaultHeaders, QueryLimit
 from muster.api.router import ROOT, Application
 from muster.api.routes import TABLES
 from muster.domain.events import Draft
-from muster.enrolment.streams import Streams
 from muster.operations.overview import OverviewReader
 from muster.plane import ControlPlane, Ports
 from muster.single_flight import SingleFlight
@@ -97,7 +96,7 @@ def create_app(
             remember=settings.remember_beats if told else 0.0,
             unwritable=lambda: gathered.unwritable,
         ),
-        streams=Streams(ports.wakeups),
+        streams=plane.enrolment.streams,
         shutdown=Shutdown(ports.wakeups),
         metrics=gathered,
         archives=_shelf(settings, "blobs", "archive", settings.blob_hours * HOUR),

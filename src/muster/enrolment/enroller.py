@@ -31,6 +31,7 @@ from muster.enrolment.commands import NodeCommands
 from muster.enrolment.heartbeats import Heartbeats
 from muster.enrolment.joining import JOIN_RETRY, OVER, TRIES, JoinHandler
 from muster.enrolment.reports import STEP_MAX, Report, how_it_failed, in_short
+from muster.enrolment.streams import Streams
 from muster.ports.bundle import Ports
 from muster.ports.runtime import Kit, NodeRuntime
 from muster.ports.store import NodeView
@@ -63,6 +64,7 @@ class Enrolment:
         self.heartbeats = Heartbeats(
             ports.store, ports.clock, ports.wakeups, flush_every=settings.flush_every
         )
+        self.streams = Streams(ports.wakeups, ports.clock, ports.ids)
         self.apps = AppEnrolment(ports, settings, self.heartbeats)
         self._joining = JoinHandler(ports, self.heartbeats)
 

@@ -1,25 +1,46 @@
 """Keep the streams on which nodes get their desired state at this replica: one per node, the newest.
 
-Remembers what each node was sent last, so that nothing is sent twice. A change of the record's version alone
-is not sent, nor what the answer to the node's own report says. Knows nothing of HTTP.
+Decides when a line is due, and remembers what each node was sent last, so that nothing is sent twice. A
+change of the record's version alone is not sent, nor what the answer to the node's own report says. Knows
+nothing of HTTP.
 """
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
+from typing import TypeVar
 
 from muster.domain.ids import NodeId
+from muster.ports.clock import Clock
+from muster.ports.ids import Ids
 from muster.ports.wakeups import Listener, Wakeups, node_topic
 
+T = TypeVar("T")
+SILENT_MOST = 24.0
+"""Seconds between two lines. Agents wait 30 s for one, and so do some proxies."""
 SPREAD_LEAST = 1.0
 SPREAD_RATE = 1000
 """New streams per second that a replica is asked to take when it comes back."""
 
 
-class Stream:
-    """One node's. `last_sent` is what was last sent, in the form that the API compares."""
+class Cause(StrEnum):
+    """Why a line is sent."""
 
-    def __init__(self, listener: Listener) -> None:
+    FIRST = "first"
+    NEWS = "news"
+    ALIVE = "alive"
+    """Nothing is new, but a silent stream is a broken one."""
+
+
+class Stream:
+    """One node's. `last_sent` is what was last sent, in the form that its owner compares."""
+
+    def __init__(self, listener: Listener, clock: Clock, ids: Ids) -> None:
         self._listener = listener
+        self._clock = clock
+        self._ids = ids
+        self._due: float | None = None
+        """When the next line is sent, whether or not there is news. None: the first is still to come."""
         self.last_sent: object = None
         self.ended = False
         self.answering = 0
@@ -27,11 +48,36 @@ class Stream:
         self.missed = False
         """It was woken meanwhile."""
 
-    async def news(self, within: float) -> None:
-        """Wait until there may be something to send, or so many seconds have passed."""
-        await self._listener.wait(within)
+    async def line(
+        self,
+        look: Callable[[], Awaitable[T]],
+        meaning: Callable[[T], object],
+        over: Callable[[bool], Awaitable[bool]],
+    ) -> tuple[Cause, T] | None:
+        """Wait for the next line and return it with its cause. None: the stream has ended.
 
-    def defers(self) -> bool:
+        `look` reads what the node should do, and `meaning` what of it the node would act on. `over` says
+        whether there is a reason to end the stream; it is told whether the stream was silent for long.
+        """
+        while self._due is not None:
+            await self._listener.wait(max(0.0, self._due - self._clock.now()))
+            silent = self._clock.now() >= self._due
+            if self.ended or await over(silent):
+                return None
+            if not silent and self._defers():
+                continue
+            found = await look()
+            if silent or meaning(found) != self.last_sent:
+                return self._sending(Cause.ALIVE if silent else Cause.NEWS, found, meaning(found))
+        found = await look()
+        return self._sending(Cause.FIRST, found, meaning(found))
+
+    def _sending(self, cause: Cause, found: T, meant: object) -> tuple[Cause, T]:
+        self.last_sent = meant
+        self._due = self._clock.now() + SILENT_MOST * (0.75 + 0.25 * self._ids.jitter())
+        return cause, found
+
+    def _defers(self) -> bool:
         """Return whether an answer will carry the news. The stream is woken once more after the answer."""
         self.missed = self.answering > 0
         return self.missed
@@ -42,8 +88,10 @@ class Stream:
 
 
 class Streams:
-    def __init__(self, wakeups: Wakeups) -> None:
+    def __init__(self, wakeups: Wakeups, clock: Clock, ids: Ids) -> None:
         self._wakeups = wakeups
+        self._clock = clock
+        self._ids = ids
         self._open: dict[NodeId, Stream] = {}
 
     def __len__(self) -> int:
@@ -55,10 +103,11 @@ class Streams:
         return max(SPREAD_LEAST, len(self._open) / SPREAD_RATE)
 
     @contextmanager
-    def open(self, node_id: NodeId, *, unless: str) -> Iterator[Stream]:
-        """Open the node's stream and end an earlier one. `unless`: another topic that wakes it."""
+    def open(self, node_id: NodeId, *unless: str) -> Iterator[Stream]:
+        """Open the node's stream and end an earlier one. `unless`: other topics that wake it."""
         self.end(node_id)
-        stream = self._open[node_id] = Stream(self._wakeups.listen((node_topic(node_id), unless)))
+        listener = self._wakeups.listen((node_topic(node_id), *unless))
+        stream = self._open[node_id] = Stream(listener, self._clock, self._ids)
         try:
             yield stream
         finally:
