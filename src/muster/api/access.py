@@ -1,7 +1,8 @@
-"""Who is asking: people and programs by API token, nodes by their own token.
+"""Identify the caller of a request: people and programs by API token, nodes by their own token.
 
-Owns the reading of `Authorization`. Secrets are compared by hash, never logged, never shown again. A token
-that nobody knows and none at all get the same answer; the holder of one that has ended is told so.
+This module owns the reading of `Authorization`. Secrets are compared by hash, never logged, never shown
+again. An unknown token and a missing one get the same answer. The holder of an expired or revoked token is
+told so.
 """
 
 from collections.abc import Callable, Sequence
@@ -70,7 +71,8 @@ class Authenticator:
         self._trust = trust
 
     async def caller(self, authorization: str | None, needed: Role) -> Caller:
-        """Who shows this. Raises Unauthenticated, or Forbidden naming the role that is needed."""
+        """Return the caller who sent this header. Raises Unauthenticated, or Forbidden with the role that is
+        needed."""
         shown = bearer(authorization)
         if self._federation is not None and self._federation.recognises(shown):
             caller = await self._workflow(self._federation, shown)
@@ -102,7 +104,8 @@ class Authenticator:
         return Caller(token=token, confinement=held)
 
     async def still(self, authorization: str | None) -> bool:
-        """Whether who was let in still would be: the token is valid, and a trust rule covers a workflow's."""
+        """Return whether a caller would still be admitted: the token is valid, and a rule covers a
+        workflow's."""
         shown = bearer(authorization)
         try:
             if self._federation is not None and self._federation.recognises(shown):
@@ -169,7 +172,7 @@ async def mint(
     actor: str = "",
     token_id: str | None = None,
 ) -> tuple[ApiToken, str]:
-    """A new token and its secret, which nobody can ask for again. Raises Conflict if `token_id` is taken."""
+    """Create a token and its secret, which is shown this once. Raises Conflict if `token_id` is taken."""
     secret = SECRET_PREFIX + ids.secret()
     token = ApiToken(
         id=token_id or ids.new("tok"),
@@ -184,9 +187,9 @@ async def mint(
 
 
 async def mint_first_admin(tokens: AccessStore, *, ids: Ids, now: float, actor: str = "") -> str | None:
-    """The secret of an admin token, if nobody can be admin yet. None: somebody can, by a token of theirs.
+    """Create an admin token if the store has no valid one, and return its secret, else None.
 
-    Replicas that start together look at the same store, so they choose the same id: one of them gets it.
+    Replicas that start together look at the same store and choose the same id, so one of them gets it.
     """
     while True:
         found = await tokens.tokens()

@@ -1,4 +1,4 @@
-"""Puts the API together: the hot paths in front, the page, bounds, then the tables of routes."""
+"""Compose the API: the hot paths in front, the page, the limits, then the tables of routes."""
 
 from collections.abc import Iterable
 
@@ -67,8 +67,10 @@ class Api:
 def create_app(
     plane: ControlPlane, ports: Ports, settings: ApiSettings, *, metrics: Metrics | None = None
 ) -> Api:
-    """`metrics` is given by a caller that also passes every write to `saw`; only then may beats be answered
-    from memory."""
+    """Compose the API of one replica.
+
+    A caller that gives `metrics` passes every write to `saw`. Only then are beats answered from memory.
+    """
     told = metrics is not None
     gathered = metrics or Metrics(started_at=ports.clock.now())
     overviewing = OverviewReader(

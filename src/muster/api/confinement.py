@@ -1,4 +1,4 @@
-"""Workflows that signed in by themselves reach what is their own, and nothing else."""
+"""Confine workflows that sign in by themselves to their own repository, run and templates."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from muster.ports.store import Page, Store
 async def confined_request(
     store: Store, request: ProvisionRequest, to: Confinement | None
 ) -> ProvisionRequest:
-    """The request as its caller may make it: for its own repository, run and templates. Raises Forbidden."""
+    """Return the request as its caller may make it: for its own repository and run. Raises Forbidden."""
     if to is None:
         return request
     to.granting(request.template)
@@ -35,7 +35,7 @@ async def confined_request(
 
 
 def scoped_key(key: str | None, to: Confinement | None) -> str | None:
-    """An idempotency key that no other repository can use, or use up. Raises InvalidRequest."""
+    """Return an idempotency key that no other repository can use. Raises InvalidRequest."""
     if key is None or to is None:
         return key
     checks.text("idempotency_key", key, longest=checks.KEY_MAX)
@@ -44,7 +44,8 @@ def scoped_key(key: str | None, to: Confinement | None) -> str | None:
 
 
 def _check_bounds(request: ProvisionRequest, spec: TemplateSpec) -> None:
-    """Runners without a workflow would have any label, maybe everybody's, and nothing would end them."""
+    """Refuse runners without a workflow, which could have any label, and runs longer than the template
+    allows."""
     if spec.kitted and request.workflow is None:
         raise Forbidden(
             f"cannot provision runners of {spec.name} without `workflow`: "
@@ -71,7 +72,8 @@ def _check_run(workflow: Workflow, to: Confinement) -> None:
 
 
 async def own_operation(store: Store, operation_id: str, to: Confinement | None) -> Operation:
-    """An operation of the caller's. Raises NotFound: of others' it isn't even told that they exist."""
+    """Return an operation of the caller. Raises NotFound also for operations of others, so that they stay
+    hidden."""
     operation = await store.operation(OperationId(operation_id))
     if to is not None and await _owner(store, operation) != to.repository:
         raise NotFound("operation", operation_id)
@@ -79,7 +81,8 @@ async def own_operation(store: Store, operation_id: str, to: Confinement | None)
 
 
 def visible_operations(page: Page[Operation], run: str | None, to: Confinement | None) -> Sequence[Operation]:
-    """What a caller may see of a page: a workflow the provisions of its own run. Raises Forbidden."""
+    """Return what a caller may see of a page. A workflow sees the provisions of its own run. Raises
+    Forbidden."""
     if to is None:
         return page.items
     if run is None or run.lower() != to.run.lower():
@@ -88,8 +91,10 @@ def visible_operations(page: Page[Operation], run: str | None, to: Confinement |
 
 
 def visible_nodes(nodes: Sequence[Node], operation_id: str, to: Confinement | None) -> Sequence[Node]:
-    """What a caller may see of an operation's nodes. A workflow sees those that serve its repository, or did
-    last, and no id of whoever had them before."""
+    """Return what a caller may see of an operation's nodes.
+
+    A workflow sees the nodes that serve its repository or served it last, without the ids of earlier owners.
+    """
     if to is None:
         return nodes
     return [

@@ -1,4 +1,4 @@
-"""What every handler can reach."""
+"""What every handler can reach: the context of the server, and the parts of a request."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -38,8 +38,8 @@ class ApiSettings:
     """Where archives and results are kept."""
     settings: Settings = field(default_factory=Settings)
     remember_beats: float = 30.0
-    """Seconds for which the store isn't asked again who beats: for so long another replica may take a node
-    away unseen."""
+    """Seconds for which the store isn't asked again who beats. In that time another replica may take a node
+    away."""
     body_most: int = 1 << 20
     blob_most: int = ARCHIVE_BYTES_MAX
     blobs_total: int = 4 << 30
@@ -48,7 +48,7 @@ class ApiSettings:
     keep_alive: float = 15.0
     """Seconds between signs of life on a silent stream: below the usual idle limit of proxies."""
     look_every: float = inf
-    """Seconds after which a stream looks by itself: what other replicas write may wake nobody here."""
+    """Seconds after which a stream reads by itself: writes of other replicas may cause no wake-up here."""
     trust: Sequence[Trust] = ()
     """Which workflows may sign in by themselves."""
     driving: Callable[[], bool] = _always
@@ -93,7 +93,7 @@ class Context:
         return await self.looks.get("", self.overviewing.look)
 
     async def overview_anew(self) -> Overview:
-        """Later than what the caller did just now."""
+        """Return an overview that is newer than what the caller just did."""
         self.looks.forget("")
         return await self.overview()
 

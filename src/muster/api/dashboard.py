@@ -1,8 +1,8 @@
-"""The page at `/`: the built files of `web/`, and every address that the page itself takes apart.
+"""Serve the page at `/`: the built files of `web/`, and every address that the page itself reads.
 
-Owns their headers: a policy that lets nothing in from elsewhere and no inline script, and caching by the
-names that carry a hash. Refuses to look anything up by a path that a caller sent: what is not in the list of
-files that were built is not there. Without them (`make web` makes them), `/` says how to get them.
+This module owns their headers. The policy allows nothing from elsewhere and no inline script. Files with a
+hash in their name are cached. A path that is not in the list of built files does not exist. Without built
+files (`make web` makes them), `/` says how to get them.
 """
 
 import asyncio
@@ -88,13 +88,13 @@ class Dashboard:
         await (answer or self._otherwise)(scope, receive, send)
 
     def _read(self) -> dict[str, File]:
-        """A few hundred kilobytes, read and compressed once."""
+        """Read and compress the built files, once: a few hundred kilobytes."""
         found = sorted(path for path in self._built.glob("**/*") if path.is_file())
         named = {path.relative_to(self._built).as_posix(): path for path in found}
         return {name: File.read(path, name) for name, path in named.items()} if INDEX in named else {}
 
     def _answer(self, path: str, headers: Headers) -> Response | None:
-        """None: it is not the page's."""
+        """Return the file for a path, or None if the path is not the page's."""
         assert self._files is not None  # noqa: S101 — read before
         if path in self._files and path != INDEX:
             return _sent(self._files[path], headers)
@@ -108,7 +108,7 @@ class Dashboard:
 
 
 def _elsewhere(path: str) -> bool:
-    """`/api` itself is the page with the API's reference."""
+    """Return whether the API answers this path. `/api` itself is the page with the API's reference."""
     return path.rstrip("/") != "/api" and path.removeprefix("/").partition("/")[0] in _OTHERS
 
 

@@ -1,8 +1,8 @@
-"""Reading what a caller sent: bodies and queries, strictly.
+"""Decode bodies and queries strictly.
 
-"3" is not 3, and an unknown field is a typing error. Good input costs one pass of msgspec. Of bad input all
-errors are told at once (`findings`). Agents are the exception: one may be newer than its server, so their
-unknown fields are left aside.
+"3" is not 3, and an unknown field is a typing error. Good input costs one pass of msgspec. All errors of bad
+input are told at once (`input_errors`). Agents are the exception: an agent may be newer than its server, so
+unknown fields of agents are ignored.
 """
 
 import json
@@ -47,7 +47,8 @@ class BodyReader(Generic[S]):
         self._info = inspect.type_info(strict_shape)
 
     def read(self, body: bytes) -> S:
-        """Raises Malformed, Unreadable, InvalidInput, or InvalidRequest for fields that don't go together."""
+        """Decode a body. Raises Malformed, Unreadable, InvalidInput, or InvalidRequest for fields that
+        exclude each other."""
         try:
             return self._decoder.decode(body)
         except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -76,7 +77,8 @@ class QueryReader(Generic[Q]):
         self._lists = {each.name for each in self._info.fields if isinstance(each.type, inspect.VarTupleType)}
 
     def read(self, query: bytes) -> Q:
-        """Raises InvalidInput. The last of several values counts, unless the parameter is a list."""
+        """Decode a query. Raises InvalidInput. The last of several values counts, unless the parameter is a
+        list."""
         given: dict[str, Any] = {}
         for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True, errors="replace"):
             if name in self._lists:

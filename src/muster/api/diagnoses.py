@@ -1,6 +1,6 @@
-"""Diagnoses for those who ask: classified in a thread, and once per bundle while it is remembered.
+"""Classify failures for the API: in a thread, and once per bundle while it is remembered.
 
-Jobs write what is classified, and many clients may ask for one diagnosis at the same time.
+Jobs write the text that is classified, and many clients may ask for one diagnosis at the same time.
 """
 
 import asyncio

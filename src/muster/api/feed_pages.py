@@ -1,8 +1,8 @@
-"""Pages of the event feed, as streams send them: read and encoded once for all streams at the same place.
+"""Pages of the event feed, read and encoded once for all streams at the same place.
 
-Owns a small memory of full pages, which don't change any more. A page that isn't full is read again by each
-who asks later, but those who ask at the same time share one look. A look that began before somebody asked may
-lack what that one was woken for, so it waits for the next one.
+Full pages don't change any more and are kept in a small memory. A page that isn't full is read again.
+Streams that ask at the same time share one read. A read that began before a stream asked may lack the new
+event, so that stream waits for the next read.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class FeedPages:
 
 
 def sse_message(data: bytes, *, event: str, place: str | None) -> bytes:
-    """One message. JSON has no bare line breaks, so its data is one line."""
+    """Return one server-sent message. JSON has no bare line breaks, so its data is one line."""
     named = f"id: {place}\n" if place is not None else ""
     return f"event: {event}\n{named}data: ".encode() + data + b"\n\n"
 

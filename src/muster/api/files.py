@@ -1,8 +1,8 @@
-"""Files that travel through the server: archives for commands, and what commands bring back.
+"""Keep files that pass through the server: archives for commands, and results of commands.
 
-Owns one directory per kind. A file is written under a temporary name and renamed when it is whole, so that
-nobody ever sees half of one. Bounded in size each and together, and forgotten after a while; sooner, if there
-is no room and nobody asked for it lately. Of what was not taken, the reason is kept instead.
+There is one directory per kind. A file is written under a temporary name and renamed when it is whole, so no
+reader sees half of one. Each file and the total are bounded. A file is deleted after some hours, or sooner
+if there is no room and no request for it lately. For a refused file, the reason is kept instead.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class FileStore:
         return Stored(name=kept, size=size, expires_at=now + self._keep)
 
     async def put_named(self, name: str, chunks: AsyncIterator[bytes], *, now: float) -> Stored:
-        """Take a file under a name. If it can't be taken, whoever looks for it hears why."""
+        """Take a file under a name. If it is refused, keep the reason for callers that look for it."""
         try:
             return await self.put(chunks, now=now, name=name)
         except (TooLarge, StorageFull) as refused:
@@ -87,8 +87,8 @@ class FileStore:
             raise
 
     async def find(self, name: str, *, now: float) -> Path:
-        """Where the file is. Looking for it keeps it for longer. Raises NotFound, or NotKept if it was not
-        taken."""
+        """Return the path of a file, and keep it for longer. Raises NotFound, or NotKept for a refused
+        file."""
         return await asyncio.to_thread(self._find, name, now)
 
     def _check(self, size: int) -> None:
@@ -117,7 +117,7 @@ class FileStore:
                 kept.append((found.st_mtime, found.st_size, path))
         arriving = sum(self._arriving.values())
         used = sum(size for _, size, _ in kept)
-        # The largest that may come must fit, if what nobody asks for can make way.
+        # The largest file that may come must fit, if files without recent requests can make way.
         for since, size, path in sorted(kept):
             if self._total - used - arriving >= self._most or now - since <= SPARED:
                 break

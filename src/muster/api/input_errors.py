@@ -1,7 +1,7 @@
-"""What is wrong with an input, in words: the field, its value, and a rule that says what to send.
+"""Describe what is wrong with an input: the field, its value, and a rule that says what to send.
 
-Owns the one table from types to sentences. It is asked only about input that the decoder refused, so it may
-take its time.
+This module owns the one table from types to sentences. It sees only input that the decoder refused, so it
+may be slow.
 """
 
 import math
@@ -30,7 +30,7 @@ class InputError:
     value: Any = _NOTHING
 
     def told(self) -> dict[str, Any]:
-        """As a problem shows it. Objects, lists and what is missing have no short value."""
+        """Return the error as a problem shows it. Objects, lists and missing values have no short value."""
         found: dict[str, Any] = {"field": self.field or "body", "rule": self.rule}
         if self.value is not _NOTHING and not isinstance(self.value, Mapping | list):
             found["value"] = shown(self.value)
@@ -40,8 +40,10 @@ class InputError:
 def find_input_errors(
     kind: inspect.Type, value: Any, field: str = "", *, text: bool = False
 ) -> Iterator[InputError]:
-    """Tell everything that keeps `value` from being of this kind. `text`: numbers and flags are given as
-    text, as in a query."""
+    """Yield everything that keeps `value` from being of this kind.
+
+    `text`: numbers and flags are given as text, as in a query.
+    """
     if isinstance(kind, inspect.UnionType):
         if value is None and any(isinstance(each, inspect.NoneType) for each in kind.types):
             return

@@ -1,7 +1,7 @@
-"""Log lines: text for people, JSON for machines, the same fixed keys in both. Never a token, never a body.
+"""Write log lines: text for people, JSON for machines, the same fixed keys in both. Never a token or a body.
 
-One place in the code may say so many lines within a few seconds. What it says beyond that is counted and told
-in one line: a caller who makes the server complain must not fill its disk.
+Each place in the code may write a limited number of lines within a few seconds. Further lines are counted
+and summarised in one line, so that no caller can fill the disk with complaints.
 """
 
 import json
@@ -61,7 +61,7 @@ class Limit:
         return True
 
     def over(self, now: float) -> list[logging.LogRecord]:
-        """One line for each place that was silenced, once its time is over."""
+        """Return one summary line for each place whose limit was exceeded and whose time is over."""
         ended = [place for place in self._kept_back if now - self._begun[place] >= PER_SECONDS]
         return [self._summary(place) for place in ended]
 
@@ -84,7 +84,7 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
 
 
 def configure(*, form: str, level: str) -> None:
-    """To standard error, for this process. Only Muster's own lines below warnings; libraries stay quiet."""
+    """Log to standard error. Muster's own lines have the given level; libraries log warnings only."""
     handler = LimitedHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     root = logging.getLogger()

@@ -1,5 +1,7 @@
-"""What an operator alarms on. Gauges are read from the store at each scrape; counters and durations are
-gathered from the writes of this process as they happen.
+"""Collect the metrics that an operator sets alarms on.
+
+Gauges are read from the store at each scrape. Counters and durations are collected from this process's
+writes.
 """
 
 import time
@@ -167,7 +169,7 @@ class Metrics:
 
 
 def overview(seen: Overview) -> Iterator[Iterator[str]]:
-    """What the overview says, to alarm on."""
+    """Yield the gauges of the overview."""
     verdict = {
         "code": seen.verdict.code,
         "culprit": seen.verdict.culprit.value,
@@ -235,7 +237,7 @@ Took = Callable[[str, float, Exception | None], None]
 
 
 def timed(port: T, took: Took) -> T:
-    """A port whose verbs are timed. Looks like the port to everybody."""
+    """Return a port whose verbs are timed, with the port's own interface."""
     return cast("T", _Timed(port, took))
 
 

@@ -1,7 +1,8 @@
-"""How much may be sent, and in which form. Answers before anything is parsed.
+"""Limit how much a request may send and in which form, before anything is parsed; add default headers.
 
-A body that is too large is read to its end and thrown away, up to a bound, because a client that is still
-sending doesn't listen; then it gets its 413.
+A body that is too large is read to its end and dropped, up to a bound, because a client that still sends
+doesn't listen. Then the client gets its 413. Answers may hold secrets of the caller, so no cache may keep
+them.
 """
 
 from collections.abc import Iterable
@@ -88,7 +89,7 @@ class BodyLimit:
 
 
 async def _read(receive: Receive, most: int) -> tuple[bytes, bool]:
-    """The body, and whether it is whole. What is over the limit is read and dropped."""
+    """Read the body; return it, and whether it is whole. What exceeds the limit is dropped."""
     kept: list[bytes] = []
     size = 0
     while size <= DISCARD_MOST:

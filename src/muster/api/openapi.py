@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the tables of routes and the shapes of the wire."""
+"""Build the OpenAPI 3.1 document from the tables of routes and the shapes of the wire."""
 
 import ast
 import inspect
@@ -109,7 +109,8 @@ def _query(shape: type[Query]) -> list[Document]:
 
 
 def _schemas(signatures: Iterable[Signature]) -> Document:
-    """Requests are closed, but for those of agents. Answers hold all of their fields."""
+    """Return the schemas. Requests allow no further fields, except those of agents. Answers hold all their
+    fields."""
     taken = [each.body[1] for each in signatures if each.body is not None]
     given = [each.gives for each in signatures if each.gives is not None]
     queries = [each.query[1] for each in signatures if each.query is not None]
@@ -139,7 +140,7 @@ def _describe(schema: Document, shape: type[Shape]) -> None:
 
 @cache
 def _words(shape: type) -> dict[str, str]:
-    """What the source says below each field. A shape made at run time has no source."""
+    """Return the docstring below each field in the source. A shape made at run time has no source."""
     if not issubclass(shape, Shape):
         return {}
     try:
@@ -167,7 +168,7 @@ def _components(shapes: Iterable[Any]) -> Document:
 
 
 def _in_order(name: str, words: list[str]) -> list[str]:
-    """The words of an enum as it declares them: msgspec sorts them."""
+    """Return the words of an enum in the order of its declaration: msgspec sorts them."""
     declared = ([*each] for each in StrEnum.__subclasses__() if each.__name__ == name)
     return next((order for order in declared if sorted(order) == words), words)
 

@@ -1,7 +1,8 @@
-"""Errors over the wire: RFC 9457 problem+json, from one table.
+"""Translate errors into RFC 9457 problem+json, from one table.
 
-Owns which error is which status and code. A problem says what could not be done, why, and what to do; nothing
-of the program's inside gets out. What nobody expected is a 500 with an id that is also in the log.
+This module owns which error has which status and code. A problem says what could not be done, why, and what
+to do. It shows nothing of the program's inside. An unexpected error is a 500 with an id that is also in the
+log.
 """
 
 import json
@@ -30,7 +31,7 @@ _PATH_MOST = 200
 
 
 class Unauthenticated(MusterError):
-    """Nobody knows who is asking."""
+    """The request shows no valid token."""
 
 
 class TooLarge(MusterError):
@@ -155,7 +156,7 @@ def _extras(error: MusterError, status: int) -> tuple[dict[str, Any], dict[str, 
 
 
 def of_input(found: Sequence[InputError]) -> Problem:
-    """The first finding in one sentence, and all of them listed."""
+    """Return a problem with the first input error in one sentence, and all of them listed."""
     listed = [each.told() for each in found]
     first = listed[0]
     value = f" = {json.dumps(first['value'])}" if "value" in first else ""
@@ -182,7 +183,7 @@ def _of_nowhere(error: NoPath | NoMethod, *, method: str, path: str) -> Problem:
 
 
 def of_surprise(error: Exception, *, method: str, path: str) -> Problem:
-    """Logged with its trace under an id; the caller gets the id alone."""
+    """Log an unexpected error with its trace under an id, and return a problem with the id alone."""
     number = secrets.token_hex(6)
     logger.error(
         "request failed",

@@ -1,7 +1,7 @@
 """The API as tables: a route is a method, a path, who may use it, and a handler.
 
-A handler says by its signature what it takes: the context, the caller, path parameters, headers, a query and
-a body. The signature is read once, when the server starts.
+A handler's signature says what it takes: the context, the caller, path parameters, headers, a query and a
+body. The signature is read once, when the server starts.
 """
 
 import inspect
@@ -146,7 +146,7 @@ class Endpoint:
         return Answer(encode(answer), self._route.status, location)
 
     async def _admit(self, context: Context, request: ApiRequest) -> None:
-        """Who is asking is settled before what is asked is looked at."""
+        """Identify the caller before the request itself is read."""
         access = self._route.access
         if access is Access.PUBLIC:
             return
@@ -178,7 +178,7 @@ class _Branch:
         return self.parameter
 
     def ends(self, pieces: Sequence[str]) -> Iterator[tuple["_Branch", list[str]]]:
-        """All ends that fit, literal ones first, with the values of their parameters."""
+        """Return all route ends that fit, literal ones first, with the values of their parameters."""
         if not pieces:
             yield self, []
             return

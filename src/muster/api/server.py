@@ -1,4 +1,4 @@
-"""The socket, and a server on it whose stop drains: no new requests, the present ones finish, streams end."""
+"""Listen on a socket, and stop by draining: no new requests, present ones finish, streams end."""
 
 import asyncio
 import errno
@@ -24,8 +24,10 @@ class CannotListen(MusterError):
 
 
 def bind(host: str, port: int, *, earlier: int | None = None) -> socket.socket:
-    """A socket that listens: who connects waits until the server is up. For port 0 the `earlier` one is tried
-    first: nodes remember where we were."""
+    """Return a listening socket. Clients that connect wait until the server is up.
+
+    For port 0 the `earlier` port is tried first, because nodes remember the address.
+    """
     if port == 0 and earlier:
         try:
             return _bound(host, earlier)
@@ -44,7 +46,7 @@ def _bound(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
-        # At once: until somebody listens, another could bind to the same port.
+        # At once: until this socket listens, another process could bind to the same port.
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
@@ -66,7 +68,7 @@ def _why(error: OSError) -> str:
 
 
 def url_of(listener: socket.socket) -> str:
-    """How this machine reaches the socket. A socket on every address is reached on loopback."""
+    """Return the URL under which this machine reaches the socket; loopback for a socket on every address."""
     host, port = listener.getsockname()[:2]
     if host in ("0.0.0.0", "::"):  # noqa: S104 — compared with, not bound to
         host = "127.0.0.1" if listener.family is socket.AF_INET else "::1"
@@ -95,7 +97,7 @@ class HttpServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals belong to whoever composes the server."""
+        """Leave signals to the composition root."""
         yield
 
     def stop(self) -> None:

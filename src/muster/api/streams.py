@@ -1,8 +1,8 @@
-"""Server-sent events: how they are written, and the two streams there are.
+"""Write server-sent events: the event feed, and the progress of one operation.
 
-A stream can be left and taken up again at any point. The feed's place is the store's opaque cursor, given
-with the last event of each page: after a break at most one page comes twice, and events have ids. An
-operation's place is the version of its record; its history is told again from its events.
+A client may leave a stream and continue it at any point. The place in the feed is the store's opaque cursor,
+sent with the last event of each page. After a lost connection at most one page comes twice, and events have
+ids. An operation's place is the version of its record. Its history is rebuilt from its events.
 """
 
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ _PAGE = 200
 async def feed(
     ctx: Context, permit: Permit, *, after: Cursor | None, entity_id: str | None
 ) -> AsyncIterator[bytes]:
-    """Every event from the cursor on, then each as it happens, for as long as the reader may."""
+    """Yield every event after the cursor, then each new one, for as long as the caller's token is valid."""
     listener = ctx.ports.wakeups.listen((EVENTS, SHUTDOWN))
     silence = _Silence(ctx, listener)
     try:
@@ -54,7 +54,7 @@ async def feed(
 async def progress(
     ctx: Context, permit: Permit, operation_id: OperationId, *, seen: int
 ) -> AsyncIterator[bytes]:
-    """What an operation showed since version `seen`, and what it shows from now on, to its end."""
+    """Yield what an operation showed since version `seen`, and what it shows from now on, to its end."""
     listener = ctx.ports.wakeups.listen((progress_topic(operation_id), SHUTDOWN))
     history, silence = _History(ctx, operation_id), _Silence(ctx, listener)
     try:
@@ -95,7 +95,7 @@ class _Silence:
         self._until = self._ctx.now() + self._ctx.settings.keep_alive
 
     async def lasts(self) -> bool:
-        """Until it is time to look again. True: and for a sign of life."""
+        """Wait until it is time to read again; return whether a sign of life is due."""
         left = max(0.0, self._until - self._ctx.now())
         await self._listener.wait(min(left, self._ctx.settings.look_every))
         if self._ctx.now() < self._until:

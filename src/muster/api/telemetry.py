@@ -1,4 +1,9 @@
-"""How this replica's calls to its store and its providers go: decorators on the ports, and what they saw."""
+"""Record how this replica's calls to its store and its providers go: decorators on ports, and counts over a
+moving window.
+
+The window is cut into slices. Each slice holds counts and a histogram, and old slices are dropped. So memory
+and the cost of reading are fixed, however many calls there are.
+"""
 
 import asyncio
 import logging
@@ -44,7 +49,7 @@ class Telemetry:
             self._tell(verb, error, now)
 
     def _tell(self, verb: str, error: StoreUnavailable, now: float) -> None:
-        """The whole of it: whoever asked hears only what anybody may."""
+        """Log the whole error: the caller got only the public part."""
         if abs(now - self._troubles.get(error.why, -inf)) >= TOLD_AGAIN:
             self._troubles[error.why] = now
             logger.warning("the store failed", extra={"verb": verb, "error": str(error)})
@@ -59,7 +64,7 @@ class Telemetry:
         now: float,
         github: bool = False,
     ) -> None:
-        """A call to somebody else ended."""
+        """Record a finished call to a provider or to GitHub."""
         throttled = isinstance(error, Throttled)
         failed = error is not None and not throttled and not _answered(error)
         self.calls.observe(seconds, provider=name, verb=verb)
@@ -70,7 +75,7 @@ class Telemetry:
         recent.add(seconds, now=now, failed=failed, throttled=throttled, error=words)
 
     def watched(self, provider: NodeProvider, clock: Clock) -> NodeProvider:
-        """The provider, with each of its calls noted."""
+        """Return the provider, with each of its calls recorded."""
         self._others.setdefault(provider.name, (CallWindow(SECONDS), False))
         return WatchedProvider(provider, self, clock)
 
@@ -87,7 +92,7 @@ class Telemetry:
 
 
 def _answered(error: Exception) -> bool:
-    """It did its work and said no: there is no room, or it happened already."""
+    """Return whether the provider answered with a refusal: no room, or it happened already."""
     if isinstance(error, Refused):
         return error.reason in (Reason.CAPACITY, Reason.QUOTA)
     return isinstance(error, TokenSpent)
@@ -165,7 +170,10 @@ class _Slice:
 
 
 class CallWindow:
-    """`edges` are the upper bounds of the durations that are told apart, in seconds."""
+    """Counts and durations of recent calls.
+
+    `edges` are the upper bounds of the durations that are told apart, in seconds.
+    """
 
     def __init__(self, edges: Sequence[float]) -> None:
         self._edges = tuple(edges)
@@ -202,7 +210,7 @@ class CallWindow:
         )
 
     def _bound(self, counts: Sequence[int], share: float) -> float | None:
-        """The edge below which this share of the calls stays; beyond the last edge, twice that."""
+        """Return the edge below which this share of the calls stays; beyond the last edge, twice that."""
         wanted, seen = share * sum(counts), 0
         for edge, count in zip((*self._edges, 2 * self._edges[-1]), counts, strict=False):
             seen += count

@@ -1,17 +1,16 @@
 """The command line: one file per command, each importing what it needs when it runs.
 
-app         the table of commands           durations   30m, 2h: read and shown
-exits       exit codes, from errors          printing    text or JSON, tables that fit
-connecting  where the server is              watching    an operation, live or line by line
-streaming   output of commands, prefixed     choosing    which files of a tree are sent
-packing     a tree as an archive             syncing     packed and sent
-unpacking   an archive of results            fetching    results of each node, in their place
-stdin       sent, or refused                 liveness    nodes that fall silent under commands
+app              the table of commands            options           options that commands share
+connection       the server and its token         output            text or JSON, tables that fit
+exits            exit codes, from errors          operation_watch   an operation, to its end
+progress_views   progress, live or line by line   command_output    output of commands, prefixed
+uploads          a tree of files for nodes        downloads         results of nodes
+command_results  the worst exit code              durations         30m, 2h: read and shown
 """
 
 
 def main() -> None:
-    """Where the `muster` command starts."""
+    """Start the `muster` command."""
     from muster.cli.app import run
 
     run()

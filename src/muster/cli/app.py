@@ -53,7 +53,7 @@ _MODULES = {"resume": "pause"}
 
 @cache
 def commands() -> Mapping[str, Command]:
-    """Our own, and those of integrations. One that can't be loaded has none: `muster doctor` says why."""
+    """Return our own commands and those of integrations. `muster doctor` says why one can't be loaded."""
     found = {
         name: Command(*entry, module=f"muster.cli.{_MODULES.get(name, name)}") for name, entry in OWN.items()
     }
@@ -76,7 +76,7 @@ class LazyGroup(TyperGroup):
         return loaded(cmd_name) if cmd_name in commands() else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """From the table alone, in plain text: what draws boxes takes longer to load than all of the rest."""
+        """Write the table in plain text: drawing boxes takes longer to load than everything else."""
         width = max(map(len, commands()))
         for panel in dict.fromkeys(entry.panel for entry in commands().values()):
             with formatter.section(panel):
@@ -89,7 +89,7 @@ class LazyGroup(TyperGroup):
 
 
 def loaded(name: str) -> Any:
-    """The command of that name: its module's function of the same name, or its `app` of several."""
+    """Load a command: its module's function of the same name, or its `app` of several commands."""
     module = import_module(commands()[name].module)
     several = getattr(module, "app", None)
     if several is None:
@@ -122,7 +122,7 @@ def _version(wanted: bool) -> None:
 def root(
     *, version: bool = typer.Option(False, "--version", help="Show the version.", callback=_version)
 ) -> None:
-    """A control plane that hands out ready compute."""
+    """Run the `muster` command: a control plane that hands out ready compute."""
 
 
 def run() -> NoReturn:
@@ -174,7 +174,7 @@ def _ended() -> int:
 
 
 def asks_for_json(words: Sequence[str]) -> bool:
-    """Whether `--output json` stands among the words of a command line, however it is written."""
+    """Return whether a command line asks for `--output json`, in any of its spellings."""
     asked = False
     for number, word in enumerate(words):
         if word == "--":

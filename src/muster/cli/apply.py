@@ -64,7 +64,7 @@ def apply(
 
 
 def _check(file: Path, plans: "Sequence[TemplatePlan]") -> None:
-    """All that the server would refuse, at once, before anything is applied."""
+    """Raise everything that the server would refuse, at once, before anything is applied."""
     from muster.cli.exits import UsageProblem
 
     refused = [

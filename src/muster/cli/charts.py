@@ -20,7 +20,7 @@ MARKS = "▁▂▃▄▅▆▇█"
 
 
 def timeline(found: "Timeline") -> list[str]:
-    """One line per phase: its name, how long it took, a bar that starts where the phase did."""
+    """Return one line per phase: its name, its duration, and a bar that starts where the phase did."""
     if not found.spans:
         return []
     total = max(sum(span.seconds for span in found.spans), 0.001)
@@ -44,7 +44,7 @@ def timeline(found: "Timeline") -> list[str]:
 
 
 def _folded(spans: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """How it began and how it ended; what lies between, as one."""
+    """Return the first and the last phases, with the ones between as one."""
     if len(spans) <= LINES_MOST:
         return spans
     first, last = LINES_MOST // 2, LINES_MOST - LINES_MOST // 2 - 1
@@ -78,7 +78,7 @@ def phases(spans: "Sequence[Span]") -> list[str]:
 
 
 def spark(seconds: Sequence[float]) -> str:
-    """Oldest first, each beside the longest."""
+    """Return a row of marks, oldest first, each relative to the longest."""
     longest = max(seconds, default=0.0) or 1.0
     return "".join(MARKS[min(len(MARKS) - 1, int(each / longest * len(MARKS)))] for each in seconds)
 

@@ -44,10 +44,10 @@ def pieces(
     marked: bool = False,
     over: threading.Event | None = None,
 ) -> Iterator[tuple[int, bytes]]:
-    """(ordinal, output) as it comes, until all have ended, or until `over` is set: a run that was stopped
-    does not wait for nodes that do not answer. Raises OutOfPatience.
+    """Yield (ordinal, output) as output arrives, until all commands have ended or `over` is set.
 
-    `marked`: where the server stopped keeping output, that is said in it; the record says so too.
+    A run that was stopped does not wait for nodes that do not answer. `marked`: say in the output where the
+    server stopped keeping it. Raises OutOfPatience.
     """
     items: queue.Queue[Item] = queue.Queue(_WAITING)
     todo: queue.SimpleQueue[Command] = queue.SimpleQueue()
@@ -149,7 +149,7 @@ def gathered(
     follow: bool = True,
     over: threading.Event | None = None,
 ) -> dict[int, str]:
-    """All of it, by ordinal, as text."""
+    """Return all output as text, by ordinal."""
     found = {command.ordinal: bytearray() for command in commands}
     for ordinal, piece in pieces(client, commands, patience, how=how, follow=follow, over=over):
         found[ordinal] += piece
@@ -170,7 +170,7 @@ class Prefixed:
             self._write(ordinal, lines)
 
     def finish(self) -> None:
-        """Last lines without an end."""
+        """Print the last lines that have no line end."""
         for ordinal in sorted(self._rest):
             if self._rest[ordinal]:
                 self._write(ordinal, [self._rest[ordinal]])
@@ -192,7 +192,7 @@ LOOKED_AT_MOST = 64
 
 
 class SilenceMonitor:
-    """The commands that are being followed; touched by the follower and by the watch."""
+    """The commands that are followed; used by the follower and by the watching thread."""
 
     def __init__(self, commands: Iterable["Command"]) -> None:
         self._open = {command.ordinal: command for command in commands}
@@ -200,7 +200,7 @@ class SilenceMonitor:
         self._silent: set[int] = set()
 
     def heard(self, ordinal: int) -> None:
-        """Output came: its node lives."""
+        """Note that output came, so the node lives."""
         self._heard.add(ordinal)
 
     def ended(self, ordinal: int) -> None:
@@ -237,7 +237,7 @@ def _silence(command: "Command") -> str:
 
 @contextmanager
 def monitor_silence(client: "SyncClient", commands: Iterable["Command"]) -> Iterator[SilenceMonitor]:
-    """A thread of its own, so that looking never holds up output."""
+    """Watch for silent nodes in a thread of its own, so that asking never delays output."""
     found, over = SilenceMonitor(commands), threading.Event()
 
     def watch() -> None:

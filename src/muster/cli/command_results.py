@@ -15,7 +15,7 @@ FAILURES_SHOWN = 10
 
 
 def of_run(client: "SyncClient", operation: "Operation") -> "list[Command]":
-    """The commands that a `run` has started: one that failed on the way may have none, or some."""
+    """Return the commands that a `run` has started; a run that failed early may have few or none."""
     from muster.client import calls
     from muster.domain.errors import NotFound
 
@@ -33,7 +33,7 @@ def worst(commands: Sequence["Command"]) -> int:
 
 
 def by_commands(ended: "Operation") -> bool:
-    """Whether a run did all that it was asked for: how its commands ended is its outcome, good or bad."""
+    """Return whether a run started all its commands, so that they alone decide its outcome."""
     from muster.domain.operation import Status
     from muster.domain.reasons import Reason
 
@@ -42,7 +42,7 @@ def by_commands(ended: "Operation") -> bool:
 
 
 def exit_code(ended: "Operation", commands: Sequence["Command"]) -> int:
-    """Of a run that has ended: the worst of its commands, unless there was no room or no time for it."""
+    """Return the exit code of an ended run: its worst command, unless room or time ran out."""
     from muster.cli.exits import FAILED, of_operation
     from muster.domain.operation import Status
 
@@ -52,7 +52,7 @@ def exit_code(ended: "Operation", commands: Sequence["Command"]) -> int:
 
 
 def told(commands: Sequence["Command"]) -> None:
-    """The failed ones, on stderr; success needs no words, and JSON has them all."""
+    """Print the failed commands on stderr. JSON output has them already."""
     failed = [command for command in commands if command.exit_status and not output.wants_json()]
     for command in failed[:FAILURES_SHOWN]:
         output.say(f"[{command.ordinal}] {how_it_ended(command)} on {command.node_id}", file=sys.stderr)

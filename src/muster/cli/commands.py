@@ -71,7 +71,7 @@ def _list(run: str | None, limit: int) -> None:
 
 
 def of_target(client: "SyncClient", target: str) -> "list[Command]":
-    """One command, or all of a run or an operation: oldest first."""
+    """Return one command, or all commands of a run or an operation, oldest first."""
     from muster.cli.connection import is_command, is_operation
     from muster.client import calls
     from muster.domain.operation import Kind

@@ -24,14 +24,14 @@ _LOOKED_AT = 20
 
 
 class AskedServer:
-    """One process is one command: the server that it asked, None before that."""
+    """The server that this process asked; one process is one command."""
 
     url: str | None = None
 
 
 @contextmanager
 def open_client(data_dir: "Path | None" = None) -> Iterator["SyncClient"]:
-    """`data_dir`: what the server's settings say of it, where somebody read them."""
+    """Open a client of the server. `data_dir` is the server's data directory, if its settings were read."""
     from muster.cli import progress_views
     from muster.cli.exits import UsageProblem
     from muster.client import SyncClient, Unauthenticated
@@ -56,7 +56,7 @@ def open_client(data_dir: "Path | None" = None) -> Iterator["SyncClient"]:
 
 
 def _nearly(client: "SyncClient", error: NotFound) -> NotFound | None:
-    """A template's name with a typing error in it is told with the one that was meant."""
+    """Return an error that names the template that was probably meant."""
     from difflib import get_close_matches
 
     from muster.cli.exits import Misspelt
@@ -94,7 +94,7 @@ def is_command(name: str) -> bool:
 
 
 def find_operation(client: "SyncClient", name: str) -> "Operation":
-    """An operation by its id, or what a run was asked for with: its `run`, else its newest provision."""
+    """Return an operation by its id, or of a run: its `run` operation, else its newest provision."""
     from muster.client import calls
 
     if is_operation(name):
@@ -110,7 +110,7 @@ def find_operation(client: "SyncClient", name: str) -> "Operation":
 
 
 def find_provision(client: "SyncClient", name: str) -> str:
-    """The id of the provision whose nodes run for this: given itself, or the only one of a run."""
+    """Return the id of a provision: the given id, or the only one of a run that has running nodes."""
     from muster.client import calls
 
     if is_operation(name):

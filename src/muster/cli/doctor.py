@@ -85,7 +85,7 @@ def _settings(path: Path | None, *, elsewhere: bool) -> Check:
 
 
 def _used(config: "Config") -> Path | None:
-    """The settings that the server of this machine was started with, if it runs and has any."""
+    """Return the settings file of this machine's running server, if it has one."""
     from muster.config import DataDirectory, find_server
 
     return DataDirectory(find_server(os.environ, config.server.data_dir).data_dir).settings()
@@ -152,7 +152,7 @@ def _server(found: "Connection") -> Generator[Check, None, Stored]:
 
 
 def _integrations(machine: Machine, stored: Stored, *, here: bool) -> Iterator[Check]:
-    """What each integration says; nothing if neither settings nor templates name it."""
+    """Yield the checks of each integration that the settings or templates name."""
     from muster.discovery import installed
 
     # The file's own come first: they are applied at the next start.

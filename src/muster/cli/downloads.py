@@ -44,7 +44,7 @@ class Unpacked:
     """Links and other things that lead elsewhere."""
 
     def missing(self, asked: Sequence[str]) -> list[str]:
-        """Which of the paths that were asked for are not among what was sent."""
+        """Return which of the requested paths were not sent."""
         sent = [posixpath.normpath(name) for name in (*self.names, *self.left_out)]
         return [path for path in asked if not any(_is_in(name, posixpath.normpath(path)) for name in sent)]
 
@@ -54,7 +54,7 @@ def _is_in(name: str, path: str) -> bool:
 
 
 def unpack(archive: Path, into: Path) -> Unpacked:
-    """Into an empty directory. Files first, links last: nothing is written through a link."""
+    """Unpack into an empty directory: files first, links last, so that nothing is written through a link."""
     names: list[str] = []
     try:
         with gzip.open(archive) as stream, tarfile.open(fileobj=_Careful(stream), mode="r:") as packed:
@@ -76,7 +76,7 @@ def unpack(archive: Path, into: Path) -> Unpacked:
 
 
 class _Careful(io.RawIOBase):
-    """What is unpacked, for a reader that takes a header's word for its length: never much at once."""
+    """A stream that refuses to read much at once: the tar reader trusts the lengths in headers."""
 
     def __init__(self, stream: gzip.GzipFile) -> None:
         self._stream = stream
@@ -107,7 +107,7 @@ def _bounded(packed: tarfile.TarFile) -> list[tarfile.TarInfo]:
 
 
 def _written(packed: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> bool:
-    """Whether it is a file or a directory, in here."""
+    """Write a file or directory; return False for anything else, or outside of the directory."""
     if not _inside(into, member.name):
         return False
     path = into / member.name
@@ -136,7 +136,7 @@ def _linked_hard(into: Path, name: str, path: Path) -> bool:
 
 
 def _linked(member: tarfile.TarInfo, into: Path) -> bool:
-    """Made as it is, in a real directory: not through another link."""
+    """Create a link as it is, in a real directory and not through another link."""
     if not _possible(member.name) or not _possible(member.linkname):
         return False
     path = into / member.name
@@ -154,7 +154,7 @@ def _inside(into: Path, name: str) -> bool:
 
 
 def _possible(name: str) -> bool:
-    """Whether it can be a path at all, and none that is nested without an end."""
+    """Return whether a name can be a path, nested at most `LEVELS_MOST` deep."""
     return "\0" not in name and name.count("/") < LEVELS_MOST
 
 
@@ -196,7 +196,7 @@ class FetchedResults:
 
 
 def _replaced(client: "SyncClient", command: "Command", place: Path) -> Unpacked | str:
-    """Unpacked beside its place, then put there: what an earlier run left must not pass for this one's."""
+    """Unpack beside the target, then swap, so that results of an earlier run never pass for new ones."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=".muster-get-") as scratch:
         fresh = Path(scratch) / "fresh"
@@ -211,7 +211,7 @@ def _replaced(client: "SyncClient", command: "Command", place: Path) -> Unpacked
 
 
 def _brought(client: "SyncClient", command: "Command", archive: Path, fresh: Path) -> Unpacked | str:
-    """Why it brought nothing, if that is known, in words to go on with."""
+    """Download and unpack; if nothing came, return the reason as the end of a sentence."""
     try:
         client.download(command.id, archive)
     except NotFound:

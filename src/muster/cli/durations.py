@@ -13,7 +13,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def seconds(text: str) -> float:
-    """For options: the number of seconds, or a usage error that says how to write it."""
+    """Parse a duration of an option into seconds. Raises a usage error that says how to write it."""
     given = text.strip()
     if len(given) <= _LONGEST:
         if _PLAIN.fullmatch(given):
@@ -25,7 +25,7 @@ def seconds(text: str) -> float:
 
 
 def clock(value: float) -> str:
-    """Of something that goes on: `0m 12s`, `1h 05m`."""
+    """Format a duration that still runs: `0m 12s`, `1h 05m`."""
     whole = int(max(0.0, value))
     if whole < _HOUR:
         return f"{whole // _MINUTE}m {whole % _MINUTE:02d}s"
@@ -33,20 +33,20 @@ def clock(value: float) -> str:
 
 
 def took(value: float) -> str:
-    """Of something that is over: `0.04 s`, `4.1 s`, `2m 03s`."""
+    """Format a duration that is over: `0.04 s`, `4.1 s`, `2m 03s`."""
     if value < 0.1:  # noqa: PLR2004 — two digits that say something
         return f"{value:.2f} s"
     return f"{value:.1f} s" if value < _MINUTE else clock(value)
 
 
 def about(value: float) -> str:
-    """Of something that is only guessed: `12 s`, `2m 05s`. Never nothing: it isn't there yet."""
+    """Format an estimate, at least one second: `12 s`, `2m 05s`."""
     whole = max(1, round(value))
     return f"{whole} s" if whole < _MINUTE else clock(whole)
 
 
 def rough(value: float) -> str:
-    """In one unit, for tables: `12s`, `5m`, `3h`, `2d`."""
+    """Format in one unit, for tables: `12s`, `5m`, `3h`, `2d`."""
     whole = int(max(0.0, value))
     for unit, size in (("d", _DAY), ("h", _HOUR), ("m", _MINUTE)):
         if whole >= size:

@@ -102,7 +102,7 @@ def of_operation(progress: "Progress") -> int:
 
 
 def name_of(error: MusterError) -> str:
-    """A stable word for scripts."""
+    """Return a stable word for scripts."""
     if isinstance(error, OperationFailed):
         found = error.progress.error
         return str(found.code) if found is not None else str(error.progress.status)
@@ -141,14 +141,14 @@ _NAMES: tuple[tuple[type[MusterError], str], ...] = (
 
 
 def explained(error: MusterError) -> str:
-    """The code under which the error is explained: why it happened, where that is known."""
+    """Return the code under which the error is explained: its reason, if that is known."""
     if isinstance(error, OperationFailed) and error.progress.error is not None:
         return str(error.progress.error.reason)
     return name_of(error)
 
 
 def see(code: str) -> str:
-    """Where a code is explained: on the server that was asked, or in the documentation."""
+    """Return where a code is explained: on the server that was asked, or in the documentation."""
     from muster.cli.connection import AskedServer
 
     return f"docs/codes.md#{code}" if AskedServer.url is None else f"{AskedServer.url}{help_for(code)}"
@@ -158,7 +158,7 @@ _LISTS = {"template": "templates", "node": "nodes", "cluster": "clusters", "toke
 
 
 def hint(error: MusterError) -> str:
-    """Where to look up the right name."""
+    """Return where to look up the right name."""
     if isinstance(error, Misspelt):
         return f"; did you mean {error.nearest}?"
     if isinstance(error, SeveralProvisions):
@@ -179,12 +179,12 @@ def _told(progress: "Progress") -> str:
 
 
 def diagnosis(error: MusterError) -> list[str]:
-    """What is known of the node that failed an operation."""
+    """Return what is known of the node that failed an operation."""
     return examined(error.progress.error) if isinstance(error, OperationFailed) else []
 
 
 def examined(found: "Failure | None") -> list[str]:
-    """The cause, the line that proves it, what to do."""
+    """Return the cause, the line that proves it, and the advice."""
     if found is None or found.node_id is None:
         return []
     more = f"more: `muster nodes diagnosis {found.node_id}`"

@@ -45,7 +45,7 @@ def logs(
 
 
 def _batches(client: "SyncClient", target: str) -> "list[list[Command]]":
-    """Commands that were started together, oldest first."""
+    """Return commands grouped by common start, oldest first."""
     from muster.cli.commands import of_target
     from muster.domain.errors import NotFound
 

@@ -42,7 +42,7 @@ def again(operation_id: str) -> str:
 
 @contextmanager
 def detachable(how: str) -> Iterator[None]:
-    """Ctrl-C leaves, and says how to come back."""
+    """Turn Ctrl-C into Detached, which says how to come back."""
     try:
         yield
     except KeyboardInterrupt:
@@ -52,8 +52,7 @@ def detachable(how: str) -> Iterator[None]:
 def progress_of(
     client: "SyncClient", operation_id: str, patience: Patience, over: threading.Event | None = None
 ) -> Iterator["Progress"]:
-    """An operation's progress to its end; `over` is set then, whether or not all of it was taken. Raises
-    OutOfPatience."""
+    """Yield an operation's progress to its end, then set `over`. Raises OutOfPatience."""
     from muster.client import calls
 
     waiting: queue.SimpleQueue[Progress | Exception | None] = queue.SimpleQueue()
@@ -102,8 +101,11 @@ def finish_or_detach(
     done: Callable[["Operation"], None],
     good: "tuple[Status, ...] | None" = None,
 ) -> None:
-    """Raises OperationFailed unless it succeeded (or ended as one of the `good`); tells what is `done` for
-    people, or prints the record for programs."""
+    """Watch an operation to its end and print its outcome, or print its id if `detach`.
+
+    Calls `done` for people, prints the record for programs. Raises OperationFailed unless the operation
+    succeeded or ended as one of `good`.
+    """
     from muster.cli import output, progress_views
     from muster.cli.exits import OperationFailed
     from muster.domain.operation import Status

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def whole_number(text: str | int) -> int:
-    """A number that the domain then checks; digits beyond reason are refused here. Defaults come too."""
+    """Parse a whole number of reasonable length. The domain checks its range."""
     given = str(text).strip()
     number = given.removeprefix("-").isdecimal()
     if number and len(given) <= _DIGITS:
@@ -206,7 +206,7 @@ SettingsFile = Annotated[
 
 
 def find_settings_file(named: Path | None) -> Path | None:
-    """None: there is none. One that was named is taken at the word: if it isn't there, reading it says so."""
+    """Return the named file, else ./muster.toml if there is one, else None."""
     if named is None and FILE.is_file():
         return FILE
     return named

@@ -40,7 +40,7 @@ class Chosen:
 
 
 def _choose(value: Form | None) -> Form:
-    """Given to a group or to its command, it holds for both; also for an error that ends them."""
+    """Store the form for the whole process, so that errors have it too."""
     if value is not None:
         Chosen.form = value
     return Chosen.form
@@ -71,7 +71,7 @@ def wants_json() -> bool:
 
 
 def guarded(file: IO[str] | None = None) -> bool:
-    """Whether what nodes wrote must be made harmless first: a terminal would obey it."""
+    """Return whether control sequences of nodes must be removed: a terminal would obey them."""
     return not Chosen.raw and (file or sys.stdout).isatty()
 
 
@@ -83,7 +83,7 @@ _UNPRINTED = {"Operation": ("steps", "request"), "BootKind": ("seconds",)}
 
 
 def plain(value: object) -> Any:
-    """What the API answered, as it would be in JSON."""
+    """Return a value of the API as plain JSON data."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, datetime):
@@ -102,12 +102,12 @@ def plain(value: object) -> Any:
 
 
 def document(value: object) -> None:
-    """The one JSON document of a command."""
+    """Print the one JSON document of a command."""
     say(json.dumps(plain(value), indent=2, ensure_ascii=False))
 
 
 def line(value: object) -> None:
-    """One item of a stream of JSON."""
+    """Print one item of a stream of JSON."""
     say(json.dumps(plain(value), ensure_ascii=False))
 
 
@@ -119,12 +119,12 @@ def say(text: str, *, file: IO[str] | None = None) -> None:
 
 
 def terminal(file: IO[str] | None = None) -> bool:
-    """Whether a person looks at it live: a real terminal that understands more than lines."""
+    """Return whether output goes to a real terminal that understands more than lines."""
     return (file or sys.stdout).isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 def coloured() -> bool:
-    """As rich decides it for its own output: https://no-color.org"""
+    """Return whether to use colours, by the rule of https://no-color.org."""
     return terminal() and not os.environ.get("NO_COLOR")
 
 
@@ -169,7 +169,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, nothing: 
 def spared(
     columns: Sequence[Column], listed: Sequence[Sequence[str]], room: int
 ) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
-    """Without the columns that say nothing, if only then it fits."""
+    """Leave out columns that are all zero, if only then the table fits."""
     widths = fitted(columns, listed, room)
     if sum(widths) + GAP * (len(widths) - 1) <= room:
         return columns, listed
@@ -182,7 +182,7 @@ def spared(
 
 
 def indented(text: str) -> None:
-    """A line that belongs to what is above; in a terminal it goes on below itself, between words."""
+    """Print a line that belongs to the line above; in a terminal, wrap it between words."""
     for each in folded(text, console().width) if terminal() else [f"  {text}"]:
         say(each)
 
@@ -202,7 +202,8 @@ def folded(text: str, room: int) -> list[str]:
 
 
 def fitted(columns: Sequence[Column], listed: Sequence[Sequence[str]], room: int | None) -> list[int]:
-    """How wide each column is. If they don't fit, the widest of those that may be cut give way first."""
+    """Return the width of each column. If the table is too wide, cut the widest of the columns that may be
+    cut."""
     widths = [max(len(row[number]) for row in listed) for number in range(len(columns))]
     if room is None:
         return widths
@@ -233,7 +234,7 @@ def _drawn(columns: Sequence[Column], cells: Sequence[str], *, heading: bool) ->
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> None:
-    """Names and values, one pair per line; what has no value is left out."""
+    """Print names and values, one pair per line, without empty values."""
     shown = [(name, value) for name, value in pairs if value]
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
@@ -267,7 +268,7 @@ def state_style(state: str) -> str:
 
 
 def since(at: datetime | None) -> str:
-    """How long ago, in one unit."""
+    """Return how long ago a time was, in one unit."""
     from muster.cli.durations import rough
 
     return "-" if at is None else rough(time.time() - at.timestamp())
@@ -283,7 +284,7 @@ def until(at: datetime | None) -> str:
 
 
 def stamp(at: datetime | None) -> str:
-    """The time itself, as the API writes it; empty if there is none."""
+    """Return a time as the API writes it; empty if there is none."""
     return "" if at is None else at.isoformat().replace("+00:00", "Z")
 
 
@@ -316,8 +317,10 @@ def tell(error: "MusterError") -> int:
 def complain(
     code: str, message: str, *, exit_code: int, sign: str = "error: ", explained: str | None = None
 ) -> int:
-    """An error, in the form that was asked for: a sentence, or a line of JSON. Gives the exit code.
-    `explained`: the code that tells why, if that is another one."""
+    """Print an error as a sentence or a line of JSON, and return the exit code.
+
+    `explained`: the code of the reason, if it differs.
+    """
     if wants_json():
         from muster.cli.exits import see
 
@@ -336,7 +339,7 @@ def complain(
 
 
 def remark(code: str, message: str) -> None:
-    """Something by the way, on stderr: it changes nothing about the result."""
+    """Print a notice on stderr. It changes nothing about the result."""
     if wants_json():
         message = json.dumps({"notice": {"code": code, "message": message}}, ensure_ascii=False)
     # From any thread, at any time: a closed stderr is no error here.

@@ -41,7 +41,7 @@ class CurrentView:
 
 
 def report_connection(happened: "ConnectionChange") -> None:
-
+    """Print that the connection was lost or is back, in the live view if there is one."""
     url, patience = happened.url, clock(happened.patience)
     if happened.back:
         notice = Notice(code="connection_back", words=f"connection to {url} is back", good=True)
@@ -62,7 +62,7 @@ LOOKS = {
     Tone.WARNING: ("▲", "yellow"),
     Tone.DANGER: ("✖", "red"),
 }
-"""A sign as well as a colour: not everybody sees both."""
+"""A sign as well as a colour: some people see only one of them."""
 FULL_NAMES = 6
 """Up to so many chips show whole ids; more show their ends."""
 SHORT = 6
@@ -177,7 +177,7 @@ class Live(Quiet):
 
 
 def drawn_percent(progress: "Progress", *, passed: float) -> float | None:
-    """Where the bar stands `passed` seconds after the server said so, by the server's own formula."""
+    """Return where the bar stands `passed` seconds after the server's answer, by the server's formula."""
     motion = progress.motion
     if progress.percent is None or motion is None or progress.ended:
         return progress.percent
@@ -208,7 +208,7 @@ class Easing:
 
 
 def chosen(*, elapsed: float = 0.0, file: IO[str] | None = None, stream: bool = False) -> View:
-    """The view that fits where the output goes. `stream`: in JSON, each change is a line of its own."""
+    """Return the view that fits the output. `stream`: in JSON, each change is a line of its own."""
     if output.wants_json():
         return JsonLines() if stream else Quiet()
     if output.terminal(sys.stdout) and output.terminal(file):
@@ -248,7 +248,7 @@ def chip(part: "Part", *, full: bool) -> "Text":
 
 
 def left(eta: float | None) -> str:
-    """` · about 12 s left`, or nothing: no guess is better than a made-up one."""
+    """Return ` · about 12 s left`, or nothing without a good estimate."""
     return f" · about {about(eta)} left" if eta is not None else ""
 
 
@@ -284,7 +284,7 @@ def _bar(percent: float, left: str, width: int) -> "RenderableType":
 
 
 def _chips(progress: "Progress", width: int) -> "list[Text]":
-    """In rows that fill the width, no chip broken."""
+    """Return rows of chips that fill the width, no chip broken."""
     from rich.text import Text
 
     full = len(progress.parts) <= FULL_NAMES

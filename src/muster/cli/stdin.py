@@ -65,7 +65,7 @@ def tell_unread() -> None:
 
 
 def _waits() -> bool:
-    """Whether there is something to read now. Never waits; a terminal is for Ctrl-C, not for data."""
+    """Return whether there is data to read now. A terminal has none: it is for Ctrl-C."""
     try:
         kind = os.fstat(_FD)
         if stat.S_ISREG(kind.st_mode):

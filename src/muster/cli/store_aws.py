@@ -35,7 +35,7 @@ def create(address: str, *, shards: int | None) -> None:
 
 
 def check(address: str) -> None:
-    """Ends with 1 if something is wrong."""
+    """Print what is wrong with the store; exit with 1 if something is."""
     location = Location.of(address)
     wrong = _with(location, lambda aws: dynamodb.check(aws, ids=SystemIds(), clock=SystemClock()))
     if output.wants_json():

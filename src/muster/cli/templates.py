@@ -92,7 +92,7 @@ def _list(*, retired: bool = False) -> None:
 
 
 def _tables(found: "Template") -> "Iterator[tuple[str, str]]":
-    """What its integrations are told, where that isn't usual."""
+    """Return the template's integration tables that differ from the defaults."""
     from muster.cli import output
     from muster.discovery import installed
 

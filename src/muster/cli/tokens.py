@@ -136,7 +136,7 @@ def revoke(
 
 
 def _check_others(token: str, tokens: "Sequence[Token]") -> None:
-    """Who revokes the only admin's token locks everybody out, themselves included."""
+    """Refuse to revoke the last admin token: it would lock out every admin."""
     from muster.cli.exits import UsageProblem
     from muster.domain.access import Role
 

@@ -70,7 +70,7 @@ def _walked(root: Path) -> Iterator[str]:
 
 
 def _asked(root: Path) -> bytes | None:
-    """What git says. None: this is no repository."""
+    """Return what git lists, or None outside of a repository."""
     git = shutil.which("git")
     if git is None:
         if not _is_in_a_repository(root):
@@ -100,7 +100,7 @@ def _is_in_a_repository(root: Path) -> bool:
 
 
 def _listed(said: bytes) -> dict[str, bool]:
-    """Each name once, with whether it is a submodule; in a merge, git says it up to three times."""
+    """Return each name with whether it is a submodule; git lists a name up to three times in a merge."""
     found = {}
     for line in said.split(b"\0"):
         about, _, name = line.partition(b"\t")
@@ -121,7 +121,7 @@ class Packed:
 
 
 def pack(directory: Path, into: IO[bytes], *, all_files: bool = False) -> Packed:
-    """The git-tracked files of a directory as they are now; without git, or if so asked, all but .git."""
+    """Pack the git-tracked files as they are now; without git, or with `all_files`, all but .git."""
     root = _directory(directory)
     choice = chosen(root, all_files=all_files)
     files, size = 0, 0
@@ -200,7 +200,7 @@ _NAMED = 5
 
 
 def upload_tree(client: "SyncClient", directory: Path, *, all_files: bool) -> str:
-    """The id under which the server keeps it."""
+    """Pack and send a tree; return the id under which the server keeps it."""
     with tempfile.TemporaryFile(prefix="muster-sync-") as file:
         packed = pack(directory, file, all_files=all_files)
         blob = client.upload(file)

@@ -22,7 +22,7 @@ from muster.wire.commands import Command, Commands, CommandsQuery, CommandsReque
 PIECE = 256 * 1024
 RUN_LIST = 20
 LOOK_EVERY = 2.0
-"""Output of a node that talks to another replica wakes nobody here."""
+"""Seconds between two reads. Output of a node that talks to another replica causes no wake-up here."""
 
 
 async def execute(ctx: Ctx, body: CommandsRequest, key: Key = None) -> Commands:
@@ -41,7 +41,7 @@ async def execute(ctx: Ctx, body: CommandsRequest, key: Key = None) -> Commands:
 
 
 async def _live(ctx: Context, run: str) -> OperationId:
-    """The one provision of a run that has nodes running."""
+    """Return the one provision of a run that has running nodes."""
     found = await ctx.ports.store.operations(
         kind=Kind.PROVISION, statuses=(Status.SUCCEEDED,), run=run, after=None, limit=RUN_LIST
     )
@@ -58,7 +58,7 @@ async def _live(ctx: Context, run: str) -> OperationId:
 
 
 def _batch(operation_id: str, key: str) -> str:
-    """Command ids become paths on nodes: a caller's key never goes into one as it is."""
+    """Return the prefix of new command ids. They become paths on nodes, so a caller's key is hashed."""
     checks.text("idempotency_key", key, longest=checks.KEY_MAX)
     digest = hashlib.sha256(f"{operation_id}\n{key}".encode()).hexdigest()
     return f"cmd-{digest[:24]}"

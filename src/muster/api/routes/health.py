@@ -19,7 +19,7 @@ DUTY_WITHIN = 30.0
 """The most frequent duty ticks every five seconds: six missed ticks are not chance."""
 
 REFUSED_FOR = 10.0
-"""Whoever asks again then finds out whether that is still so."""
+"""Seconds for which a full store counts as full. The next check then writes again."""
 
 _UNKNOWN = NodeId("readyz")
 """A key that no cache holds, so that the store itself answers."""

@@ -86,7 +86,7 @@ async def terminate(ctx: Ctx, caller: CallerToken, node_id: str) -> Node:
 
 
 async def drain(ctx: Ctx, caller: CallerToken, node_id: str) -> Node:
-    """Never give this node to another run; end it once it is free."""
+    """Keep a node from further runs; terminate it once it is free."""
     node = await ctx.plane.operator.drain(NodeId(node_id), actor=caller.actor)
     return await _shown(ctx, node)
 

@@ -13,8 +13,8 @@ from muster.wire.overview import Overview
 async def overview(ctx: Ctx) -> Overview:
     """Say what is wrong first, and whose fault it is.
 
-    Then what waits and why, what failed by cause and revision, machines that linger, who changed what, how
-    warm the pools are, and how much there is of everything. Found out at most once a second, for all who ask.
+    Then come waiting work with its reason, failures by cause and revision, machines that linger, recent
+    changes, warm pools and counts. The overview is computed at most once a second for all callers.
     """
     return Overview.of(await ctx.overview())
 

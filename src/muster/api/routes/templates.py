@@ -69,7 +69,7 @@ async def plan(ctx: Ctx, body: PlanRequest) -> Plan:
 
 
 async def retire(ctx: Ctx, caller: CallerToken, name: str) -> Template:
-    """Give nobody nodes of a template any more, until it is applied again. What runs goes on."""
+    """Retire a template: no run gets its nodes until it is applied again. Present runs continue."""
     template = await ctx.plane.templates.retire(name, actor=caller.actor)
     return Template.of(template, paused=name in await ctx.ports.access.pauses())
 
