@@ -39,7 +39,7 @@ class BootHistory:
         return found
 
     async def learned(self, template: Template) -> Learned | None:
-        """For machines whose type isn't known yet: the most that one of the types demands."""
+        """Return the boot time for machines of unknown type: the longest that one of the types needs."""
         found = await self.by_type(template)
         return max(found.values(), key=lambda each: each.seconds, default=None)
 

@@ -27,7 +27,7 @@ class Capacity:
         self._store = ports.store
 
     async def left(self, template: Template) -> int:
-        """How many more nodes the caps allow for a template right now."""
+        """Return how many more nodes the caps allow for a template right now."""
         usage = await self._store.usage(template.name)
         installation = await self._store.installation()
         return min(template.spec.max_nodes - usage.template, installation.max_nodes - usage.total)
@@ -35,7 +35,8 @@ class Capacity:
     async def suffices(
         self, demand: Demand, template: Template, count: int, *, seen_since: float, now: float
     ) -> bool:
-        """Whether trying again could work: warm nodes, room, and room that is about to be."""
+        """Return whether a new try could succeed: with warm nodes, room, and room that is about
+        to be free."""
         warm = await self._store.count_claimable(demand, seen_since=seen_since, now=now)
         missing = count - warm
         if missing <= 0:
@@ -60,7 +61,7 @@ class Capacity:
         return True
 
     async def make_at(self, provider: str, demand: Demand, short: int, *, now: float) -> bool:
-        """The same at a provider that has no room for so many more: among its own nodes alone."""
+        """Evict idle nodes of a provider that has no room for so many more. False: that can't suffice."""
         leaving, templates = await self.leaving(provider), await self._templates()
         idle = [
             node
@@ -77,14 +78,14 @@ class Capacity:
         return True
 
     async def leaving(self, provider: str) -> int:
-        """How many nodes of a provider are on their way out."""
+        """Return how many nodes of a provider are being terminated."""
         names = [each.name for each in await self._store.templates() if each.spec.provider == provider]
         return sum(
             [await self._store.count_nodes(state=NodeState.TERMINATING, template=name) for name in names]
         )
 
     async def _reachable(self, demand: Demand, enough: int, *, everywhere: bool) -> tuple[int, list[Node]]:
-        """Nodes on their way out, and idle ones in the way: all of them, or enough together."""
+        """Return the number of terminating nodes, and evictable idle nodes: all, or enough together."""
         scope = None if everywhere else demand.template
         leaving = await self._store.count_nodes(state=NodeState.TERMINATING, template=scope)
         templates = await self._templates()

@@ -75,7 +75,7 @@ class CommandDesk:
     async def start(
         self, operation: Operation, member: Member, execution: Execution, *, command_id: CommandId
     ) -> Command:
-        """One command on one node, once, however often it is asked for under this id."""
+        """Start one command on one node, once, however often it is requested under this id."""
         for _ in range(TRIES):
             node = await self._node(member)
             if node is None or not _serves(node, member):
@@ -89,7 +89,7 @@ class CommandDesk:
         raise Conflict(f"cannot start {command_id}: node {member.node_id} keeps changing; try again")
 
     async def _node(self, member: Member) -> Node | None:
-        """None: so long gone that it was forgotten."""
+        """Return the node; None: its record is deleted."""
         try:
             return await self._store.node(member.node_id)
         except NotFound:
@@ -151,7 +151,7 @@ class CommandDesk:
 
 
 def _batch(key: str) -> str:
-    """A key is the caller's, of any form; ids are names in addresses and on nodes' disks."""
+    """Derive a batch id from the caller's key. Ids are parts of URLs and file names; a key is any text."""
     return f"cmd-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 
@@ -162,7 +162,7 @@ def _serves(node: Node | None, member: Member) -> bool:
 
 
 def _same(command: Command, member: Member, execution: Execution) -> Command:
-    """What was made under this id before, if it is what is asked for now."""
+    """Return the command made under this id before. Raises IdempotencyMismatch if it differs."""
     if command.assignment_id != member.assignment_id or command.execution != execution:
         raise IdempotencyMismatch(command.id, command.operation_id)
     return command

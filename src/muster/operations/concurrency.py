@@ -17,10 +17,10 @@ UNREACHABLE = 3600.0
 
 
 async def concurrently(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """All of them, in the order given. The first error is raised once none of them runs any more.
+    """Run all works at once and return their results in order.
 
-    Unlike `asyncio.gather`, nothing is left behind when one fails or the caller is cancelled; whether the
-    others were written is for the next look to find out.
+    Raises the first error once none of them runs any more. Unlike `asyncio.gather`, no work continues after
+    an error or a cancel. The caller must read again what the others wrote.
     """
     try:
         async with asyncio.TaskGroup() as group:
@@ -38,7 +38,10 @@ async def run_bounded(
     at_once: int,
     starting: float,
 ) -> None:
-    """`starting`: seconds after which nothing more is begun. What was begun is waited for."""
+    """Work on items, `at_once` at a time. Start nothing after `starting` seconds; wait for what was started.
+
+    A MusterError ends the batch. Another error is a bug and affects only its own item.
+    """
     latest = clock.now() + starting
     left = iter(items)
 
@@ -69,7 +72,10 @@ async def each_provider(
     *,
     within: float,
 ) -> None:
-    """`within`: seconds for each of them. What it didn't get to is left to the next tick."""
+    """Call `look` for every provider at once, each for at most `within` seconds.
+
+    A provider that hangs or fails delays only its own machines. The next tick continues.
+    """
 
     async def one(provider: NodeProvider) -> None:
         try:

@@ -77,8 +77,10 @@ class OperationDesk:
         fence: Fence | None = None,
         ours: bool = False,
     ) -> Operation:
-        """With `fence`: for another operation, as long as its lease holds. Else raises LeaseLost.
-        `ours`: Muster itself asked for it, with a reserved key."""
+        """Submit a provision. `ours`: Muster itself asks, with a reserved key.
+
+        `fence`: another operation asks, as long as its lease holds. Raises LeaseLost if it doesn't.
+        """
         first = await self._answered(key, Kind.PROVISION, request, ours=ours or fence is not None)
         if first is None and request.workflow is not None and not ours:
             first = await self._made_for_rerun(request)
@@ -98,8 +100,11 @@ class OperationDesk:
         )
 
     async def _made_for_rerun(self, request: ProvisionRequest) -> Operation | None:
-        """What this attempt was given before its own step came to ask for the same; None: nothing that it
-        can still use. (One that is being submitted at this very moment is not seen.)"""
+        """Return the provision that this attempt got before its own step asked for the same; None: none is
+        usable.
+
+        A provision that is being submitted at this moment is not seen.
+        """
         async for made in provisions(self._store, run=request.run, statuses=_OF_USE):
             unasked = (made.idempotency_key or "").startswith(RERUN) and made.request == request
             if unasked and made.cancel_requested_at is None and await self._serves(made):
@@ -128,7 +133,7 @@ class OperationDesk:
         return template
 
     async def _check_runtime(self, request: ProvisionRequest, template: Template) -> None:
-        """Nothing is begun that its runtime knows it can't finish."""
+        """Check that the runtime could attach the nodes, so that nothing starts in vain."""
         spec = template.spec
         runtime = self._ports.runtimes.get(spec.runtime)
         if runtime is not None:
@@ -179,8 +184,10 @@ class OperationDesk:
     async def release_run(
         self, run: str, *, latest: bool = False, owner: str | None = None, key: str | None = None
     ) -> Operation:
-        """By the caller's own run id: only if it had one provision, so that a late release of an earlier
-        attempt can't hit a later one; `latest` takes the newest. `owner`: for whom others' don't exist."""
+        """Release by the caller's own run id, which must have had one provision; `latest` takes the newest.
+
+        So a late release of an earlier attempt can't hit a later one. `owner`: see only this owner's runs.
+        """
         first = await self._answered(key, Kind.RELEASE, None)
         if first is not None:
             if first.run != run:
@@ -204,8 +211,10 @@ class OperationDesk:
         return found
 
     async def run(self, request: RunRequest, *, key: str | None = None) -> Operation:
-        """Provision, execute, give back. Its time covers the provision, the longest run and the release; a
-        timeout that the caller named is all it has."""
+        """Submit a run: provision, execute, release.
+
+        Its time covers the provision, the longest run and the release, unless the caller named a timeout.
+        """
         first = await self._answered(key, Kind.RUN, request)
         if first is not None:
             return first
@@ -226,7 +235,8 @@ class OperationDesk:
         )
 
     async def refill(self, request: RefillRequest, pool: Pool) -> Operation:
-        """For the pool controller: refused with Conflict if the pool's row moved since it was read."""
+        """Submit a refill for the pool controller. Raises Conflict if the pool's row moved since
+        it was read."""
         template = await self._store.template(request.template)
         deadline = deadlines.for_operation(
             Kind.REFILL,
@@ -240,14 +250,17 @@ class OperationDesk:
         return await request_cancel(self._store, operation_id, now=self._ports.clock.now(), actor=actor)
 
     async def why(self, operation_id: OperationId) -> Why:
-        """What it waits for, since when, until when."""
+        """Return what the operation waits for, since when and until when."""
         view = await self._store.view(operation_id)
         if view.operation.kind is not Kind.PROVISION:
             return progress_view.why_other(view.operation)
         return progress_view.why_provision(await self._provisions.situation(view))
 
     async def nodes(self, operation_id: OperationId) -> list[Node]:
-        """What it works with, handed over or shows, as it is now: also what serves another run by now."""
+        """Return the nodes that the operation works with, handed over or shows, as they are now.
+
+        Some of them may serve another run by now.
+        """
         view = await self._store.view(operation_id)
         operation, bound = view.operation, {node.id: node for node in view.nodes}
         members = [member.node_id for member in operation.members]
@@ -257,7 +270,7 @@ class OperationDesk:
         return [*list(bound.values())[:NODES_MOST], *(node for node in found if node is not None)]
 
     async def _known(self, node_id: NodeId) -> Node | None:
-        """Some parts are no nodes, and old nodes are forgotten."""
+        """Return those of the parts that are nodes and still have a record."""
         try:
             return await self._store.node(node_id)
         except NotFound:
@@ -298,7 +311,8 @@ class OperationDesk:
     async def _answered(
         self, key: str | None, kind: Kind, request: Request | None, *, ours: bool = False
     ) -> Operation | None:
-        """What was made under the key before, whatever has changed since. Callers can't use our own keys."""
+        """Return what was made under the key before, whatever has changed since. Refuse reserved keys of
+        callers."""
         if key is None:
             return None
         text("idempotency_key", key, longest=KEY_MAX)

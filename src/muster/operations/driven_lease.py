@@ -75,7 +75,8 @@ async def prolonged(store: Store, driven: DrivenLease, *, until: float) -> Async
 
 
 def still_driven(operation: Operation, driven: DrivenLease) -> bool:
-    """Whether there is anything left to do for us. Raises LeaseLost if somebody else does it now."""
+    """Return whether this replica has anything left to do. Raises LeaseLost if another replica
+    drives it now."""
     if operation.epoch != driven.fence.epoch:
         raise LeaseLost(f"operation {operation.id} was taken over")
     return not operation.ended
@@ -85,10 +86,10 @@ class OperationHandler(Protocol):
     """One kind of operation."""
 
     async def advance(self, driven: DrivenLease) -> Next | None:
-        """Look at everything the operation holds, do the one next thing, say when to look again: at once, if
-        what was done gives more to do, because a replica's own writes do not wake it.
+        """Read what the operation holds, do the one next thing, and return when to look again.
 
-        None: it has ended. Raises LeaseLost (stop driving), Conflict (look again at once),
-        StoreUnavailable (look again later).
+        "At once" if the act gives more to do, because a replica's own writes do not wake it. None: the
+        operation has ended. Raises LeaseLost (stop driving), Conflict (look again at once), StoreUnavailable
+        (look again later).
         """
         ...

@@ -47,7 +47,7 @@ class Driver:
 
     @property
     def driving(self) -> int:
-        """Operations that are worked on. Those that wait in line take no place from a release."""
+        """Return how many operations are worked on. Queued operations take no place from a release."""
         return sum(1 for driven in self._leases.values() if not driven.queued)
 
     @property
@@ -169,7 +169,7 @@ class Driver:
             await listener.wait(seconds)
 
     async def _advance(self, kind: Kind, driven: DrivenLease) -> Next | None:
-        """One step, or the reason for a pause. None: nothing more to do for us."""
+        """Advance one step. Return when to look again; None: nothing more to do for this replica."""
         try:
             for _ in range(CONFLICTS_IN_A_ROW):
                 try:
@@ -194,8 +194,10 @@ class Driver:
         return Next(at=self._ports.clock.now() + PAUSE * (1 + self._ports.ids.jitter()))
 
     async def _unforeseen(self, driven: DrivenLease, error: Exception) -> Next | None:
-        """A bug must not take the replica with it, and not hold what others wait for: it is counted, and a
-        few in a row end the operation."""
+        """Count an unforeseen error. A few in a row end the operation.
+
+        A bug must neither stop the replica nor block what others wait for.
+        """
         names = {"operation_id": driven.operation_id, "error_id": self._ports.ids.new("err")}
         logger.error("operation failed to advance", exc_info=error, extra=names)
         try:

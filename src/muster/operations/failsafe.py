@@ -64,7 +64,7 @@ class Failsafe:
         return False
 
     async def advanced(self, driven: DrivenLease) -> None:
-        """It advances again: forget the errors before."""
+        """Forget the errors of an operation that advances again."""
         operation = await self._store.operation(driven.operation_id)
         if still_driven(operation, driven) and operation.errors:
             change = operations.recovered(operation, now=self._ports.clock.now())
@@ -167,13 +167,13 @@ class Failsafe:
         await self._store.apply(change, fence=operation.fence)
 
     async def _released(self, operation: Operation, error_id: str) -> None:
-        """The nodes that should have been cleaned are thrown away instead."""
+        """Condemn the nodes that should have been cleaned."""
         request = operation.request
         if isinstance(request, ReleaseRequest):
             await self._take_back(operation, request.operation_id, error_id, meant=request.assignment_ids)
 
     async def _run(self, operation: Operation, error_id: str) -> None:
-        """Its provision is cancelled, or its nodes are thrown away, unless a release of its own goes on."""
+        """Cancel the run's provision, or condemn its nodes, unless a release of its own is under way."""
         provision = await self._store.operation_by_key(provision_key(operation.id))
         release = await self._store.operation_by_key(release_key(operation.id))
         if provision is not None and (release is None or release.ended):

@@ -70,7 +70,7 @@ def planned(
 
 
 def condemned(node_id: str, launch: Launch, machine: Machine, *, now: float, reason: Reason) -> Node:
-    """The record of a machine that came but is not wanted."""
+    """Build the record of a machine that exists but is not wanted."""
     return Node(
         id=NodeId(node_id),
         template=launch.template,
@@ -94,7 +94,7 @@ class Launcher:
         self._ports = ports
 
     async def call(self, launch: Launch, driven: DrivenLease, adoption: AdoptionPlan) -> None:
-        """One call, or one repeat. Returns when it is settled, or with `driven.retry_at` set."""
+        """Make one call, or one repeat. Returns when it is settled, or with `driven.retry_at` set."""
         now = self._ports.clock.now()
         provider = self._ports.providers[launch.provider]
         if now < driven.retry_at:
@@ -120,7 +120,7 @@ class Launcher:
     async def _look(
         self, provider: NodeProvider, launch: Launch, driven: DrivenLease, adoption: AdoptionPlan
     ) -> None:
-        """The call happened and its answer is lost: the machines tell it, once all must be visible."""
+        """Find the machines of a call whose answer is lost, once all of them must be visible."""
         now = self._ports.clock.now()
         driven.retry_at = now + 2 * REPEAT_FIRST
         try:
@@ -158,7 +158,7 @@ class Launcher:
     async def _ask(
         self, provider: NodeProvider, request: LaunchRequest, launch: Launch, driven: DrivenLease
     ) -> LaunchAnswer | None:
-        """The provider's answer; None if there is none yet, with the time of the next try set."""
+        """Return the provider's answer; None if there is none yet, with the time of the next try set."""
         try:
             async with asyncio.timeout(provider.call_timeout):
                 return await provider.launch(request)

@@ -44,7 +44,7 @@ class OperatorDesk:
         return await self._guarded(node_id, change, actor)
 
     async def drain(self, node_id: NodeId, *, actor: str = "") -> Node:
-        """Never claimed again; condemned once it is free."""
+        """Mark a node as draining: no run claims it again, and it is condemned once it is free."""
 
         def change(node: Node, now: float) -> NodeChange | None:
             return None if node.drain or node.state in _OVER else nodes.drained(node, now=now)
@@ -69,7 +69,7 @@ class OperatorDesk:
         return await concurrently(self._guarded(node.id, change, actor) for node in running)
 
     async def _check_not_hard(self, provision: Operation) -> None:
-        """More time for its nodes would be none for a run that ends at its timeout all the same."""
+        """Refuse more time for the nodes of a run whose own timeout is hard."""
         run_id = run_of(provision.idempotency_key)
         if run_id is None:
             return
@@ -82,7 +82,7 @@ class OperatorDesk:
             raise InvalidRequest("operation_id", run_id, rule)
 
     async def pause(self, template: str | None, *, actor: str = "") -> None:
-        """No new claims and launches of a template, or of all. What runs goes on."""
+        """Stop new claims and launches of a template, or of all. What runs continues."""
         await self._brake(template, paused=True, actor=actor)
 
     async def resume(self, template: str | None, *, actor: str = "") -> None:
@@ -94,7 +94,7 @@ class OperatorDesk:
         await self._ports.access.pause(template, paused=paused, now=self._ports.clock.now(), actor=actor)
 
     async def acknowledge(self, finding: Finding, *, actor: str = "") -> None:
-        """It isn't told first any more, until it happens anew."""
+        """Acknowledge a finding: it is no longer shown first, until it happens anew."""
         given = Acknowledgement(
             finding=finding.id, tone=finding.tone, at=self._ports.clock.now(), actor=actor
         )
@@ -121,5 +121,5 @@ class OperatorDesk:
 
 
 def _in_time(node: Node, now: float) -> bool:
-    """A node past its deadline can only go: only the sweep judges it, and it will."""
+    """Return whether a node runs and is in time. Only the sweep judges a node past its deadline."""
     return node.state is NodeState.RUNNING and (node.deadline_at is None or now < node.deadline_at)

@@ -138,7 +138,7 @@ class OverviewReader:
         )
 
     def _starved(self, pools: Pools) -> tuple[Starved, ...]:
-        """Templates from before this server lost, or refused, what they need."""
+        """Return templates that keep warm nodes and need something that this server lost or refuses."""
         return tuple(
             Starved(
                 template=pool.template.name,
@@ -221,7 +221,7 @@ def _failing(clusters: Sequence[Cluster], unfinished: Sequence[Operation]) -> It
 
 
 def _failures(failed: Sequence[Failure], *, since: float, local: Collection[str]) -> Failures:
-    """The list is the newest: what it holds back is older than all that it shows."""
+    """Group the newest failures. What the list leaves out is older than all that it shows."""
     within = [each for each in failed if each.at >= since]
     return Failures(groups=grouped(within, local=local), more=len(within) == FAILURES_MOST)
 
@@ -231,13 +231,13 @@ def _internal(failure: Failure) -> bool:
 
 
 def _stuck(open_now: Sequence[Operation], now: float) -> tuple[Operation, ...]:
-    """Those with the most errors first, then the latest."""
+    """Return the stuck operations: those with the most errors first, then the latest."""
     stuck = [each for each in open_now if each.errors or now > each.deadline_at + _late(each)]
     return tuple(sorted(stuck, key=lambda each: (-each.errors, each.deadline_at, each.id)))
 
 
 def _late(operation: Operation) -> float:
-    """An operation may outlive its deadline by this: what it made is being given back."""
+    """Return until when an operation may outlive its deadline while it gives back what it made."""
     return overdue_after(operation.kind) / 2
 
 
@@ -253,7 +253,7 @@ def _last_handed(handed: Sequence[Handover], clusters: Sequence[Cluster]) -> Map
 
 
 def _terminating(pools: Pools, ending: Sequence[Node]) -> int:
-    """Of known templates by the census, which is exact; strays have none."""
+    """Return how many nodes are being terminated: by the exact census for known templates, else as listed."""
     known = {pool.template.name for pool in pools.items}
     counted = sum(pool.counts.get(NodeState.TERMINATING, 0) for pool in pools.items)
     return counted + sum(node.template not in known for node in ending)

@@ -46,9 +46,11 @@ class ProgressPublisher:
 
 
 def _news(operation: Operation, wanted: Progress, now: float) -> bool:
-    """Whether a publish would show anything new. What goes back (a replacement is created while others boot)
-    isn't shown; publishing it all the same would wake us by our own write, again and again. Nor is it news
-    that the bar moves: the view that shows it moves it."""
+    """Return whether a publish would show anything new.
+
+    A step back isn't shown (a replacement is created while others boot): publishing it would wake the driver
+    by its own write. A move of the bar isn't news either: the view moves the bar.
+    """
     shown = operation.progress
     if shown is None:
         return True
@@ -61,7 +63,7 @@ def _news(operation: Operation, wanted: Progress, now: float) -> bool:
 
 
 def _moved(new: float | None, shown: float | None) -> bool:
-    """A better guess of the end is news; a guess that became none too."""
+    """Return whether the expected end moved enough to show, appeared or disappeared."""
     if new is None or shown is None:
         return new is not shown
     return abs(new - shown) > EXPECTED_STEP

@@ -247,13 +247,13 @@ class ProvisionHandler:
         return Next(at=min(driven.retry_at, at.due_at))
 
     async def _waits_for_room(self, at: Situation, launch: Launch) -> bool:
-        """Whether nodes that make way for a launch are still on their way out: a bounded wait."""
+        """Return whether nodes that make way for a launch are still being terminated: a bounded wait."""
         if not at.provider_full or launch.calls or at.now >= launch.created_at + MAKE_WAY_WITHIN:
             return False
         return await self._capacity.leaving(launch.provider) > 0
 
     async def _refused(self, at: Situation) -> Next | Verdict | None:
-        """What its runtime has against new nodes at present. None: nothing."""
+        """Return why the runtime refuses new nodes at present. None: it does not."""
         spec = at.template.spec
         runtime = self._ports.runtimes.get(spec.runtime)
         if runtime is None and spec.kitted:
@@ -276,7 +276,7 @@ class ProvisionHandler:
     async def _enqueue(
         self, at: Situation, message: str, driven: DrivenLease, claimed: tuple[Node, ...] = ()
     ) -> Next:
-        """No room now. Into the queue with empty hands, or give up."""
+        """Put the provision into the queue without any nodes, or give up."""
         held = (*at.held, *claimed)
         patient = at.now < at.operation.created_at + at.request.queue_timeout
         largest = min(at.template.spec.max_nodes, (await self._store.installation()).max_nodes)
@@ -367,7 +367,7 @@ class ProvisionHandler:
         await concurrently(self._return_node(node, at, reason, driven) for node in undo.nodes)
 
     async def _return_node(self, node: Node, at: Situation, reason: Reason, driven: DrivenLease) -> None:
-        """Back to the pool by way of `releasing` if it is up and may serve again; else away with it."""
+        """Release a node that is up and may serve again; condemn any other."""
         if node.up and at.template.spec.pools and not node.drain:
             until = at.now + self._limits.releasing
             change = nodes.release(node, now=at.now, deadline_at=until, reason=reason)
@@ -413,6 +413,8 @@ class ProvisionHandler:
 
 
 def _woken_by(at: Situation) -> str | None:
-    """Beside its own topic. Room is for the front of the queue: to wake all of it each time costs the square
-    of its length."""
+    """Return the topic that wakes it beside its own.
+
+    Room wakes only the front of the queue: to wake all of it each time costs the square of its length.
+    """
     return ROOM if at.ahead < NEAR else None

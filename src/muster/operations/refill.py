@@ -103,7 +103,7 @@ class RefillHandler:
         return Next(at=at.now)
 
     async def _launch(self, at: Situation, wanted: Launching, driven: DrivenLease) -> Next:
-        """As many as there is room for. A refill never makes room at the cost of others."""
+        """Launch as many nodes as there is room for. A refill evicts no other nodes."""
         if await self._ports.access.paused(at.template.name):
             due = await self._publish(at, 1, "paused by an operator", driven, stands=True)
             return Next(at=min(due, at.now + self._settings.poll_every, at.due_at), also=ROOM)

@@ -133,7 +133,8 @@ class RunHandler:
         )
 
     async def _extended_until(self, provision: Operation) -> float | None:
-        """Until when the nodes may run, or (while they boot) could run, and time for giving them back."""
+        """Return until when the nodes may run, or could run while they boot, plus the time to
+        give them back."""
         view = await self._store.view(provision.id)
         latest = max(
             (
@@ -152,7 +153,8 @@ class RunHandler:
         return None if latest is None else latest + self._settings.limits.launching
 
     async def _provision(self, at: Situation, request: RunRequest, driven: DrivenLease) -> None:
-        """Fenced: a replica that wakes up late must not ask for nodes that no release would give back."""
+        """Submit the provision, fenced: a replica that wakes up late must not ask for nodes that no release
+        returns."""
         key = run_decisions.provision_key(at.operation.id)
         try:
             await self._desk.provision(request.provision, key=key, fence=driven.fence)
@@ -228,7 +230,7 @@ class RunHandler:
         await self._store.write_operation(change, fence=driven.fence)
 
     def _later(self, at: Situation, due: float) -> Next:
-        """Woken by whatever its present child does: the provision's topic also hears of its commands."""
+        """Return when to look again. The topic of the provision also tells of its commands."""
         child = at.release or at.provision
         return Next(
             at=min(due, at.now + self._settings.poll_every, max(at.operation.deadline_at, at.now + 1.0)),
@@ -256,7 +258,7 @@ def _commanding(provision: Operation, commands: Sequence[Command], *, now: float
 
 
 def _progress(at: Situation) -> Progress:
-    """The child's progress as its own, shifted into the run's steps."""
+    """Return the child's progress as the run's own, shifted into the run's steps."""
     if at.release is not None:
         return _returning(at.now)
     provision = at.provision

@@ -17,7 +17,7 @@ class SilentNodes:
         self._watch_tracker = watch_tracker
 
     async def under(self, commands: Sequence[Command]) -> Mapping[NodeId, Silence]:
-        """Those of the nodes that unfinished commands run on. A node that answers is not in it."""
+        """Return the silence of each node that runs unfinished commands. Leaves out nodes that answer."""
         asked = list(dict.fromkeys(command.node_id for command in commands if not command.ended))
         if not asked:
             return {}

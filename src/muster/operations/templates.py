@@ -26,7 +26,7 @@ class TemplateDesk:
 
     @property
     def providers(self) -> Collection[str]:
-        """The providers of nodes that this server has."""
+        """Return the names of the node providers that this server has."""
         return self._ports.providers.keys()
 
     async def apply(self, spec: TemplateSpec, *, actor: str = "") -> Template:
@@ -39,7 +39,7 @@ class TemplateDesk:
         )
 
     async def plan(self, spec: TemplateSpec) -> TemplatePlan:
-        """What applying it would change and cost, and everything that it would be refused for."""
+        """Return what applying the template would change and cost, and every reason to refuse it."""
         errors = tuple(self._errors(spec))
         with suppress(InvalidRequest):  # that is one of the errors
             spec = self._whole(spec)
@@ -56,7 +56,7 @@ class TemplateDesk:
         )
 
     def check(self, spec: TemplateSpec) -> None:
-        """Raises InvalidRequest for what nodes should not be made from, or can't be by this server."""
+        """Raise InvalidRequest for what nodes should not, or can't, be made from by this server."""
         for error in self._errors(spec):
             raise error
 
@@ -74,7 +74,8 @@ class TemplateDesk:
             yield InvalidRequest(lacks.field, fields_to_plain(spec).get(lacks.field), rule)
 
     def _whole(self, spec: TemplateSpec) -> TemplateSpec:
-        """With every table as it is stored. Raises InvalidRequest for a table that can't be used."""
+        """Return the template with every table as it is stored. Raises InvalidRequest for an
+        unusable table."""
         found = {part.name: part.whole(spec) for part in self._ports.template_parts}
         for name in spec.tables if found else ():
             if name not in found:
@@ -94,7 +95,7 @@ class TemplateDesk:
         )
 
     async def renew(self, *, actor: str = "") -> list[Template]:
-        """Every template with this server's outfit. Those that changed."""
+        """Apply this server's outfit to every template. Return those that changed."""
         renewed: list[Template] = []
         for template in await self._store.templates():
             spec = self._outfitted(template.spec)

@@ -28,7 +28,7 @@ class WatchTracker:
         self._ticks: SingleFlight[str, Watch] = SingleFlight(clock, keep=TICK_EVERY, join=TICK_EVERY)
 
     async def look(self) -> Watch:
-        """However many ask at one moment, they ask once."""
+        """Return the watch. All who ask at one moment share one read."""
         return await self._ticks.get("", self._tick)
 
     async def limits(self) -> Limits:
@@ -47,12 +47,12 @@ class WatchTracker:
         return await self._ticks.get("", lambda: self._tick(beat_seconds))
 
     def _tick(self, beat: float | None = None) -> Coroutine[Any, Any, Watch]:
-        """Dated by when it was asked for, however late it begins."""
+        """Tick, dated by the time of the question, however late the tick begins."""
         now, limits = self._clock.now(), self._limits
         return self._store.watch(now=now, gap=limits.stale_after, grace=limits.return_grace, beat=beat)
 
     async def due(self, operation: Operation) -> float:
-        """When the operation's deadline counts as passed. A limit that the caller named is hard."""
+        """Return when the operation's deadline counts as passed. A limit that the caller named is hard."""
         if operation.deadline_source == HARD:
             return operation.deadline_at
         return (await self.look()).due(operation.deadline_at, self._limits)
