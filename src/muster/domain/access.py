@@ -51,7 +51,7 @@ class ApiToken:
 
     @property
     def actor(self) -> str:
-        """Who holds it, as events name them. Names are made up by people; the id is not."""
+        """Return who holds the token, as events name them. People make up names, so the id follows."""
         return f"{self.name} ({self.id})"
 
     def valid(self, *, now: float) -> bool:
@@ -59,5 +59,5 @@ class ApiToken:
 
 
 def hashed(secret: str) -> str:
-    """Secrets are compared by hash and never stored. They are long and random, so no salt is needed."""
+    """Return the hash of a secret, for comparison. Secrets are long and random, so no salt is needed."""
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -44,7 +44,7 @@ def holds(given: Acknowledgement, finding: Finding, *, now: float) -> bool:
 def parted(
     findings: Sequence[Finding], given: Sequence[Acknowledgement], *, now: float
 ) -> tuple[tuple[Finding, ...], tuple[Acknowledged, ...]]:
-    """What must be told, and what was acknowledged; each in the order of `findings`."""
+    """Split the findings into those to show and those acknowledged, each in their order."""
     known = {each.finding: each for each in given}
     told: list[Finding] = []
     seen: list[Acknowledged] = []

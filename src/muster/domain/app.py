@@ -1,7 +1,8 @@
-"""Apps that are nodes themselves: what they may say of themselves, and why they are turned away.
+"""Define apps that are nodes themselves: what they may report, and why they are turned away.
 
-An app enrols, serves under an assignment of its own, and is alive by its heartbeats: it is never idle, has no
-operation and no latest time. Muster neither makes nor ends it; it is only told that it is no longer a node.
+An app enrols, serves under an assignment of its own, and is alive by its heartbeats. It is never idle, has no
+operation and no latest time. Muster neither makes nor ends an app. It only tells the app that it is no longer
+a node.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ KEY_LEAST = 16
 """A key that others could guess, or choose by chance, would be their join as well."""
 INSTANCE_TYPE = "app"
 REMOVALS = (Reason.OPERATOR, Reason.CANCELLED, Reason.RETIRED)
-"""Somebody meant it. After anything else the app is welcome again."""
+"""The reasons for which an app stays out. After any other reason the app may enrol again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class App:
 
 
 def stale_after(app: App, *, flush_every: float, limits: Limits) -> float:
-    """For how long its last heartbeat proves that it lives. Counted in its own beats, if it beats slowly."""
+    """Return for how long the last heartbeat proves life. A slow app is measured in its own beats."""
     return max(limits.service_stale_after, flush_every + BEATS_MISSED * app.beat_seconds)
 
 
@@ -70,7 +71,7 @@ def enrolled(
     deadline: Deadline,
     now: float,
 ) -> Node:
-    """The record of an app that joins now. It has until its deadline to accept connections."""
+    """Return the record of an app that joins now. It has until its deadline to accept connections."""
     return Node(
         id=node_id,
         template=template.name,
@@ -107,13 +108,13 @@ def hand_over(node: Node, vitals: Vitals, *, now: float, limits: Limits) -> Node
 
 
 def is_gone(node: Node, *, seen_at: float | None, now: float, lost_after: float) -> bool:
-    """Whether nothing more is to be expected of a condemned app: it left, or sends no heartbeats."""
+    """Return whether a condemned app is gone: it left, or sends no heartbeats."""
     heard_at = max(seen_at or 0.0, node.joined_at or 0.0)
     return node.left_at is not None or now - heard_at >= lost_after
 
 
 def turned_away(node: Node) -> Gone:
-    """What an app hears whose node is on its way out, or gone."""
+    """Return the error for an app whose node is terminating or terminated."""
     why = f"{node.reason or 'its time is over'}{f': {node.detail}' if node.detail else ''}"
     if node.reason in REMOVALS:
         return Removed(f"node {node.id} was removed ({why}); do not enrol again before the next start")

@@ -1,7 +1,7 @@
-"""A boot as it went: its marks, and what the last boots of a template teach.
+"""Describe a boot by its marks, and learn from the last boots of a template.
 
-Owns the arithmetic of durations. Learning only ever lengthens a deadline; a few far outliers don't move it,
-and failed boots, or boots with a gap in the watch, never enter. A rescued boot counts.
+Learning only ever lengthens a deadline. A few far outliers don't move it. Failed boots, and boots with a gap
+in the watch, never count. A rescued boot counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,7 +84,7 @@ def given_up_at(marks: Sequence[Mark]) -> float | None:
 
 
 def spans(created_at: float, marks: Sequence[Mark], until: float) -> tuple[Span, ...]:
-    """Where the time went: from the machine's record to `until`, one span per mark."""
+    """Return where the time went: from the machine's record to `until`, one span per mark."""
     names = ["launch", *(_name(mark) for mark in marks)]
     times = [created_at, *(mark.at for mark in marks), until]
     found = [
@@ -95,7 +95,7 @@ def spans(created_at: float, marks: Sequence[Mark], until: float) -> tuple[Span,
 
 
 def _ended(span: Span) -> bool:
-    """Nothing came after it was given up."""
+    """Return whether the boot was given up in this span."""
     return span.name == Phase.GIVEN_UP and span.seconds == 0
 
 
@@ -116,7 +116,7 @@ def distribution(seconds: Sequence[float]) -> Distribution | None:
 
 
 def learn(boots: Sequence[Boot], *, ceiling: float) -> Learned | None:
-    """What the tail of these boots demands, up to the ceiling; None: too few to say."""
+    """Return what the tail of these boots needs, up to the ceiling; None: too few boots."""
     if len(boots) < LEAST_BOOTS:
         return None
     kept = without_outliers([boot.seconds for boot in boots])
@@ -126,14 +126,14 @@ def learn(boots: Sequence[Boot], *, ceiling: float) -> Learned | None:
 
 
 def expected(boots: Sequence[Boot]) -> float | None:
-    """How long a boot usually takes; None rather than a made-up figure."""
+    """Return how long a boot usually takes; None if too few are known."""
     if len(boots) < LEAST_FOR_ETA:
         return None
     return median(boot.seconds for boot in boots)
 
 
 def typical(boots: Sequence[Boot]) -> tuple[Span, ...]:
-    """The middle of each phase, named and ordered as in the first of the boots."""
+    """Return the median of each phase, named and ordered as in the first of the boots."""
     if not boots:
         return ()
     found = {
@@ -152,7 +152,7 @@ def by_type(boots: Sequence[Boot]) -> Mapping[str, tuple[Boot, ...]]:
 
 
 def without_outliers(seconds: Sequence[float]) -> list[float]:
-    """Without far outliers, if they are one in twenty at most (or just one): more of them are no accident."""
+    """Drop far outliers if they are one in twenty at most, or just one: more of them are no accident."""
     ordered = sorted(seconds)
     quarter, _, three_quarters = quantiles(ordered, n=4, method="inclusive")
     spread = max(three_quarters - quarter, median(ordered) / 10)
@@ -162,7 +162,7 @@ def without_outliers(seconds: Sequence[float]) -> list[float]:
 
 
 def _percentile(seconds: Sequence[float], percent: int) -> float:
-    """By rank: a value that was really seen."""
+    """Return a percentile by rank: a value that was really measured."""
     ordered = sorted(seconds)
     rank = -(-len(ordered) * percent // 100)
     return ordered[max(rank, 1) - 1]

@@ -101,7 +101,7 @@ class Execution:
 
 
 def _passable(text: object) -> bool:
-    """Whether a process can be given it: execve takes bytes that end at a NUL."""
+    """Return whether a process can get the text: execve takes bytes that end at a NUL."""
     if not isinstance(text, str) or "\0" in text:
         return False
     try:
@@ -140,7 +140,7 @@ class Command:
 
     @property
     def blobs(self) -> tuple[str, ...]:
-        """What its node may fetch for it."""
+        """Return what the node may fetch for the command."""
         named = (self.execution.archive, self.execution.stdin)
         return tuple(each for each in named if each is not None)
 
@@ -150,7 +150,7 @@ class Command:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What the process sees beside the node's own clean environment. Nothing of it is secret."""
+        """Return what the process sees beside the node's own clean environment. Nothing of it is secret."""
         given = {variable.name: variable.value for variable in self.execution.env}
         return {
             **given,
@@ -181,7 +181,7 @@ def started(command: Command, *, now: float) -> Command:
 def exited(
     command: Command, *, exit_code: int | None, signal: int | None, now: float, timed_out: bool = False
 ) -> Command:
-    """`timed_out`: its node ended it, because its own timeout was over."""
+    """Return the command after its process ended. `timed_out`: the node ended it, past its own timeout."""
     if exit_code is not None:
         checks.whole("exit_code", exit_code, least=0, most=EXIT_CODE_MAX)
     if signal is not None:
@@ -218,7 +218,7 @@ def lost(command: Command, *, detail: str, now: float, reason: Reason | None = N
 
 
 def forsaken(command: Command, node: Node | None, *, now: float) -> Command:
-    """Lost, because its node no longer serves it: in the words of what ended the node's service."""
+    """Return the command as lost, because its node no longer serves it, with the reason of the node's end."""
     reason = _taken_for(command, node)
     if node is None or reason is None:
         return lost(command, detail="its node was released before the command ended", now=now)
@@ -232,14 +232,15 @@ def forsaken(command: Command, node: Node | None, *, now: float) -> Command:
 
 
 def unanswered(command: Command, *, now: float) -> Command:
-    """Lost: its own timeout is over, and its node does not answer. The node may still end it."""
+    """Return the command as lost: past its timeout, on a node that does not answer. The node may still end
+    it."""
     timeout = command.execution.timeout or 0.0
     detail = f"timed out after {timeout:g} s; its node does not answer, so its end is not confirmed"
     return lost(command, detail=detail, now=now, reason=Reason.DEADLINE_EXCEEDED)
 
 
 def _taken_for(command: Command, node: Node | None) -> Reason | None:
-    """None: the node left this command's assignment in good order, or nothing is known of it any more."""
+    """Return why the node was terminated. None: it ended this assignment in good order, or has no record."""
     if node is None or node.assignment_id != command.assignment_id:
         return None
     over = node.state in (NodeState.TERMINATING, NodeState.TERMINATED) and node.reason not in BY_RULE
@@ -247,14 +248,14 @@ def _taken_for(command: Command, node: Node | None) -> Reason | None:
 
 
 def cancel_requested(command: Command, *, now: float) -> Command | None:
-    """None: it has ended, or the wish is known."""
+    """Return the command with a cancel request. None: it has ended, or the request is known."""
     if command.ended or command.cancel_requested_at is not None:
         return None
     return replace(command, version=command.version + 1, cancel_requested_at=now)
 
 
 def truncated(command: Command, *, kept: int) -> Command | None:
-    """None: it is known."""
+    """Return the command with its output marked as cut. None: that is known."""
     if command.truncated_at is not None:
         return None
     return replace(command, version=command.version + 1, truncated_at=kept)
@@ -269,7 +270,7 @@ SIGNAL_BASE = 128
 
 
 def exit_status(command: Command) -> int:
-    """As a shell would say it."""
+    """Return the exit status as a shell would."""
     return exit_status_of(command.state, command.reason, command.exit_code, command.signal)
 
 

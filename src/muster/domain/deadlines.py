@@ -88,7 +88,7 @@ class Limits:
 
     @property
     def silence_limit(self) -> float:
-        """Silent for this long, a node is dead."""
+        """Return the seconds of silence after which a node counts as dead."""
         return self.stale_after + self.dead_after
 
     def boot_for(self, runtime: str) -> float | None:
@@ -114,7 +114,8 @@ COLLECTING = 45.0
 def resolve_boot(
     *, timeout: float | None, template: TemplateSpec, limits: Limits, learned: Learned | None = None
 ) -> Deadline:
-    """Until `booted`: request > template > runtime > global; learning only ever lengthens."""
+    """Return the boot deadline: request, else template, else runtime, else default. Learning only lengthens
+    it."""
     if timeout is not None:
         return Deadline(seconds=timeout, source=HARD)
     if template.provision_timeout is not None:
@@ -133,13 +134,14 @@ def resolve_boot(
 
 
 def attach_timeout(template: TemplateSpec, limits: Limits | None = None) -> float:
-    """`limits`: where integrations may have named times of their runtimes."""
+    """Return how long an attach may take. `limits` holds the times that integrations set for
+    their runtimes."""
     own = {**(limits.attach_runtimes if limits is not None else {}), **ATTACH_TIMEOUTS}
     return template.attach_timeout or own.get(template.runtime, ATTACH_KIT)
 
 
 def attached_until(operation: Operation | None, limits: Limits, *, now: float) -> float:
-    """How long an attached node waits for its hand-over."""
+    """Return until when an attached node waits for its hand-over."""
     return (operation.deadline_at if operation is not None else now) + limits.after_operation
 
 
@@ -151,7 +153,8 @@ def for_provision(
     limits: Limits,
     learned: Learned | None = None,
 ) -> Deadline:
-    """A whole provision. An explicit timeout is hard and covers everything, the queue included."""
+    """Return the deadline of a provision. An explicit timeout is hard and covers everything, the queue
+    included."""
     boot = resolve_boot(timeout=timeout, template=template, limits=limits, learned=learned)
     if timeout is not None:
         return boot
@@ -160,7 +163,7 @@ def for_provision(
 
 
 def for_run(provision: Deadline, *, max_runtime: float, limits: Limits) -> Deadline:
-    """A whole run: its provision, the longest run, and giving back. An explicit timeout covers it all."""
+    """Return the deadline of a run: provision, longest run and release. An explicit timeout covers it all."""
     if provision.source == HARD:
         return provision
     return Deadline(seconds=provision.seconds + max_runtime + limits.launching, source=provision.source)
@@ -199,14 +202,17 @@ class Watch:
         return replace(limits, beat_seconds=self.pace.beat_seconds, stale_after=silence)
 
     def due(self, deadline_at: float, limits: Limits) -> float:
-        """When a deadline counts as passed. One that passed while no replica watched, or just after, gets a
-        bounded grace: a node that met it could not report it."""
+        """Return when a deadline counts as passed.
+
+        One that passed while no replica watched, or just after, gets a bounded grace: a node that met it
+        could not report it.
+        """
         if self.away_from is None or deadline_at <= self.away_from:
             return deadline_at
         return max(deadline_at, self.since + limits.return_grace)
 
     def unbroken_from(self, at: float) -> bool:
-        """Whether somebody has watched all the time since then."""
+        """Return whether replicas have watched without a gap since then."""
         return self.away_from is None or self.since <= at
 
 
@@ -254,10 +260,10 @@ RESCUABLE = (Reason.BOOT_TIMEOUT, Reason.BOOT_STALLED)
 
 
 def judge(node: Node, at: DeadlineContext) -> Overdue | Extended | None:
-    """What its time means for a node: Overdue, or the later deadline that holds now, or None: in time.
+    """Judge a node's time: Overdue, or a later deadline that holds now, or None: in time.
 
-    An attached node's time is its operation's, read from the operation at this moment; a node of a
-    committed operation isn't judged before it runs, unless the operation ended without handing it over.
+    An attached node's time is its operation's, as read at this moment. A node of a committed operation isn't
+    judged before it runs, unless the operation ended without handing it over.
     """
     if node.state in (NodeState.CREATED, NodeState.CLAIMED):
         if at.operation is not None and at.operation.committed and not at.operation.ended:
@@ -279,7 +285,7 @@ def _passed(node: Node, at: DeadlineContext) -> bool:
 
 
 def _judge_boot(node: Node, at: DeadlineContext) -> Overdue | Extended | None:
-    """Slow is not stuck: what stands still is failed early, what advances is given time up to its ceiling."""
+    """Judge a boot: fail one that stands still early; give one that advances time up to its ceiling."""
     stall_after = at.template.stall_after or at.limits.stall_after
     if at.advanced_at is not None and at.now - max(at.advanced_at, at.watch.since) > stall_after:
         stood = f"{at.now - at.advanced_at:.0f} s without a sign of advance in {_whereabouts(node)}"
@@ -324,23 +330,23 @@ EXTENSION = "extension"
 
 
 def failed_until(reason: Reason, template: TemplateSpec, *, now: float) -> float:
-    """How long a failed node is kept: for its rescue, if it can be rescued, and for what it can tell."""
+    """Return until when a failed node is kept: for its rescue, if possible, and for its evidence."""
     window = template.rescue_window if reason in RESCUABLE else 0.0
     return now + max(window, COLLECTING)
 
 
 def rescuable(node: Node, template: TemplateSpec) -> bool:
-    """Whether a failed node may yet be rescued. If not, it is kept only for what it can tell."""
+    """Return whether a failed node may yet be rescued. If not, it is kept only for its evidence."""
     return node.reason in RESCUABLE and template.rescue_window > 0
 
 
 def rescue_closes(node: Node, template: TemplateSpec) -> float:
-    """A deadline like any other: a node that booted while no replica watched could not report it."""
+    """Return when the rescue ends. As for other deadlines, time without a watching replica may be added."""
     return node.entered_at + template.rescue_window
 
 
 def rescued_late(node: Node, template: TemplateSpec, *, now: float, closes: float) -> float | None:
-    """By how many seconds a failed node that has booted now was late; None: it can't be rescued.
+    """Return by how many seconds a failed node that booted now was late; None: it can't be rescued.
 
     `closes`: when its window counts as closed.
     """
@@ -351,7 +357,7 @@ def rescued_late(node: Node, template: TemplateSpec, *, now: float, closes: floa
 def prolonged(
     operation: Operation, nodes: Sequence[Node], template: TemplateSpec, limits: Limits | None = None
 ) -> float | None:
-    """The later deadline that an operation's booting nodes give it; None: its own holds.
+    """Return the later deadline that an operation's booting nodes give it; None: its own holds.
 
     A node's extension moves the operation that waits for it, unless the caller named a hard limit.
     """
@@ -371,10 +377,10 @@ def dead_man(
     now: float,
     limits: Limits,
 ) -> float:
-    """Seconds after which a node that hears nothing more stops by itself.
+    """Return the seconds after which a node without contact stops by itself.
 
     Covers the latest time to which its state can be extended. Under an assignment it covers the whole
-    provision and the longest run, so a partition after the hand-over can't kill a valid run.
+    provision and the longest run. So a partition after the hand-over can't kill a valid run.
     """
     if node.assignment_id is not None and operation is not None:
         boot = (
@@ -394,12 +400,12 @@ DEAD_MAN_GRACE = 300.0
 
 
 def first_dead_man(template: TemplateSpec, limits: Limits) -> float:
-    """The same for a machine that has yet to hear of us: counted from its start."""
+    """Return the dead-man time of a machine without contact yet, counted from its start."""
     return max_boot(template, limits) + template.rescue_window + DEAD_MAN_GRACE
 
 
 def max_boot(template: TemplateSpec, limits: Limits) -> float:
-    """The ceiling for a boot, extensions included: twice what resolves, unless the template says."""
+    """Return the ceiling for a boot, extensions included: twice what resolves, unless the template says."""
     if template.max_provision_timeout is not None:
         return template.max_provision_timeout
     return 2 * resolve_boot(timeout=None, template=template, limits=limits).seconds
@@ -413,14 +419,14 @@ OVERDUE_AFTER_CLUSTER = 6 * 3600.0
 
 
 def overdue_after(kind: Kind) -> float:
-    """By how many seconds an operation may outlive its deadline before it is ended from outside."""
+    """Return by how many seconds an operation may outlive its deadline before the failsafe ends it."""
     return OVERDUE_AFTER_CLUSTER if kind in CLUSTERS else OVERDUE_AFTER
 
 
 def for_operation(
     kind: Kind, *, template: TemplateSpec | None, limits: Limits, learned: Learned | None = None
 ) -> Deadline:
-    """Operations other than provisions."""
+    """Return the deadline of an operation other than a provision."""
     if kind is Kind.RELEASE or template is None:
         return Deadline(seconds=limits.release_operation, source="default")
     if template.clusters:

@@ -92,11 +92,11 @@ AGENT_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ")
 
 
 def said_by_agent(console: str) -> str:
-    """Of a console, the lines that the agent logged."""
+    """Return the lines of a console that the agent logged."""
     return "\n".join(line for line in console.split("\n") if AGENT_STAMP.match(line))
 
 
 def ending(text: str, *, lines: int) -> str:
-    """The last of it, in whole lines: half a secret isn't recognised as one."""
+    """Return the last whole lines of a text: half a secret isn't recognised as one."""
     kept = "\n".join(text.split("\n")[-lines:])
     return kept if len(kept) <= WORDS_MOST else kept[-WORDS_MOST:].partition("\n")[2]

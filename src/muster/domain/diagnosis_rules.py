@@ -1,8 +1,8 @@
-"""From a failure bundle to its cause, and from a live console to the few things that can't succeed any more.
+"""Find the cause in a failure bundle, and in a live console what can't succeed any more.
 
-Owns the weighing: trouble that passed doesn't count; near its end, a script's own last word counts more than
-earlier trouble; a deeper cause more than what it led to. `fatal_sign` is for a node that may still
-make it, so it says nothing unless it is sure.
+Trouble that passed doesn't count. Near its end, a script's own last output counts more than earlier trouble.
+A deeper cause counts more than what it led to. `fatal_sign` judges a node that may still boot, so it reports
+only what is sure.
 """
 
 import re
@@ -77,8 +77,11 @@ def classify(bundle: Bundle) -> Diagnosis:
 def fatal_sign(
     console: str, *, joined: bool, watched: float, control_plane: Sequence[str] = ()
 ) -> Diagnosis | None:
-    """What can't succeed any more, or None. `joined`: its agent has spoken to us, and tells of its script
-    itself. `watched`: seconds for which we have been there to be reached. `control_plane`: our host names."""
+    """Return a sign that the boot can't succeed any more, or None.
+
+    `joined`: the agent has joined, and reports its script itself. `watched`: seconds for which this control
+    plane was reachable. `control_plane`: its host names.
+    """
     lines = lines_of(Source.CONSOLE, console)
     found = symptoms(lines)
     decisive = _decisive(lines, found)
@@ -104,7 +107,7 @@ _SYSTEM = re.compile(r"\[ *\d+\.\d+\] (?!cloud-init)|.{0,40}\bsystemd\[1\]:")
 
 
 def _decisive(lines: Sequence[Line], found: Sequence[Symptom]) -> Diagnosis | None:
-    """A machine that stands still for ever, and an agent that was refused or could not be started."""
+    """Return a sign that the machine stands still for ever, or that the agent was refused or can't start."""
     for cause in (Cause.KERNEL_PANIC, Cause.REGISTRATION_REFUSED, Cause.AGENT_NEVER_STARTED):
         signs = [each for each in found if each.cause is cause]
         if signs:
@@ -117,14 +120,15 @@ def _started(lines: Sequence[Line]) -> bool:
 
 
 def _names(text: str, hosts: Sequence[str]) -> bool:
-    """One of these, and not another that begins or ends like it."""
+    """Return whether the text names one of the hosts, and not one that begins or ends like it."""
     return any(re.search(rf"(?<![\w.\-]){re.escape(host)}(?![\w\-]|\.\w)", text) for host in hosts)
 
 
 def _unreachable(
     lines: Sequence[Line], found: Sequence[Symptom], control_plane: Sequence[str]
 ) -> Diagnosis | None:
-    """Refused connections don't count: those end when the server is back."""
+    """Return a sign that the control plane can't be reached. Refused connections don't count: those end when
+    the server is back."""
     tries = [
         each
         for each in found
@@ -163,7 +167,7 @@ def _ended(lines: Sequence[Line], found: Sequence[Symptom]) -> Diagnosis | None:
 
 
 def _root(blame: _Blame, lines: Sequence[Line]) -> Symptom | None:
-    """The trouble that ended the script, or None: it failed by itself."""
+    """Return the trouble that ended the script, or None: the script itself failed."""
     memory = [each for each in blame.trouble if each.cause is Cause.OUT_OF_MEMORY]
     told = blame.where is not None and "Killed" in blame.where.message
     if memory and (blame.end.killed or told):
@@ -184,7 +188,7 @@ def _root(blame: _Blame, lines: Sequence[Line]) -> Symptom | None:
 
 
 def _unrelated(symptom: Symptom, lines: Sequence[Line]) -> bool:
-    """The kernel killed some process, and somebody else spoke afterwards."""
+    """Return whether the kernel killed some process, and another program wrote afterwards."""
     later = (line.text for line in lines[symptom.at + 1 :] if line.text.strip())
     return _kernel(symptom, lines) and not all(_SYSTEM.match(text) for text in later)
 
@@ -241,7 +245,7 @@ _NAMES = {
 
 
 def _deepest(found: Sequence[Symptom]) -> Symptom | None:
-    """The last one of the deepest cause."""
+    """Return the last symptom of the deepest cause."""
     if not found:
         return None
     depth = min(DEPTH.index(each.cause) for each in found)
@@ -304,8 +308,10 @@ _REASONS = {Cause.KERNEL_PANIC: Reason.MACHINE_GONE, Cause.MACHINE_GONE: Reason.
 
 
 def reason_of(diagnosis: Diagnosis) -> Reason:
-    """The reason code for a node that this sign speaks against. One that is merely not reached may be yet, so
-    it is given up as stalled, and rescued if it boots after all."""
+    """Return the reason code for a sign.
+
+    A node that is merely not reached is given up as stalled, so that it can be rescued if it boots after all.
+    """
     if not diagnosis.fatal:
         return Reason.BOOT_STALLED
     return _REASONS.get(diagnosis.cause, Reason.BOOT_SCRIPT_FAILED)

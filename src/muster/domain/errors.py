@@ -189,7 +189,7 @@ class Lost(Gone):
 
 
 class Removed(Gone):
-    """Somebody took the app out: it stays out."""
+    """An operator removed the app: it may not enrol again."""
 
 
 # --- what a provider says ------------------------------------------------------------------------

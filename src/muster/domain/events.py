@@ -1,9 +1,8 @@
-"""Events: append-only facts, one per write, from which every record can be rebuilt.
+"""Define events: append-only facts, one per write, from which every record can be rebuilt.
 
-Owns their shape. `changes` holds the fields that the write changed, so folding an entity's events in
-the order of their versions gives its record exactly (aside from the lease of an operation, which is not a
-fact about the work, and from the environment of what a run executes). Nothing secret is in an event: an
-environment is the caller's and may hold secrets, and no other field of a record does.
+`changes` holds the fields that the write changed. So folding an entity's events in the order of their
+versions gives its record exactly. Two things are left out: the lease of an operation, and the environment of
+what a run executes. An environment may hold the caller's secrets. No other field of a record does.
 """
 
 from collections.abc import Mapping
@@ -112,7 +111,7 @@ def of_submission(operation: Operation) -> Draft:
 
 
 def of_takeover(operation: Operation) -> Draft:
-    """Another replica leads it from now on."""
+    """Describe that another replica drives the operation from now on."""
     return Draft(
         entity=Entity.OPERATION,
         entity_id=operation.id,
@@ -123,14 +122,14 @@ def of_takeover(operation: Operation) -> Draft:
 
 
 def of_diagnosis(node_id: NodeId) -> Draft:
-    """What was collected about a node's failure was filed."""
+    """Describe that the evidence of a node's failure was stored."""
     return Draft(entity=Entity.DIAGNOSIS, entity_id=node_id, version=1, name="collected", changes={})
 
 
 def of_installation(
     entity_id: str, name: str, changes: Mapping[str, Plain], *, detail: str = "", actor: str = ""
 ) -> Draft:
-    """An event of the installation, which has no version of its own."""
+    """Describe an act on the installation, which has no version of its own."""
     return Draft(
         entity=Entity.INSTALLATION,
         entity_id=entity_id,
@@ -143,13 +142,13 @@ def of_installation(
 
 
 def of_note(entity_id: str, name: str, *, reason: Reason | None, detail: str) -> Draft:
-    """Something that no record shows."""
+    """Describe a fact that no record shows."""
     changes = {} if reason is None else {"reason": reason.value}
     return of_installation(entity_id, name, changes, detail=detail)
 
 
 def of_correction(scope: str, *, counted: int, stored: int) -> Draft:
-    """A counter was wrong and was set right."""
+    """Describe that a wrong counter was corrected."""
     return of_installation(scope, "counter_corrected", {"used": counted}, detail=f"the counter said {stored}")
 
 
@@ -162,7 +161,7 @@ def _without_environment(operation: Operation) -> Operation:
 
 
 def of_command(before: Command | None, after: Command) -> Draft:
-    """What is executed stays out: its environment is the caller's, and may hold secrets."""
+    """Describe a change of a command, without its environment, which may hold the caller's secrets."""
     changes = serialization.changed(before, after)
     changes.pop("execution", None)
     return Draft(
@@ -176,7 +175,7 @@ def of_command(before: Command | None, after: Command) -> Draft:
 
 
 def of_cluster(change: ClusterChange) -> Draft:
-    """Named by its state when that changed, else by the stage of the work on it."""
+    """Describe a change of a cluster, named by its new state, else by the stage of the work."""
     before, after = change.before, change.after
     moved = before is not None and before.state is after.state
     return Draft(
@@ -190,7 +189,8 @@ def of_cluster(change: ClusterChange) -> Draft:
 
 
 def of_template(before: Template | None, after: Template, *, actor: str = "") -> Draft:
-    """`applied`: a new revision. `adjusted`: how its pool is kept changed, and no node is replaced."""
+    """Describe a change of a template. `applied`: a new revision. `adjusted`: only its pool's
+    rules changed."""
     adjusted = before is not None and before.revision == after.revision
     return Draft(
         entity=Entity.TEMPLATE,

@@ -1,7 +1,7 @@
-"""What went wrong, as operators count it: one entry per node or operation that failed, grouped by cause.
+"""Count failures as operators do: one entry per failed node or operation, grouped by cause.
 
-Owns which writes are failures. A node that is let go because its operation failed is none: it did nothing
-wrong. Nor is a provision or release that a run made for itself: the run is what somebody asked for.
+Decides which writes are failures. A node that is released because its operation failed is none. Nor is a
+provision or release that a run made for itself: the run is what the operator asked for.
 """
 
 from collections.abc import Collection, Sequence
@@ -33,7 +33,7 @@ FAULTS = frozenset(
 )
 """Why a node may be condemned that is a failure; the other reasons are the order of things."""
 ORDERLY = (Reason.RETIRED, Reason.OPERATOR, Reason.CANCELLED)
-"""Why an operation may end early that somebody wanted."""
+"""Why a wanted operation may end early."""
 DETAIL_MAX = 300
 
 
@@ -82,7 +82,7 @@ class Group:
 
     @property
     def count(self) -> int:
-        """Nodes, unless only operations failed: an operation fails because of its nodes."""
+        """Return the number of failed nodes; of operations, if only those failed."""
         return self.nodes or self.operations
 
 
@@ -131,8 +131,11 @@ def of_operation(change: OperationChange) -> Failure | None:
 
 
 def grouped(failures: Sequence[Failure], *, local: Collection[str] = ()) -> tuple[Group, ...]:
-    """Most frequent first, then newest. An operation stands with the node whose failure it was. `local`: the
-    templates whose nodes are processes of the server's machine."""
+    """Group failures, the most frequent first, then the newest.
+
+    An operation stands with the node whose failure it was. `local`: the templates whose nodes are processes
+    of the server's machine.
+    """
     nodes = {each.id: each for each in failures if each.what is Failed.NODE}
     members: dict[tuple[str, str | None, int | None], list[Failure]] = {}
     for each in failures:

@@ -20,8 +20,10 @@ class Health(StrEnum):
 
 
 class HealthSource(StrEnum):
-    """Whose evidence decided. People have no say: what they know of a node they act on, by ending it or
-    taking it out of use, and leave how it feels to itself and to those who look at it."""
+    """Whose evidence decided.
+
+    Operators don't set health. They terminate or drain a node instead.
+    """
 
     HEARTBEAT = "heartbeat"
     PROBE = "probe"
@@ -86,7 +88,7 @@ class _Verdict:
 
 
 def judge(vitals: Vitals, *, now: float, observing_since: float, limits: Limits) -> HealthChange | None:
-    """The change that the evidence demands; None: it is as it should be.
+    """Return the change of health that the evidence demands; None: the stored health is right.
 
     `observing_since`: no node is called offline for time in which no replica watched.
     """
@@ -107,7 +109,7 @@ def judge(vitals: Vitals, *, now: float, observing_since: float, limits: Limits)
 
 
 def silent_for(vitals: Vitals, *, now: float, observing_since: float) -> float:
-    """Seconds without a heartbeat in which somebody would have heard one."""
+    """Return the seconds without a heartbeat in which a replica would have received one."""
     return now - max(vitals.seen_at or 0.0, vitals.joined_at or 0.0, observing_since)
 
 
@@ -122,7 +124,8 @@ class Silence:
 
 
 def silence(vitals: Vitals, *, now: float, observing_since: float, limits: Limits) -> Silence | None:
-    """None: it answers. Told as soon as the evidence is there, also before its health is judged anew."""
+    """Return since when the node does not answer; None: it answers. Known before its health is
+    judged anew."""
     limit = vitals.stale_after or limits.stale_after
     offline = vitals.health is Health.OFFLINE
     quiet = silent_for(vitals, now=now, observing_since=observing_since)
@@ -134,7 +137,7 @@ def silence(vitals: Vitals, *, now: float, observing_since: float, limits: Limit
 
 
 def fresh(vitals: Vitals, *, now: float, limits: Limits) -> bool:
-    """Whether its last heartbeat is proof of life: exactly at the limit it still is."""
+    """Return whether the last heartbeat is proof of life: exactly at the limit it still is."""
     return vitals.seen_at is not None and now - vitals.seen_at <= _stale_after(vitals, limits)
 
 
@@ -153,7 +156,7 @@ def proof_of_service(vitals: Vitals, *, now: float, limits: Limits) -> str | Non
 
 
 def _beating_past_start_up(vitals: Vitals, *, now: float, limits: Limits) -> str | None:
-    """A fresh heartbeat proves life, its age proves that start-up is over."""
+    """Return whether the node beats past its start-up: the beat proves life, its age the end of start-up."""
     age = now - (vitals.joined_at if vitals.joined_at is not None else now)
     return f"beating, {age:.0f} s after it joined" if age > limits.max_transition else None
 
@@ -191,7 +194,7 @@ def _without_life(vitals: Vitals, *, now: float, observing_since: float, limits:
 def _still_starting(
     vitals: Vitals, *, now: float, beating: bool, passing: bool, limits: Limits
 ) -> _Verdict | None:
-    """Alive, and its own word is `starting` or none: which never takes it back from ready or degraded."""
+    """Return the verdict for a node that reports `starting` or nothing. Ready and degraded stay."""
     if vitals.health in (Health.READY, Health.DEGRADED):
         return None
     if passing and _recovered(vitals, now=now, limits=limits):
@@ -211,7 +214,7 @@ def _passing(vitals: Vitals, *, now: float, limits: Limits) -> bool:
 
 
 def _recovered(vitals: Vitals, *, now: float, limits: Limits) -> bool:
-    """Coming back wants more than one good answer; starting up doesn't."""
+    """Return whether a node recovered. Recovery needs more than one good answer; start-up doesn't."""
     if vitals.health is not Health.OFFLINE:
         return True
     return now - (vitals.probe_passing_since or now) >= limits.probe_recovery

@@ -38,7 +38,7 @@ class Holding:
 
 
 def holdings(nodes: Sequence[Node], vitals: Mapping[NodeId, Vitals]) -> tuple[Holding, ...]:
-    """Of running nodes. Runs with an unhealthy node come first, then those that end first."""
+    """Return who holds running nodes. Runs with an unhealthy node come first, then those that end first."""
     members: dict[str, list[Node]] = {}
     for node in nodes:
         members.setdefault(node.operation_id or f"template {node.template}", []).append(node)

@@ -13,15 +13,15 @@ ClusterId = NewType("ClusterId", str)
 
 
 def launch_id(operation_id: OperationId, ordinal: int) -> LaunchId:
-    """A launch is named by its operation and its place in it, so a resumed operation finds it again."""
+    """Return the id of a launch: operation and ordinal, so that a resumed operation finds it again."""
     return LaunchId(f"{operation_id}.{ordinal}")
 
 
 def operation_of(launch: LaunchId | None) -> str:
-    """The operation that a launch belongs to; empty without one."""
+    """Return the operation that a launch belongs to; empty without one."""
     return (launch or "").rpartition(".")[0]
 
 
 def launch_token(installation_id: InstallationId, launch: LaunchId) -> str:
-    """What the provider sees as idempotency token: derived, never drawn, so a repeat is the same call."""
+    """Return the idempotency token for the provider: derived, never drawn, so a repeat is the same call."""
     return f"{installation_id}/{launch}"

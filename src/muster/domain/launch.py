@@ -1,8 +1,8 @@
-"""A launch: one call to a provider for k nodes, and the reservation under the caps that it holds.
+"""Define a launch: one call to a provider for k nodes, and its reservation under the caps.
 
-planned → calling → settled | abandoned. Provider calls can't be fenced, so this row carries the truth:
-it is written before the call, holds its room until the call is answered or can no longer surprise, and
-names the token by which a repeat is the same call.
+planned → calling → settled or abandoned. Provider calls can't be fenced, so the row carries the truth and is
+written before the call. The row holds its room until the call is answered or can make no more machines. Its
+token makes a repeat the same call.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ class Launch:
 
     @property
     def held(self) -> int:
-        """Room held under the caps beyond the nodes that are recorded."""
+        """Return the room held under the caps beyond the nodes that are recorded."""
         return max(0, self.count - self.adopted) if self.open else 0
 
 
@@ -83,8 +83,11 @@ def calling(launch: Launch, *, now: float) -> Launch:
 
 
 def refused(launch: Launch, *, reason: Reason, message: str = "") -> Launch:
-    """A repeat was refused while an earlier call is unanswered: that one may still be carried out. So the
-    reason is known, nothing more is called, and the room stays held until no machine can surprise."""
+    """Store that a repeat was refused while an earlier call is unanswered.
+
+    The earlier call may still be carried out. So nothing more is called, and the room stays held until no
+    machine can appear.
+    """
     if launch.state is not LaunchState.CALLING:
         raise IllegalTransition(f"cannot refuse launch {launch.id}: it is {launch.state}")
     return replace(launch, version=launch.version + 1, reason=reason, message=message)
@@ -120,9 +123,11 @@ def abandoned(launch: Launch, *, now: float, reason: Reason, message: str = "") 
 
 
 def next_usage(wanted: Sequence[UsageClass], launches: Sequence[Launch]) -> UsageClass | None:
-    """The usage class for the next launch: the first that didn't fail yet. Only what another class may
-    have is a reason to try it. A launch that was throttled tells nothing of its class; many of them, that it
-    is of no use to ask."""
+    """Return the usage class for the next launch: the first that didn't fail yet.
+
+    Another class is tried only for a failure that it may not share. A throttled launch says nothing about its
+    class; many of them end the tries.
+    """
     if sum(launch.reason is Reason.THROTTLED for launch in launches) >= THROTTLED_MOST:
         return None
     failed: dict[UsageClass, Reason] = {}
@@ -137,11 +142,10 @@ def next_usage(wanted: Sequence[UsageClass], launches: Sequence[Launch]) -> Usag
 
 
 def again_at(launches: Sequence[Launch]) -> float:
-    """When a next launch may be made after throttled ones: later the more there are in a row, and not for all
-    operations at once. 0: at once.
+    """Return when the next launch may be made after throttled ones; 0: at once.
 
-    A throttled answer is an answer: it is final for its token, and repeating the call would only repeat it.
-    So asking again is another launch, after this one is closed and what it gave is condemned.
+    The pause grows with their number and differs between operations. A throttled answer is final for its
+    token, so a new try is another launch.
     """
     throttled = list(takewhile(lambda each: each.reason is Reason.THROTTLED, reversed(launches)))
     if not throttled:
@@ -153,7 +157,7 @@ def again_at(launches: Sequence[Launch]) -> float:
 
 
 def may_surprise(launch: Launch, *, now: float, call_timeout: float, visibility_window: float) -> bool:
-    """Whether machines of this launch that were not listed yet may still appear."""
+    """Return whether machines of this launch that were not listed yet may still appear."""
     if launch.called_at is None:
         return False
     return now < launch.called_at + call_timeout + visibility_window

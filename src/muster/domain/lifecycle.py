@@ -1,8 +1,8 @@
-"""The life of a node as data: states, verbs, edges, and who may call each verb.
+"""Define the life of a node as data: states, verbs, edges, and who may call each verb.
 
-Owns the table. A state changes only by a verb along an edge listed here; `docs/lifecycle.md` is
-generated from it (see `lifecycle_page`), and the table itself is tested: one verb per edge, every
-state reaches `terminated`, nothing leaves it.
+A state changes only by a verb along an edge of this table. `docs/lifecycle.md` is generated from it (see
+`lifecycle_page`). A test checks the table: one verb per edge, every state reaches `terminated`, no edge
+leaves it.
 """
 
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ class Demand:
 
 
 def type_matches(instance_type: str, patterns: Iterable[str]) -> bool:
-    """Anchored and case-insensitive; `*` is any run of characters and nothing else is special."""
+    """Return whether a pattern covers the type, in any case of letters. Only `*` is special."""
     lowered = instance_type.lower()
     return any(_glob(lowered, pattern.lower()) for pattern in patterns)
 
@@ -38,14 +38,14 @@ def _glob(text: str, pattern: str) -> bool:
 
 
 def reuse_allows(reuse: Reuse, last_owner: str | None, owner: str) -> bool:
-    """A node that never served is anybody's; after that the template's rule decides."""
+    """Return whether the owner may get the node. A node that never served is free for every owner."""
     if last_owner is None or reuse is Reuse.ALWAYS:
         return True
     return reuse is Reuse.SAME_OWNER and last_owner == owner
 
 
 def suits(node: Node, demand: Demand) -> bool:
-    """Whether the node is of the right kind, whatever it does at present."""
+    """Return whether the node is of the right kind, whatever it does at present."""
     return (
         node.template == demand.template
         and node.revision == demand.revision
@@ -57,7 +57,7 @@ def suits(node: Node, demand: Demand) -> bool:
 
 
 def fits(node: Node, demand: Demand, *, seen_at: float | None, seen_since: float, now: float) -> bool:
-    """Whether the node can be claimed for the demand right now."""
+    """Return whether the node can be claimed for the demand right now."""
     return (
         node.state is NodeState.IDLE
         and not node.drain

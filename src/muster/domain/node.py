@@ -73,7 +73,7 @@ class Node:
 
     @property
     def enrolled(self) -> bool:
-        """Whether it is an app that enrolled itself: it serves under an assignment of its own."""
+        """Return whether the node is an app that enrolled itself, with an assignment of its own."""
         return self.provider == EXTERNAL
 
 
@@ -89,10 +89,10 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationGuard:
-    """A condition on the node's operation, checked in the same transaction as the node write.
+    """State a condition on the node's operation, checked in the same transaction as the node write.
 
-    `committed=False` also moves the operation's version, so that a commit which judged the node as it
-    was before can't win afterwards: the commit stays one guarded write on the operation's row.
+    `committed=False` also moves the operation's version. So a commit that judged the node as it was before
+    can't win afterwards.
     """
 
     operation_id: OperationId
@@ -127,13 +127,13 @@ class NodeChange:
 
     @property
     def gave_up(self) -> bool:
-        """A boot is over that didn't come to its end, at least not in time."""
+        """Return whether the change gives a boot up."""
         begun = self.before is not None and self.before.state is NodeState.CREATED
         return begun and not self.after.up and self.after.state in (NodeState.FAILED, NodeState.TERMINATING)
 
     @property
     def mark(self) -> Mark | None:
-        """What it leaves behind of the boot; None: it says nothing about that."""
+        """Return the mark that the change leaves on the boot; None: it says nothing about that."""
         if self.gave_up:
             return Mark(at=self.at, phase=Phase.GIVEN_UP.value)
         if self.name in (Fact.JOINED, Fact.ADVANCED) or self.came_up:
@@ -161,7 +161,7 @@ def pool_in(node: Node, *, now: float, deadline_at: float) -> NodeChange:
 
 
 def hand_over(node: Node, *, now: float, deadline_at: float | None) -> NodeChange:
-    """After its operation's commit, checked in the same write. Only an app that enrolled itself has none."""
+    """Hand a node over after its operation's commit, checked in the same write. Apps have no operation."""
     if not node.attached or (node.operation_id is None and not node.enrolled):
         raise IllegalTransition(f"cannot hand over node {node.id}: it is not attached")
     change = _moved(node, Verb.HAND_OVER, NodeState.RUNNING, now=now, deadline_at=deadline_at)
@@ -203,7 +203,7 @@ def fail(
     detail: str = "",
     still_since: float | None = None,
 ) -> NodeChange:
-    """`still_since`: it is failed for having stood still, so a sign of advance since then spares it."""
+    """Fail a node that did not boot. `still_since`: fail only if it made no progress since then."""
     if node.up:
         raise IllegalTransition(f"cannot fail node {node.id}: it has booted")
     change = _moved(
@@ -221,8 +221,11 @@ def rescue(
     detail: str,
     teaches: bool = True,
 ) -> NodeChange:
-    """It booted after all. It is given back like any other node: detached under an assignment first (its own,
-    or a fresh one), never into the operation that gave it up."""
+    """Rescue a node that booted after it was given up.
+
+    The node is released like any other: detached under its own or a fresh assignment, never into the
+    operation that gave it up.
+    """
     if node.up:
         raise IllegalTransition(f"cannot rescue node {node.id}: it has booted")
     change = _moved(
@@ -244,8 +247,10 @@ def condemn(
     rolled_back: bool = False,
     after_commit: bool = False,
 ) -> NodeChange:
-    """`silent_since`: it is condemned for its silence, so a sign of life since then spares it.
-    `after_commit`: its operation was committed and failed all the same; else a commit spares the node."""
+    """Condemn a node. `silent_since`: only if it gave no sign of life since then.
+
+    `after_commit`: its operation was committed and failed all the same; else a commit spares the node.
+    """
     change = _moved(
         node, Verb.CONDEMN, NodeState.TERMINATING, now=now, deadline_at=None, reason=reason, detail=detail
     )
@@ -254,14 +259,14 @@ def condemn(
 
 
 def leave(node: Node, *, now: float) -> NodeChange:
-    """An app says goodbye by itself."""
+    """Condemn an app that says goodbye by itself."""
     _check_enrolled(node)
     change = condemn(node, now=now, reason=Reason.LEFT, detail="it said goodbye")
     return replace(change, after=replace(change.after, left_at=now))
 
 
 def left(node: Node, *, now: float) -> NodeChange:
-    """An app that was condemned says that it heard it."""
+    """Record that a condemned app confirmed its end."""
     _check_enrolled(node)
     if node.state is not NodeState.TERMINATING or node.left_at is not None:
         raise IllegalTransition(f"cannot mark node {node.id} as left: it is {node.state}")
@@ -270,7 +275,7 @@ def left(node: Node, *, now: float) -> NodeChange:
 
 
 def displaced(node: Node, *, now: float) -> NodeChange:
-    """Another app answers at its address now: what is heard there says nothing of this one any more."""
+    """Record that another app has the address now: probes there say nothing about this one."""
     _check_enrolled(node)
     after = replace(node, version=node.version + 1, address="")
     return NodeChange(name=Fact.DISPLACED, before=node, after=after, at=now)
@@ -308,7 +313,7 @@ def time_of_day(at: float) -> str:
 
 
 def joined(node: Node, *, boot_id: str, now: float) -> NodeChange:
-    """Joining again in the same boot keeps `joined_at`: grace is per boot."""
+    """Record a join. A second join in the same boot keeps `joined_at`: grace is per boot."""
     again = node.boot_id == boot_id and node.joined_at is not None
     joined_at = node.joined_at if again else now
     phase = node.phase if again else Phase.JOINED.value
@@ -332,7 +337,7 @@ def booted(node: Node, *, now: float, deadline_at: float | None, teaches: bool =
 
 
 def advanced(node: Node, *, phase: str, step: str, now: float) -> NodeChange | None:
-    """Its boot came to a phase, or to a step of one. None: that is no news."""
+    """Record a phase of the boot, or a step of one. None: that is no news."""
     if node.up or node.state is not NodeState.CREATED:
         raise IllegalTransition(f"cannot advance the boot of node {node.id}: it is {node.state}")
     if (phase, step) == (node.phase, node.step):
@@ -357,8 +362,10 @@ def drained(node: Node, *, now: float) -> NodeChange:
 
 
 def interrupted(node: Node, *, now: float, ends_at: float) -> NodeChange:
-    """Its provider takes the machine back at that time. What it does goes on until then, or until it is
-    released; a node that does nothing is condemned instead."""
+    """Record that the provider takes the machine back at that time.
+
+    Its work goes on until then, or until its release. A node without work is condemned instead.
+    """
     if node.state not in (NodeState.RUNNING, NodeState.RELEASING):
         raise IllegalTransition(f"cannot mark node {node.id} as interrupted: it is {node.state}")
     after = replace(
@@ -378,7 +385,7 @@ INTERRUPTION = "interruption"
 
 
 def commanded(node: Node, *, now: float) -> NodeChange:
-    """What it should do under its assignment changed: the version moves, so that the node looks."""
+    """Record that the node's commands changed: the version moves, so that the node asks for them."""
     if node.assignment_id is None or node.state is not NodeState.RUNNING:
         raise IllegalTransition(f"cannot command node {node.id}: it is {node.state}")
     after = replace(node, version=node.version + 1)

@@ -36,7 +36,7 @@ class Calls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency:
-    """Somebody whom this replica calls."""
+    """A service that this replica calls."""
 
     name: str
     calls: Calls
@@ -72,7 +72,7 @@ class ClusterSign:
     detail: str
     since: float
     left: bool
-    """It failed, and what there is of it stays until somebody deletes it."""
+    """The cluster failed, and its remains stay until an operator deletes them."""
     deleting: bool
 
 
@@ -86,7 +86,7 @@ class Observations:
     failures: Sequence[Group]
     """Of the last hour."""
     handed_over: Mapping[str, float]
-    """When a template's nodes were last handed over to somebody; only what is known."""
+    """When a template's nodes were last handed over; only known times."""
     health: Mapping[str, Mapping[Health, int]]
     """Of nodes that joined and stay, by template; only those with nodes."""
     stuck: Sequence[Node]
@@ -104,17 +104,18 @@ class Observations:
 
 
 def in_all(health: Mapping[str, Mapping[Health, int]]) -> dict[Health, int]:
-    """Whatever their template: how many feel each way, zeros too."""
+    """Return how many nodes have each health, over all templates; zeros too."""
     return {each: sum(counts.get(each, 0) for counts in health.values()) for each in Health}
 
 
 def late(ticked_at: float | None, *, every: float, since: float, now: float) -> bool:
-    """`since`: when this replica began to judge. Earlier ticks can't be expected."""
+    """Return whether a duty is late. `since`: when this replica began to judge; earlier ticks aren't
+    expected."""
     return now - max(ticked_at or 0.0, since) > LATE_TICKS * every + LATE_LEAST
 
 
 def aged(seconds: float) -> str:
-    """A duration in words that are short enough for a sentence."""
+    """Return a duration in words, short enough for a sentence."""
     if seconds < MINUTE:
         return f"{max(seconds, 0.0):.0f} s"
     if seconds < HOUR:

@@ -124,8 +124,7 @@ class Operation:
 
     @property
     def waiting_owner(self) -> str | None:
-        """The owner whose waiting operations it is counted with, while it is queued. None: it waits for no
-        room."""
+        """Return the owner whose queued operations are counted together. None: it waits for no room."""
         match self.request:
             case ProvisionRequest(owner=owner, queue_timeout=patience):
                 return owner if patience else None
@@ -147,8 +146,10 @@ class OperationChange:
     first_in_line: bool = False
     """Refused with Conflict while an older operation stands in its template's queue."""
     fresh_for: float | None = None
-    """Judged by the time of the write itself: refused with Conflict unless every member was seen within so
-    many seconds, and with LeaseLost once the lease has run out."""
+    """Seconds within which every member must have been seen, judged at the time of the write.
+
+    Else the write is refused with Conflict, and with LeaseLost once the lease has run out.
+    """
     actor: str = ""
     """Who did it, if it was a person or a program of theirs."""
 
@@ -163,7 +164,7 @@ class OperationChange:
 def progressed(
     operation: Operation, progress: Progress, *, now: float, keep_place: bool = False
 ) -> OperationChange:
-    """A publish. An operation that holds what it needs gives up its place in the queue."""
+    """Publish progress. An operation that holds what it needs gives up its place in the queue."""
     change = _changed(operation, Step.PROGRESSED, now=now, status=Status.RUNNING, progress=progress)
     if keep_place:
         return change
@@ -171,14 +172,14 @@ def progressed(
 
 
 def queued(operation: Operation, progress: Progress, *, now: float) -> OperationChange:
-    """Into the template's queue, holding nothing. Its place is its age, however often it comes back."""
+    """Queue the operation, holding nothing. Its place is its age, however often it comes back."""
     since = operation.queued_since if operation.queued_since is not None else now
     change = _changed(operation, Step.QUEUED, now=now, status=Status.QUEUED, progress=progress)
     return replace(change, after=replace(change.after, queued_since=since))
 
 
 def resumed(operation: Operation, *, now: float) -> OperationChange:
-    """Head of the queue, and there is room: try again. Its place is kept until it holds what it needs."""
+    """Try again from the head of the queue. The place is kept until the operation holds what it needs."""
     change = _changed(operation, Step.RESUMED, now=now, status=Status.RUNNING, progress=operation.progress)
     return replace(change, first_in_line=True)
 
@@ -192,7 +193,7 @@ def extended(operation: Operation, *, deadline_at: float, source: str, now: floa
 
 
 def cancel_requested(operation: Operation, *, now: float) -> OperationChange | None:
-    """None: it is already asked for, or already cancelled."""
+    """Return the operation with a cancel request. None: that is known, or it is cancelled."""
     if operation.cancel_requested_at is not None or operation.status is Status.CANCELLED:
         return None
     if operation.kind in TO_THE_END:
@@ -224,8 +225,11 @@ def committed(
     fresh_for: float,
     warm: int = 0,
 ) -> OperationChange:
-    """The commit. The cancel and every loss of a node move the version, so this write can't outrun them; a
-    node that falls silent writes nothing, so its silence is judged once more by the write."""
+    """Commit the operation.
+
+    The cancel and every loss of a node move the version, so this write can't outrun them. A silent node
+    writes nothing, so the write itself judges silence once more.
+    """
     if operation.committed or operation.verdict or operation.cancel_requested_at is not None:
         raise IllegalTransition(f"cannot commit operation {operation.id}")
     change = _changed(operation, Step.COMMITTED, now=now, status=Status.RUNNING, progress=progress)
@@ -240,7 +244,7 @@ def erred(operation: Operation, errors: int, *, now: float) -> OperationChange:
 
 
 def recovered(operation: Operation, *, now: float) -> OperationChange:
-    """It advances again: the next error is the first in a row."""
+    """Forget the errors of an operation that advances again."""
     change = _changed(
         operation, Step.RECOVERED, now=now, status=operation.status, progress=operation.progress
     )
@@ -276,7 +280,7 @@ _STOPS = (Step.CANCEL_REQUESTED, Step.FAILING)
 
 
 def next_shown(operation: Operation, progress: Progress, *, now: float) -> Progress:
-    """What a publish of `progress` would show. A bar stands once the work was told to stop."""
+    """Return what a publish of `progress` would show. The bar stands still once the work was told to stop."""
     shown = advanced(operation.progress, progress, now=now)
     return stopped(shown, now=now) if _told_to_stop(operation) else shown
 

@@ -100,7 +100,7 @@ class Warmth:
 
     @property
     def rate(self) -> float | None:
-        """The warm share of all nodes; None: no requests."""
+        """Return the warm share of all nodes; None: no requests."""
         return self.warm / self.nodes if self.nodes else None
 
 

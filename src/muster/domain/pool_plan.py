@@ -1,4 +1,4 @@
-"""What a pool needs: how many to make, whom to keep, whom to retire, whom to evict for somebody else."""
+"""Plan a pool: how many nodes to make, to keep, to retire, and to evict for another request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ class PoolPlan:
 def plan(
     template: Template, idle: Sequence[Node], *, room: int, leaving: int, refilling: bool, now: float
 ) -> PoolPlan:
-    """`idle` are the template's idle nodes that aren't draining (the silent ones are buried by others);
-    `room` is what the caps leave; `leaving` are its nodes on their way out, which will make room.
+    """Plan a pool. `idle`: the template's idle nodes that aren't draining. `room`: what the caps leave.
+    `leaving`: its terminating nodes, whose room comes back.
 
-    Old nodes go once their replacement is idle, or one at a time before it when there is no room: the
-    pool is never emptied for a change of its template.
+    Old nodes are retired once their replacement is idle, or one at a time before it when there is no room. So
+    a change of the template never empties the pool.
     """
     spec = template.spec
     current = [node for node in idle if node.revision >= template.revision and _anybodys(node, spec)]
@@ -44,8 +44,10 @@ def plan(
 
 
 def _anybodys(node: Node, spec: TemplateSpec) -> bool:
-    """Only what a new caller can have holds the pool's minimum: no node that was made for
-    a special request, and none that has become one owner's own."""
+    """Return whether any new caller can get the node: only such nodes count for the pool's minimum.
+
+    Nodes of a special request, or of one owner, don't count.
+    """
     return (
         node.resource_class == spec.resource_class
         and node.usage_class in spec.usage
@@ -60,9 +62,9 @@ def _needs_renewal(node: Node, spec: TemplateSpec, now: float) -> bool:
 def evictable(
     idle: Sequence[Node], demand: Demand, templates: Mapping[str, Template], *, everywhere: bool
 ) -> list[Node]:
-    """Idle nodes that can't serve the demand and stand in its way, least worth first.
+    """Return idle nodes that can't serve the demand and use its room, least valuable first.
 
-    Inside the template: whatever doesn't suit. With `everywhere` (the cap over all templates is short) also
+    Inside the template: all that don't suit. With `everywhere` (the cap over all templates is short) also
     other templates' nodes, except those that hold their minimum.
     """
     own = [node for node in idle if node.template == demand.template and not suits(node, demand)]

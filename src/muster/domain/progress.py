@@ -72,16 +72,16 @@ class Progress:
 
 
 def percent(*, step: int, total_steps: int, fraction: float) -> float:
-    """Where `fraction` (0 to 1) of a step stands in the whole, as 0 to 100."""
+    """Return where `fraction` (0 to 1) of a step stands in the whole, as 0 to 100."""
     inside = min(max(fraction, 0.0), 1.0)
     return round(100.0 * (step - 1 + inside) / total_steps, 2)
 
 
 def crept(elapsed: float, expected: float) -> float:
-    """The share of a way that is known by time alone: from 0, always rising, always below 1.
+    """Return the share of a way that is known by time alone: from 0, always rising, always below 1.
 
     It rises evenly to ON_TIME while the expected time lasts. After that it slows down like a hyperbola,
-    without a jump in its speed. An end that is late comes closer in every second and is never reached.
+    without a jump in its speed.
     """
     if elapsed <= 0 or expected <= 0:
         return 0.0
@@ -93,12 +93,12 @@ def crept(elapsed: float, expected: float) -> float:
 
 
 def percent_at(shown: Progress, now: float) -> float:
-    """Where the bar stands now."""
+    """Return where the bar stands now."""
     return shown.percent if shown.motion is None else max(shown.percent, shown.motion.at(now))
 
 
 def advanced(shown: Progress | None, new: Progress, *, now: float) -> Progress:
-    """What may be shown next: `new`, except that nothing goes back.
+    """Return what may be shown next: `new`, except that nothing goes back.
 
     Of two motions inside one step, the one that is ahead goes on.
     """
@@ -115,5 +115,5 @@ def advanced(shown: Progress | None, new: Progress, *, now: float) -> Progress:
 
 
 def stopped(shown: Progress, *, now: float) -> Progress:
-    """It waits, was told to stop, or has ended: the bar stands where it is."""
+    """Return progress whose bar stands still: the work waits, was told to stop, or has ended."""
     return replace(shown, percent=percent_at(shown, now), motion=None)

@@ -71,7 +71,7 @@ def completed(steps: Steps, message: str, nodes: Sequence[Node]) -> Progress:
 
 
 def stopped(shown: Progress | None, nodes: Sequence[Node]) -> Progress | None:
-    """It failed or was cancelled where it stood; its chips tell what became of the nodes."""
+    """Show an operation that failed or was cancelled. Its chips show what became of the nodes."""
     return replace(shown, parts=chips(nodes)) if shown is not None and shown.parts else shown
 
 
@@ -100,7 +100,7 @@ def booting(
     message: str,
     now: float,
 ) -> Progress:
-    """Nodes that boot: those that are up count, and time tells of the others.
+    """Show nodes that boot: those that are up count in full, the others by time.
 
     `usual`: the seconds that a boot takes, by instance type, as far as that is known.
     """
@@ -122,8 +122,10 @@ def _readiness(node: Node) -> float:
 
 
 def _expected_at(held: Sequence[Node], usual: Mapping[str, float | None], now: float) -> float | None:
-    """When the last boot should be over; None if nothing is known of one of them, or if it takes longer than
-    they usually do: then the end is unknown."""
+    """Return when the last boot should be over.
+
+    None: nothing is known of one of them, or it takes longer than usual.
+    """
     latest = 0.0
     for node in held:
         if node.up:
@@ -169,7 +171,7 @@ def why_other(operation: Operation) -> Why:
 
 
 def _ending(operation: Operation) -> tuple[str, str]:
-    """Why it ended so, and what to do about it."""
+    """Return why the operation ended so, and what to do about it."""
     verdict, shown = operation.verdict, operation.progress
     if verdict is not None:
         return f"{verdict.reason}: {verdict.message}", verdict.advice or ADVICE[verdict.reason]
@@ -177,7 +179,7 @@ def _ending(operation: Operation) -> tuple[str, str]:
 
 
 def chips(nodes: Sequence[Node]) -> tuple[Part, ...]:
-    """One chip per node; above a readable number, one per stage."""
+    """Return one chip per node; above a readable number, one per stage."""
     if len(nodes) <= GROUP_ABOVE:
         return tuple(
             Part(
@@ -209,7 +211,7 @@ def _stage(node: Node) -> str:
 
 
 def _boot_detail(node: Node) -> str:
-    """What its boot is at: the step that its script names, else the phase."""
+    """Return what the boot does: the step that its script names, else the phase."""
     if node.up or node.state is not NodeState.CREATED:
         return ""
     return node.step or node.phase.replace("_", " ")

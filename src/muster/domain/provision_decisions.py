@@ -1,7 +1,7 @@
-"""What a provision does next: one pure decision over everything that it holds.
+"""Decide what a provision does next: one pure decision over everything that it holds.
 
-Nothing here depends on a step or on what was decided before: the operation's own nodes and launches are
-the only memory, so a replica that takes over decides as the one before it would have.
+Nothing here depends on a step or on an earlier decision. The operation's own nodes and launches are the only
+memory, so another replica decides the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,22 +48,22 @@ class Situation:
 
     @property
     def held(self) -> list[Node]:
-        """Nodes bound to the provision and not yet handed over."""
+        """Return the nodes bound to the provision and not yet handed over."""
         return [node for node in self.nodes if node.state in HELD]
 
     @property
     def throttled(self) -> bool:
-        """The provider slows us down: nothing is launched for a while."""
+        """Return whether the provider throttles: nothing is launched for a while."""
         return self.now < launches.again_at(self.launches)
 
     @property
     def provider_full(self) -> int:
-        """How many of its launches were refused for what other nodes of the provider hold."""
+        """Return how many of its launches were refused because other nodes fill the provider."""
         return sum(launch.reason in self.makes_way for launch in self.launches)
 
     @property
     def due_at(self) -> float:
-        """When the provision has failed."""
+        """Return when the provision has failed."""
         return max(self.operation.deadline_at, self.grace_until)
 
 
@@ -226,8 +226,10 @@ def _undo(at: Situation, verdict: Verdict) -> Action:
 
 
 def _doomed(at: Situation) -> Verdict | None:
-    """A fact that the provision can't survive: too many nodes made for it were lost, no launch is left, or
-    its template gives out no more nodes."""
+    """Return why the provision can't succeed any more.
+
+    Too many nodes made for it were lost, no launch is left, or its template is retired.
+    """
     if _spent(at) > at.template.spec.replacements:
         return _loss(at)
     refused = [launch for launch in at.launches if launch.reason is not None]
@@ -244,7 +246,7 @@ def _doomed(at: Situation) -> Verdict | None:
 
 
 def _provider_full(at: Situation) -> Launch | None:
-    """The refused launch that dooms the provision, if other nodes may yet make way for it."""
+    """Return the refused launch that ends the provision, if other nodes may yet make way for it."""
     if _spent(at) > at.template.spec.replacements or at.template.spec.retired:
         return None
     last = at.launches[-1]
@@ -254,8 +256,11 @@ def _provider_full(at: Situation) -> Launch | None:
 
 
 def _spent(at: Situation) -> int:
-    """How many of the nodes made for it are lost. What was made is counted, not what can be seen of the lost:
-    one that was given up and rescued belongs to the pool, or to others, or is its own again by a claim."""
+    """Return how many of the nodes made for it are lost.
+
+    Counts what was made, not what is visible of the lost: a rescued node belongs to the pool, or to others,
+    or is claimed again.
+    """
     made = {launch.id: launch.count for launch in at.launches if _made_its_nodes(launch)}
     kept = sum(node.state is NodeState.CREATED and node.launch_id in made for node in at.nodes)
     return sum(made.values()) - kept
@@ -282,7 +287,7 @@ def next_usage(at: Situation) -> UsageClass | None:
 
 
 def _in_queue(at: Situation) -> Action:
-    """Its place in the queue ends with its patience, also while it tries: those behind it have waited too."""
+    """Return the verdict on a queued provision. Its queue time counts also while it tries."""
     until = at.operation.created_at + at.request.queue_timeout
     # One that was throttled has had its turn: it lacks an answer, not room.
     under_way = any(launch.pending for launch in at.launches) or launches.again_at(at.launches) > 0
@@ -319,12 +324,13 @@ def _dead(at: Situation, node: Node) -> bool:
 
 
 def _fresh(at: Situation, node: Node) -> bool:
-    """By its heartbeats alone: when it said that it attached isn't known, only when somebody listened."""
+    """Return whether the node's heartbeats are fresh. Its attach doesn't count: its time isn't exact."""
     return at.now - at.seen.get(node.id, 0.0) <= at.limits.stale_after
 
 
 def _silent_for(at: Situation, node: Node) -> float:
-    """Seconds without a sign of life. Attaching was one, or a node whose beats are yet to come is buried."""
+    """Return the seconds without a sign of life. The attach counts, because beats may still be on
+    their way."""
     return at.now - max(at.seen.get(node.id, 0.0), node.attached_at or 0.0)
 
 
@@ -366,8 +372,11 @@ def _waiting_for(at: Situation) -> str:
 
 
 def _place(ahead: int) -> str:
-    """Told roughly while it is far off: what is shown is written down, and if all of a long queue wrote at
-    each step that it takes, the writes would be the square of its length."""
+    """Return the place in the queue, rounded while it is far back.
+
+    Each shown change is a write. If a long queue wrote every step, the writes would be the square of its
+    length.
+    """
     if not ahead:
         return "next"
     if ahead <= _TOLD[0]:
@@ -376,7 +385,7 @@ def _place(ahead: int) -> str:
 
 
 def _slowest(held: Sequence[Node]) -> str:
-    """What is said of a boot that was given more time than it should have needed."""
+    """Describe a boot that was given more time than it should have needed."""
     extended = [node for node in held if not node.up and node.deadline_source == EXTENSION]
     if not extended:
         return ""

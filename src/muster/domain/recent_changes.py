@@ -29,7 +29,7 @@ class Change:
 
 
 def changes(events: Sequence[Event]) -> tuple[Change, ...]:
-    """Newest first, as the events came; one act on many nodes is one change."""
+    """Return the changes, newest first. One act on many nodes is one change."""
     found: list[Change] = []
     for event in events:
         change = _change(event)

@@ -124,7 +124,8 @@ def _undo(at: Situation, verdict: Verdict) -> Action:
 
 
 def _finished(at: Situation) -> Finish:
-    """Success if anything was made. Pooled nodes are unbound, so what is still bound was lost."""
+    """Finish: success if anything was made. Pooled nodes are unbound, so nodes that are still bound were
+    lost."""
     lost = len(at.nodes)
     made = sum(launch.adopted for launch in at.launches)
     if made > lost:

@@ -81,7 +81,7 @@ _OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
 
 
 def _returned(at: Situation) -> str:
-    """How many of its nodes are back for the next run. Those that aren't still bear the assignment."""
+    """Return how many nodes are back for the next run. The others still have the assignment."""
     wanted = at.request.assignment_ids
     meant = [each for each in at.target.members if wanted is None or each.assignment_id in wanted]
     handed = {each.assignment_id for each in meant}
@@ -99,14 +99,14 @@ def _returned(at: Situation) -> str:
 
 
 def is_back(request: ReleaseRequest, nodes: Sequence[Node]) -> bool:
-    """Whether the nodes of a provision, of those that bear its assignments still, went back before this."""
+    """Return whether all nodes of a provision that still have its assignments went back before this."""
     wanted = request.assignment_ids
     meant = [node for node in nodes if wanted is None or node.assignment_id in wanted]
     return all(node.state in _OVER and node.reason in BY_RULE for node in meant)
 
 
 def after_detach(node: Node, template: Template, *, now: float, due_at: float | None) -> NodeChange:
-    """A releasing node proved that it is clean: back to the pool, or thrown away with the reason.
+    """Return the change for a releasing node that proved to be clean: into the pool, or condemned.
 
     `due_at`: when its deadline counts as passed; None: never.
     """

@@ -1,7 +1,7 @@
-"""What a run does next: provision, execute on every node, give back. One operation that outlives its caller.
+"""Decide what a run does next: provision, execute on every node, release.
 
-A run owns no nodes. It submits a provision and a release under keys derived from its own id, so a replica
-that takes over finds them instead of making new ones.
+A run owns no nodes and outlives its caller. It submits a provision and a release under keys derived from its
+own id. So a replica that takes over finds them instead of making new ones.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ RERUN = f"{RESERVED}rerun/"
 
 
 def provision_key(run_id: OperationId) -> str:
-    """The idempotency key of a run's provision."""
+    """Return the idempotency key of a run's provision."""
     return f"{RESERVED}{run_id}/provision"
 
 
 def run_of(key: str | None) -> OperationId | None:
-    """Whose provision it is, by its key; None: its caller's own."""
+    """Return the run that a provision's key belongs to; None: the key is a caller's own."""
     inside = (key or "").removeprefix(RESERVED)
     run_id = OperationId(inside.partition("/")[0])
     return run_id if key == provision_key(run_id) else None
@@ -110,7 +110,7 @@ def decide(at: Situation) -> Action:
 
 
 def _extended(at: Situation) -> bool:
-    """A deadline that the caller named is hard: nothing passes it."""
+    """Return a later deadline for the run. A deadline that the caller named is hard."""
     later = at.extended_until is not None and at.extended_until > at.operation.deadline_at
     return later and at.operation.deadline_source != HARD
 
@@ -133,13 +133,13 @@ def _with_nodes(at: Situation, provision: Operation, stopped: Verdict | None) ->
 
 
 def _waited_long_enough(at: Situation) -> bool:
-    """A hard deadline ends the caller's wait, whatever the nodes do. Giving them back goes on by itself."""
+    """Return whether a hard deadline ends the caller's wait. The release of the nodes goes on by itself."""
     operation = at.operation
     return operation.deadline_source == HARD and at.now >= max(operation.deadline_at, at.grace_until)
 
 
 def _stopped_at(at: Situation) -> float:
-    """When it was stopped. What comes after its nodes are being given back changes no result."""
+    """Return when the run was stopped. Events after the release began change no result."""
     operation = at.operation
     if operation.verdict is not None:
         return 0.0
@@ -151,7 +151,7 @@ CANCELLED = Verdict(reason=Reason.CANCELLED, message="the run was cancelled")
 
 
 def _stopped(at: Situation) -> Verdict | None:
-    """A verdict that was written stands, whatever happens while the nodes are given back."""
+    """Return the verdict of a stopped run. A stored verdict stands, whatever happens during the release."""
     operation = at.operation
     if operation.verdict is not None:
         return operation.verdict
@@ -178,7 +178,7 @@ CODES_SHOWN = 10
 
 
 def _finished(at: Situation) -> Finish:
-    """A run is as good as its commands: one that failed, or was not let to its end, fails the run."""
+    """Finish the run: one command that failed, or did not end, fails the run."""
     result = f"exit {max((exit_status(command) for command in at.commands), default=0)}"
     for judge in (_cut, _lost, _failed):
         verdict = judge(at.commands)
@@ -196,7 +196,7 @@ def _cut(commands: Sequence[Command]) -> Verdict | None:
 
 
 def _lost(commands: Sequence[Command]) -> Verdict | None:
-    """For the reason for which the node was taken away: the command itself did nothing wrong."""
+    """Return the verdict for lost commands, with the reason for which their node was taken away."""
     lost = [command for command in commands if command.state is CommandState.LOST and command.reason]
     if not lost or lost[0].reason is None:
         return None

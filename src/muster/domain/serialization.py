@@ -39,14 +39,14 @@ def fields_to_plain(value: object) -> dict[str, Plain]:
 
 
 def changed(before: object | None, after: object) -> dict[str, Plain]:
-    """The fields in which two values of one class differ; all of them if there is no before."""
+    """Return the fields in which two values of one class differ; all of them if there is no before."""
     if before is None:
         return fields_to_plain(after)
     return {name: to_plain(value) for name, value in differing(before, after)}
 
 
 def differing(before: T, after: T) -> Iterator[tuple[str, Any]]:
-    """The fields in which two values of one class differ, each with its new value."""
+    """Return the fields in which two values of one class differ, each with its new value."""
     cls = type(after)
     for name, old, new in zip(field_names(cls), _values(cls)(before), _values(cls)(after), strict=True):
         if old is not new and old != new:
@@ -54,7 +54,7 @@ def differing(before: T, after: T) -> Iterator[tuple[str, Any]]:
 
 
 def from_plain(cls: type[T], data: Mapping[str, Plain], **given: object) -> T:
-    """`given`: fields that are no plain data any more."""
+    """Build a value from plain data. `given`: fields that are decoded already."""
     decoders = _decoders(cls)
     flat = _flat(cls)
     if flat is not None and flat not in given:
@@ -85,7 +85,7 @@ def _flat(cls: Any) -> str | None:
 
 
 def _values(cls: Any) -> Callable[[Any], tuple[Any, ...]]:
-    """Reads all fields of a value in one call."""
+    """Return a function that reads all fields of a value in one call."""
     if cls not in _getters:
         names = field_names(cls)
         # Of a single name, an attrgetter gives the bare value.
@@ -134,7 +134,7 @@ def decoder(hint: Any) -> Callable[[Any], Any]:
 
 
 def _optional(options: tuple[Any, ...]) -> Callable[[Any], Any]:
-    """`X | None`, or one of several dataclasses told apart by their fields."""
+    """Return a decoder for `X | None`, or for one of several dataclasses told apart by their fields."""
     inner = [option for option in options if option is not type(None)]
     if len(inner) == 1:
         decode = decoder(inner[0])

@@ -27,7 +27,8 @@ class Line:
 
 
 def lines_of(section: Source, text: str) -> list[Line]:
-    """As a person would have seen them: without colours, and the last of what a progress bar wrote."""
+    """Return the lines as a terminal would show them: without colours, and the last state of a
+    progress bar."""
     return [
         Line(section=section, number=number, text=_seen(raw))
         for number, raw in enumerate(text.split("\n"), 1)
@@ -158,9 +159,10 @@ class Symptom:
 
 
 def symptoms(lines: Sequence[Line]) -> list[Symptom]:
-    """Trouble that no later line of the same section takes back, in order.
+    """Return trouble that no later line of the same section takes back, in order.
 
-    Each pattern reads each line once at most: jobs write these lines, and may write them to keep us busy."""
+    Each pattern reads each line at most once: jobs write these lines, and may write them to keep us busy.
+    """
     standing: dict[tuple[Source, Cause], list[Symptom]] = {}
     for at, line in enumerate(lines):
         moved_on = MOVED_ON.search(line.text) is not None
@@ -207,7 +209,7 @@ _KILLED = 128
 
 
 def script_end(lines: Sequence[Line]) -> ScriptEnd | None:
-    """How the last script that is known to have ended badly did so."""
+    """Return how the last script that failed ended."""
     ends = [end for at, line in enumerate(lines) if (end := _end(lines, at, line)) is not None]
     return ends[-1] if ends else None
 
@@ -231,7 +233,7 @@ def _end(lines: Sequence[Line], at: int, line: Line) -> ScriptEnd | None:
 
 
 def cloud_init_gave_up(lines: Sequence[Line]) -> bool:
-    """All parts of the user data have run, and not all of them well."""
+    """Return whether all parts of the user data have run, and some failed."""
     return any(_MODULE_FAILED.search(line.text) for line in lines)
 
 
@@ -272,7 +274,7 @@ _NOT_THE_COMMAND = re.compile(r"(?:exit|trap|cleanup|on_error|rm -rf? /tmp|echo|
 
 
 def place(lines: Sequence[Line], end: ScriptEnd) -> Place | None:
-    """The last line in a script's last words that says where; else the last command that it traced."""
+    """Return the last line of a script's output that names a place; else the last command that it traced."""
     traced: Place | None = None
     for at in range(end.last - 1, end.first - 1, -1):
         text = lines[at].text
@@ -295,7 +297,7 @@ _KILLED_JOB = re.compile(
 
 
 def _command(said: str) -> tuple[str, str, str]:
-    """`foo: command not found` names the command; `1234 Killed  foo --bar` does so at its end."""
+    """Return the command that `foo: command not found` or `1234 Killed  foo --bar` names."""
     if killed := _KILLED_JOB.match(said):
         return killed["command"].strip(), ":", killed["how"]
     command, colon, message = said.partition(": ")

@@ -162,7 +162,7 @@ class TemplateSpec:
             raise InvalidRequest("classes", names, "must name each class once, in order")
 
     def _check_tables(self) -> None:
-        """A value of an integration's own is turned into what is stored of it."""
+        """Check the tables, and turn each value of an integration into plain data."""
         given: object = self.tables
         if not isinstance(given, Mapping):
             raise InvalidRequest("tables", given, "must be tables, by their names")
@@ -199,27 +199,27 @@ class TemplateSpec:
 
     @property
     def kitted(self) -> bool:
-        """Whether attaching takes a kit, and another's word than the node's own."""
+        """Return whether attaching takes a kit, and a confirmation by the runtime."""
         return self.runtime not in tuple(Runtime)
 
     @property
     def pools(self) -> bool:
-        """Whether a node of this template may serve again after a run."""
+        """Return whether a node of this template may serve again after a run."""
         return self.reuse is not Reuse.NEVER and not self.enrols
 
     @property
     def machine(self) -> "TemplateSpec":
-        """What its nodes are made from: the same content, with how the pool is kept left out."""
+        """Return what nodes are made from: the same content without the rules of the pool."""
         return replace(self, **{name: _DEFAULTS[name] for name in POOL_KEEPING})
 
     @property
     def enrols(self) -> bool:
-        """Whether its nodes are apps that enrol themselves: Muster makes none, and gives out none."""
+        """Return whether its nodes are apps that enrol themselves: Muster makes none, and gives out none."""
         return self.provider == EXTERNAL
 
     @property
     def clusters(self) -> bool:
-        """Whether it is a recipe for clusters: it has no nodes."""
+        """Return whether it is a recipe for clusters: it has no nodes."""
         return CLUSTER in self.tables
 
 

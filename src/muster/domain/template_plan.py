@@ -49,7 +49,7 @@ def planned(
     boots: int,
     errors: tuple[InvalidRequest, ...] = (),
 ) -> TemplatePlan:
-    """`warm` and `boots`: idle nodes of the template, and boots of its current revision."""
+    """Plan an apply. `warm` and `boots`: idle nodes of the template, and boots of its current revision."""
     after = applied(before, spec, now=0.0)
     if before is None:
         return TemplatePlan(

@@ -9,7 +9,7 @@ _ESCAPES = re.compile(
 
 
 def without_escapes(text: str) -> str:
-    """Without colours, titles and movements: no escape is left, not even half a one."""
+    """Remove colours, titles and movements: no escape is left, not even half a one."""
     return _ESCAPES.sub("", text) if "\x1b" in text else text
 
 
@@ -22,10 +22,11 @@ _CONTROLS = {
 
 
 def harmless(text: str) -> str:
-    """The text for a terminal: colours work until the end of their line, and nothing else takes effect.
+    """Make text harmless for a terminal: colours work until the end of their line, nothing else takes effect.
 
-    Titles, movements, clipboard writes and other escapes are gone. Other control characters are shown (^G).
-    Of what a progress bar wrote over itself the last is left."""
+    Removes titles, movements, clipboard writes and other escapes. Shows other control characters (^G). Keeps
+    the last state of a progress bar.
+    """
     return "\n".join(map(_harmless_line, text.split("\n")))
 
 
@@ -36,5 +37,5 @@ def _harmless_line(line: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 node`, `2 nodes`, `0 nodes`."""
+    """Return a number with its noun: `1 node`, `2 nodes`, `0 nodes`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

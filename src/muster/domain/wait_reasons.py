@@ -1,7 +1,7 @@
-"""What unfinished work waits for, by reason, with the oldest of each.
+"""Group unfinished work by what it waits for, with the oldest of each.
 
-Reads an operation's own row alone, so that it costs one list. What is counted elsewhere is left out: a run
-waits for the provision that it made, and nodes that work for a run are not waited for.
+Reads only an operation's own row, so that it costs one list. Leaves out what is counted elsewhere: a run
+waits for its own provision, and nodes that work for a run are not waited for.
 """
 
 from collections.abc import Collection, Sequence
@@ -72,7 +72,8 @@ class Waiting:
 def waiting(
     operations: Sequence[Operation], *, paused: Collection[str | None], now: float
 ) -> tuple[Waiting, ...]:
-    """By reason, the one with the oldest first. `paused`: names of templates, None for everything."""
+    """Return the waiting work by reason, the oldest first. `paused`: names of templates, None for
+    everything."""
     groups: dict[WaitsFor, list[Operation]] = {}
     for operation in operations:
         reason = waits_for(operation, paused=paused, now=now)
