@@ -4,7 +4,7 @@
     spawning   from a slot to a running keeper            killing    from "please end" to "nothing is left"
     keeper     the program that holds one slot's lock     looking    which slots live, stop or are gone
     limits     rlimits and cgroups                        pruning    what is left of the gone
-    console    what a machine has said
+    granting   a launch under the capacity                console    what a machine has said
 
 The truth is on disk and in the kernel: a slot's lock is held exactly as long as its keeper lives, and a
 keeper lives as long as anything of its node. So a server that died at any moment finds out what exists by
