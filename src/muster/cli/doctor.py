@@ -42,7 +42,7 @@ def doctor(*, file: SettingsFile = None, _output: Output = None) -> None:
     if output.wants_json():
         output.document({"ok": not broken, "checks": checks})
     else:
-        _drawn(checks)
+        drawn(checks)
     if broken:
         raise typer.Exit(1)
 
@@ -169,7 +169,7 @@ def _integrations(machine: Machine, stored: Stored, *, here: bool) -> Iterator[C
                 told[check.subject] = True
 
 
-def _drawn(checks: list[Check]) -> None:
+def drawn(checks: list[Check]) -> None:
     from rich.padding import Padding
     from rich.text import Text
 

@@ -33,6 +33,8 @@ class MachineState(StrEnum):
     RUNNING = "running"
     STOPPING = "stopping"
     GONE = "gone"
+    UNKNOWN = "unknown"
+    """Its provider can't say at present: one of its parts, such as a host, can't be asked. Not gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,232 @@
+"""`muster hosts`: list, check, drain, enable and trust the hosts of the settings.
+
+Reads the settings and asks the hosts themselves, so it runs where the server runs, as the server's user.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from muster.cli.confirm import Yes
+from muster.cli.printing import Output
+from muster.cli.settings_file import SettingsFile, chosen
+
+if TYPE_CHECKING:
+    from muster.config import Config
+    from muster.integrations.ssh.hosts import Hosts, RemoteHost
+    from muster.integrations.ssh.inventory import Inventory
+
+app = typer.Typer(
+    help="List your ssh hosts; check, drain, enable or trust one.",
+    invoke_without_command=True,
+    add_completion=False,
+)
+Names = Annotated[list[str] | None, typer.Argument(metavar="HOST...", help="Hosts; default: all.")]
+Some = Annotated[list[str], typer.Argument(metavar="HOST...", help="Hosts of the settings.")]
+Name = Annotated[str, typer.Argument(metavar="HOST", help="A host of the settings.")]
+Fingerprint = Annotated[
+    str | None,
+    typer.Option("--fingerprint", metavar="SHA256:…", help="Accept this key alone, without a question."),
+]
+
+
+@app.callback()
+def root(context: typer.Context, *, file: SettingsFile = None, _output: Output = None) -> None:
+    """List your ssh hosts; check, drain, enable or trust one. Without a subcommand: list."""
+    if context.invoked_subcommand is None:
+        _list(file)
+
+
+@app.command("list")
+def listed(*, file: SettingsFile = None, _output: Output = None) -> None:
+    """List the hosts: whether they answer, and how many slots are taken."""
+    _list(file)
+
+
+@app.command()
+def check(names: Names = None, *, file: SettingsFile = None, _output: Output = None) -> None:
+    """Log in to hosts and say what is wrong with them. Fails if something is broken."""
+    from muster.cli import printing
+    from muster.cli.doctor import drawn
+    from muster.integration import Level
+    from muster.integrations.ssh.doctor import looked, reachable_at
+
+    place = _Place(file)
+    wanted = names or list(place.inventory.hosts)
+    for name in wanted:
+        place.inventory.host(name)
+    urls = reachable_at(place.config, place.data)
+    found = asyncio.run(looked(place.inventory, place.data, place.installation(), urls, wanted))
+    broken = any(each.level is Level.FAILED for each in found)
+    if printing.wants_json():
+        printing.document({"ok": not broken, "checks": found})
+    else:
+        drawn(found)
+    if broken:
+        raise typer.Exit(1)
+
+
+@app.command()
+def drain(names: Some, *, file: SettingsFile = None, _output: Output = None) -> None:
+    """Give these hosts no new nodes. What runs there goes on."""
+    _drain(file, names, on=True)
+
+
+@app.command()
+def enable(names: Some, *, file: SettingsFile = None, _output: Output = None) -> None:
+    """Let drained hosts take nodes again."""
+    _drain(file, names, on=False)
+
+
+@app.command()
+def trust(
+    name: Name,
+    *,
+    fingerprint: Fingerprint = None,
+    yes: Yes = False,
+    file: SettingsFile = None,
+    _output: Output = None,
+) -> None:
+    """Show the fingerprint of a host's key, and accept it. Compare it with the host's own first:
+    `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` prints it there."""
+    from muster.cli import printing
+    from muster.cli.confirm import confirm
+    from muster.integrations.ssh import trust as keys
+    from muster.integrations.ssh.command import Ssh
+
+    place = _Place(file)
+    host = place.inventory.host(name)
+    ssh = Ssh(place.inventory, place.data)
+    within = place.inventory.settings.connect_timeout * 2
+    key = asyncio.run(keys.shown(ssh, host, within=within))
+    before = keys.known(ssh.known_hosts, name)
+    if fingerprint is not None and fingerprint != key.fingerprint:
+        raise keys.NoKey(f"cannot trust {name}: it shows {key}, not {fingerprint}. Nothing was changed.")
+    if key not in before:
+        changed = f" It showed {', '.join(map(str, before))} before." if before else ""
+        confirm(f"{name} at {host.address} shows {key}.{changed}", yes=yes or fingerprint is not None)
+        keys.trust(ssh.known_hosts, name, key)
+    if printing.wants_json():
+        printing.document({"host": name, "fingerprint": key.fingerprint, "known_hosts": ssh.known_hosts})
+    else:
+        how = "was trusted already" if key in before else f"is trusted from now on ({ssh.known_hosts})"
+        printing.say(f"{name}: {key} {how}")
+
+
+class _Place:
+    """The settings, and where the server keeps its data."""
+
+    def __init__(self, file: Path | None) -> None:
+        from muster.config import find_server, load
+        from muster.integrations.ssh.inventory import Inventory
+
+        self.config: Config = load(chosen(file), environment=os.environ)
+        self.inventory: Inventory = Inventory.of(self.config.tables)
+        self.data = find_server(os.environ, self.config.server.data_dir).data_dir
+
+    def installation(self) -> str:
+        """Whose nodes these are; a word that fits none before a server ran."""
+        from muster.cli.connecting import connected
+        from muster.client import calls
+        from muster.config import DataDirectory
+        from muster.domain.errors import MusterError
+        from muster.integrations.ssh.doctor import NOBODY
+
+        kept = DataDirectory(self.data).installation()
+        if kept is not None:
+            return kept
+        try:
+            with connected(self.data) as client:
+                return client.send(calls.installation()).id
+        except MusterError:
+            return NOBODY
+
+    def hosts(self) -> "Hosts":
+        from muster.integrations.ssh.hosts import Hosts
+
+        return Hosts(self.inventory, self.data, installation_id=self.installation())
+
+
+def _list(file: Path | None) -> None:
+    from muster.cli import printing
+
+    place = _Place(file)
+    found = asyncio.run(_told(place.hosts(), list(place.inventory.hosts), "facts"))
+    if printing.wants_json():
+        printing.document({"items": found})
+        return
+    columns = (
+        printing.Column("HOST", cut=True),
+        printing.Column("STATE"),
+        printing.Column("NODES", right=True),
+        printing.Column("SLOTS", right=True),
+        printing.Column("CLASS"),
+        printing.Column("LABELS", cut=True),
+        printing.Column("ADDRESS", cut=True),
+        printing.Column("WHY", cut=True),
+    )
+    rows = [
+        (
+            each["host"],
+            each["state"],
+            "-" if each["nodes"] is None else str(each["nodes"]),
+            str(each["slots"]),
+            each["resource_class"] or "any",
+            " ".join(each["labels"]) or "-",
+            each["address"],
+            each["why"] or "-",
+        )
+        for each in found
+    ]
+    printing.table(columns, rows, nothing="no hosts: name them as [hosts.NAME] in muster.toml")
+
+
+def _drain(file: Path | None, names: list[str], *, on: bool) -> None:
+    from muster.cli import printing
+
+    place = _Place(file)
+    for name in names:
+        place.inventory.host(name)
+    found = asyncio.run(_told(place.hosts(), names, "drain", on=on))
+    if printing.wants_json():
+        printing.document({"items": found})
+    else:
+        for each in found:
+            taken = f"{each['nodes']} of {each['slots']} slots taken"
+            printing.say(f"{each['host']}: {each['state']}" + (f" ({each['why']})" if each["why"] else f", {taken}"))
+    if any(each["state"] == "away" for each in found):
+        raise typer.Exit(1)
+
+
+async def _told(hosts: "Hosts", names: list[str], verb: str, **fields: Any) -> list[dict[str, Any]]:
+    """What these hosts say, one line each; those that are away, too."""
+    try:
+        return list(await asyncio.gather(*(_line(hosts.remotes[name], verb, fields) for name in names)))
+    finally:
+        await hosts.close()
+
+
+async def _line(remote: "RemoteHost", verb: str, fields: dict[str, Any]) -> dict[str, Any]:
+    from muster.domain.errors import Uncertain
+    from muster.integrations.ssh.session import Refused
+
+    mine = remote.host.settings
+    line = {
+        "host": remote.name,
+        "group": remote.host.group,
+        "address": remote.host.address,
+        "slots": mine.slots,
+        "resource_class": mine.resource_class,
+        "labels": list(mine.labels),
+        "state": "away",
+        "nodes": None,
+        "why": "",
+    }
+    try:
+        told = await remote.ask(verb, **fields)
+    except (Uncertain, Refused) as error:
+        return {**line, "why": getattr(error, "why", str(error))}
+    return {**line, "state": "drained" if told["drained"] else "ready", "nodes": told["nodes"]}

@@ -1,0 +1,161 @@
+"""All hosts of the inventory: a session to each, opened when it is needed, and which of them are away.
+
+A host that can't be reached is left in peace for a few seconds: its callers hear at once that it is away.
+"""
+
+import asyncio
+import logging
+import shlex
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from muster.domain.errors import Uncertain
+from muster.integrations.ssh import bundle
+from muster.integrations.ssh.command import Ssh
+from muster.integrations.ssh.inventory import Host, Inventory
+from muster.integrations.ssh.session import Lost, NotOpened, Session, run
+from muster.integrations.ssh.tunnels import Tunnel
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+RETRY = 5.0
+"""Seconds for which a host that couldn't be reached isn't tried again."""
+LOOK_WITHIN = 10.0
+STARTING = 4.0
+"""Seconds beyond the connection that Python on a host may take to start."""
+
+
+class Away(Uncertain):
+    """A host can't be reached, and wasn't asked."""
+
+    def __init__(self, host: str, why: str) -> None:
+        self.host = host
+        self.why = why
+        super().__init__(f"cannot reach host {host}: {why}")
+
+
+class RemoteHost:
+    """One host and its session."""
+
+    def __init__(self, host: Host, ssh: Ssh, *, installation_id: str, connect_within: float) -> None:
+        self.host = host
+        self._ssh = ssh
+        self._installation_id = installation_id
+        self._within = connect_within
+        self._session: Session | None = None
+        self._opening = asyncio.Lock()
+        self._away: Away | None = None
+        self._retry_at = 0.0
+        self.tunnel: Tunnel | None = None
+
+    @property
+    def name(self) -> str:
+        return self.host.name
+
+    async def ask(self, verb: str, *, within: float = LOOK_WITHIN, again: bool = True, **fields: Any) -> Any:
+        """`again`: whether the request may be repeated in a new session if this one is lost.
+
+        Raises Away (it wasn't asked), Uncertain (it may have been done), or session.Refused.
+        """
+        session = await self._opened()
+        try:
+            return await session.ask(verb, within=within, **fields)
+        except Lost as error:
+            if not again:
+                raise Uncertain(f"host {self.name} gave no answer to {verb}: {error}") from error
+        session = await self._opened()
+        try:
+            return await session.ask(verb, within=within, **fields)
+        except Lost as error:
+            raise Uncertain(f"host {self.name} gave no answer to {verb}: {error}") from error
+
+    async def _opened(self) -> Session:
+        async with self._opening:
+            if self._session is not None and self._session.open_:
+                return self._session
+            if self._away is not None and time.monotonic() < self._retry_at:
+                raise self._away
+            await self._leave()
+            try:
+                self._session = await self._open()
+            except NotOpened as error:
+                self._note(str(error))
+                self._away = Away(self.name, str(error))
+                self._retry_at = time.monotonic() + RETRY
+                raise self._away from error
+            if self._away is not None:
+                logger.info("the host is back", extra={"provider": "ssh", "host": self.name})
+                self._away = None
+            return self._session
+
+    async def _open(self) -> Session:
+        mine = self.host.settings
+        command = f"exec {mine.python} -I -S -c {shlex.quote(bundle.COMMAND)}"
+        within = self._within * (1 + bool(mine.jump)) + STARTING
+        session = await Session.open(
+            self.name,
+            self._ssh.argv(self.host, command),
+            within=within,
+            directory=mine.directory,
+            installation_id=self._installation_id,
+        )
+        if self.tunnel is not None:
+            try:
+                await self.tunnel.hold(session)
+            except NotOpened:
+                await session.close()
+                raise
+        return session
+
+    def _note(self, why: str) -> None:
+        if self._away is None or self._away.why != why:
+            logger.warning("cannot reach a host: %s", why, extra={"provider": "ssh", "host": self.name})
+
+    async def _leave(self) -> None:
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
+
+    async def close(self) -> None:
+        """End the session and ssh's master. What runs on the host stays."""
+        if self._session is not None:
+            await self._leave()
+            await run(self._ssh.control(self.host, "exit"), within=2.0)
+
+
+class Hosts:
+    def __init__(self, inventory: Inventory, data: Path, *, installation_id: str) -> None:
+        self.inventory = inventory
+        self.ssh = Ssh(inventory, data)
+        within = inventory.settings.connect_timeout
+        self.remotes = {
+            host.name: RemoteHost(host, self.ssh, installation_id=installation_id, connect_within=within)
+            for host in inventory.hosts.values()
+        }
+
+    @property
+    def serving(self) -> list[RemoteHost]:
+        """Those that have slots, in the order of the settings."""
+        return [remote for remote in self.remotes.values() if remote.host.slots]
+
+    async def ask_each(
+        self, remotes: Iterable[RemoteHost], ask: Callable[[RemoteHost], Awaitable[T]]
+    ) -> tuple[dict[str, T], dict[str, Uncertain]]:
+        """Ask hosts in parallel: their answers, and those that gave none."""
+        asked = list(remotes)
+        found = await asyncio.gather(*(ask(remote) for remote in asked), return_exceptions=True)
+        answers: dict[str, T] = {}
+        missing: dict[str, Uncertain] = {}
+        for remote, each in zip(asked, found, strict=True):
+            if isinstance(each, Uncertain):
+                missing[remote.name] = each
+            elif isinstance(each, BaseException):
+                raise each
+            else:
+                answers[remote.name] = each
+        return answers, missing
+
+    async def close(self) -> None:
+        await asyncio.gather(*(remote.close() for remote in self.remotes.values()))
