@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Protocol, TypeVar
 
-WAITING = ("tests/e2e/", "tests/browser/", "tests/cli/", "tests/sdk/")
+WAITING = ("tests/e2e/", "tests/browser/", "tests/cli/", "tests/sdk/", "tests/integrations/ssh/")
 """Their processes mostly wait: as many again can run beside them."""
 COMPUTING = ("tests/simulation/", "tests/operations/", "tests/contracts/test_claim_matching")
 SHARED = ("tests/browser/",)
@@ -47,6 +47,7 @@ QUICK = (
     "tests/e2e/test_isolation.py::test_a_job_in_the_sandbox",
     "tests/e2e/test_life.py",
     "tests/e2e/test_replicas.py::test_a_server_that_is_killed_in_the_middle_is_replaced_and_nothing_is_doubled_or_leaked[postgresql]",
+    "tests/e2e/test_ssh.py::test_nodes_are_made_on_hosts_used_kept_warm_and_ended",
     "tests/e2e/test_services.py::test_an_app_is_starting_until_it_really_accepts",
     "tests/operations/test_crashes.py::test_a_blow_at_any_call_changes_no_outcome[cold",
     "tests/simulation/test_determinism.py::test_a_defect_that_was_planted_before",

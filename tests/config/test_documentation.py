@@ -27,6 +27,9 @@ VARIABLES = [
     ),
 ]
 ELSEWHERE = {
+    "[ssh]": "ssh.md",
+    "[hosts.NAME]": "ssh.md",
+    "[templates.NAME.ssh]": "ssh.md",
     "[ec2]": "ec2.md",
     "[templates.NAME.ec2]": "ec2.md",
     "[github]": "github.md",

@@ -67,7 +67,7 @@ for word in "$@"; do
     update) touch "$MACHINE/asked-1-update" ;;
     install) touch "$MACHINE/asked-2-install"
       [ -e "$MACHINE/asked-1-update" ] || exit 100
-      for program in bwrap chromium; do touch "$MACHINE/$program"; chmod 755 "$MACHINE/$program"; done ;;
+      for program in bwrap chromium sshd; do touch "$MACHINE/$program"; chmod 755 "$MACHINE/$program"; done ;;
   esac
 done
 echo "a lot of words"
@@ -103,8 +103,20 @@ def test_who_may_not_install_is_told_how_to_get_it(machine: Machine, apt: bool) 
 def test_check_sees_to_it_and_demo_does_not() -> None:
     rules = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
     named = {line.partition(":")[0]: line for line in rules if line.startswith(("check:", "demo:", "test:"))}
-    assert "sandbox" in named["check"]
+    assert "sandbox" in named["check"] and "sshd" in named["check"]
     assert "sandbox" not in named["demo"] + named["test"]
+
+
+def test_sshd_is_had_got_or_missed_as_the_sandbox_is(machine: Machine) -> None:
+    if Path("/usr/sbin/sshd").exists():
+        assert machine.run("sshd").stdout == ""
+        return
+    machine.has("id", "echo 1000")
+    assert "will skip; get them with: apt-get install openssh-server" in machine.run("sshd").stdout
+    machine.has("id", "echo 0")
+    machine.has("apt-get", APT)
+    assert machine.run("sshd").stdout == "Installing openssh-server for the tests of ssh hosts\n"
+    assert machine.run("sshd").stdout == ""
 
 
 # --- the browser ----------------------------------------------------------------------------------

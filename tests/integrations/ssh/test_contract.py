@@ -10,7 +10,7 @@ TEMPLATE = TemplateSpec(name="work", provider="ssh")
 def scene_of(yard: Yard, slots: dict[str, int]) -> Scene:
     for name in slots:
         yard.host(name)
-    inventory = yard.inventory(**{name: {"slots": count} for name, count in slots.items()})
+    inventory = yard.inventory({name: {"slots": count} for name, count in slots.items()})
 
     def write(machine_id: str, text: str) -> None:
         host = machine_id.partition("@")[2]

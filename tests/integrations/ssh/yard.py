@@ -1,4 +1,4 @@
-"""Real hosts for tests: each is an sshd on loopback with a directory of its own, behind a link that can be cut."""
+"""Real hosts for tests: each is an sshd on loopback with its own directory, behind a link that can be cut."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -247,8 +247,10 @@ class Yard:
         )
         return replace(mine, **changes)
 
-    def inventory(self, *, place: Place = Place.SPREAD, **by_host: Any) -> Inventory:
-        """`by_host`: changes of single hosts, as dicts."""
+    def inventory(
+        self, changes: Mapping[str, Mapping[str, Any]] | None = None, *, place: Place = Place.SPREAD
+    ) -> Inventory:
+        """`changes`: settings of single hosts that differ."""
         hosts = []
         for name, machine in self.machines.items():
             assert machine.link is not None
@@ -260,7 +262,7 @@ class Yard:
                 python=PYTHON,
                 directory=str(machine.directory),
             )
-            hosts.append(replace(given, **by_host.get(name, {})))
+            hosts.append(replace(given, **(changes or {}).get(name, {})))
         return Inventory(self.settings(place=place), hosts)
 
     def provider(

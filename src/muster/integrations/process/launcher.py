@@ -17,7 +17,6 @@ from muster.domain.errors import Refused, Throttled, TokenSpent, Uncertain
 from muster.domain.matching import type_matches
 from muster.domain.reasons import Reason
 from muster.domain.serialization import to_plain
-from muster.domain.text import counted
 from muster.integrations.process.machines import machine
 from muster.integrations.process.spawner import Spawner
 from muster.ports.provider import LaunchAnswer, LaunchRequest

@@ -6,7 +6,7 @@
     session     one ssh session to one host               scopes   limits by systemd
     hosts       all hosts: reachable, or away             (and `muster.slots`)
     placement   which hosts a launch gets
-    launching   one launch over several hosts             bundle   these files as one text
+    launcher    one launch over several hosts             bundle   these files as one text
     provider    the port                                  identity who a joining agent is
     tunnels     the way back for hosts without one        trust    host keys
 

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster.cli.confirm import Yes
-from muster.cli.printing import Output
-from muster.cli.settings_file import SettingsFile, chosen
+from muster.cli.options import SettingsFile, Yes, find_settings_file
+from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.config import Config
     from muster.integrations.ssh.hosts import Hosts, RemoteHost
-    from muster.integrations.ssh.inventory import Inventory
 
 app = typer.Typer(
     help="List your ssh hosts; check, drain, enable or trust one.",
@@ -49,7 +47,7 @@ def listed(*, file: SettingsFile = None, _output: Output = None) -> None:
 @app.command()
 def check(names: Names = None, *, file: SettingsFile = None, _output: Output = None) -> None:
     """Log in to hosts and say what is wrong with them. Fails if something is broken."""
-    from muster.cli import printing
+    from muster.cli import output
     from muster.cli.doctor import drawn
     from muster.integration import Level
     from muster.integrations.ssh.doctor import looked, reachable_at
@@ -61,8 +59,8 @@ def check(names: Names = None, *, file: SettingsFile = None, _output: Output = N
     urls = reachable_at(place.config, place.data)
     found = asyncio.run(looked(place.inventory, place.data, place.installation(), urls, wanted))
     broken = any(each.level is Level.FAILED for each in found)
-    if printing.wants_json():
-        printing.document({"ok": not broken, "checks": found})
+    if output.wants_json():
+        output.document({"ok": not broken, "checks": found})
     else:
         drawn(found)
     if broken:
@@ -92,8 +90,8 @@ def trust(
 ) -> None:
     """Show the fingerprint of a host's key, and accept it. Compare it with the host's own first:
     `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` prints it there."""
-    from muster.cli import printing
-    from muster.cli.confirm import confirm
+    from muster.cli import output
+    from muster.cli.options import confirm
     from muster.integrations.ssh import trust as keys
     from muster.integrations.ssh.command import Ssh
 
@@ -109,11 +107,11 @@ def trust(
         changed = f" It showed {', '.join(map(str, before))} before." if before else ""
         confirm(f"{name} at {host.address} shows {key}.{changed}", yes=yes or fingerprint is not None)
         keys.trust(ssh.known_hosts, name, key)
-    if printing.wants_json():
-        printing.document({"host": name, "fingerprint": key.fingerprint, "known_hosts": ssh.known_hosts})
+    if output.wants_json():
+        output.document({"host": name, "fingerprint": key.fingerprint, "known_hosts": ssh.known_hosts})
     else:
         how = "was trusted already" if key in before else f"is trusted from now on ({ssh.known_hosts})"
-        printing.say(f"{name}: {key} {how}")
+        output.say(f"{name}: {key} {how}")
 
 
 class _Place:
@@ -123,13 +121,13 @@ class _Place:
         from muster.config import find_server, load
         from muster.integrations.ssh.inventory import Inventory
 
-        self.config: Config = load(chosen(file), environment=os.environ)
+        self.config: Config = load(find_settings_file(file), environment=os.environ)
         self.inventory: Inventory = Inventory.of(self.config.tables)
         self.data = find_server(os.environ, self.config.server.data_dir).data_dir
 
     def installation(self) -> str:
         """Whose nodes these are; a word that fits none before a server ran."""
-        from muster.cli.connecting import connected
+        from muster.cli.connection import open_client
         from muster.client import calls
         from muster.config import DataDirectory
         from muster.domain.errors import MusterError
@@ -139,7 +137,7 @@ class _Place:
         if kept is not None:
             return kept
         try:
-            with connected(self.data) as client:
+            with open_client(self.data) as client:
                 return client.send(calls.installation()).id
         except MusterError:
             return NOBODY
@@ -151,22 +149,22 @@ class _Place:
 
 
 def _list(file: Path | None) -> None:
-    from muster.cli import printing
+    from muster.cli import output
 
     place = _Place(file)
     found = asyncio.run(_told(place.hosts(), list(place.inventory.hosts), "facts"))
-    if printing.wants_json():
-        printing.document({"items": found})
+    if output.wants_json():
+        output.document({"items": found})
         return
     columns = (
-        printing.Column("HOST", cut=True),
-        printing.Column("STATE"),
-        printing.Column("NODES", right=True),
-        printing.Column("SLOTS", right=True),
-        printing.Column("CLASS"),
-        printing.Column("LABELS", cut=True),
-        printing.Column("ADDRESS", cut=True),
-        printing.Column("WHY", cut=True),
+        output.Column("HOST", cut=True),
+        output.Column("STATE"),
+        output.Column("NODES", right=True),
+        output.Column("SLOTS", right=True),
+        output.Column("CLASS"),
+        output.Column("LABELS", cut=True),
+        output.Column("ADDRESS", cut=True),
+        output.Column("WHY", cut=True),
     )
     rows = [
         (
@@ -181,22 +179,22 @@ def _list(file: Path | None) -> None:
         )
         for each in found
     ]
-    printing.table(columns, rows, nothing="no hosts: name them as [hosts.NAME] in muster.toml")
+    output.table(columns, rows, nothing="no hosts: name them as [hosts.NAME] in muster.toml")
 
 
 def _drain(file: Path | None, names: list[str], *, on: bool) -> None:
-    from muster.cli import printing
+    from muster.cli import output
 
     place = _Place(file)
     for name in names:
         place.inventory.host(name)
     found = asyncio.run(_told(place.hosts(), names, "drain", on=on))
-    if printing.wants_json():
-        printing.document({"items": found})
+    if output.wants_json():
+        output.document({"items": found})
     else:
         for each in found:
-            taken = f"{each['nodes']} of {each['slots']} slots taken"
-            printing.say(f"{each['host']}: {each['state']}" + (f" ({each['why']})" if each["why"] else f", {taken}"))
+            more = f" ({each['why']})" if each["why"] else f", {each['nodes']} of {each['slots']} slots taken"
+            output.say(f"{each['host']}: {each['state']}{more}")
     if any(each["state"] == "away" for each in found):
         raise typer.Exit(1)
 

@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from muster.domain.counting import counted
 from muster.domain.errors import Uncertain
 from muster.domain.template import RESOURCE_CLASSES, ResourceClass
+from muster.domain.text import counted
 from muster.integration import Check, Level
 from muster.integrations.ssh.hosts import RemoteHost
 from muster.integrations.ssh.inventory import Host
@@ -90,7 +90,7 @@ def _survival(host: Host, told: Mapping[str, Any], _now: float) -> Iterator[Find
         yield Level.WARNING, words, 'log in as root for limits per node, or set limits = "rlimits"'
 
 
-def _clock(host: Host, told: Mapping[str, Any], now: float) -> Iterator[Finding]:
+def _clock(_host: Host, told: Mapping[str, Any], now: float) -> Iterator[Finding]:
     skew = told["time"] - now
     if abs(skew) > SKEW_MOST:
         words = f"its clock is {abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}"

@@ -34,7 +34,7 @@ class Ssh(Integration):
     async def connect(self, site: Site) -> Parts:
         if not site.tables["hosts"]:
             return Parts()
-        from muster.integrations.ssh.connecting import connect
+        from muster.integrations.ssh.parts import connect
 
         return await connect(site)
 

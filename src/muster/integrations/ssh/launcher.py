@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import muster.agent
-from muster.domain.counting import counted
 from muster.domain.errors import Refused, Throttled, TokenSpent, Uncertain
-from muster.domain.plain import to_plain
 from muster.domain.reasons import Reason
+from muster.domain.serialization import to_plain
 from muster.domain.template import TemplateSpec
+from muster.domain.text import counted
 from muster.integrations.ssh import bundle, session
 from muster.integrations.ssh.hosts import Hosts, RemoteHost
 from muster.integrations.ssh.machines import machine
