@@ -51,7 +51,7 @@ class Partner:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def says(self, path: str, *answers: tuple[int, Any] | tuple[int, Any, dict[str, str]]) -> None:
         self.answers[path] = [(each[0], each[1], each[2] if len(each) > 2 else {}) for each in answers]

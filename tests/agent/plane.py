@@ -66,6 +66,11 @@ class Plane:
 
         self.heard(change)
 
+    def report(self, said: dict[str, Any]) -> None:
+        self.reports.append(said)
+        if said.get("detached") == self.desired.get("assignment_id") is not None:
+            self.tell("stay", assignment_id=None)  # as the server does: it is clean, and free for the next
+
     def attach(self, assignment: str = "as-1") -> None:
         self.tell("attach", assignment_id=assignment, run="run-1", commands=[])
         self.wait(lambda: {"attached": assignment} in self.reports, "attached")
@@ -148,8 +153,10 @@ class Handler(BaseHTTPRequestHandler):
             plane.heard(lambda: plane.beats.append(json.loads(self.body)["activity"]))
             return self.answer(200, {"version": plane.desired["version"]})
         if path == "/report":
-            plane.heard(lambda: plane.reports.append(json.loads(self.body)))
+            plane.heard(lambda: plane.report(json.loads(self.body)))
             return self.answer(200, plane.desired)
+        if path == "/stream":
+            return self.answer(404, {})  # as a server without streams: the agent polls at once
         if path == "/desired":
             with plane.changed:
                 known, timeout = int(query["known"]), float(query["timeout"])

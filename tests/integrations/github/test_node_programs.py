@@ -137,7 +137,7 @@ def test_a_download_that_broke_off_is_tried_again(
 ) -> None:
     told = {"archive": github.archive, "broken": broken, "chunked": chunked, "protocol_version": "HTTP/1.1"}
     with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_BreaksOff,), told)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         script = _script(github, url=f"http://127.0.0.1:{server.server_address[1]}/")
         said = node.boots(script.replace("PAUSE = 5.0", "PAUSE = 0.0"))
         server.shutdown()
