@@ -166,6 +166,22 @@ async def test_beats_are_seen_in_a_view_that_was_kept(world: World) -> None:
     assert await replica.store.last_seen([node.id]) == {node.id: before.seen[node.id] + 7.0}
 
 
+async def test_a_node_that_beat_before_this_replica_started_is_seen_in_the_view_that_claims_it(
+    world: World,
+) -> None:
+    """Else a provision after a restart would wait for its next beat."""
+    scene = Scene(world.store)
+    (node,) = await scene.idle(1)
+    replica = world.replica(alone=True)
+    operation = await scene.leased()
+    await replica.store.view(operation.id)
+    (claimed,) = await scene.claim(operation, 1)
+    await replica.store.apply(nodes.attached(claimed, now=2.0, deadline_at=100.0))
+    view = await replica.store.view(operation.id)
+    assert view.seen == (await world.store.view(operation.id)).seen
+    assert list(view.seen) == [node.id]
+
+
 async def test_a_token_that_died_is_not_known_any_more_on_the_replica_that_saw_it(world: World) -> None:
     replica = world.replica(alone=True)
     scene = Scene(replica.store)

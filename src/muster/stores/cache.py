@@ -271,10 +271,15 @@ class CachedStore:
                 self._forget_operations((operation_id,))
                 continue
             view = self._views.get(operation_id)
-            if view is not None:
-                self._views.put(operation_id, _with_node(view, node))
-            else:
+            if view is None or self._was_seen_before(node, view):
                 self._views.forget(operation_id)
+            else:
+                self._views.put(operation_id, _with_node(view, node))
+
+    def _was_seen_before(self, node: Node, view: OperationView) -> bool:
+        """Whether only the store knows when it was last seen: it was claimed, and has not beaten since this
+        replica started."""
+        return node.state is NodeState.CLAIMED and node.id not in self._seen and node.id not in view.seen
 
     def _operation_changed(self, written: Written) -> None:
         operation = written.record
