@@ -3,17 +3,17 @@
 A storm aims at one kind of mistake. `Level` in `muster_simulation.plan` says what happens in each:
 
     light, heavy  rules that any trouble tests: commits without attached nodes, records that end too early
-    pauses        fences and epochs: a replica goes on writing after another took over
+    pauses        epochs: a replica goes on writing after another took over
     answers       launches whose answer is lost: tokens, room that is freed too early, "not found" as "gone"
     echoes        signals of an earlier assignment that come again
     crowd         caps, claims, reuse and the queue
     meddlers      the commit against a cancel, and against a node that ends just then
-    deaths        heartbeats at the commit and at the claim
+    deaths        heartbeats at the commit; fences; what an operation held when its replica died
     strays        machines without a record
     slow          judging boots: stalls, extensions, ceilings, rescues; a pause between the sweep's look
                   (`vitals`) and its write
-    absence       judging after the control plane was away: graces, silence; a pause between the look for
-                  offline nodes (`offline`) and the write that gives them up
+    absence       judging after the control plane was away: graces, silence, claims of the dead; a pause
+                  between the look for offline nodes (`offline`) and the write that gives them up
     bugs          operations that meet an unforeseen error each time
 """
 
@@ -42,7 +42,7 @@ class Planted:
 
 
 PLANTED = (
-    Planted(defect=defects.fencing_is_dropped, faults=Level.PAUSES),
+    Planted(defect=defects.fencing_is_dropped, faults=Level.DEATHS),
     Planted(defect=defects.a_takeover_keeps_the_epoch, faults=Level.PAUSES),
     Planted(defect=defects.the_reservation_is_skipped, faults=Level.CROWD),
     Planted(defect=defects.a_claim_ignores_the_state, faults=Level.CROWD),
@@ -57,7 +57,7 @@ PLANTED = (
     Planted(defect=defects.a_signal_counts_without_its_assignment, faults=Level.ECHOES),
     Planted(defect=defects.any_detach_counts_for_the_present_assignment, faults=Level.ECHOES),
     Planted(defect=defects.the_commit_does_not_wait_for_attached, faults=Level.LIGHT),
-    Planted(defect=defects.resuming_forgets_what_is_held, faults=Level.HEAVY),
+    Planted(defect=defects.resuming_forgets_what_is_held, faults=Level.DEATHS),
     Planted(defect=defects.foreign_machines_are_orphans_too, faults=Level.HEAVY),
     Planted(defect=defects.a_loss_does_not_move_the_operation, faults=Level.MEDDLERS),
     Planted(defect=defects.a_cancel_beats_the_commit, faults=Level.MEDDLERS),
@@ -79,7 +79,7 @@ PLANTED = (
     Planted(defect=defects.a_beat_after_the_look_does_not_spare, faults=Level.ABSENCE),
     Planted(defect=defects.an_unforeseen_error_is_tried_for_ever, faults=Level.BUGS),
     Planted(defect=defects.what_a_bug_stops_keeps_its_nodes, faults=Level.BUGS),
-    Planted(defect=defects.the_dead_can_be_claimed, faults=Level.DEATHS),
+    Planted(defect=defects.the_dead_can_be_claimed, faults=Level.ABSENCE),
     Planted(defect=defects.a_memory_misses_commits, faults=Level.LIGHT, replicas=1),
 )
 RARE = (
