@@ -70,7 +70,7 @@ class Situation:
 HELD = (NodeState.CREATED, NodeState.CLAIMED)
 _LOST = (NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED)
 _TOLD = (5, 10, 20, 50, 100, 200, 500, 1000)
-"""Those ahead in the queue, as they are told."""
+"""The numbers of operations ahead in the queue that are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class CondemnSilent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtendDeadline:
-    """Its nodes were given more time to boot: so is the provision."""
+    """Give the provision as much more time as its booting nodes got."""
 
     until: float
 
@@ -121,8 +121,10 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MakeWay:
-    """End surplus idle nodes of the provider that refused this launch, and ask it again; if they don't
-    suffice, give up."""
+    """Condemn surplus idle nodes of the provider that refused this launch, and launch again.
+
+    If there are too few of them, give up.
+    """
 
     launch: Launch
     verdict: Verdict
@@ -130,7 +132,7 @@ class MakeWay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveUp:
-    """Write down that, and why, the provision fails; the rollback follows from it."""
+    """Store the verdict that the provision fails. The rollback follows from it."""
 
     verdict: Verdict
 
@@ -287,7 +289,7 @@ def next_usage(at: Situation) -> UsageClass | None:
 
 
 def _in_queue(at: Situation) -> Action:
-    """Return the verdict on a queued provision. Its queue time counts also while it tries."""
+    """Wait in the queue, or give up once the queue time is over. It counts also while the provision tries."""
     until = at.operation.created_at + at.request.queue_timeout
     # One that was throttled has had its turn: it lacks an answer, not room.
     under_way = any(launch.pending for launch in at.launches) or launches.again_at(at.launches) > 0

@@ -1,4 +1,4 @@
-"""What a refill does next: make warm nodes, take what comes, pool what boots."""
+"""Decide what a refill does next: make warm nodes, accept partial capacity, pool what boots."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class PoolIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discard:
-    """Throw away what isn't up, and forget launches that were never called."""
+    """Condemn nodes that are not up, and abandon launches that were never called."""
 
     nodes: tuple[Node, ...]
     launches: tuple[Launch, ...]

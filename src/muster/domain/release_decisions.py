@@ -1,4 +1,4 @@
-"""What a release does next, and what becomes of a node that proved to be clean."""
+"""Decide what a release does next, and what becomes of a node that proved to be clean."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ _OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
 
 
 def _returned(at: Situation) -> str:
-    """Return how many nodes are back for the next run. The others still have the assignment."""
+    """Say how many nodes are back for the next run. The others still have the assignment."""
     wanted = at.request.assignment_ids
     meant = [each for each in at.target.members if wanted is None or each.assignment_id in wanted]
     handed = {each.assignment_id for each in meant}

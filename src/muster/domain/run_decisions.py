@@ -110,7 +110,7 @@ def decide(at: Situation) -> Action:
 
 
 def _extended(at: Situation) -> bool:
-    """Return a later deadline for the run. A deadline that the caller named is hard."""
+    """Return whether the run gets more time. A deadline that the caller named is hard."""
     later = at.extended_until is not None and at.extended_until > at.operation.deadline_at
     return later and at.operation.deadline_source != HARD
 

@@ -237,7 +237,7 @@ def _stuck(open_now: Sequence[Operation], now: float) -> tuple[Operation, ...]:
 
 
 def _late(operation: Operation) -> float:
-    """Return until when an operation may outlive its deadline while it gives back what it made."""
+    """Return the seconds by which an operation may outlive its deadline while it gives back what it made."""
     return overdue_after(operation.kind) / 2
 
 

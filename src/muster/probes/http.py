@@ -65,7 +65,7 @@ class HttpProber:
         return await self._names.addresses(host)
 
     async def _one_answers(self, parts: SplitResult, addresses: Sequence[Address], *, ends: float) -> bool:
-        """Return the status of the first address that answers. All addresses belong to one service."""
+        """Return whether the service answers with success. The first address that answers decides."""
         for number, address in enumerate(addresses):
             now = asyncio.get_running_loop().time()
             with suppress(OSError, TimeoutError):
