@@ -1,4 +1,4 @@
-"""What AWS calls its parts: the partition that a region belongs to."""
+"""Name the partition of AWS that a region belongs to."""
 
 _PARTITIONS = {
     "cn-": "aws-cn",
@@ -9,9 +9,9 @@ _PARTITIONS = {
     "us-isob-": "aws-iso-b",
     "us-isof-": "aws-iso-f",
 }
-"""By how their regions are called; all others are in `aws`."""
+"""By the prefix of the region; all other regions are in `aws`."""
 
 
 def partition(region: str) -> str:
-    """The second word of every ARN of a region."""
+    """Return the second part of every ARN of a region."""
     return next((name for prefix, name in _PARTITIONS.items() if region.startswith(prefix)), "aws")

@@ -71,7 +71,8 @@ class Installed:
 
 @cache
 def entry_points() -> tuple[EntryPoint, ...]:
-    """Raises IntegrationBroken: two packages bring one of the same name, or the own ones are not there."""
+    """Return the installed integrations. Raises IntegrationBroken for a name brought twice, or without our
+    own."""
     found: dict[str, EntryPoint] = {}
     for each in _all():
         other = found.setdefault(each.name, each)

@@ -1,7 +1,8 @@
-"""The installation guard: a server doesn't start a new installation over an earlier one by accident.
+"""Keep a server from starting a new installation over an earlier one by accident.
 
-A database that is missing, empty or another one's knows nothing of the nodes that run. A server that went on
-with it would take them for strangers, and their work would end. So the data directory remembers whose it is.
+A database that is missing, empty or of another installation knows nothing of the running nodes. A server with
+such a database would treat them as strangers and end their work. So the data directory remembers its
+installation.
 """
 
 from collections.abc import Mapping
@@ -16,9 +17,9 @@ class InstallationLost(MusterError):
 
 
 def guard(data: DataDirectory, stored: str | None, running: Mapping[str, int], *, anew: bool) -> None:
-    """Look before the store is opened. Raises InstallationLost.
+    """Check the database before it is opened. Raises InstallationLost.
 
-    `stored`: whose database it is; None: it is missing or empty. `running`: how many nodes run here,
+    `stored`: the database's installation; None if it is missing or empty. `running`: how many nodes run here,
     by installation. `anew`: a new installation is wanted.
     """
     remembered = data.installation()
@@ -46,7 +47,7 @@ def guard(data: DataDirectory, stored: str | None, running: Mapping[str, int], *
 
 
 def _evidence(data: DataDirectory, remembered: str | None, alive: dict[str, int]) -> str:
-    """What an earlier installation left, in words."""
+    """Return what an earlier installation left, in words."""
     found = []
     if alive:
         found.append(_nodes(alive))

@@ -1,9 +1,10 @@
 """The composition root: the only place where a server's parts are named and put together.
 
-Owns the order of things. Starting: the address, so that a start that can't succeed leaves nothing behind; the
-data directory's lock, the store, earlier leases expired (if nobody else can have any), the control plane, the
-API. Stopping: no new requests, the present ones finish, nothing is driven any more, leases are given back,
-the store is closed. What must survive a kill is in the store; nothing here is needed for correctness.
+This module owns the order of start and stop. A start first binds the address, so that a start that can't
+succeed leaves nothing behind. Then it locks the data directory, opens the store and composes control plane
+and API. Earlier leases are expired if no other replica can hold any. A stop takes no new requests and
+finishes the present ones. Then it stops driving operations, gives leases back and closes the store. What must
+survive a kill is in the store.
 """
 
 import asyncio
@@ -53,7 +54,7 @@ OK, FAILED, USAGE = 0, 1, 2
 
 REMEMBER_BEATS = 30.0
 REMEMBER_BEATS_ALONE = 3600.0
-"""Nobody else writes to the store: every write of a node is seen here."""
+"""No other process writes to the store: this process sees every write of a node."""
 
 
 class HomeDiffers(MusterError):
@@ -61,12 +62,12 @@ class HomeDiffers(MusterError):
 
 
 class Stopped(MusterError):
-    """The server ended although nobody asked it to."""
+    """The server ended without being asked to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """A server that listens, for whoever started it."""
+    """A server that listens: its address and what its starter needs to know."""
 
     url: str
     data: DataDirectory
@@ -97,8 +98,11 @@ async def serve(
     new_admin: bool = False,
     new_installation: bool = False,
 ) -> None:
-    """`new_admin`: make another admin token, for whoever holds none of those that the store knows.
-    `new_installation`: go on although the database isn't the one of this data directory."""
+    """Run a server until it is stopped.
+
+    `new_admin`: create another admin token. `new_installation`: continue although the database isn't the one
+    of this data directory.
+    """
     data = DataDirectory(config.server.data_dir or default_data_directory(os.environ))
     with _bound(config, data) as listener, data.held():
         if config.server.store is None:
@@ -114,7 +118,7 @@ async def serve(
 
 
 def _bound(config: Config, data: DataDirectory) -> socket.socket:
-    """Raises CannotListen, or DirectoryInUse if it is our own other server that has the port."""
+    """Bind the address. Raises CannotListen, or DirectoryInUse if another server of ours has the port."""
     try:
         earlier = urlsplit(data.earlier_url() or "").port
     except ValueError:
@@ -131,13 +135,13 @@ Starting = Callable[[TemplateSpec], str]
 
 
 def outfit(spec: TemplateSpec, starting: Starting | None, runtime: NodeRuntime | None) -> str:
-    """A hash of all that comes to a node from this server until it has booted."""
+    """Return a hash of everything that a node gets from this server until it has booted."""
     parts = [starting(spec) if starting else "", runtime.boot_script(spec) if runtime else ""]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16] if any(parts) else ""
 
 
 def _setups() -> dict[str, str]:
-    """By provider and runtime: what an operator does to have it."""
+    """Return, by provider and runtime, how an operator sets it up."""
     every = installed().integrations.values()
     return {name: each.setup for each in every for name in (*each.providers, *each.runtimes)}
 
@@ -198,7 +202,7 @@ class _Parts:
         )
 
     async def _agree(self) -> None:
-        """A replica that looks for local nodes elsewhere would take them for gone, and they would leak."""
+        """Check that all replicas look for local nodes in the same place; else nodes would leak."""
         found = (
             each.home(self._data.nodes, self._config.tables, self._ids)
             for each in installed().integrations.values()
@@ -338,7 +342,7 @@ class _Parts:
         return plane, api
 
     async def _connect(self, urls: Sequence[str], store: Store) -> list[Parts]:
-        """The adapters of every integration whose settings are there."""
+        """Return the adapters of every integration that is configured."""
         site = Site(
             tables=self._config.tables,
             limits=self._config.limits,

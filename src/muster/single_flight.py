@@ -1,4 +1,4 @@
-"""Share one answer among all who ask at about the same time.
+"""Share one answer among callers that ask at about the same time.
 
 A caller that leaves takes nothing away from the others. An error goes to those who waited and is not kept.
 """
@@ -15,9 +15,12 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[K, T]):
-    """`get` joins what began at most `join` seconds ago, or was answered and began within `keep` seconds.
-    `get_later` gives an answer that is begun after the call: an earlier one may not show what the caller came
-    for."""
+    """One running call per key.
+
+    `get` joins a call that began at most `join` seconds ago, or one that was answered and began within `keep`
+    seconds. `get_later` returns an answer that begins after the call, because an earlier one may lack the
+    caller's news.
+    """
 
     def __init__(self, clock: Clock | None = None, *, keep: float = 0.0, join: float = inf) -> None:
         self._clock = clock
@@ -38,7 +41,7 @@ class SingleFlight(Generic[K, T]):
         return await asyncio.shield(task)
 
     def forget(self, key: K) -> None:
-        """Whoever asks from now on gets an answer that was begun later."""
+        """Drop the kept answer, so that later callers get a new one."""
         self._answers.pop(key, None)
 
     def _begin(self, key: K, find: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -68,7 +71,7 @@ class SingleFlight(Generic[K, T]):
         return task if 0 <= age < self._keep else None
 
     def _drop_old(self) -> None:
-        """So that answers nobody asks for again don't pile up."""
+        """Drop answers that are too old to be used again."""
         self._answers = {key: kept for key, kept in self._answers.items() if self._usable(key) is not None}
 
     def _now(self) -> float:
@@ -76,6 +79,6 @@ class SingleFlight(Generic[K, T]):
 
 
 def _noted(task: "asyncio.Task[T]") -> None:
-    """If all who asked have left, nothing else takes note of how it ended."""
+    """Retrieve the error of a call that every caller left, so that asyncio does not complain."""
     if not task.cancelled():
         task.exception()

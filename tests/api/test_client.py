@@ -258,7 +258,7 @@ def test_a_lost_server_is_told_once_and_again_when_it_is_back(outage: int) -> No
 
     transport = httpx.MockTransport(serve)
     with SyncClient(
-        "http://muster.test", transport=transport, sleep=lambda _: None, told=told.append
+        "http://muster.test", transport=transport, sleep=lambda _: None, on_change=told.append
     ) as client:
         following = client.stream(calls.follow_events())
         next(following)
@@ -278,7 +278,7 @@ def test_a_server_that_never_was_there_is_not_called_lost() -> None:
     transport = httpx.MockTransport(nobody)
     with (
         SyncClient(
-            "http://muster.test", transport=transport, sleep=lambda _: None, told=told.append
+            "http://muster.test", transport=transport, sleep=lambda _: None, on_change=told.append
         ) as client,
         pytest.raises(CannotReach),
     ):

@@ -46,7 +46,7 @@ def open_client(data_dir: "Path | None" = None) -> Iterator["SyncClient"]:
     if found.token is not None and not (found.token.isascii() and found.token.isprintable()):
         raise UsageProblem("cannot use MUSTER_TOKEN: a token has only printable ASCII characters")
     AskedServer.url = found.url
-    with SyncClient(found.url, found.token, told=progress_views.report_connection) as client:
+    with SyncClient(found.url, found.token, on_change=progress_views.report_connection) as client:
         try:
             yield client
         except Unauthenticated as error:

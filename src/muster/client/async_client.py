@@ -1,4 +1,4 @@
-"""Performs calls, awaiting. For programs that already have a loop, and for tests."""
+"""Perform calls, awaiting: for programs that already have a loop, and for tests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -34,11 +34,12 @@ class AsyncClient:
         *,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        told: ChangeListener = ignore_change,
+        on_change: ChangeListener = ignore_change,
     ) -> None:
-        """`told` hears, from any thread, when a stream lost the server, and when it is back."""
+        """Open no connection yet. `on_change` is called, from any thread, when the server is lost and when
+        it is back."""
         self._target = Target(url=url.rstrip("/"), token=token)
-        self._reconnects = Reconnects(self._target.url, told)
+        self._reconnects = Reconnects(self._target.url, on_change)
         self._http = httpx.AsyncClient(**self._target.options(), transport=transport)
         self._sleep = sleep
 
@@ -75,7 +76,7 @@ class AsyncClient:
         return response.content
 
     async def stream(self, stream: Stream[T]) -> AsyncIterator[T]:
-        """The items of a stream, across lost connections, each once."""
+        """Yield the items of a stream, across lost connections, each once."""
         reading = StreamReader(stream)
         attempt = self._reconnects.attempt(tries=self._target.tries)
         while not reading.over:
@@ -107,7 +108,7 @@ class AsyncClient:
             raise unreachable_error(self._target, error) from error
 
     async def follow(self, command_id: str, *, offset: int = 0) -> AsyncIterator[bytes]:
-        """A command's output from an offset to its end, across lost connections, each byte once."""
+        """Yield a command's output from an offset to its end, across lost connections, each byte once."""
         attempt = self._reconnects.attempt(tries=self._target.tries)
         while True:
             try:

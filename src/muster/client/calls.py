@@ -119,7 +119,7 @@ def release(
 def run(
     request: ProvisionRequest, execution: Mapping[str, Any], *, key: str | None = None
 ) -> Call[Operation]:
-    """`execution`: argv, env, timeout, archive, stdin, collect."""
+    """Run a command on new nodes. `execution`: argv, env, timeout, archive, stdin, collect."""
     body = {"provision": _provision(request), "execution": dict(execution)}
     return _post("/runs", _into(Operation), body, _key(key))
 
@@ -177,7 +177,7 @@ def extend(operation_id: str, by: float) -> Call[Page[Node]]:
 
 
 def watch(operation_id: str, *, last: str | None = None) -> Stream[Progress]:
-    """An operation's progress, from its beginning (or after `last`) to its end."""
+    """Stream an operation's progress, from its beginning (or after `last`) to its end."""
     return Stream(
         path=f"{ROOT}/operations/{_id(operation_id)}/events",
         read=_into(Progress),
@@ -203,7 +203,7 @@ def clusters(
 
 
 def cluster(name: str) -> Call[ClusterDetail]:
-    """By name or id."""
+    """Get a cluster by name or id."""
     return _get(f"/clusters/{_id(name)}", _into(ClusterDetail))
 
 
@@ -219,12 +219,12 @@ def events(*, cursor: str | None = None, limit: int = 100, entity_id: str | None
 
 
 def last_events(last: int, *, entity_id: str | None = None) -> Call[Page[Event]]:
-    """The end of the feed; `next` is where to go on."""
+    """Get the end of the feed; `next` is where to continue."""
     return _get("/events", _into(Page[Event]), last=last, entity_id=entity_id)
 
 
 def follow_events(*, last: str | None = None, entity_id: str | None = None) -> Stream[Event]:
-    """Every event from the oldest (or after `last`) on, without end."""
+    """Stream every event from the oldest (or after `last`) on, without end."""
     return Stream(
         path=f"{ROOT}/events",
         read=_into(Event),
@@ -261,12 +261,12 @@ def drain(node_id: str) -> Call[Node]:
 
 
 def overview() -> Call[Overview]:
-    """What is wrong, first."""
+    """Get the overview: what is wrong comes first."""
     return _get("/overview", _into(Overview))
 
 
 def incident_report() -> Call[str]:
-    """The same as Markdown."""
+    """Get the overview as Markdown."""
     return _get("/overview/report", bytes.decode)
 
 
@@ -275,12 +275,12 @@ def pools() -> Call[Pools]:
 
 
 def boot(node_id: str) -> Call[Timeline]:
-    """Where the time of a node's boot went."""
+    """Get the phases of a node's boot."""
     return _get(f"/nodes/{_id(node_id)}/boot", _into(Timeline))
 
 
 def boots(template: str) -> Call[Boots]:
-    """How long a template's boots take."""
+    """Get how long a template's boots take."""
     return _get(f"/templates/{_id(template)}/boots", _into(Boots))
 
 
@@ -298,7 +298,7 @@ def apply(spec: TemplateSpec) -> Call[Template]:
 
 
 def plan(specs: Sequence[TemplateSpec]) -> Call[tuple[TemplatePlan, ...]]:
-    """What `apply` of these would change and cost."""
+    """Get what `apply` of these templates would change and cost."""
     body = {"templates": {spec.name: _content(spec) for spec in specs}}
     path = f"{ROOT}/templates/plan"
     return Call(method="POST", path=path, read=_items_of(Page[TemplatePlan]), body=body)
@@ -315,7 +315,7 @@ def retire(name: str) -> Call[Template]:
 
 
 def ready() -> Call[str]:
-    """Whether the store answers and the periodic duties tick; refused with `not_ready` if not."""
+    """Check that the store answers and duties run; refused with `not_ready` otherwise."""
     return Call(method="GET", path="/readyz", read=lambda body: str(msgspec.json.decode(body)["status"]))
 
 

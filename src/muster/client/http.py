@@ -1,4 +1,4 @@
-"""What both clients share: addresses, headers, patience, and the reading of answers. No I/O."""
+"""Share what both clients need: addresses, headers, timeouts, and the reading of answers. No I/O."""
 
 import re
 from dataclasses import dataclass, field
@@ -61,7 +61,7 @@ def request_of(call: Call[T]) -> dict[str, Any]:
 
 
 def error_of_response(response: httpx.Response) -> MusterError | None:
-    """What the server refused; its body must have been read."""
+    """Return the server's refusal as an error, or None. The body must have been read."""
     if response.is_success:
         return None
     if response.is_redirect:
@@ -79,7 +79,7 @@ def unreachable_error(target: Target, error: httpx.TransportError) -> CannotReac
 
 
 def pause(attempt: int) -> float:
-    """Seconds before the next try."""
+    """Return the seconds before the next try."""
     return backoff(attempt, first=0.2, most=5.0)
 
 

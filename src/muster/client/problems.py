@@ -1,4 +1,4 @@
-"""Errors, rebuilt from what the server said, as the classes that the rest of Muster raises."""
+"""Rebuild the server's errors as the classes that the rest of Muster raises."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,6 +1,6 @@
-"""A connection that broke: for how long it is looked for again, and who hears of it.
+"""Decide how long a lost connection is tried again, and tell the client's owner.
 
-Several streams of one client break together and come back together: that is one break, told once.
+Several streams of one client break and come back together: that is one change, told once.
 """
 
 import threading
@@ -17,7 +17,7 @@ STEADY = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionChange:
-    """What the owner of a client is told: the server is lost, or back."""
+    """The server is lost, or back."""
 
     url: str
     patience: float
@@ -28,17 +28,17 @@ ChangeListener = Callable[[ConnectionChange], None]
 
 
 def ignore_change(_break: ConnectionChange) -> None:
-    """The default listener: does nothing."""
+    """Ignore the change; the default listener."""
 
 
 class Reconnects:
-    """All breaks of one client."""
+    """All lost connections of one client."""
 
     def __init__(
-        self, url: str, told: ChangeListener, *, clock: Callable[[], float] = time.monotonic
+        self, url: str, on_change: ChangeListener, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._url = url
-        self._told = told
+        self._on_change = on_change
         self._clock = clock
         self._lock = threading.Lock()
         self._lost = False
@@ -58,11 +58,11 @@ class Reconnects:
             if lost is self._lost:
                 return
             self._lost = lost
-            self._told(ConnectionChange(url=self._url, patience=PATIENCE, back=not lost))
+            self._on_change(ConnectionChange(url=self._url, patience=PATIENCE, back=not lost))
 
 
 class StreamAttempt:
-    """One stream's way through breaks. Before it has begun, it is given up as soon as any call is."""
+    """One stream's tries. Before its first connection, it is given up as soon as any other call."""
 
     def __init__(self, reconnects: Reconnects, *, tries: int, clock: Callable[[], float]) -> None:
         self._reconnects = reconnects
@@ -78,11 +78,11 @@ class StreamAttempt:
         self._reconnects.mended()
 
     def came(self) -> None:
-        """Something came through: patience starts anew."""
+        """Reset the time limit: an item came through."""
         self.number, self._since = 0, None
 
     def failed(self) -> bool:
-        """False: it is not worth another try."""
+        """Count a failed try; return whether another one is worthwhile."""
         self.number += 1
         if not self._begun:
             return self.number < self._tries

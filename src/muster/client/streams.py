@@ -1,4 +1,4 @@
-"""Server-sent events without I/O: reading the lines, and remembering where to go on after a break."""
+"""Read server-sent events without I/O: the lines, and where to continue after a lost connection."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Stream(Generic[T]):
 
 
 class StreamReader(Generic[T]):
-    """One reader's way along a stream, across any number of connections."""
+    """One reader of a stream, across any number of connections."""
 
     def __init__(self, stream: Stream[T]) -> None:
         self.stream = stream
@@ -41,7 +41,7 @@ class StreamReader(Generic[T]):
         return headers if self.last is None else {**headers, "Last-Event-ID": self.last}
 
     def connected(self) -> None:
-        """What a broken connection left behind is half a message."""
+        """Drop what a broken connection left: half a message."""
         self._data, self._id = [], None
 
     def line(self, line: str) -> Iterator[T]:

@@ -1,4 +1,4 @@
-"""Performs calls, blocking. For the CLI and for scripts."""
+"""Perform calls, blocking: for the CLI and for scripts."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -37,11 +37,12 @@ class SyncClient:
         *,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
-        told: ChangeListener = ignore_change,
+        on_change: ChangeListener = ignore_change,
     ) -> None:
-        """`told` hears, from any thread, when a stream lost the server, and when it is back."""
+        """Open no connection yet. `on_change` is called, from any thread, when the server is lost and when
+        it is back."""
         self._target = Target(url=url.rstrip("/"), token=token)
-        self._reconnects = Reconnects(self._target.url, told)
+        self._reconnects = Reconnects(self._target.url, on_change)
         self._http = httpx.Client(**self._target.options(), transport=transport)
         self._sleep = sleep
 
@@ -78,7 +79,7 @@ class SyncClient:
         return response.content
 
     def stream(self, stream: Stream[T]) -> Iterator[T]:
-        """The items of a stream, across lost connections, each once."""
+        """Yield the items of a stream, across lost connections, each once."""
         reading = StreamReader(stream)
         attempt = self._reconnects.attempt(tries=self._target.tries)
         while not reading.over:
@@ -109,7 +110,7 @@ class SyncClient:
             raise unreachable_error(self._target, error) from error
 
     def follow(self, command_id: str, *, offset: int = 0) -> Iterator[bytes]:
-        """A command's output from an offset to its end, across lost connections, each byte once."""
+        """Yield a command's output from an offset to its end, across lost connections, each byte once."""
         attempt = self._reconnects.attempt(tries=self._target.tries)
         while True:
             try:

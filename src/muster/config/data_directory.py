@@ -49,7 +49,7 @@ def default_data_directory(environment: Mapping[str, str], *, platform: str = sy
 
 
 def find_server(environment: Mapping[str, str], data_dir: Path | None = None) -> Connection:
-    """MUSTER_SERVER and MUSTER_TOKEN, else what the server on this machine left in its data directory."""
+    """Return the server's address and token: the environment's, else those in the local data directory."""
     given = environment.get("MUSTER_DATA_DIR")
     directory = DataDirectory(data_dir or (Path(given) if given else default_data_directory(environment)))
     url = environment.get("MUSTER_SERVER") or directory.url() or f"http://127.0.0.1:{PORT}"
@@ -76,7 +76,7 @@ class DataDirectory:
         return self.path / "nodes"
 
     def keep_private(self) -> None:
-        """The store holds what runs were asked to do: only its owner may read it, whatever the umask says."""
+        """Let only the owner read the store, whatever the umask: it holds what runs were asked to do."""
         try:
             os.close(os.open(self.database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY))
             for name in ("muster.db", "muster.db-wal", "muster.db-shm"):
@@ -102,7 +102,7 @@ class DataDirectory:
             os.close(lock)
 
     def check_free(self) -> None:
-        """Raises DirectoryInUse. Makes nothing."""
+        """Raise DirectoryInUse if a server holds the directory. Creates nothing."""
         with suppress(OSError):
             lock = os.open(self.path / "muster.lock", os.O_RDWR | os.O_CLOEXEC)
             try:
@@ -131,7 +131,7 @@ class DataDirectory:
         return self._write("admin.token", secret + "\n")
 
     def installation(self) -> str | None:
-        """Whose directory it is; None: not known yet."""
+        """Return the id of the installation that owns the directory, or None if it is unknown."""
         with suppress(OSError, UnicodeDecodeError):
             return (self.path / "installation").read_text(encoding="ascii").strip() or None
         return None
@@ -144,13 +144,13 @@ class DataDirectory:
         return self._said("server.json")
 
     def pid(self) -> int | None:
-        """Of the server that announced itself last, running or not."""
+        """Return the pid of the server that announced itself last, running or not."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             return int(json.loads((self.path / "server.json").read_text(encoding="utf-8"))["pid"])
         return None
 
     def earlier_url(self) -> str | None:
-        """Where the last server listened, running or not."""
+        """Return where the last server listened, running or not."""
         return self._said("muster.lock") or self.url()
 
     def _said(self, name: str) -> str | None:
@@ -159,14 +159,14 @@ class DataDirectory:
         return None
 
     def settings(self) -> Path | None:
-        """The settings file of the server that runs; None: it has none, or no server runs here."""
+        """Return the settings file of the running server, or None."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             said = json.loads((self.path / "server.json").read_text(encoding="utf-8"))["settings"]
             return Path(said) if isinstance(said, str) else None
         return None
 
     def announce(self, url: str, settings: Path | None = None) -> Path:
-        """For the process that holds it. `settings`: the file that the server was started with."""
+        """Write where the server listens. `settings`: the file that the server was started with."""
         file = None if settings is None else str(settings.absolute())
         words = json.dumps({"url": url, "pid": os.getpid(), "settings": file}) + "\n"
         try:
@@ -177,12 +177,12 @@ class DataDirectory:
             raise DirectoryUnusable(f"cannot write to the data directory {self.path}: {why}") from error
 
     def withdraw(self) -> None:
-        """The server is no more. What is not there, or can't be removed, misleads no client for long."""
+        """Remove the announcement of a stopped server, if it can be removed."""
         with suppress(OSError):
             (self.path / "server.json").unlink()
 
     def _write(self, name: str, text: str) -> Path:
-        """Whole or not at all, and never readable by others, not even for a moment."""
+        """Write a file whole or not at all, never readable by others."""
         path, partial = self.path / name, self.path / f".{name}.{os.getpid()}"
         partial.unlink(missing_ok=True)
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "w") as file:

@@ -23,8 +23,9 @@ from muster.domain.template import (
 
 PORT = 8420
 PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
-"""Where services are probed unless somebody says otherwise. Not link-local: that is where clouds keep their
-instance metadata; where they keep it in the middle of these, the prober refuses it."""
+"""Where services are probed by default. Link-local ranges are left out: clouds keep instance metadata
+there. The prober also refuses metadata addresses inside of these ranges.
+"""
 THIS_MACHINE = ("127.0.0.0/8", "::1/128")
 """Also probed while the server listens on loopback alone: an app from elsewhere must not make the server
 reach its neighbours."""
@@ -91,7 +92,7 @@ def _maybe_zero(name: str, value: object) -> object:
 
 
 def _store(name: str, value: object) -> object:
-    """The address is a secret: what is wrong with it is said without it."""
+    """Check a store's address. The address is a secret, so the error does not show it."""
     text = checks.text(name, value, longest=2048) if isinstance(value, str) else ""
     scheme, found, _ = text.partition("://")
     if not found or scheme not in ("postgresql", "postgres", DYNAMODB):

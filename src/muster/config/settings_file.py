@@ -1,4 +1,4 @@
-"""The file as it is written: values together with where each stands, so that an error can name the line."""
+"""Read the settings file: each value with its place, so that an error can name the line."""
 
 import re
 import tomllib
@@ -45,7 +45,7 @@ class ConfigErrors(ConfigError):
 
 
 class ErrorCollector:
-    """Gathers what is wrong, so that all of it is told at once."""
+    """Collect errors, so that all of them are told at once."""
 
     def __init__(self) -> None:
         self._errors: list[ConfigError] = []
@@ -91,7 +91,7 @@ Key = tuple[str, ...]
 
 
 def read(path: Path) -> dict[Key, SourcedValue]:
-    """Every value of the file. Raises ConfigError for one that can't be read."""
+    """Return every value of the file. Raises ConfigError for a file that can't be read."""
     try:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
@@ -132,7 +132,7 @@ def _leaves(prefix: Key, data: dict[str, object]) -> Iterator[tuple[Key, object]
 
 
 def _lines(text: str) -> dict[Key, int]:
-    """Where tables and keys stand. Only for messages: a spelling that it doesn't know costs a line number."""
+    """Return the lines of tables and keys, for messages. An unusual spelling only costs the line number."""
     found: dict[Key, int] = {}
     table: Key = ()
     inside: str | None = None
@@ -153,7 +153,7 @@ def _lines(text: str) -> dict[Key, int]:
 
 
 def _note(found: dict[Key, int], key: Key, number: int) -> None:
-    """A table begins where it, or the first thing inside it, is named: `[templates.ci]` begins both."""
+    """Note a table's first line: `[templates.ci]` begins both `templates` and `templates.ci`."""
     for length in range(1, len(key) + 1):
         found.setdefault(key[:length], number)
 

@@ -70,7 +70,8 @@ def load(
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> Config:
-    """`flags` are named like the settings of [server], e.g. {"port": 0}; None means not given."""
+    """Load the settings. `flags` are named like the settings of [server], e.g. {"port": 0}; None means not
+    given."""
     known = installed()
     found = read(path) if path is not None else {}
     found.update(_environment(environment or {}, known.tables))
@@ -167,7 +168,7 @@ def _take(key: Key, found: SourcedValue, sections: dict[str, dict[str, Any]], kn
 
 
 def _take_table(key: Key, found: SourcedValue, content: dict[str, Any], table: Table) -> None:
-    """A setting of an integration."""
+    """Take a setting of an integration."""
     if table.named:
         _take_named(key, found, content, table.keys)
     elif key[1:2] and key[1] in table.maps:
@@ -191,7 +192,7 @@ def _take_key(key: Key, found: SourcedValue, content: dict[str, Any], keys: Mapp
 
 
 def _take_mapped(key: Key, found: SourcedValue, section: dict[str, Any], check: Check) -> None:
-    """A value of a table with free names."""
+    """Take a value of a table with free names."""
     if len(key) == 2:  # noqa: PLR2004 — a section and a name
         if found.value != {}:
             rule = f"{key[1]} is a table: write [{'.'.join(key)}]"
@@ -208,7 +209,7 @@ def _table(
     found: Mapping[Key, SourcedValue],
     wrong: ErrorCollector,
 ) -> object:
-    """The value of an integration's table, or of each of its named ones."""
+    """Return the value of an integration's table, or of each of its named tables."""
     if not table.named:
         return _value(table, (name,), content, found)
     rules: list[object] = []
@@ -243,7 +244,7 @@ def _take_template(
 
 
 def _take_inner(key: Key, found: SourcedValue, content: dict[str, Any], known: Mapping[str, Check]) -> None:
-    """A setting of a table in a template: [templates.NAME.TABLE]."""
+    """Take a setting of a table in a template: [templates.NAME.TABLE]."""
     if len(key) == 3:  # noqa: PLR2004 — templates, its name, the table
         if found.value != {}:
             rule = f"{key[2]} is a table: write [{'.'.join(key)}]"
@@ -261,8 +262,10 @@ def _take_named(
     known: Mapping[str, Check],
     names: Mapping[str, object] | None = None,
 ) -> None:
-    """A setting of a table with a name of its own: [templates.NAME], [classes.NAME]. `names`: those that an
-    unknown one may be a slip of, if more than the known ones."""
+    """Take a setting of a named table: [templates.NAME], [classes.NAME].
+
+    `names`: names to suggest for an unknown one, if more than the known ones.
+    """
     if len(key) < 3 and found.value != {}:  # noqa: PLR2004 — the table, its name, a field
         rule = f"a {key[0].rstrip('s')} is a table: write [{key[0]}.NAME]"
         raise ConfigError(key[0], found.value, rule, found.where)
@@ -279,7 +282,7 @@ def _take_named(
 def _part(
     table: TemplateTable[Any], place: Key, content: Mapping[str, Any], found: Mapping[Key, SourcedValue]
 ) -> Any:
-    """The value of a table in a template."""
+    """Return the value of a table in a template."""
     missing = [key for key in table.needs if key not in content]
     if missing:
         where = next((each.where for key, each in found.items() if key[:3] == place), ".".join(place))
@@ -294,7 +297,7 @@ def _part(
 
 
 def _take_nested(key: Key, found: SourcedValue, table: dict[str, Any]) -> None:
-    """Back into the table that it came from."""
+    """Put a value back into the nested table that it came from."""
     for name in key[:-1]:
         table = table.setdefault(name, {})
     table[key[-1]] = found.value
@@ -344,7 +347,7 @@ def _template(
 def _check_names(
     template: str, given: Mapping[str, Any], found: Mapping[Key, SourcedValue], known: Installed
 ) -> None:
-    """Whether something that is installed brings the provider and the runtime."""
+    """Check that an installed integration brings the provider and the runtime."""
     for key, names in (("provider", known.providers), ("runtime", (*Runtime, *known.runtimes))):
         name = given.get(key, names[0])
         if name not in names:
@@ -361,7 +364,7 @@ _NEEDED = ("name", "provider", "classes")
 
 
 def _misplaced(error: InvalidRequest, table: Key, found: Mapping[Key, SourcedValue]) -> ConfigError:
-    """Where the named table says what it must not."""
+    """Return the error with the place of the setting that caused it."""
     # `pools[1].count` stands, as far as the reader of the file knows, where the pools stand.
     parts = [part.partition("[")[0] for part in error.field.split(".")]
     named = [(*table, *parts[:length]) for length in range(len(parts), 0, -1)]
@@ -407,7 +410,7 @@ def _check_least(limits: Limits, found: Mapping[Key, SourcedValue]) -> None:
 
 
 def _stale_after(given: Mapping[str, Any], *, priced: bool) -> float:
-    """What follows for silence from how often nodes beat: four beats, as the defaults have it."""
+    """Return how long silence is allowed: four heartbeat intervals."""
     beat = float(given.get("beat_seconds", Limits().beat_seconds))
     return max(4 * beat, pace.stale_after(beat), PRICED_STALE_AFTER if priced else 0.0)
 

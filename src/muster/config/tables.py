@@ -1,6 +1,7 @@
-"""Tables of the settings file, as integrations declare them: the value of a table, a check of each key.
+"""Declare tables of the settings file: the value of a table, and a check of each key.
 
-The reader of the file does the rest: unknown keys with the nearest name, the file and line of every error.
+The reader of the file does the rest: it suggests the nearest name for an unknown key, and adds file and line
+to errors.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ T = TypeVar("T")
 
 
 def _fine(_value: Any) -> None:
-    """Nothing is wrong with how the keys go together."""
+    """Accept any combination of keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class Table:
 
 
 def _any(_spec: TemplateSpec, _value: Any) -> None:
-    """Nothing is wrong with how the table and the rest of the template go together."""
+    """Accept any combination of table and template."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ class TemplateTable(Generic[T]):
     """The same, for what stored templates may say and new ones may not."""
 
     def of(self, spec: TemplateSpec) -> T:
-        """What a template says here; the defaults, if it says nothing."""
+        """Return what a template says in this table; the defaults, if it says nothing."""
         given = spec.tables.get(self.name)
         return self._read(given if isinstance(given, Mapping) else {})
 

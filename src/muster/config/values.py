@@ -1,6 +1,6 @@
-"""Checks of single values of the settings file. Each gives the value to use, or raises InvalidRequest.
+"""Check single values of the settings file. Each check returns the value to use, or raises InvalidRequest.
 
-For the tables of the core and of every integration.
+The core and every integration use them for their tables.
 """
 
 from collections.abc import Callable

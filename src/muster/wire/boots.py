@@ -36,7 +36,7 @@ class Timeline(Shape):
 
     @classmethod
     def of(cls, node: Node, marks: Sequence[Mark], kin: Sequence[Boot], *, now: float) -> Self:
-        """A boot that failed lasted until it was given up, whatever became of the node after that."""
+        """Return a boot's timeline. A failed boot lasted until it was given up."""
         given_up = domain.given_up_at(marks) or (node.entered_at if node.reason is not None else now)
         until = node.booted_at or given_up
         return shaped(

@@ -70,8 +70,8 @@ class Event(Shape):
     version: int
     name: str
     changes: dict[str, Any]
-    """The fields that the write changed, with the names and words of the API's own resource: of a Node where
-    the entity is node or health, of an Operation, a Command, a Cluster, a Template."""
+    """The fields that the write changed, with the names and words of the API's resource. The resource is a
+    Node for node and health events, else an Operation, Command, Cluster or Template."""
     detail: str = ""
     actor: str = ""
     """Who did it; empty: it isn't known, or Muster did it by itself."""
@@ -90,7 +90,7 @@ class EventsQuery(Query):
 
 
 def changes_of(event: StoredEvent) -> Fields:
-    """What the event changed, as fields of the API's resource."""
+    """Return what the event changed, as fields of the API's resource."""
     translate = _TRANSLATIONS.get(event.entity)
     changes = dict(event.changes) if translate is None else translate(event)
     inner = _INNER.get(event.entity, ())
@@ -98,7 +98,7 @@ def changes_of(event: StoredEvent) -> Fields:
 
 
 def without_environment(request: Fields) -> Fields:
-    """A run's environment belongs to its caller and may hold what nobody else should see."""
+    """Leave out a run's environment: it may hold secrets of its caller."""
     execution = request.get("execution")
     if not isinstance(execution, dict):
         return request
@@ -106,7 +106,7 @@ def without_environment(request: Fields) -> Fields:
 
 
 def _fields(stored: Mapping[str, Any]) -> Fields:
-    """The same fields, with times as text."""
+    """Return the same fields, with times as text."""
     return {
         name: _time(value) if name.endswith(("_at", "since")) and isinstance(value, int | float) else value
         for name, value in stored.items()
@@ -176,7 +176,7 @@ def _motion(stored: Fields) -> Fields:
 
 
 def _error(verdict: Fields | None) -> Fields | None:
-    """Without the code and the diagnosis, which the verdict alone does not tell."""
+    """Return the error without code and diagnosis, which the verdict alone does not hold."""
     if verdict is None:
         return None
     reason = verdict["reason"]
@@ -202,7 +202,7 @@ def _cluster_spec(spec: Fields) -> Fields:
 
 
 def _pairs(stored: Any) -> Any:
-    """Earlier versions stored a list of names and values."""
+    """Read pairs, also from the list of names and values that earlier versions stored."""
     return {pair["name"]: pair["value"] for pair in stored} if isinstance(stored, list | tuple) else stored
 
 

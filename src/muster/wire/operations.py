@@ -1,4 +1,4 @@
-"""Operations: the progress payload that everybody reads, and the record around it."""
+"""Operations: the progress payload that every client reads, and the record around it."""
 
 import math
 from typing import Annotated, Any, Self
@@ -255,7 +255,7 @@ class Extension(Shape):
 
 
 def _down(percent: float) -> float:
-    """To two decimals, never up: a step that is nearly over is not over."""
+    """Round down to two decimals: a step that is nearly over is not over."""
     return math.floor(percent * 100.0 + 1e-6) / 100.0
 
 

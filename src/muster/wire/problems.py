@@ -34,7 +34,7 @@ class Problem(Shape):
 
 
 def shown(value: object) -> str | int | float | bool | None:
-    """A value as the caller sent it, as far as it is short and JSON can say it."""
+    """Return a value as the caller sent it, if it is short and JSON can express it."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int) and abs(value) < 1 << 53:

@@ -42,7 +42,7 @@ SPEC_EXAMPLE: dict[str, Any] = {
 
 
 def _tables() -> type[Shape]:
-    """A shape with a field for each table of a template that an installed integration reads."""
+    """Return a shape with a field for each template table of an installed integration."""
     types: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
     for table in installed().template_tables.values():
@@ -53,7 +53,7 @@ def _tables() -> type[Shape]:
 
 
 def _shape(kind: type) -> type[Shape]:
-    """The shape of a table: the fields of the dataclass that reads it."""
+    """Return the shape of a table: the fields of the dataclass that reads it."""
     types = {name: _typed(hint) for name, hint in get_type_hints(kind).items()}
     defaults: dict[str, Any] = {}
     for each in fields(kind):
@@ -65,7 +65,7 @@ def _shape(kind: type) -> type[Shape]:
 
 
 def _typed(hint: Any) -> Any:
-    """The type with shapes for the dataclasses in it, so that unknown fields are refused there too."""
+    """Replace dataclasses in a type by shapes, so that unknown fields are refused there too."""
     if is_dataclass(hint):
         return _shape(hint)  # type: ignore[arg-type]  # a class, not an instance
     if get_origin(hint) is not tuple:
