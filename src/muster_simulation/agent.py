@@ -217,7 +217,7 @@ class Agent:
                 return
 
     async def _mention(self, step: str) -> None:
-        """Once: whoever boots has other things to do."""
+        """Report a step of the boot script once: a booting agent does not repeat it."""
         report = Report(phase=Phase.BOOT_SCRIPT.value, step=step)
         try:
             desired = await self._speak(
@@ -262,7 +262,7 @@ class Agent:
     async def worked_on(
         self, message: Callable[[ControlPlane], Coroutine[Any, Any, T]], plane: ControlPlane
     ) -> T:
-        """A replica works on what was sent in this machine's name, by whomever."""
+        """Note that a replica works on a message sent in this machine's name, by any sender."""
         self.truth.reached_at = self._now()
         try:
             return await message(plane)

@@ -42,7 +42,7 @@ class Life(Gate):
         return self._paused_until is not None
 
     def spawn(self, coro: Coroutine[Any, Any, _T], *, name: str | None = None) -> asyncio.Task[_T]:
-        """Run a coroutine in this Life, whoever calls."""
+        """Run a coroutine in this Life, from any caller."""
         if not self.alive:
             coro.close()
             raise RuntimeError(f"cannot spawn in {self.name}: it is dead; a restarted process is a new Life")

@@ -1,16 +1,16 @@
-"""An asyncio event loop whose time is virtual and whose order is fixed.
+"""Provide an asyncio event loop whose time is virtual and whose order is fixed.
 
-Owns: virtual time, the order of callbacks, the register of tasks, and the quiet end of a run.
-Refuses: sockets, signals, threads, real time. A program that would wait forever ends with `Deadlock`, one
-that spins while no time passes with `Livelock`, one that outlives its limit with `OutOfTime`.
+Owns: virtual time, the order of callbacks, the register of tasks, and the quiet end of a run. Refuses:
+sockets, signals, threads, real time. A program that would wait forever ends with `Deadlock`. One that spins
+while no time passes ends with `Livelock`. One that outlives its limit ends with `OutOfTime`.
 
-The order depends on the program alone: callbacks run first in, first out; timers of equal time fire in the
-order they were set; tasks hash by their order of creation, so asyncio's own sets of tasks (TaskGroup, wait)
-don't depend on memory addresses. Two things stay in the order of addresses, so a simulated program must not
-iterate over a set of plain futures nor give coroutines (tasks are fine) to `as_completed`.
+The order depends on the program alone. Callbacks run first in, first out. Timers of equal time fire in the
+order they were set. Tasks hash by their order of creation, so asyncio's own sets of tasks don't depend on
+memory addresses. Two things stay in the order of addresses. So a simulated program must not iterate over a
+set of plain futures, nor give coroutines to `as_completed`.
 
-Each callback carries a context. If that context holds a gate, the gate decides whether the callback may run:
-this is how `life` kills and pauses a simulated process without a line of help from the process.
+Each callback carries a context. If that context holds a gate, the gate decides whether the callback may run.
+So `life` kills and pauses a simulated process without help from the process.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""The way between agents or callers and the replicas: latency, loss, repetition, and nobody there.
+"""Deliver messages between agents or callers and the replicas: late, lost, repeated, or to no replica.
 
-Owns delivery. A message reaches one replica and is worked on inside that replica's Life: if it dies, the
-sender hears nothing, or that the connection broke.
+A message reaches one replica and is worked on inside that replica's Life. If it dies, the sender gets no
+answer, or a broken connection.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ Message = Callable[[ControlPlane], Coroutine[Any, Any, T]]
 
 
 class Unreachable(Exception):
-    """No answer: nobody there, the connection broke, or it took too long. It may have happened."""
+    """No answer: no replica there, a broken connection, or a timeout. It may have happened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +29,8 @@ class NetworkFaults:
     lost: float = 0.0
     """Of each way."""
     duplicate: float = 0.0
-    """A message arrives again, up to `stale` seconds later: whoever sends until he is heard sends copies. A
-    heartbeat is sent once."""
+    """A message arrives again, up to `stale` seconds later. Senders that repeat until acknowledged make
+    copies. A heartbeat is sent once."""
     stale: float = 60.0
     lost_beat: float = 0.0
 

@@ -28,8 +28,10 @@ from muster_simulation.trace import FaultCounts, Trace
 
 BEAT = 5.0
 WRITTEN = 10.0
-"""Seconds after which a beat is in the store for sure, if nothing happens to the replica that has it: it is
-flushed every second, by a store that may be slow or refuse a few times."""
+"""Seconds after which a beat is certainly in the store, if its replica lives.
+
+Beats are flushed every second, by a store that may be slow or refuse a few times.
+"""
 ASKED = 0.02
 """The share of beats that go the whole way through the enrolment."""
 HOUR = 3600.0

@@ -27,7 +27,7 @@ from muster_simulation.trace import FaultCounts
 
 HOUR = 3600.0
 MEDDLING_MOST = 3.0
-"""Seconds after the moment within which somebody acts."""
+"""Seconds after the moment within which an operator acts."""
 _MOMENTS = (str(Fact.ATTACHED), str(Step.COMMITTED))
 
 
@@ -40,7 +40,7 @@ class Site:
     changes: float = 0.0
     """Per hour."""
     meddling: float = 0.0
-    """How often, out of all times that it hurts most, somebody ends a node or cancels a provision."""
+    """How often an operator ends a node or cancels a provision at the worst moment."""
 
 
 class Operator:

@@ -1,8 +1,8 @@
-"""Fault plans: everything that chance decides before a run begins, drawn from the seed.
+"""Draw fault plans from the seed: everything that chance decides before a run begins.
 
-Owns the levels and the storms. Each plan switches every fault on or off by itself and draws its strength:
-runs in which only some things go wrong find more than runs in which everything always does. A storm is a
-light plan in which one kind of thing goes wrong all the time: what is rare elsewhere happens in minutes.
+Each plan switches every fault on or off by itself and draws its strength. Runs in which only some things fail
+find more than runs in which everything fails. A storm is a light plan with one fault all the time, so that
+rare things happen in minutes.
 """
 
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ class Level(StrEnum):
     ABSENCE = "absence"
     """The control plane is away as a whole, again and again, while nodes boot, run and are cut off."""
     BUGS = "bugs"
-    """Some operations meet an error that nobody foresaw, and meet it each time."""
+    """Some operations meet an unforeseen error, and meet it each time."""
 
 
 STORMS = tuple(level for level in Level if level not in (Level.NONE, Level.LIGHT, Level.HEAVY))
@@ -217,7 +217,7 @@ def _stormy(plan: FaultPlan) -> FaultPlan:
 
 
 def _cramped(site: Site) -> Site:
-    """Little room, so that whoever takes more than is there stands out."""
+    """Make the caps small, so that an overrun stands out."""
     templates = tuple(replace(spec, max_nodes=3, min_idle=min(spec.min_idle, 1)) for spec in site.templates)
     return replace(site, templates=templates, total_cap=2 * len(templates) + 1)
 

@@ -1,7 +1,7 @@
-"""The replicas: started, crashed, paused, restarted. All work over the one store.
+"""Run the replicas: start, crash, pause and restart them over the one store.
 
-Owns which replica lives and when. A crash comes at a moment in time, or at a chosen step of a store verb:
-between a commit and its reply is where it hurts. A restarted replica is a new Life with a new owner.
+Decides which replica lives and when. A crash comes at a moment in time, or at a chosen step of a store verb,
+e.g. between a commit and its reply. A restarted replica is a new Life with a new owner.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class ReplicaFaults:
     ambushed: float = 0.7
     """The share of crashes and pauses that wait for a step of a store write; the others come at any time."""
     targeted: float = 0.6
-    """The share of those that wait for one of the verbs in which somebody's fate is decided."""
+    """Of those, the share that waits for a verb that decides an operation or a node."""
     targets: tuple[str, ...] = TARGETS
 
 
@@ -102,7 +102,7 @@ class Replicas:
 
     @property
     def healthy(self) -> bool:
-        """Somebody lives, runs, and can reach the store."""
+        """Return whether a replica lives, runs, and can reach the store."""
         running = any(not replica.life.shut for replica in self._there)
         return running and not self._store_faults.down
 

@@ -11,9 +11,9 @@ from muster_simulation.summary import Result, summarize
 from muster_simulation.world import Alarm, World
 
 HOURS = 0.25
-"""Of trouble, per seed, unless somebody says otherwise."""
+"""Hours of trouble per seed, unless the caller says otherwise."""
 TURNS = 20_000
-"""Of the loop at one instant: more than that is somebody who is woken by what he does himself."""
+"""Callbacks at one instant of the loop. More than that is a task that wakes itself."""
 
 
 def simulate(

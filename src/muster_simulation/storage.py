@@ -1,8 +1,8 @@
-"""A replica's way to the shared store: slow, sometimes cut off, and a place where crashes fall.
+"""Stand between a replica and the shared store: slow, sometimes cut off, and a place where crashes fall.
 
-Owns what can happen between a replica and its store: time before and after each verb (spent in the caller's
-Life, so a crash or a pause can fall between a commit and its reply), outages, lost replies, and conflicts
-where the port allows them. Refuses to touch the store's inside: the verb itself runs whole.
+Adds time before and after each verb, spent in the caller's Life. So a crash or a pause can fall between a
+commit and its reply. Adds outages, lost replies, and conflicts where the port allows them. Refuses to touch
+the store's inside: the verb itself runs whole.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class FaultRates:
     unavailable: float = 0.0
     """The verb doesn't happen."""
     lost_reply: float = 0.0
-    """The verb happens; nobody says so."""
+    """The verb happens, and its reply is lost."""
     conflict: float = 0.0
     short_claim: float = 0.0
     """A claim comes back with nothing, as if others had been quicker."""

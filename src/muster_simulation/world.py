@@ -272,7 +272,7 @@ class World:
             self.failed(error)
 
     def failed(self, error: BaseException) -> None:
-        """Raises what no code of the control plane raised: somebody wants the whole program to end."""
+        """Raise errors that no code of the control plane raised, so that the whole program ends."""
         if not isinstance(error, Exception | asyncio.CancelledError):
             raise error
         if isinstance(error, Bug):

@@ -22,12 +22,15 @@ CHECKED = (
     "muster/agent",
     "muster/bootstrap.py",
     "muster/controllers",
+    "muster/domain",
     "muster/enrolment",
+    "muster/operations",
     "muster/plane.py",
     "muster/ports",
     "muster/probes",
     "muster/sdk",
     "muster/system.py",
+    "muster_simulation",
 )
 """The parts of src/ whose docstrings are held to the same rules."""
 

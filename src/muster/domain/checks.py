@@ -44,7 +44,7 @@ def cluster_name(field: str, value: object) -> str:
 
 
 def text(field: str, value: object, *, longest: int = RUN_MAX) -> str:
-    """An id or label somebody else made up: printable, not blank at either end, bounded."""
+    """Check an id or label that a caller made up: printable, not blank at either end, bounded."""
     rule = f"must be 1 to {longest} printable characters without leading or trailing blanks"
     if not isinstance(value, str) or not 0 < len(value) <= longest:
         raise InvalidRequest(field, value, rule)

@@ -180,8 +180,11 @@ def is_ours(tags: Mapping[str, str], cluster: Cluster, installation: Installatio
 
 
 def group_tags(installation: InstallationId) -> dict[str, str]:
-    """The same for whichever of our clusters makes the group: two that ask at the same time must ask for the
-    same, because a provider may not know "only if there is none"."""
+    """Return the tags of a group that this installation makes, the same for all its clusters.
+
+    Two clusters that ask at the same time must ask for the same, because a provider may not know "only if
+    there is none".
+    """
     return {INSTALLATION_TAG: installation, GROUP_TAG: MADE}
 
 
@@ -191,8 +194,10 @@ def made_group(tags: Mapping[str, str], installation: InstallationId) -> bool:
 
 
 def assignment_name(cluster: Cluster, wanted: RoleWanted) -> str:
-    """The same for the same cluster, role and scope: granting twice is granting once, and what was granted
-    can be found when nothing else is left."""
+    """Return a name that is the same for the same cluster, role and scope.
+
+    So granting twice is granting once, and a grant can be found when nothing else is left.
+    """
     text = f"{cluster.id}/{wanted.role}/{wanted.scope.lower()}"
     digest = hashlib.sha256(text.encode()).hexdigest()
     # A UUID of version 8, which is for values of one's own making.

@@ -33,20 +33,23 @@ class Pace:
         return cls(beat_seconds=beat_seconds, longest=beat_seconds)
 
     def changed(self, beat_seconds: float, *, now: float) -> "Pace":
-        """Return the pace from now on. A longer interval is allowed for at once, a shorter one once all
-        nodes keep it: no node is called silent for an interval that it was told."""
+        """Return the pace from now on. A longer interval counts at once, a shorter one once all nodes keep
+        it.
+
+        So no node is called silent for an interval that it was told.
+        """
         if beat_seconds == self.beat_seconds:
             return self
         longest = max(beat_seconds, self.in_use(now))
         return Pace(beat_seconds=beat_seconds, longest=longest, longest_until=now + HEARD_WITHIN + longest)
 
     def in_use(self, now: float) -> float:
-        """The longest interval that any node may use now."""
+        """Return the longest interval that any node may use now."""
         return self.longest if now < self.longest_until else self.beat_seconds
 
 
 def interval(nodes: int, *, least: float, rate: float, present: float | None = None) -> float:
-    """Seconds between two beats of a node, so that all together send at most `rate` a second.
+    """Return the seconds between two beats of a node, so that all together send at most `rate` a second.
 
     A multiple of `least`. `present`: the interval that nodes are told now.
     """
@@ -61,5 +64,5 @@ def _steps(nodes: int, *, least: float, rate: float) -> float:
 
 
 def stale_after(beat_seconds: float) -> float:
-    """The shortest silence that may mean something if a node beats so often."""
+    """Return the shortest silence that may mean something if a node beats so often."""
     return FLUSHED_WITHIN + BEATS_MISSED * beat_seconds

@@ -1,14 +1,14 @@
-"""What may be shown of a machine's words: secrets are withheld, line by line, and nothing else.
+"""Withhold secrets from a machine's text, line by line, and nothing else.
 
-Owns every pattern of a secret. Each rule only says which parts of the text to withhold; the parts are joined
-and replaced at once, so no rule depends on another's work or on their order. Every pattern is linear in the
-text: repetitions are bounded or possessive, and none can start inside its own run. Refuses to be clever about
-entropy: image digests, git hashes, paths, versions and ids stay readable.
+Owns every pattern of a secret. Each rule only says which parts of the text to withhold. The parts are joined
+and replaced at once, so no rule depends on another. Every pattern is linear in the text: repetitions are
+bounded or possessive, and none can start inside its own run. Refuses to guess by entropy: image digests, git
+hashes, paths, versions and ids stay readable.
 
-The rule: a value is withheld if (1) it is a secret that we know, in any of its encodings; or (2) a word for a
-secret names it, joined by = : => -> or %3D, in a call, in a pair of name and value, as an option, or after
-ENV, ARG and set; or (3) it has the shape of a well-known secret; or (4) it stands where a well-known program
-takes one. A password in the middle of a sentence is withheld only in quotes or with a digit in it.
+A value is withheld in four cases. (1) It is a known secret, in any of its encodings. (2) A word for a secret
+names it: by = : => -> or %3D, in a call, a pair, an option, or after ENV, ARG and set. (3) It has the shape
+of a well-known secret. (4) It stands where a well-known program takes one. A password in the middle of a
+sentence is withheld only in quotes or with a digit in it.
 """
 
 import base64

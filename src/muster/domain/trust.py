@@ -1,7 +1,6 @@
-"""Workflows that sign in by themselves: what is proven of a job, which rules of the operator's cover it, and
-what it is held to then.
+"""Let workflows sign in by themselves: what is proven of a job, which rules cover it, and its limits.
 
-A rule narrows with everything that it says; several rules add up, each with its own bounds.
+A rule narrows with everything that it says. Several rules add up, each with its own bounds.
 """
 
 import fnmatch

@@ -1,7 +1,7 @@
 """Accept creates and deletes of clusters.
 
-A second create of the same name and template returns the operation of the first while that works; any other
-create of the name is refused. Deleting a cluster in the making cancels its create.
+While a create runs, a second one of the same name and template returns its operation. Any other create of the
+name is refused. Deleting a cluster in the making cancels its create.
 """
 
 from muster.domain import deadlines
@@ -28,7 +28,7 @@ from muster.operations.submission import new_operation, request_cancel
 from muster.ports.bundle import Ports
 
 TRIES = 5
-"""Each lost try means that somebody else did something to the cluster; that doesn't go on for ever."""
+"""Each lost try means that another writer changed the cluster, which ends soon."""
 _INSTEAD = {
     ClusterState.CREATING: "it is being made; watch it with `muster clusters show {name}`",
     ClusterState.READY: "it is ready; delete it first, or choose another name",

@@ -1,7 +1,8 @@
-"""What there is in the simulated Azure, and how it changes as time passes.
+"""Hold the resources of the simulated Azure, and change them as time passes.
 
-Owns the rules that Muster relies on: a group is never moved, a cluster is made only where there is none if
-the request says so, one operation at a time, nothing is gone before it is gone. Notes what must never happen.
+Keeps the rules that Muster relies on. A group never moves. A create with that condition makes a cluster only
+where there is none. Only one operation runs at a time. A resource stays visible until it is gone. Notes what
+must never happen.
 """
 
 from collections.abc import Callable, Mapping

@@ -24,7 +24,7 @@ HOUR = 3600.0
 
 
 class Watcher(Protocol):
-    """Somebody who is told what happens, as it happens."""
+    """Receive each event of the cloud as it happens."""
 
     def made(self, entry: Entry) -> None: ...
 

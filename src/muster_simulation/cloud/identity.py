@@ -1,7 +1,7 @@
-"""Proofs of identity in the simulated cloud: what a signed identity document is elsewhere.
+"""Make proofs of identity in the simulated cloud, like signed identity documents elsewhere.
 
-A proof says which machine made it and is checked against the ledger, so nobody can claim to be a machine
-of another launch or another installation.
+A proof names the machine that made it and is checked against the ledger. So no machine can claim to belong to
+another launch or installation.
 """
 
 from muster.domain.errors import Forbidden

@@ -15,7 +15,7 @@ Calls = Callable[[str, Sequence[str]], None]
 
 
 def _nobody(verb: str, subjects: Sequence[str]) -> None:
-    """The listener of a provider that nobody listens to."""
+    """Ignore events: the listener of a provider without listeners."""
 
 
 class SimulatedProvider:

@@ -8,8 +8,10 @@ from muster_simulation.invariants.folding import Record
 from muster_simulation.invariants.truth import DATED, SIMULATED, Truth
 
 SWEPT = 60.0
-"""Seconds of calm within which the sweep finds what stands still: it looks every ten, a store may fail it now
-and then, and the last beats before the standstill count as late as they come."""
+"""Seconds of calm within which the sweep finds a boot that stands still.
+
+The sweep looks every ten seconds, a store may fail it now and then, and late beats count as they come.
+"""
 _TIMED = ("boot_timeout", "boot_stalled")
 _USED = ("created", "claimed", "running")
 

@@ -1,5 +1,5 @@
-"""Promises about health: it is what is so, soon; it changes only when something changed; and nobody is judged
-for time in which nobody was there."""
+"""Check promises about health: it is soon right, it changes only for a cause, and time without a replica
+doesn't count."""
 
 from muster.domain.events import Event
 from muster.domain.lifecycle import LIVE
@@ -86,14 +86,16 @@ class HealthRules:
             self._overdue(event, before)
 
     def _waited_for(self, node: Record, reason: str) -> bool:
-        """Whether the node still had time to boot. A node that has booted needs none: if its template keeps
-        no pool, or it drains, there is no use for it and it is condemned at once."""
+        """Return whether the node still had time to boot. A node that has booted needs none.
+
+        If its template keeps no pool, or the node drains, it is condemned at once.
+        """
         spec = self._at.records.spec(node["template"], node["revision"])
         useless = self._truth(node).booted and (spec["reuse"] == "never" or node["drain"])
         return reason in _RESCUED and spec["rescue_window"] > 0 and not useless
 
     def _overdue(self, event: Event, before: Record) -> None:
-        """A deadline that passed while nobody was there gets a grace."""
+        """Return whether the deadline is over. One that passed while no replica was there gets a grace."""
         absence = self._at.presence.absence
         if absence is not None and absence.began < (before["deadline_at"] or 0.0) <= event.at:
             self._not_for_absence(event, SIMULATED.return_grace, before)

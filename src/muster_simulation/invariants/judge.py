@@ -44,7 +44,7 @@ class Judge:
         return self.context.records
 
     def when_ended(self, told: Callable[[str], None]) -> None:
-        """Tell somebody about each operation that ends."""
+        """Call a listener for each operation that ends."""
         self._ended.append(told)
 
     def count(self, name: str) -> int:

@@ -11,8 +11,10 @@ from muster_simulation.invariants.folding import OPEN
 TOLD_TO_GO = "told to go"
 """The cause of a machine's end when its join was answered with Gone."""
 STRAY = 900.0
-"""Seconds of calm within which a machine that nobody recorded is recorded or gone: the visibility window, two
-looks of the orphan sweep, and the time that a termination takes."""
+"""Seconds of calm within which a machine without a record is recorded or gone.
+
+The sum of the visibility window, two looks of the orphan sweep, and the time of a termination.
+"""
 
 
 class MachineRules:

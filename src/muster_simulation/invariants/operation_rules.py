@@ -73,7 +73,7 @@ class OperationRules:
             raise Broken("the_queue_holds_nothing", f"{after['id']} queues and holds {held}")
 
     def _resumed(self, after: Record) -> None:
-        """The queue is strict: nobody tries again while somebody older waits."""
+        """Check the order of the queue: no operation tries again while an older one waits."""
         place = (after["created_at"], after["id"])
         for operation_id in self._at.records.unfinished:
             other = self._at.records.operations[operation_id]

@@ -1,4 +1,4 @@
-"""A promise about the queue: whoever stands first and fits under the caps goes on, soon."""
+"""Check a promise about the queue: the first one that fits under the caps goes on soon."""
 
 from muster.domain.settings import Settings
 from muster_simulation.invariants.broken import Broken
@@ -7,9 +7,11 @@ from muster_simulation.invariants.folding import Record
 
 LOOKS = 6
 STARVED = (Settings().absent_after or 0.0) + Settings().present_every + LOOKS * Settings().poll_every
-"""Seconds of calm with room for it, all the time, after which the head of a queue must have left it: its
-driver looks every `poll_every`, and may lose some of the looks to a store that fails; if its replica is dead
-or stands still, another one has to notice that first."""
+"""Seconds of calm, with room all the time, after which the head of a queue must have left it.
+
+Its driver looks every `poll_every`, and may lose some looks to a store that fails. If its replica is dead or
+paused, another one has to notice that first.
+"""
 
 
 class QueueRules:

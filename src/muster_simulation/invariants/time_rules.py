@@ -1,7 +1,7 @@
-"""Promises about time: operations end and nodes leave their states by their deadlines, plus a bound.
+"""Check promises about time: operations end and nodes leave their states by their deadlines, plus a bound.
 
-Only calm time counts against a bound: time in which a healthy replica was up and nothing had just crashed. A
-deadline that passes while nobody is there to judge it is nobody's fault.
+Only calm time counts: a healthy replica was up and nothing had just crashed. A deadline that passes while no
+replica is there counts later.
 """
 
 from muster_simulation.invariants.broken import Broken

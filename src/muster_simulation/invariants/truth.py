@@ -1,8 +1,7 @@
-"""What is really so: when machines moved and were heard, and when nobody was there to hear them.
+"""Record the ground truth: when machines moved and were heard, and when no replica was there to hear them.
 
-Owns the ground truth that promises about time are measured by. The simulated machines, the network and the
-replicas write it; no replica ever reads it. Where the truth can't be told from outside (was a beat written
-before its replica died?) it says less, never more.
+Promises about time are measured by it. The simulated machines, the network and the replicas write it; no
+replica reads it. Where the truth can't be known from outside, it says less, never more.
 """
 
 from collections.abc import Sequence
@@ -11,9 +10,12 @@ from dataclasses import dataclass, field
 from muster.domain.deadlines import Limits
 
 SIMULATED = Limits(max_transition=60.0, lost_after=150.0, extension=30.0, probe_every=5.0)
-"""The limits of every simulated installation: shorter than the defaults where those would hardly ever come to
-pass in a quarter of an hour. Nothing is probed there; the pace of that duty only says when replicas ask for
-its lease, and the planted defects' seeds were chosen at this one."""
+"""The limits of every simulated installation.
+
+They are shorter than the defaults that would hardly ever apply within a quarter of an hour. Nothing is probed
+there. The pace of that duty only says when replicas ask for its lease. The planted defects' seeds were chosen
+at this one.
+"""
 SETTLING = 75.0
 """After a crash or a pause, this long isn't calm: a lease must lapse before anybody can take over."""
 GAP = 10.0
@@ -31,7 +33,7 @@ class Truth:
     booted: bool = False
     """Its boot has ended, and well."""
     reached_at: float = 0.0
-    """When a replica last worked on anything that was sent in its name, however late, and by whomever."""
+    """When a replica last worked on a message sent in its name, however late, by any sender."""
     beat_at: float = 0.0
     """Its last beat that is in the store for sure."""
     advance_at: float = 0.0
@@ -81,7 +83,7 @@ class Presence:
 
     @property
     def calm_since(self) -> float:
-        """Time before this counts against nobody."""
+        """Return the time before which nothing counts as late."""
         return self.disturbed_at + SETTLING
 
     def steady(self, since: float, *who: str) -> bool:
