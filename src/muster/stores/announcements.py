@@ -1,7 +1,7 @@
-"""What a committed write tells those who wait: the mapping from facts to wake-up topics.
+"""Map a committed write to the wake-up topics of those who wait for it.
 
-Owns which topics a write touches. A store that is given a hook calls it once after each commit with what
-was written; nothing here is needed for correctness, because wake-ups are hints.
+This module owns which topics a write touches. A store calls its hook once after each commit, with what was
+written. Wake-ups are hints, so correctness needs none of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ AfterCommit = Callable[[Sequence[Written]], None]
 
 
 def announcer(wakeups: Wakeups) -> AfterCommit:
-    """A hook for a store that notifies each topic of a commit once, in a stable order."""
+    """Return a hook that notifies each topic of a commit once, in a stable order."""
 
     def announce(written: Sequence[Written]) -> None:
         for topic in dict.fromkeys(topic for each in written for topic in topics(each)):
@@ -79,7 +79,7 @@ def topics(written: Written) -> tuple[str, ...]:
             found += (*_concerning(draft.entity_id, written.by), progress_topic(draft.entity_id))
             found.extend(_of_operation(draft))
         case Entity.HEALTH | Entity.DIAGNOSIS | Entity.CLUSTER:
-            pass  # whoever follows the feed is told; nobody waits for it
+            pass  # followers of the feed are told; no caller waits for it
         case Entity.COMMAND:
             found.append(command_topic(draft.entity_id))
         case Entity.TEMPLATE | Entity.INSTALLATION:

@@ -1,11 +1,11 @@
-"""The store as one replica reaches it: what can't have changed is answered from memory.
+"""Answer from memory what can't have changed in the store.
 
-Owns how old an answer may be. A replica that is `alone` on its store sees every commit, so nothing is kept
-that a commit changed. Where replicas share a store, only what seldom changes is kept: settings and API tokens
-for SETTLED seconds, whom a node's token speaks for for SPEAKER seconds.
+This module owns how old an answer may be. A replica that is `alone` on its store sees every commit and drops
+what a commit changed. Where replicas share a store, only what seldom changes is kept. Settings and API tokens
+are kept for SETTLED seconds. Whom a node's token speaks for is kept for SPEAKER seconds.
 
-Nothing from memory decides: every write is guarded by the store. A write that was refused, or whose end isn't
-known, drops all records, so that the next look reads anew.
+No answer from memory decides: the store guards every write. A write that was refused, or whose end is
+unknown, drops all records, so that the next read is new.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
@@ -141,7 +141,7 @@ class CachedStore:
         return cast("Store", self)
 
     def __getattr__(self, verb: str) -> Any:
-        """A verb as it is. What a write was about is dropped if it was refused."""
+        """Return a verb. A refused write drops the records that it was about."""
         call = getattr(self._inner, verb)
 
         async def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -242,7 +242,7 @@ class CachedStore:
     # --- what changed -----------------------------------------------------------------------------
 
     def saw(self, written: Iterable[Written]) -> None:
-        """Each commit of this replica, right after it."""
+        """Note the commits of this replica, right after each one."""
         for each in written:
             match each.draft.entity:
                 case Entity.NODE:
@@ -277,8 +277,8 @@ class CachedStore:
                 self._views.put(operation_id, _with_node(view, node))
 
     def _was_seen_before(self, node: Node, view: OperationView) -> bool:
-        """Whether only the store knows when it was last seen: it was claimed, and has not beaten since this
-        replica started."""
+        """Return whether only the store knows the last contact: the node was claimed and has not beaten
+        since this replica started."""
         return node.state is NodeState.CLAIMED and node.id not in self._seen and node.id not in view.seen
 
     def _operation_changed(self, written: Written) -> None:

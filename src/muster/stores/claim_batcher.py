@@ -1,7 +1,7 @@
-"""Claims that wait at the same time are made together: one transaction takes nodes for several operations.
+"""Batch claims that wait at the same time: one transaction takes nodes for several operations.
 
-Owns who shares one: claims for the same demand, in the order in which they came. A few groups of a demand are
-on their way side by side, and what arrives meanwhile makes up the next; so a lone claim waits for nobody.
+A batch holds claims for the same demand, in the order of their arrival. A few batches of a demand run side by
+side. Claims that arrive meanwhile form the next batch, so a lone claim does not wait.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class _Waiting:
 
 class ClaimBatcher:
     def __init__(self, serve: Serve, *, groups: int, most: int) -> None:
-        """`groups`: how many of a demand are on their way at a time; `most`: nodes that a group wants."""
+        """Set the bounds. `groups`: batches of a demand at a time. `most`: nodes that a batch wants."""
         self._serve = serve
         self._groups = groups
         self._most = most
@@ -50,7 +50,7 @@ class ClaimBatcher:
         self._waiting.setdefault(demand, deque()).append(_Waiting(ask, answer))
         busy = self._busy.setdefault(demand, set())
         if len(busy) < self._groups:
-            # Begun in the next turn of the loop: whoever was woken together with us comes along.
+            # Begun in the next turn of the loop: claims that were woken at the same time join.
             busy.add(asyncio.create_task(self._work(demand)))
         return await answer
 
@@ -65,7 +65,7 @@ class ClaimBatcher:
             del self._busy[demand], self._waiting[demand]
 
     def _some(self, waiting: deque[_Waiting]) -> list[_Waiting]:
-        """As many as fit, and one at least."""
+        """Return as many as fit, and at least one."""
         taken = [waiting.popleft()]
         size = len(taken[0].ask.bindings)
         while waiting and size + len(waiting[0].ask.bindings) <= self._most:
@@ -74,7 +74,7 @@ class ClaimBatcher:
         return taken
 
     async def _answered(self, demand: Demand, group: Sequence[_Waiting]) -> list[_Waiting]:
-        """Those that must be asked by themselves."""
+        """Answer the claims of a batch; return those that must be asked by themselves."""
         ends: Sequence[End]
         try:
             ends = await self._serve(demand, [each.ask for each in group])

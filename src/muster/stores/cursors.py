@@ -1,7 +1,7 @@
-"""Opaque cursors: where a list goes on.
+"""Encode and decode opaque cursors: where a list continues.
 
-Owns their text. A cursor says which list it belongs to and is sealed by a checksum, so that one from another
-list, another store or a typing error is refused by name instead of silently skipping records.
+A cursor names its list and has a checksum. So a cursor of another list or store, or with a typing error, is
+refused instead of silently skipping records.
 """
 
 import base64

@@ -32,7 +32,8 @@ class Opened:
     priced: bool = False
     """The engine bills by write."""
     look_every: float = inf
-    """Seconds after which whoever waits for news looks: what other replicas write wakes nobody here."""
+    """Seconds after which a waiting caller reads by itself: writes of other replicas cause no wake-up
+    here."""
     close: Callable[[], Awaitable[None]]
 
 
@@ -47,10 +48,11 @@ async def open_store(
     keep: float,
     saw: AfterCommit,
 ) -> Opened:
-    """`connections`: of PostgreSQL; `cache_mib`: of SQLite.
+    """Open the store that an address names. `connections`: of PostgreSQL. `cache_mib`: of SQLite.
 
-    `saw` is told of every event that was written through it; `keep`: how long events stay, where the store
-    itself forgets them."""
+    `saw` is called with every event written through it. `keep`: how long events stay where the store itself
+    deletes them.
+    """
     if address is None:
         return _sqlite(file, ids, saw, cache_mib=cache_mib)
     if address.startswith(f"{SCHEME}://"):
@@ -60,12 +62,12 @@ async def open_store(
 
 
 def installation_of(file: Path) -> str | None:
-    """Whose store SQLite's file is; None: there is none. Raises StoreUnavailable."""
+    """Return the installation of a SQLite file, or None without one. Raises StoreUnavailable."""
     return sqlite.installation_of(file)
 
 
 def look(address: str | None, file: Path) -> Report:
-    """What is there. Changes nothing; raises StoreUnavailable."""
+    """Report what is there, without a change. Raises StoreUnavailable."""
     if address is None:
         return sqlite.look(file)
     require_driver()
@@ -127,7 +129,7 @@ async def _dynamodb(location: Location, *, ids: Ids, clock: Clock, keep: float, 
 
 
 def after_commit(wakeups: Wakeups, saw: AfterCommit) -> AfterCommit:
-    """What happens after each commit."""
+    """Announce a commit."""
     announce = announcer(wakeups)
 
     def committed(written: Sequence[Written]) -> None:

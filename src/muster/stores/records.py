@@ -1,7 +1,7 @@
-"""What every store writes in the same way: claims, boots, leases that were lost, the requests of operations.
+"""Build what every store writes in the same way: claims, boots, lost leases, requests of operations.
 
-Owns what depends on records alone, not on an engine. A new field that a claim sets is added to `claimed`, and
-to the statement in `sql.claims`; a test holds the two together.
+This module owns what depends on records alone, not on an engine. Add a new field that a claim sets to
+`claimed`, and to the statement in `sql.claims`. A test compares the two.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,8 @@ _claim_values = attrgetter(*CLAIM_FIELDS)
 
 
 def request_class(kind: str) -> type[Request]:
-    """Raises StoreUnavailable: another replica can."""
+    """Return the class of a kind's request. Raises StoreUnavailable for an unknown kind: another replica
+    knows it."""
     if kind not in REQUESTS:
         why = (
             f"the operation is of kind {kind!r}, which this version of Muster doesn't know;"
@@ -86,7 +87,7 @@ def claimed(node: Node, binding: Binding, *, now: float, deadline_at: float) -> 
 
 
 def of_claim(node: Node) -> Draft:
-    """The event of a claim names what a claim sets."""
+    """Return the event of a claim, which names what a claim sets."""
     return Draft(
         entity=Entity.NODE,
         entity_id=node.id,
@@ -97,7 +98,7 @@ def of_claim(node: Node) -> Draft:
 
 
 def boot_of(node: Node, marks: Sequence[Mark]) -> Boot:
-    """How the boot of a node that is up went."""
+    """Return how the boot of a node that is up went."""
     until = node.booted_at or node.created_at
     return Boot(
         node_id=node.id,
@@ -111,7 +112,7 @@ def boot_of(node: Node, marks: Sequence[Mark]) -> Boot:
 
 
 def operations_of(change: NodeChange) -> tuple[OperationId, ...]:
-    """The operations that the change of a node concerns."""
+    """Return the operations that the change of a node concerns."""
     before = change.before.operation_id if change.before else None
     return tuple(dict.fromkeys(each for each in (before, change.after.operation_id) if each is not None))
 

@@ -1,4 +1,4 @@
-"""Wake-ups inside one process: hints between the store's writes and whoever waits for them."""
+"""Wake-ups inside one process: hints from the store's writes to those who wait for them."""
 
 import asyncio
 from collections.abc import Sequence

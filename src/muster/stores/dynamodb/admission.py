@@ -1,6 +1,6 @@
-"""Credentials of nodes: hashes alone, one key per node for ever, one token at a time.
+"""Credentials of nodes: only hashes, one key per node for ever, one token at a time.
 
-Owns those items. A token is an item of its own, because whoever was given one uses it at once.
+This module owns those items. A token is an item of its own, because its holder uses it at once.
 """
 
 from muster.domain import node as lifecycle
@@ -71,7 +71,7 @@ class Admission:
     async def _insert_joined(
         self, write: Write, node: Node, joined: NodeChange, *, stale_after: float, now: float
     ) -> None:
-        """Adopted and joined in one write: the record is the second version already."""
+        """Insert a node that is adopted and joined in one write: its record starts at version 2."""
         self._records.insert(write, joined.after, refused=lambda _item: Again(node.machine_id))
         patience = await self._records.patience(node)
         vitals = self._liveness.joined(joined.after, again=False, stall_after=patience)
@@ -83,7 +83,7 @@ class Admission:
         await boots.note(self._table, write, joined)
 
     async def _displace(self, write: Write, node: Node, *, now: float) -> None:
-        """Whoever answers at an address is the newest."""
+        """End the node that had this address before: the newest one answers there."""
         key = keys.address(node.template, node.address)
         item = await self._table.get(key)
         before = None if item is None else text(item, "node")

@@ -1,11 +1,4 @@
-"""Call DynamoDB and SQS: one client each, and the translation of what goes wrong.
-
-Owns timeouts, repeats and the translation of errors. The SDK repeats what was throttled or lost, with backoff
-and jitter, until a quarter of a minute has passed; then the caller hears StoreUnavailable. A transaction
-carries a token that the SDK draws once per call, so its repeats are the same transaction.
-
-Leases and heartbeats are single conditional writes, and nothing else is: some connections are kept for these.
-"""
+"""Call DynamoDB and SQS: one client each, and the translation of what goes wrong."""
 
 import asyncio
 import re
@@ -30,7 +23,7 @@ CONNECTIONS = 64
 SPARE = 8
 """Of these, for single conditional writes: renewals, duties and heartbeats wait for no flood of work."""
 WAITING_SECONDS = 30.0
-"""Whoever waits longer for a connection is told that the store doesn't keep up."""
+"""Seconds to wait for a connection. After that the caller is told that the store doesn't keep up."""
 SCHEME = "dynamodb"
 _RULE = "must look like dynamodb://TABLE?region=eu-central-1"
 _ENDPOINTS = ("endpoint", "dynamodb_endpoint", "sqs_endpoint")
@@ -74,7 +67,7 @@ class Location:
 
     @property
     def url(self) -> str:
-        """The address that names this location."""
+        """Return the address that names this location."""
         named = {"region": self.region, **{each: getattr(self, each) for each in _ENDPOINTS}}
         query = urlencode({name: value for name, value in named.items() if value}, safe=":/")
         return f"{SCHEME}://{self.table}?{query}"
@@ -86,7 +79,7 @@ class Location:
 
 @cache
 def _session() -> Any:
-    """One for all clients: it remembers the descriptions of the services, which take long to read."""
+    """Return one session for all clients: it remembers the service descriptions, which take long to read."""
     from aiobotocore.session import get_session  # noqa: PLC0415 — an extra, wanted by few
 
     return get_session()
@@ -150,7 +143,7 @@ class AwsClient:
         return cls(location, clients, dynamodb, sqs)
 
     def at(self, location: Location) -> "AwsClient":
-        """The same clients for another table. Whoever opened them closes them."""
+        """Return the same clients for another table. The one who opened them closes them."""
         return AwsClient(location, AsyncExitStack(), self._dynamodb, self._sqs)
 
     async def close(self) -> None:
@@ -230,7 +223,7 @@ _SENSELESS = (
 
 
 def translated(error: Exception, location: Location) -> Exception:
-    """What the caller can act on, made from what the SDK said. What isn't the SDK's stays as it is."""
+    """Return an error that the caller can act on. Errors that are not the SDK's stay as they are."""
     response = getattr(error, "response", None)
     if isinstance(response, dict) and "Error" in response:
         return _of_answer(response, location)

@@ -30,7 +30,8 @@ class AlreadyFiled(Exception):
 
 
 async def note(table: Table, write: Write, change: NodeChange) -> bool:
-    """What a node's write tells of its boot. True: it is time to let the oldest boots of its kind go."""
+    """Add what a node's write says about its boot. Returns whether the oldest boots of its kind are due to
+    go."""
     after = change.after
     mark = change.mark
     if mark is None:

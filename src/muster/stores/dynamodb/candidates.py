@@ -1,10 +1,10 @@
-"""Candidates for claims: one SQS queue per resource class, each message the name of a node that became idle.
+"""Offer candidates for claims: one SQS queue per resource class, each message the name of an idle node.
 
-Owns the queues. A message is a hint and nothing else: it may be lost, doubled, stale or somebody else's,
-and the table decides. It spreads claimers over a pool, because a message that one of them holds is
-invisible to the others. Trouble with SQS therefore never fails anything and holds up little: a call has a few
-seconds, after one that failed the queues are left alone for a while, and nobody waits for what he announced.
-Claims find their nodes by the table's index meanwhile.
+This module owns the queues. A message is only a hint: it may be lost, doubled, stale or of another
+installation, and the table decides. A message that one claimer holds is invisible to the others, so messages
+spread claimers over a pool. Trouble with SQS fails nothing and delays little. A call has a few seconds, and
+after a failed call the queues rest for a while. No caller waits for its own announcement. Meanwhile claims
+find nodes by the table's index.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ class Candidates:
             await asyncio.gather(*(self.offer(name, nodes) for name, nodes in announced.items()))
 
     async def sent(self) -> None:
-        """Until what was announced is sent, or lost."""
+        """Wait until announcements are sent, or lost."""
         if self._sending is not None:
             await self._sending
 
@@ -96,8 +96,11 @@ class Candidates:
         await self._in_batches("send_message_batch", resource_class, entries)
 
     async def feed(self, idle: Sequence[Node]) -> None:
-        """Offer these idle nodes again where a queue holds fewer messages than there are of them: it lost
-        some, and nobody knows which. What is there twice then is dropped by whoever picks it up."""
+        """Offer idle nodes again where a queue holds fewer messages than there are nodes: it lost some.
+
+        It is unknown which, so some nodes are then in the queue twice. The claimer that picks up the second
+        drops it.
+        """
         by_class: dict[str, list[NodeId]] = {}
         for node in idle:
             by_class.setdefault(node.resource_class, []).append(node.id)
@@ -107,7 +110,8 @@ class Candidates:
                 await self.offer(resource_class, some)
 
     async def pick_up(self, resource_class: str, most: int) -> list[Hint]:
-        """About so many messages, in several calls at once. Empty: the queue is dry, or can't be asked."""
+        """Take about so many messages, in several calls at once. Returns nothing if the queue is empty or
+        fails."""
         calls = min(CALLS, -(-most // BATCH))
         asked = {
             "MaxNumberOfMessages": min(-(-most // calls), BATCH),
@@ -120,7 +124,7 @@ class Candidates:
         return [_hint(message) for answer in answers for message in answer.get("Messages", ())]
 
     async def put_back(self, resource_class: str, hints: Sequence[Hint], again: Sequence[Hint]) -> None:
-        """Of what was picked up: these may be wanted by others, the rest is dropped."""
+        """Return these messages to the queue for other claimers, and drop the rest of what was picked up."""
         receipts = {hint.receipt for hint in again}
         requeued = [{"ReceiptHandle": receipt, "VisibilityTimeout": 0} for receipt in sorted(receipts)]
         dropped = [{"ReceiptHandle": hint.receipt} for hint in hints if hint.receipt not in receipts]
@@ -135,7 +139,7 @@ class Candidates:
         await asyncio.gather(*(self._try(verb, resource_class, {"Entries": part}) for part in parts))
 
     async def _try(self, verb: str, resource_class: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The answer; empty if there is none, or if the queue is left alone at present."""
+        """Call SQS; return nothing if it fails, or while the queues rest."""
         now = self._clock.now()
         rests = [self._rests.setdefault(name, _Rest()) for name in (_ALL, resource_class)]
         if any(rest.lasts(now) for rest in rests):

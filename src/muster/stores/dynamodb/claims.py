@@ -1,9 +1,9 @@
-"""Claiming: pick up candidates, filter them by the table, requeue or drop the rest, claim.
+"""Claim nodes: pick up candidates, filter them by the table, requeue or drop the rest, claim.
 
-Owns `matching.fits` there. The queue of the class says where to look first; what it does not bring is looked
-for in the pool's index. The queue serves all templates of the class, so it is left after some looks that
-brought nothing: what is wanted here may be one among thousands. A gang is taken in transactions of some nodes
-each; a node that somebody else took meanwhile costs a second look at the others, never an error.
+This module owns `matching.fits` for DynamoDB. The queue of the class is asked first, then the pool's index.
+The queue serves all templates of the class, so claims leave it after some fruitless looks. A gang is claimed
+in transactions of some nodes each. A node that another claimer took meanwhile costs a second look, never an
+error.
 """
 
 from collections import deque
@@ -43,7 +43,7 @@ LOOKED_AT = 1000
 
 
 class Taken(Exception):
-    """Somebody else took a node that was about to be claimed."""
+    """Another claimer took a node that was about to be claimed."""
 
 
 class LeaseTaken(Exception):
@@ -91,7 +91,7 @@ class Claims:
         return sum(each.fits(demand, seen_since=seen_since, now=now) for each in looked)
 
     async def look(self, ids: Sequence[NodeId], demand: Demand) -> list["_Looked"]:
-        """The nodes as they are now, with what a claim asks beside: one read for up to 49 of them."""
+        """Read the nodes as they are now, with what a claim needs: one read for up to 49 of them."""
         head = keys.template(demand.template)
         wanted = [key for node_id in ids for key in (keys.node(node_id), self._liveness.key(node_id))]
         found = await self._table.get_many([head, *wanted])
@@ -112,7 +112,7 @@ class Claims:
         return [NodeId(str(item["PK"]).partition("#")[2]) for item in found]
 
     async def take(self, some: Sequence["_Bound"], *, now: float) -> None:
-        """One transaction for all of them. Raises Taken or LeaseTaken (nothing written)."""
+        """Claim all of them in one transaction. Raises Taken or LeaseTaken; then nothing is written."""
         write = Write()
         for fence in dict.fromkeys(each.ask.fence for each in some):
             guards.check_epoch(write, fence, LeaseTaken(fence))
@@ -192,7 +192,8 @@ class _Group:
                 return
 
     async def from_index(self) -> None:
-        """Claimers start at different places, and look at a part of the pool at a time."""
+        """Find nodes by the index. Claimers start at different places and read a part of the pool at a
+        time."""
         idle = await self._claims.idle(self._demand.template, LOOKED_AT)
         ids = [each for each in idle if each not in self._met]
         start = crc32(self._places[0][0].fence.operation_id.encode()) % len(ids) if ids else 0
@@ -203,7 +204,7 @@ class _Group:
             await self._take(self._fitting(looked))
 
     def _fitting(self, looked: Sequence[_Looked]) -> list[Node]:
-        """Best first: one's own, then those idle for the shortest time."""
+        """Return the fitting nodes, best first: the owner's own, then those idle for the shortest time."""
         fits = [
             each.node
             for each in looked
@@ -213,7 +214,7 @@ class _Group:
         return sorted(fits, key=lambda node: (node.last_owner != owner, -node.entered_at, node.id))
 
     async def _take(self, some: Sequence[Node]) -> dict[NodeId, None]:
-        """As many of these as are wanted."""
+        """Claim as many of these as are wanted."""
         got: dict[NodeId, None] = {}
         left = list(some)
         while left and self.wanted:
@@ -239,7 +240,7 @@ class _Group:
         return got
 
     def _forget(self, fence: Fence) -> None:
-        """Its lease was taken over: it gets nothing more, and the others go on."""
+        """Leave out an operation whose lease was taken over; the others continue."""
         self._lost[fence] = lease_lost(fence)
         self._places = deque((ask, binding) for ask, binding in self._places if ask.fence != fence)
 

@@ -123,7 +123,7 @@ class DynamoClusters:
         return [each.ready_at - each.created_at for each in made if each.ready_at is not None]
 
     async def forget(self, item: Item) -> bool:
-        """The creates that the next one's expected end is learnt from stay, however old."""
+        """Delete old clusters. Creates from which the expected duration is learnt stay, however old."""
         cluster = restored(Cluster, item)
         if cluster.state is not ClusterState.DELETED or await self._teaches(cluster):
             return False

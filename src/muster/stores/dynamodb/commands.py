@@ -1,8 +1,8 @@
 """Commands and their output, as the command port promises.
 
-Owns both. A command is an item; beside it, one in the partition of its provision, and one in that of its
-assignment while it has not ended. Output is kept in compressed pieces by offset; the size is an item that
-moves with each piece, so that a repeated or reordered delivery can't grow it.
+This module owns both. A command is an item. Beside it, there is one in the partition of its provision, and
+one in that of its assignment until it ends. Output is kept in compressed pieces by offset. The size is an
+item that moves with each piece, so a repeated or reordered delivery can't grow it.
 """
 
 import zlib
@@ -76,7 +76,7 @@ class DynamoCommands:
         return await self._named(await self._table.query(partition, most=1000))
 
     async def _named(self, found: Sequence[Item]) -> list[Command]:
-        """In the order of their places."""
+        """Return the commands in the order of their places."""
         wanted = [keys.command(CommandId(text(item, "cmd"))) for item in found]
         items = await self._table.get_many(wanted)
         return [restored(Command, items[key]) for key in wanted if key in items]
@@ -192,7 +192,7 @@ class DynamoCommands:
         return cursors.page(found, limit, "commands")
 
     async def forget(self, operation_id: OperationId) -> None:
-        """Commands and their output go with the provision that they ran on."""
+        """Delete commands and their output with the provision that they ran on."""
         partition, _ = keys.operation(operation_id)
         for item in await self._table.query(partition, low="CMD#", high=f"CMD#{keys.LAST}"):
             command_id = CommandId(text(item, "cmd"))

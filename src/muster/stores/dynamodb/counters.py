@@ -1,8 +1,8 @@
 """The counters behind the caps: one item for each template and one for all, with the stored cap in it.
 
-Owns the only changes of them. They move in the transaction that reserves, adopts, closes a launch or writes a
-node as terminated. The audit recounts by an index, which may lag; only what a consistent look at the whole
-table confirms is corrected, and only if the counter hasn't moved since a while before that look.
+This module alone changes them. They move in the transaction that reserves, adopts, closes a launch or
+terminates a node. The audit recounts by an index, which may lag. It corrects only what a consistent scan of
+the table confirms, and only if the counter hasn't moved since before the scan.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ def scope_of(template: str) -> str:
 
 
 def live(template: str) -> str:
-    """Where the index lists the live machines of a template."""
+    """Return where the index lists the live machines of a template."""
     return f"LIVE#{template}"
 
 
@@ -38,7 +38,7 @@ def add(write: Write, template: str, change: int) -> None:
 
 
 async def caps(table: Table, template: str) -> tuple[int | None, int]:
-    """As they are stored at this moment: of the template (None: there is none) and over all."""
+    """Return the caps as stored now: of the template (None: there is none) and over all."""
     found = await table.get_many([keys.counter(scope_of(template)), keys.counter(TOTAL)])
     own = found.get(keys.counter(scope_of(template)), {}).get("cap")
     total = found.get(keys.counter(TOTAL), {})

@@ -1,4 +1,4 @@
-"""What failed, kept for counting: an item per node or operation, written with the write that it tells of."""
+"""Keep failures for counting: an item per node or operation, written in the same write."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from muster.stores.dynamodb.writes import Write
 
 
 async def keep(table: Table, write: Write, failure: Failure | None) -> None:
-    """What fails again, after a rescue, is the same node: the last time counts."""
+    """Add a failure. A node that fails again after a rescue keeps its last failure."""
     if failure is not None and failure.revision is None:
         failure = replace(failure, revision=await _revision(table, failure))
     put(write, failure)
@@ -28,7 +28,7 @@ def put(write: Write, failure: Failure | None) -> None:
 
 
 async def _revision(table: Table, failure: Failure) -> int | None:
-    """Of the node whose failure it was, or of what the operation launched."""
+    """Return the revision of the failed node, or of what the operation launched."""
     node = None if failure.node_id is None else await table.get(keys.node(failure.node_id))
     if node is not None:
         return restored(Node, node).revision

@@ -1,17 +1,17 @@
 """The event feed: a fixed number of logs, each numbered in the order of its commits.
 
-An entity's events go to one log, chosen by its id. A log's head is an item; the transaction that appends
-moves the head from the number that it saw, so numbers rise with commits, and whoever has seen number n of a
-log has seen all before it. Numbers are times, in microseconds, made to rise: what was written after something
-else was answered comes after it in every log, as far as the replicas' clocks agree. So logs can be merged
-into an order that respects causes; within a log, no clock can disturb it. A cursor is one number per log.
+An entity's events go to one log, chosen by its id. A log's head is an item. The appending transaction moves
+the head from the number that it saw, so numbers rise with commits. A reader that has seen number n of a log
+has seen all before it. Numbers are times in microseconds, made to rise. So a write that follows an answered
+write comes after it in every log, as far as the replicas' clocks agree. Merged logs respect causes; within a
+log, no clock can disturb the order. A cursor is one number per log.
 
-A head that was seen says what was committed, not that it can be read already: DynamoDB shows a transaction's
-items one by one. So nothing is shown, and no cursor goes, beyond the number up to which a log is whole; each
-event names the one before it, and `chain` follows these names.
+A head says what was committed, not what can be read: DynamoDB shows a transaction's items one by one. So
+nothing is shown, and no cursor goes, beyond the number up to which a log is whole. Each event names the one
+before it, and `feed_horizon` follows these names.
 
-Writers of one process take turns at a log; those of several processes are told by the refusal what the head
-is and try again. Whoever has to wait for others lets go of his turns meanwhile.
+Writers of one process take turns at a log. A writer of another process learns the head from its refusal and
+tries again. A writer that must wait gives up its turns meanwhile.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from muster.stores.dynamodb.values import Item, decoded, encoded, moment, named,
 from muster.stores.dynamodb.writes import MOST, Told, Write
 
 _OPERATORS = (Entity.TEMPLATE, Entity.INSTALLATION)
-"""What becomes of these is somebody's doing."""
+"""Operators cause the changes of these."""
 _ENTITY = 1
 """Where an event's data names it."""
 _ENTITIES = {entity.value: entity for entity in Entity}
@@ -74,7 +74,7 @@ class Feed:
     # --- writing ----------------------------------------------------------------------------------
 
     async def commit(self, write: Write) -> None:
-        """The transaction with its events. Raises what the first refused condition means."""
+        """Commit a transaction with its events. Raises the meaning of the first refused condition."""
         logs = sorted({self._log_of(each) for each in write.told})
         for attempt in range(TRIES):
             if await self._committed(write, logs, again=attempt > 0):
@@ -96,7 +96,7 @@ class Feed:
         await self.commit(write)
 
     async def _committed(self, write: Write, logs: Sequence[int], *, again: bool) -> bool:
-        """In our turn at each of the logs. False: somebody had one of the items at that moment."""
+        """Try the commit in turn at each log. False: another transaction held one of the items."""
         async with AsyncExitStack() as turns:
             for log in logs:
                 await turns.enter_async_context(self._turns[log])
@@ -121,7 +121,7 @@ class Feed:
         return keys.shard(told.draft.entity_id, self.shards)
 
     def _numbered(self, write: Write, logs: Sequence[int]) -> tuple[dict[int, int], list[dict[str, Any]]]:
-        """The last number of each log, and all items: the write's own, the heads, the events."""
+        """Return the last number of each log, and all items: those of the write, the heads, the events."""
         number = max([self._time, int(self._clock.now() * 1e6), *(self._heads[log] for log in logs)])
         last = {log: self._heads[log] for log in logs}
         events = []
@@ -172,7 +172,7 @@ class Feed:
             raise StoreUnavailable(f"cannot write to {self.table.name}: {strange[0]}") from refused
 
     def _learned(self, refused: Refused, own: int, logs: Sequence[int]) -> bool:
-        """Whether the refusal told how far a log is."""
+        """Return whether the refusal told how far a log is."""
         learned = False
         for log, (code, old) in zip(logs, refused.reasons[own:], strict=False):
             if code == _FAILED:
@@ -265,7 +265,7 @@ class Feed:
         return numbers
 
     async def changes(self, *, since: float, limit: int) -> list[Event]:
-        """What somebody did, newest first, by an index: no decision hangs on it."""
+        """Return what people and programs changed, newest first, by an index. No decision depends on it."""
         found: list[Event] = []
         walk = self.table.walk(keys.CHANGES, index="timed", low=moment(since), forward=False, page=limit)
         async with aclosing(walk) as items:
@@ -279,8 +279,10 @@ class Feed:
     # --- forgetting -------------------------------------------------------------------------------
 
     async def prune(self, *, before: float, limit: int) -> int:
-        """The oldest end of each log, up to the first event that is young enough. What carries a time at
-        which DynamoDB itself forgets it is left to that."""
+        """Delete the oldest end of each log, up to the first event that is young enough.
+
+        Events with an expiry time are left to DynamoDB.
+        """
         if self._keep is not None:
             return 0
         doomed: list[tuple[str, str]] = []
@@ -308,7 +310,7 @@ def _entry(log: int, item: Item) -> _Entry:
 
 
 def _events(entries: Iterable[_Entry]) -> tuple[Event, ...]:
-    """What only newer replicas know is theirs to show."""
+    """Return the events that this program knows; newer replicas show the rest."""
     told = [(log, number, unpacked(data)) for number, log, data in entries]
     return tuple(_event(log, number, said) for log, number, said in told if said[_ENTITY] in _ENTITIES)
 

@@ -1,12 +1,12 @@
-"""How far a log of events is whole: the number up to which all that was committed can be read.
+"""Find how far a log of events is whole: the number up to which all committed events can be read.
 
-DynamoDB shows the items of a committed transaction one by one to whoever doesn't read them in a transaction:
-a head may be seen before its event, and an event before the one that was committed before it. So each event
-names its predecessor (`after`), and this owns following that chain, from where it was last whole to the head.
-At a break it asks for predecessor and witness in one transaction: what is missing even there was forgotten,
-and everything else is on its way, so the log ends below it for now.
+Outside of transactions, DynamoDB shows the items of a committed transaction one by one. A reader may see a
+head before its event, and an event before its predecessor. So each event names its predecessor (`after`).
+This module follows that chain from where it was last whole to the head. At a gap it reads predecessor and
+witness in one transaction. What is missing even there was deleted. Everything else is on its way, so the log
+ends below it for now.
 
-What is older than SETTLED is taken for whole: no transaction is on its way for that long.
+Events older than SETTLED count as whole: no transaction is on its way for that long.
 """
 
 import asyncio
@@ -17,8 +17,9 @@ from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import Key, whole
 
 SETTLED = 300.0
-"""Seconds. The SDK repeats a call, under the number that it has, for little more than a minute, and DynamoDB
-applies what it accepted at once; the rest is for clocks that disagree."""
+"""Seconds. The SDK repeats a call under its number for little more than a minute, and DynamoDB applies
+what it accepted at once. The rest is for clocks that disagree.
+"""
 
 
 class Chain:
@@ -29,7 +30,7 @@ class Chain:
         self._known = [0] * shards
 
     async def whole(self, log: int, head: int) -> int:
-        """At most the head, which was seen."""
+        """Return up to where the log is whole; at most the head that was seen."""
         async with self._turns[log]:
             settled = int((self._clock.now() - SETTLED) * 1e6)
             known = max(self._known[log], min(settled, head))
@@ -52,6 +53,6 @@ class Chain:
         return place
 
     async def _forgotten(self, event: Key, witness: Key) -> bool:
-        """Whether an event that was committed before the witness is there no more."""
+        """Return whether an event that was committed before the witness was deleted."""
         found = await self._table.get_together([event, witness])
         return found is not None and witness in found and event not in found

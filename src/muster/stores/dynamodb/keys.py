@@ -1,7 +1,7 @@
-"""Where each item lies: the keys of the table and of its indexes. docs/stores.md has the table.
+"""The keys of the table and of its indexes: where each item lies. docs/stores.md has the table.
 
-`listed`, `scoped` and `timed` are global indexes of keys alone: they say which items, never what is in them.
-`told` is a local one, so that one entity's events can be read consistently.
+`listed`, `scoped` and `timed` are global indexes of keys alone: they say which items, never their content.
+`told` is a local index, so that the events of one entity can be read consistently.
 """
 
 from zlib import crc32
@@ -78,12 +78,12 @@ def operation(operation_id: str) -> Key:
 
 
 def held(operation_id: OperationId, node_id: NodeId) -> Key:
-    """Says that the node is bound to the operation."""
+    """Return the key of the item that says that the node is bound to the operation."""
     return f"OP#{operation_id}", f"NODE#{node_id}"
 
 
 def launch(launch_id: LaunchId) -> Key:
-    """With its operation, after which it is named."""
+    """Return the key of a launch, in the partition of its operation."""
     return f"OP#{launch_id.rpartition('.')[0]}", f"LAUNCH#{launch_id}"
 
 
@@ -100,7 +100,7 @@ def queue(template: str) -> str:
 
 
 def waiting(owner: str) -> str:
-    """The operations of an owner that are queued and may wait for room."""
+    """Return the key of an owner's count of queued operations."""
     return f"WAITING#{owner}"
 
 
@@ -113,7 +113,7 @@ def commanded(operation_id: OperationId, place: str) -> Key:
 
 
 def assigned(assignment_id: str, place: str) -> Key:
-    """An unfinished command of the assignment."""
+    """Return the key of an unfinished command of the assignment."""
     return f"ASSIGN#{assignment_id}", place
 
 
@@ -138,7 +138,7 @@ def counter(scope: str) -> Key:
 
 
 def failure(name: str) -> Key:
-    """Of a node or of an operation."""
+    """Return the key of the failure of a node or of an operation."""
     return f"FAILURE#{name}", "FAILURE"
 
 
@@ -155,12 +155,12 @@ def cluster_token(cluster_id: str) -> Key:
 
 
 def cluster_name(name: str) -> Key:
-    """Case aside: the live cluster of that name, else the last."""
+    """Return the key of a cluster's name, ignoring case: the live cluster of that name, else the last."""
     return f"CNAME#{name.lower()}", "CNAME"
 
 
 def worked_on(operation_id: str) -> Key:
-    """Names the cluster that the operation works on."""
+    """Return the key of the item that names the cluster that the operation works on."""
     return f"OP#{operation_id}", "CLUSTER"
 
 
@@ -173,7 +173,7 @@ def feed(number: int) -> str:
 
 
 def event(log: int, number: int) -> Key:
-    """Sorts like its number."""
+    """Return the key of an event, which sorts by its number."""
     return feed(log), digits(number)
 
 
@@ -182,5 +182,5 @@ def digits(number: int) -> str:
 
 
 def head(number: int) -> Key:
-    """In its feed's partition; its name sorts after the numbers of events."""
+    """Return the key of the head in its log's partition; it sorts after the numbers of events."""
     return feed(number), "HEAD"

@@ -1,7 +1,7 @@
 """Launch records: each one is a provider call to be, and the room it holds under the caps.
 
-Owns their writes. A launch lies in the partition of its operation. `made` counts the node records that name
-it, so that it is not forgotten before them.
+This module owns their writes. A launch lies in the partition of its operation. `made` counts the node records
+that name it, so that it is not deleted before them.
 """
 
 from collections.abc import Sequence
@@ -86,8 +86,10 @@ class Launches:
     async def settle(
         self, before: Launch, after: Launch, machines: Sequence[Node], *, fence: Fence | None, now: float
     ) -> Launch:
-        """Machines in parts, the launch's own write with the last of them. The counters move by what each
-        part really adopts, so that they are right at every moment between."""
+        """Adopt machines in parts, and write the launch with the last part.
+
+        The counters move by what each part adopts, so that they are right at every moment between.
+        """
         fresh = await self._unrecorded(machines)
         parts = [fresh[start : start + ADOPTED_AT_ONCE] for start in range(0, len(fresh), ADOPTED_AT_ONCE)]
         for part in parts[:-1]:
@@ -114,7 +116,7 @@ class Launches:
         return after
 
     async def _unrecorded(self, machines: Sequence[Node]) -> list[Node]:
-        """The first of each machine that has no live record."""
+        """Return the first of each machine that has no live record."""
         first: dict[tuple[str, str], Node] = {}
         for node in machines:
             first.setdefault((node.provider, node.machine_id), node)

@@ -1,7 +1,7 @@
 """Leases of operations and of duties: taken when they lapsed, renewed, given back.
 
-Owns who leads. An operation is taken over in one transaction with its event, on condition of the epoch and of
-the lease that was read; a renewal is one conditional write. No server expires the leases of others.
+This module owns who leads. A takeover of an operation is one transaction with its event, on condition of the
+epoch and lease that were read. A renewal is one conditional write. No server expires the leases of others.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Leases:
     async def lease(
         self, owner: str, *, now: float, until: float, limit: int, absent_since: float | None = None
     ) -> Sequence[Operation]:
-        """Those that somebody else takes in this moment are his: the next ones are tried."""
+        """Take due operations. One that another replica takes at this moment is skipped."""
         forsaken = [] if absent_since is None else await self._forsaken(owner, now, absent_since)
         found = await self._table.query(keys.LEASED, index="timed", high=moment(now, keys.LAST), most=1000)
         items = await self._table.get_many([(text(item, "PK"), text(item, "SK")) for item in found])
@@ -42,12 +42,12 @@ class Leases:
             ends = await gather_bounded([partial(self._take, each, owner, now, until) for each in some])
             taken += [end for end in ends if end is not None]
         if any(each.epoch > 1 for each in taken):
-            # Who led before may have bound nodes in his last moment: whoever resumes has to see them.
+            # The earlier holder may have bound nodes in its last moment: the next holder has to see them.
             await self._table.settled()
         return sorted(taken, key=age)
 
     async def _forsaken(self, owner: str, now: float, absent_since: float) -> list[Operation]:
-        """What absent replicas lead of those in a queue. They are forgotten once they lead none."""
+        """Return what absent replicas lead of those in a queue; forget a replica that leads none."""
         await self._table.update(
             (keys.REPLICAS, owner),
             "SET #seen_at = :now",
@@ -68,7 +68,7 @@ class Leases:
         return led
 
     async def seize(self, operation_id: OperationId, owner: str, *, now: float, until: float) -> Operation:
-        """Raises Again if the lease moved since it was read."""
+        """Take a lease. Raises Again if it moved since it was read."""
         found = await self._operations.get(operation_id)
         if found.ended:
             return found

@@ -1,8 +1,8 @@
 """Node records: reading them, and the guarded writes.
 
-Owns every write of a node. Beside the record there is an item per machine (so that it has one live record at
-most, and is found by its name), and one in the partition of the operation that holds the node (so that an
-operation's view is consistent). All of them move in the node's own transaction.
+This module owns every write of a node. Beside the record there is an item per machine, so that a machine has
+at most one live record and is found by name. Another item lies in the partition of the operation that holds
+the node, so that an operation's view is consistent. All of them move in the node's own transaction.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class Nodes:
         return restored(Node, item)
 
     async def some(self, node_ids: Sequence[NodeId]) -> list[Node]:
-        """Those that there are, in the order asked."""
+        """Return those that exist, in the order of the ids."""
         found = await self._table.get_many([keys.node(node_id) for node_id in node_ids])
         return [restored(Node, found[key]) for key in map(keys.node, node_ids) if key in found]
 
@@ -143,7 +143,7 @@ class Nodes:
         return change.after
 
     async def apply_all(self, changes: Sequence[NodeChange], *, fence: Fence | None = None) -> Sequence[Node]:
-        """In transactions of some each: a large gang may be written in part when one of it is refused."""
+        """Write in transactions of some nodes each; a large gang may be written in part before a refusal."""
         for start in range(0, len(changes), APPLIED_AT_ONCE):
             part = changes[start : start + APPLIED_AT_ONCE]
             write = Write()
@@ -155,14 +155,14 @@ class Nodes:
         return [change.after for change in changes]
 
     async def changed(self, change: NodeChange, *, trim: bool) -> None:
-        """What follows a write that was made; nothing depends on it."""
+        """Update what follows from a write; nothing depends on it."""
         if trim:
             await boots.bound(self._table, change.after)
         if change.after.state is NodeState.IDLE and change.name is not Verb.EXTEND:
             self._candidates.announce(change.after.resource_class, change.after.id)
 
     async def change(self, write: Write, change: NodeChange, *, fence: Fence | None) -> bool:
-        """All that a node's write writes. True: let old boots go afterwards."""
+        """Add everything that a node's write writes. Returns whether old boots are due to go."""
         guards.check_all(write, fence, [] if change.guard is None else [change.guard])
         return await self._change(write, change)
 
@@ -213,7 +213,7 @@ class Nodes:
         return moved
 
     async def patience(self, node: Node) -> float | None:
-        """How long a boot of the node's revision may stand still, if the revision says."""
+        """Return how long a boot of the node's revision may stand still, if the revision says."""
         revision = (node.template, node.revision)
         if revision not in self._patience:
             self._patience[revision] = await templates.stall_after(self._table, *revision)

@@ -1,7 +1,7 @@
-"""An operation as an item: the record, and beside it what moves apart from it.
+"""An operation as an item: the record, and beside it what moves on its own.
 
-Owns the shape. Its version is moved by lost nodes too, and its lease by whoever drives it; so both are
-attributes of their own. An item of a kind that only newer replicas know is left to these.
+This module owns the shape. Lost nodes also move the version, and the driver moves the lease, so both are
+attributes of their own. An item of a kind that only newer replicas know is left to them.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ def operation(item: Item) -> Operation:
 
 
 def known(item: Item) -> bool:
-    """Whether it is of a kind that this program knows; the others are left to newer replicas."""
+    """Return whether this program knows the operation's kind; newer replicas handle the others."""
     return unpacked(item["d"])["kind"] in REQUESTS
 
 
@@ -48,7 +48,8 @@ def new(asked: Operation) -> Item:
 
 
 def fields(after: Operation) -> dict[str, Value]:
-    """All but the epoch, which only a lease moves. The lease is written with the end alone."""
+    """Return all attributes but the epoch, which only a lease moves. The lease is written with the end
+    alone."""
     sets: dict[str, Value] = {
         "v": after.version,
         "d": record(after, without=_APART),

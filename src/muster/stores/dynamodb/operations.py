@@ -1,7 +1,7 @@
 """Operation records: submitted once, read with all they hold, written under guard.
 
-Owns what is written with them. The places of those that wait in a template's queue are items of their own;
-`entered` counts how often somebody took a place, so that a write can ask that nobody did since it looked.
+This module owns what is written with them. Places in a template's queue are items of their own. `entered`
+counts how often an operation took a place, so a write can require that none did since its read.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class Operations:
         return Holdings(nodes=_bound(nodes, operation_id), launches=launches)
 
     async def _held(self, operation_id: OperationId) -> tuple[tuple[Launch, ...], list[NodeId]]:
-        """Its launches, and the ids of nodes that are bound to it, or were a moment ago."""
+        """Read its launches, and the ids of nodes that are bound to it or were a moment ago."""
         held = await self._table.query(
             keys.operation(operation_id)[0], low="LAUNCH#", high=f"NODE#{keys.LAST}"
         )
@@ -164,7 +164,7 @@ class Operations:
         return found
 
     async def node_view(self, node_id: NodeId) -> NodeView:
-        """The node first: an operation is forgotten after its nodes."""
+        """Read the node first: an operation is deleted after its nodes."""
         item = await self._table.get(keys.node(node_id))
         if item is None:
             raise NotFound("node", node_id)
@@ -179,7 +179,7 @@ class Operations:
         return None if item is None else await self.node_view(NodeId(text(item, "node")))
 
     async def oldest(self, *, limit: int) -> Sequence[Operation]:
-        """Those that have not ended, oldest first."""
+        """Return operations that have not ended, oldest first."""
         parts = await asyncio.gather(
             *(self._unended_of(status, limit) for status in Status if status not in ENDED)
         )
@@ -216,7 +216,7 @@ class Operations:
 
     @staticmethod
     def plan(write: Write, asked: Operation, *, pool: Pool | None, fence: Fence | None) -> None:
-        """All that a submission writes."""
+        """Add everything that a submission writes."""
         guards.check_fence(write, fence)
         if asked.idempotency_key is not None:
             key = keys.idempotency(asked.idempotency_key)
@@ -263,7 +263,7 @@ class Operations:
         fence: Fence | None,
         clock: Callable[[], float] | None,
     ) -> Operation:
-        """All that an operation's write writes, and what the operation is then."""
+        """Add everything that an operation's write writes; return the operation after it."""
         before, after = change.before, change.after
         item = await self._table.get(keys.operation(before.id))
         if fence is not None and not guards.held_by(fence, item):
@@ -321,8 +321,11 @@ class Operations:
         )
 
     async def _check_members(self, change: OperationChange) -> None:
-        """The version that the commit asks for speaks for its nodes, whose loss moves it; but the caller may
-        have read the version that a loss made, and the node as it was before. Here both are of one moment."""
+        """Check that version and nodes are of one moment.
+
+        The loss of a node moves the version. But the caller may have read the version after a loss, and the
+        node before it.
+        """
         before, ids = change.before, [member.node_id for member in change.after.members]
         own = keys.operation(before.id)
         for start in range(0, len(ids), _TOGETHER):
@@ -345,8 +348,8 @@ class Operations:
     async def _check_freshness(
         self, change: OperationChange, item: Item, clock: Callable[[], float] | None
     ) -> float:
-        """Nobody is seen earlier than before, so having looked is as good as asking in the write; the lease
-        is asked for there once more."""
+        """Check the heartbeats before the write. A time of last contact never moves back, so the check
+        stays true. The write itself checks the lease once more."""
         if clock is None:
             raise IllegalTransition(f"cannot commit {change.before.id}: the change has no time")
         seen = await self._liveness.last_seen([member.node_id for member in change.after.members])
@@ -410,7 +413,7 @@ def _queue(write: Write, before: Operation, after: Operation) -> None:
 
 
 def _wait(write: Write, before: Operation | None, after: Operation) -> None:
-    """Those that wait are counted by their owner, from their submission on."""
+    """Count waiting operations by owner, from their submission on."""
     owner = after.waiting_owner
     was, waits = before is not None and before.status is Status.QUEUED, after.status is Status.QUEUED
     if owner is None or was == waits:
@@ -437,7 +440,7 @@ def _handed_over(write: Write, after: Operation) -> None:
 
 
 def _refilled(write: Write, pool: Pool, refill: OperationId) -> None:
-    """A refill was submitted by somebody who saw the pool at this version."""
+    """Check that the pool is still at the version that the refill's submitter saw."""
     write.update(
         (keys.POOLS, pool.template),
         "SET #version = :next, #refill = :refill",

@@ -1,9 +1,9 @@
-"""Forgetting: old records and events, a bounded batch at a time.
+"""Delete old records and events, a bounded batch at a time.
 
-Owns the order: nodes before their launches before their operations, so that nothing that stays ever names
-something that went; and of each, what hangs on it first, its own item last, so that a prune that was cut off
-is taken up again. What an operation that has not ended still holds stays whole. Indexes say what is old; each
-record is read again before it goes, and goes only if it is still as it was read.
+This module owns the order: nodes before their launches before their operations, so that nothing that stays
+names something that went. Of each, dependent items go first and its own item last, so that an interrupted
+prune continues. What an unfinished operation holds stays whole. Indexes say what is old. Each record is read
+again, and goes only if it is unchanged.
 """
 
 from collections.abc import Awaitable, Callable
@@ -45,7 +45,7 @@ class Pruner:
         self._clusters = clusters
 
     async def prune(self, *, before: float, limit: int) -> Pruned:
-        """At most `limit` of each."""
+        """Delete at most `limit` of each."""
         nodes = await self._each(keys.GONE, before, limit, self._forget_node)
         await self._each(keys.BOOTED, before, limit, self._forget_boot)
         await self._each(keys.FAILED, before, limit, self._forget_failure)
@@ -110,7 +110,7 @@ class Pruner:
         return True
 
     async def _free_names(self, write: Write, node: Node) -> None:
-        """What else names the node: its machine, its address, the count of its launch."""
+        """Delete what else names the node: its machine, its address, the count of its launch."""
         named = [keys.machine(node.provider, node.machine_id), keys.address(node.template, node.address)]
         for key, found in (await self._table.get_many(named)).items():
             if found["node"] == node.id:
@@ -128,7 +128,7 @@ class Pruner:
             )
 
     async def _forget_boot(self, item: Item) -> bool:
-        """What the present revision has taught stays, however old: there may be no newer boot."""
+        """Delete old boots. Those of the present revision stay, however old: there may be no newer boot."""
         boot = restored(Boot, item)
         old = boot.revision < await templates.current_revision(self._table, boot.template)
         if old:
@@ -155,8 +155,8 @@ class Pruner:
         return True
 
     async def _meant(self) -> frozenset[str]:
-        """Operations, and keys of them, that something which goes on still means: what an open release gives
-        back, the refill that a pool remembers, the parts of an open run."""
+        """Return operations, and their keys, that unfinished work still refers to: releases, refills,
+        runs."""
         pools = await self._table.query(keys.POOLS)
         meant = {str(pool["refill"]) for pool in pools if pool.get("refill") is not None}
         for each in await self._operations.unended():

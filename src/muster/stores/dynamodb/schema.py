@@ -1,7 +1,7 @@
-"""The table and the queues: what they are, how they are made, whether they are as they should be.
+"""The table and the queues: their shape, their creation, and the check of both.
 
-Owns the layout that `keys` relies on, its version, and the policy that a server's credentials need. The
-version is in the table itself, and a program refuses a table of another one.
+This module owns the layout that `keys` relies on, its version, and the policy of a server's credentials. The
+table itself holds the version. A program refuses a table of another version.
 """
 
 import json
@@ -33,11 +33,11 @@ _TTL = {"Enabled": True, "AttributeName": "expires"}
 _BILLING = "PAY_PER_REQUEST"
 _USABLE = ("ACTIVE", "UPDATING")
 _KEPT_SECONDS = 4 * 24 * 3600
-"""How long a queue keeps a hint that nobody picked up."""
+"""Seconds for which a queue keeps a hint that no claimer picked up."""
 
 
 class NotOurs(StoreUnavailable):
-    """The table is somebody else's, of another version of this program, or nobody's yet."""
+    """The table belongs to another program or another version of this one, or to no installation yet."""
 
 
 async def create(
@@ -48,8 +48,11 @@ async def create(
     shards: int | None = None,
     classes: Sequence[str] = tuple(RESOURCE_CLASSES),
 ) -> list[str]:
-    """Make what is missing. Says what was made; running it again makes nothing. Refuses, and leaves as it is,
-    a table that isn't ours, or that has another number of shards than is asked for (None: SHARDS, if new)."""
+    """Create what is missing; return what was made. Running it again creates nothing.
+
+    Refuses a table that isn't ours, or that has another number of shards than `shards` (None: SHARDS, if
+    new).
+    """
     made = []
     name = aws.location.table
     table = Table(aws, clock=clock, ids=ids)
@@ -78,7 +81,7 @@ async def create(
 
 
 async def check(aws: AwsClient, *, ids: Ids, clock: Clock) -> list[str]:
-    """What is not as it should be. Raises StoreUnavailable if the store can't be asked."""
+    """Return what is wrong with the store. Raises StoreUnavailable if it can't be asked."""
     name = aws.location.table
     described = await _described(aws)
     if described is None:
@@ -100,7 +103,7 @@ async def check(aws: AwsClient, *, ids: Ids, clock: Clock) -> list[str]:
 
 
 async def opened(table: Table) -> int:
-    """How many shards it has. Refuses a table that is not ours to use."""
+    """Return the number of shards. Refuses a table that is not ours to use."""
     location = table.aws.location
     answer = await table.aws.dynamodb("describe_table", TableName=location.table)
     installed = await _installed(table, answer["Table"])
@@ -113,12 +116,12 @@ async def opened(table: Table) -> int:
 
 
 async def _installed(table: Table, described: Mapping[str, Any]) -> Item | None:
-    """What says which installation this is; None: the table is as ours are, and empty. Raises NotOurs."""
+    """Return the item that names the installation, or None for an empty table of ours. Raises NotOurs."""
     if strange := _differences(described):
         raise _anothers(table, "; ".join(strange))
     installed = await table.get(keys.META)
     if installed is None and await table.holds_anything():
-        installed = await table.get(keys.META)  # somebody may have made it in this moment
+        installed = await table.get(keys.META)  # another process may just have made it
         if installed is None:
             raise _anothers(table, "it holds other things")
     version = keys.VERSION if installed is None else whole(installed, "version")
@@ -159,7 +162,8 @@ def _attributes() -> list[dict[str, str]]:
 
 
 def policy(location: Location, *, account: str = "*") -> str:
-    """What a server may do, and nothing else. Making the store takes more; that is a person's work."""
+    """Return the policy of a server: what it may do, and nothing else. Creating the store needs more
+    rights."""
     aws = f"arn:{partition(location.region)}"
     table = f"{aws}:dynamodb:{location.region}:{account}:table/{location.table}"
     queues = [f"{aws}:sqs:{location.region}:{account}:{name}" for name in _queues(location)]
@@ -232,7 +236,7 @@ async def _active(aws: AwsClient, clock: Clock) -> Mapping[str, Any]:
 
 
 async def name_installation(aws: AwsClient, *, ids: Ids, shards: int) -> None:
-    """Name a new store; one that somebody else named meanwhile keeps its name."""
+    """Name a new store; a name that another replica gave meanwhile stays."""
     installation = InstallationId(ids.new("inst"))
     meta: dict[str, Any] = {
         "PK": {"S": keys.META[0]},
@@ -269,7 +273,7 @@ async def _queue(aws: AwsClient, name: str) -> str | None:
 
 
 def crowded(described: Mapping[str, Any], *, shards: int) -> Sequence[str]:
-    """Nearly all of a large table is its events. AWS counts bytes now and then, and all together."""
+    """Return whether the table is large. Nearly all of it is events, and AWS counts bytes now and then."""
     sizes = [described.get("TableSizeBytes", 0)]
     sizes += [index.get("IndexSizeBytes", 0) for index in described.get("LocalSecondaryIndexes", ())]
     if sum(sizes) < shards * LOG_BYTES / 2:
@@ -279,7 +283,7 @@ def crowded(described: Mapping[str, Any], *, shards: int) -> Sequence[str]:
 
 
 def _differences(described: Mapping[str, Any]) -> Sequence[str]:
-    """By which a table can't be one of ours."""
+    """Return why a table can't be one of ours."""
     wanted = definition(described["TableName"])
     wrong = []
     if described["KeySchema"] != wanted["KeySchema"]:

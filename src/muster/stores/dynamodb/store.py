@@ -36,11 +36,11 @@ BEAT_EVERY = 15.0
 
 
 def _quiet(_written: object) -> None:
-    """Nobody listens."""
+    """Ignore the write; the default hook."""
 
 
 def _over(first: A, work: Callable[Concatenate[A, P], R]) -> Callable[P, R]:
-    """The function with its first argument given."""
+    """Return the function with its first argument given."""
     return partial(work, first)
 
 
@@ -74,7 +74,7 @@ async def assembled(
     wait: int = WAIT_SECONDS,
     settle: float = SETTLE_SECONDS,
 ) -> "DynamoStore":
-    """A store over clients that are open."""
+    """Return a store over open clients."""
     table = Table(aws, clock=clock, ids=ids, settle=settle)
     shards = await schema.opened(table)
     feed = Feed(table, shards=shards, clock=clock, after_commit=after_commit, keep=keep)

@@ -1,7 +1,7 @@
-"""The table: reads that are consistent unless an index is asked, and single conditional writes.
+"""The table: consistent reads unless an index is asked, and single conditional writes.
 
-Owns paging: a query goes on over pages of 1 MB, a batch over 100 keys and over what DynamoDB left undone.
-In expressions, `#name` is an attribute and `:name` one of the given values.
+This module owns paging: a query continues over pages of 1 MB, a batch over 100 keys and over what DynamoDB
+left undone. In expressions, `#name` is an attribute and `:name` one of the given values.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Again(Exception):
 
 
 def expressed(given: Mapping[str, str], values: Mapping[str, Value]) -> dict[str, Any]:
-    """Expressions with the names and values that they use."""
+    """Return expressions with the names and values that they use."""
     body: dict[str, Any] = dict(given)
     names = {f"#{name}": name for expression in given.values() for name in _NAMES.findall(expression)}
     if names:
@@ -57,7 +57,7 @@ class Table:
         return decoded(answer["Item"]) if "Item" in answer else None
 
     async def get_many(self, keys: Sequence[Key]) -> dict[Key, Item]:
-        """Those that there are."""
+        """Return those that exist."""
         wanted = tuple(dict.fromkeys(keys))
         parts = [wanted[start : start + BATCH] for start in range(0, len(wanted), BATCH)]
         found: dict[Key, Item] = {}
@@ -80,8 +80,10 @@ class Table:
         raise StoreUnavailable(f"cannot read {len(asked)} items of {self.name}: DynamoDB is too busy")
 
     async def get_together(self, keys: Sequence[Key]) -> dict[Key, Item] | None:
-        """Those that there are at one moment, up to 100: of any transaction, all that it wrote or nothing.
-        None: one of them is being written."""
+        """Read up to 100 items at one moment: of any transaction, all that it wrote or nothing.
+
+        Returns None while one of them is being written.
+        """
         asked = [{"Get": {"TableName": self.name, "Key": named(key)}} for key in keys]
         try:
             answer = await self.aws.dynamodb("transact_get_items", TransactItems=asked)
@@ -103,8 +105,8 @@ class Table:
         values: Mapping[str, Value] | None = None,
         only: str | None = None,
     ) -> list[Item]:
-        """Items of a partition from `low` to `high`, both included; the first `most` of them. `only`: these
-        attributes of each."""
+        """Return the first `most` items of a partition from `low` to `high`, both included. `only`: these
+        attributes."""
         asked = self._asked(
             partition, index, low=low, high=high, forward=forward, where=where, values=values, only=only
         )
@@ -159,7 +161,7 @@ class Table:
         forward: bool = True,
         page: int = BATCH,
     ) -> AsyncGenerator[Item, None]:
-        """What an index names, as the items are now. What is gone since is left out."""
+        """Return what an index names, as the items are now, without those that are gone."""
         asked = self._asked(partition, index, low=low, high=high, forward=forward)
         asked["Limit"] = min(page, BATCH)
         while True:
@@ -174,7 +176,7 @@ class Table:
             asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     async def scan(self, where: str, values: Mapping[str, Value]) -> AsyncGenerator[Item, None]:
-        """The whole table, consistently. Dear: only for what must be right and is seldom asked."""
+        """Read the whole table consistently. Expensive: for rare questions that must be right."""
         asked: dict[str, Any] = {
             "TableName": self.name,
             "ConsistentRead": True,
@@ -195,7 +197,7 @@ class Table:
     async def count(
         self, partition: str, *, index: str | None = None, high: str | None = None, most: int | None = None
     ) -> int:
-        """How many items; those below `high`, if it is given (by the table's own key). At most `most`."""
+        """Count items, at most `most`; with `high`, those below it by the table's own key."""
         asked = self._asked(partition, index) | {"Select": "COUNT"}
         if most is not None:
             asked["Limit"] = most
@@ -212,7 +214,7 @@ class Table:
             asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     async def update(self, key: Key, change: str, *, where: str, values: Mapping[str, Value]) -> bool:
-        """One conditional write. False: the condition did not hold."""
+        """Make one conditional write. False: the condition did not hold."""
         asked = expressed({"UpdateExpression": change, "ConditionExpression": where}, values)
         for attempt in range(TRIES):
             try:
@@ -226,7 +228,7 @@ class Table:
         raise StoreUnavailable(f"cannot write {key[0]}: others write it all the time; it is tried again")
 
     async def delete(self, keys: Sequence[Key]) -> None:
-        """Without a condition, 25 at a time; those that are not there count as deleted."""
+        """Delete without a condition, 25 at a time; missing items count as deleted."""
         for start in range(0, len(keys), AT_ONCE):
             asked: Any = [{"DeleteRequest": {"Key": named(key)}} for key in keys[start : start + AT_ONCE]]
             for attempt in range(TRIES):
@@ -239,15 +241,17 @@ class Table:
                 raise StoreUnavailable(f"cannot forget items of {self.name}: DynamoDB is too busy")
 
     async def settled(self) -> None:
-        """Until all items of whatever was committed by now can be read. For who needs to see everything that
-        others wrote, and can name neither the items nor a version that speaks for them."""
+        """Wait until all items of everything committed by now can be read.
+
+        For callers that need all writes of others and can name neither items nor a version.
+        """
         await self._clock.sleep(self._settle)
 
     async def back_off(self, attempt: int) -> None:
         await self._clock.sleep(spread(backoff(attempt, first=0.02, most=2.0), self._ids.jitter()))
 
     def repeating(self, work: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-        """The same verb, done again until what it read still holds when it writes."""
+        """Return the verb, repeated until what it read still holds when it writes."""
 
         async def verb(*args: P.args, **kwargs: P.kwargs) -> T:
             return await self.repeated(lambda: work(*args, **kwargs))
@@ -255,7 +259,7 @@ class Table:
         return verb
 
     async def repeated(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Until what it read still holds when it writes."""
+        """Repeat until what was read still holds at the write."""
         for attempt in range(TRIES):
             try:
                 return await work()
@@ -267,7 +271,7 @@ class Table:
 
 
 async def gather_bounded(work: Sequence[Callable[[], Awaitable[T]]], *, at_once: int = AT_ONCE) -> list[T]:
-    """Many calls, so many at a time; their answers in order."""
+    """Make many calls, so many at a time; return their answers in order."""
     turn = asyncio.Semaphore(at_once)
 
     async def one(each: Callable[[], Awaitable[T]]) -> T:

@@ -32,7 +32,7 @@ async def installation(table: Table) -> Installation:
 
 
 async def process_home(table: Table, home: str) -> str:
-    """Where the replicas keep their process nodes: what the first of them said."""
+    """Return where the replicas keep their process nodes, as the first of them said."""
     first = "attribute_not_exists(#process_home)"
     if await table.update(keys.META, "SET #process_home = :home", where=first, values={"home": home}):
         return home
@@ -104,13 +104,13 @@ async def current(table: Table) -> Sequence[Template]:
 
 
 async def current_revision(table: Table, name: str) -> int:
-    """0: there is no such template."""
+    """Return the current revision; 0 if there is no such template."""
     item = await table.get(keys.template(name))
     return 0 if item is None else whole(item, "revision")
 
 
 async def stall_after(table: Table, name: str, revision: int) -> float | None:
-    """How long a boot of this revision may stand still, if the revision says."""
+    """Return how long a boot of this revision may stand still, if the revision says."""
     try:
         return (await get(table, name, revision)).spec.stall_after
     except NotFound:
@@ -129,5 +129,5 @@ def _template(item: Item) -> Template:
 
 @lru_cache(maxsize=256)
 def _spec(data: Value) -> TemplateSpec:
-    """Templates are read for nearly every decision and seldom change."""
+    """Decode a template once: it is read for nearly every decision and seldom changes."""
     return serialization.from_plain(TemplateSpec, unpacked(data))

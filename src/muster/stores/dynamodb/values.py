@@ -1,7 +1,7 @@
-"""Values as DynamoDB spells them, and records as items.
+"""Encode values for DynamoDB, and records as items.
 
-Owns the encoding. A record is kept whole as JSON in one attribute (`d`), beside the few attributes that keys,
-indexes and conditions need; long text is compressed, because a kilobyte is what is paid for.
+A record is kept whole as JSON in one attribute (`d`), beside the few attributes that keys, indexes and
+conditions need. Long text is compressed, because every kilobyte is billed.
 """
 
 import json
@@ -39,7 +39,7 @@ def attribute(value: Value) -> dict[str, Any]:
 
 
 def encoded(item: Item) -> Encoded:
-    """Nothing is written for None: an index skips an item that lacks its key."""
+    """Encode values, without those that are None: an index skips an item that lacks its key."""
     return {name: attribute(value) for name, value in item.items() if value is not None}
 
 
@@ -81,7 +81,7 @@ def restored(cls: type[T], item: Item) -> T:
 
 
 def moment(at: float, name: str = "") -> str:
-    """A time as text that sorts like it; times are never negative. With a name, ties have an order too."""
+    """Return a time as text that sorts like it. With a name, equal times have an order too."""
     return f"{max(at, 0.0):0{_DIGITS}.6f}#{name}"
 
 

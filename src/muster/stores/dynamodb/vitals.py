@@ -1,10 +1,9 @@
-"""How nodes feel, and when they were last seen: one item per node, apart from its record.
+"""Health and last contact of nodes: one item per node, apart from its record.
 
-Owns those items, which lie in a few partitions. One is made with the node's record and goes when the node
-is gone, so that a beat is one conditional write without a look: it never moves a time back and never makes
-an item. The duties read whole partitions, because an index over the times of beats would cost more than all
-other writes together. `c` counts the changes other than plain beats: what was decided on an older one is
-decided again.
+This module owns those items, which lie in a few partitions. An item is created with the node's record and
+deleted when the node is gone. So a beat is one conditional write without a read: it never moves a time back
+and never creates an item. The duties read whole partitions, because an index over beat times would cost more
+than all other writes. `c` counts changes other than plain beats. A decision on an older count is made again.
 """
 
 import asyncio
@@ -57,7 +56,7 @@ class Liveness:
     # --- with the node's own write ----------------------------------------------------------------
 
     def begin(self, write: Write, node: Node, **more: Value) -> None:
-        """The node's record is made. Nothing is known of it yet, unless it is up."""
+        """Create the item with the node's record. Its health is unknown unless the node is up."""
         first: dict[str, Value] = {
             "c": 1,
             "template": node.template,
@@ -73,7 +72,7 @@ class Liveness:
 
     @staticmethod
     def joined(node: Node, *, again: bool, stall_after: float | None) -> dict[str, Value]:
-        """A boot begins: what was known of an earlier one is void."""
+        """Reset what was known of an earlier boot."""
         return {
             "known": True,
             "boot_id": node.boot_id or "",
@@ -89,7 +88,7 @@ class Liveness:
         }
 
     async def noted(self, write: Write, change: NodeChange, sets: Mapping[str, Value]) -> None:
-        """What a node's write changes here, and what it asks for: stillness, silence."""
+        """Return what a node's write changes here, and its conditions on stillness and silence."""
         conditions, values = [], dict(given(sets, bump="c"))
         if change.still_since is not None:
             conditions.append("(attribute_not_exists(#advanced_at) OR #advanced_at <= :still)")
@@ -118,7 +117,7 @@ class Liveness:
 
     @staticmethod
     def booted(node_id: NodeId) -> dict[str, Value]:
-        """The node is up: that is its word that it is ready, and from now on its silence counts."""
+        """Mark the node as up and ready; from now on its silence counts."""
         word: dict[str, Value] = {"known": True, "said": Health.READY.value, "said_reason": "", "news": True}
         return {**word, **_booting(node_id, False)}
 
@@ -128,15 +127,15 @@ class Liveness:
 
     @staticmethod
     def stays(stays: bool) -> dict[str, Value]:
-        """Whether the node counts among those whose health is counted."""
+        """Return whether the node counts in the health figures."""
         return {"leaving": None if stays else True}
 
     def forget_probes(self, write: Write, node_id: NodeId) -> None:
-        """What probes found there counts no more."""
+        """Delete what probes found."""
         write.update(self.key(node_id), setting(_UNPROBED, bump="c"), given(_UNPROBED, bump="c"))
 
     async def set_stale_after(self, node_id: NodeId, *, stale_after: float) -> None:
-        """The node told at its join how often it beats."""
+        """Store how often the node beats, as it said at its join."""
         await self._table.update(
             self.key(node_id), "SET #stale_after = :stale", where=THERE, values={"stale": stale_after}
         )
@@ -144,7 +143,7 @@ class Liveness:
     # --- beats ------------------------------------------------------------------------------------
 
     async def record(self, beats: Sequence[Beat]) -> None:
-        """Each is a write of its own: losing one to a later beat, or to the node's end, is no error."""
+        """Write each beat by itself. A beat that loses to a later one, or to the node's end, is no error."""
         await gather_bounded([partial(self._beat, beat) for beat in beats])
 
     async def _beat(self, beat: Beat) -> None:
@@ -253,7 +252,7 @@ class Liveness:
         return found[:limit]
 
     async def counted(self) -> Mapping[str, Mapping[Health, int]]:
-        """How those feel that joined and stay, by template."""
+        """Count the health of joined nodes by template."""
         where = "#known = :yes AND attribute_not_exists(#leaving)"
         parts = await asyncio.gather(
             *(
@@ -268,7 +267,7 @@ class Liveness:
         return found
 
     async def offline_since(self, before: float) -> list[NodeId]:
-        """Longest first. By an index of the few: what is read of them after is as it is now."""
+        """Return offline nodes, longest first, found by an index and read as they are now."""
         found = await self._table.query(keys.OFFLINE, index="timed", high=moment(before))
         return [NodeId(text(item, "SK")) for item in found]
 
@@ -340,7 +339,7 @@ class Beats:
 
 
 def vitals(item: Item) -> Vitals:
-    """What is missing has its default."""
+    """Decode vitals; a missing value has its default."""
     return serialization.from_plain(Vitals, {**item, "node_id": text(item, "SK")})
 
 
@@ -355,8 +354,11 @@ def _offline(after: Vitals) -> dict[str, Value]:
 
 
 def _beaten(beat: Beat, item: Item) -> dict[str, Value] | None:
-    """A beat that says more than that the node lives. What is said in the moment of the last beat counts too:
-    times come in steps, and a last word is said once."""
+    """Return the changes of a beat that says more than that the node lives.
+
+    What is said at the time of the last beat counts too: times come in steps, and a last message is sent
+    once.
+    """
     before = vitals(item)
     if before.seen_at is not None and beat.seen_at < before.seen_at:
         return None
@@ -390,7 +392,7 @@ def _probed(passed: bool, now: float, watched_since: float, item: Item) -> dict[
 
 
 def _news_judged(judged: Vitals, item: Item) -> dict[str, Value] | None:
-    """What was judged is news no more; what was said since then still is."""
+    """Return the news without what was judged; what was said since then stays."""
     now = vitals(item)
     same = (now.said, now.said_reason, now.probed_at, now.boot_id) == (
         judged.said,

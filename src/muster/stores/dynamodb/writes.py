@@ -1,7 +1,7 @@
-"""One transaction being put together: what is written, on which conditions, and what it tells.
+"""Build one transaction: what is written, on which conditions, and which events it appends.
 
-Owns the conditions' meaning: each action carries the error that its refusal means, and the first refused one
-in the order in which they were added is raised. DynamoDB lets a transaction touch an item once.
+Each action carries the error that its refusal means. The first refused one, in the order of adding, is
+raised. DynamoDB lets a transaction touch an item once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -81,7 +81,7 @@ class Write:
         operations: Sequence[OperationId] = (),
         by: OperationId | None = None,
     ) -> None:
-        """`by`: whose driver writes this, if several do."""
+        """Append an event. `by`: the operation whose driver writes this, if several do."""
         self.told.append(Told(draft=draft, at=at, operations=tuple(operations), by=by))
 
     @property
@@ -117,7 +117,7 @@ def moved(name: str, version: int) -> Refusal:
 
 
 def setting(values: Mapping[str, Value], *, bump: str | None = None) -> str:
-    """The update that sets each of the values, removes those that are None, and counts itself."""
+    """Return an update that sets the values, removes those that are None, and counts itself."""
     sets = ", ".join(f"#{name} = :{name}" for name, value in values.items() if value is not None)
     removes = ", ".join(f"#{name}" for name, value in values.items() if value is None)
     parts = [f"SET {sets}" if sets else "", f"REMOVE {removes}" if removes else ""]
@@ -127,6 +127,6 @@ def setting(values: Mapping[str, Value], *, bump: str | None = None) -> str:
 
 
 def given(values: Mapping[str, Value], *, bump: str | None = None) -> dict[str, Value]:
-    """The values that `setting` uses."""
+    """Return the values that `setting` uses."""
     kept: dict[str, Value] = {name: value for name, value in values.items() if value is not None}
     return {**kept, "one": 1} if bump is not None else kept

@@ -38,7 +38,7 @@ def enrol(
     stored = templates.caps(tx, node.template)
     if stored.template is None:
         raise Conflict(f"cannot enrol {node.machine_id}: there is no template {node.template}")
-    # The counters' rows are ours until the end: whoever enrols at the same moment looks after us.
+    # This transaction holds the counters' rows to its end: an enrolment at the same moment reads after it.
     counters.take(tx, node.template, 1, cap=stored.template, total_cap=stored.total)
     if node.address:
         for other in nodes.at_address(tx, node.template, node.address):

@@ -37,7 +37,7 @@ UNDIAGNOSED = f"""
 
 
 def note(tx: Tx, change: NodeChange) -> None:
-    """What a node's write tells of its boot."""
+    """Write what a node's write says about its boot."""
     after = change.after
     mark = change.mark
     if mark is not None:

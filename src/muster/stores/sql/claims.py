@@ -1,7 +1,7 @@
-"""Claiming: idle nodes taken for a demand, in one statement.
+"""Claim idle nodes for a demand, in one statement.
 
-Owns `matching.fits` in SQL (a property test holds the two together). The statement reads the pool's index
-from its best end, so it looks at about as many nodes as it takes, however large the pool is.
+This module owns `matching.fits` in SQL; a property test compares the two. The statement reads the pool's
+index from its best end. So it looks at about as many nodes as it takes, however large the pool is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,8 +27,9 @@ _SET = """
 """
 """What `records.claimed` says, in SQL."""
 _ANY_IDLE = "SELECT 1 FROM nodes WHERE template = :template AND state = 'idle' LIMIT 1"
-"""Asked first where nobody else writes meanwhile: an empty pool is common, and to prepare the temporary
-tables of a claim takes longer than to look."""
+"""Asked first where one transaction writes at a time. An empty pool is common, and this query is quicker
+than the temporary tables of a claim.
+"""
 AT_ONCE = 64
 """Bindings per statement: joining them with nodes costs their product, so a large gang is taken in parts."""
 
@@ -39,8 +40,11 @@ def claim(tx: Tx, demand: Demand, ask: Ask) -> Sequence[Node]:
 
 
 def claim_together(tx: Tx, demand: Demand, asks: Sequence[Ask]) -> Sequence[End]:
-    """An operation whose row another transaction holds is left out, to be asked by itself: nobody waits for
-    somebody else's operation."""
+    """Claim for several operations.
+
+    An operation whose row another transaction holds is left out and asked by itself, so that no claim waits
+    for another operation.
+    """
     if len(asks) == 1:
         return [claim(tx, demand, asks[0])]
     epochs = guards.lock_fences(tx, [ask.fence for ask in asks])
@@ -55,7 +59,7 @@ def claim_together(tx: Tx, demand: Demand, asks: Sequence[Ask]) -> Sequence[End]
 
 
 def _serve(tx: Tx, demand: Demand, asks: Sequence[Ask]) -> list[list[Node]]:
-    """Each one's nodes, in the order of the asks. All of them asked before the latest `now`."""
+    """Return the nodes of each ask, in the order of the asks. Every ask came before the latest `now`."""
     if not asks:
         return []
     if tx.locks.alone and not tx.execute(_ANY_IDLE, {"template": demand.template}):
@@ -120,8 +124,10 @@ def count(tx: Tx, demand: Demand, *, seen_since: float, now: float) -> int:
 
 @lru_cache(maxsize=256)
 def statement(usages: int, reuse: Reuse, patterns: int, places: int, lock: str = "") -> str:
-    """One shape per kind of demand; values are always bound, but for how many: a plan made for any number
-    would be one for very many."""
+    """Return the claim's SQL, one shape per kind of demand.
+
+    Values are bound, except for the number of nodes: a plan for any number would be a plan for very many.
+    """
     branches = " UNION ALL ".join(
         f"SELECT * FROM ({branch}) AS b"
         for index in range(usages)
@@ -144,7 +150,8 @@ def statement(usages: int, reuse: Reuse, patterns: int, places: int, lock: str =
 
 
 def _branches(usage: int, reuse: Reuse, patterns: int, places: int, lock: str) -> list[str]:
-    """Each reads one index from its best end and stops after as many nodes as are wanted."""
+    """Return queries that each read one index from its best end and stop after as many nodes as are
+    wanted."""
     own = (0, "n.last_owner = :owner", "")
     # They all have no owner: to order by it says nothing, but that the index is in order.
     nobodys = (1, "n.last_owner IS NULL", "n.last_owner, ")
@@ -190,7 +197,7 @@ def wanted(demand: Demand, *, seen_since: float, now: float) -> dict[str, Value]
 
 
 def _patterns(demand: Demand) -> int:
-    """How many patterns to ask for; none if one of them matches everything."""
+    """Return how many patterns to ask for; none if one of them matches everything."""
     return 0 if "*" in demand.instance_types else len(demand.instance_types)
 
 

@@ -1,7 +1,7 @@
 """Commands and their output, as the command port promises.
 
-Owns both tables. Output is kept in chunks by offset: appending what is there already changes nothing, and
-what goes past the cap is dropped, so that a repeated or reordered delivery can't grow it.
+This module owns both tables. Output is kept in chunks by offset. Appending known output changes nothing, and
+what exceeds the cap is dropped. So a repeated or reordered delivery can't grow it.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The counters behind the caps: what each template, and everything together, uses.
 
-Owns the only statements that change them. They move in the transaction that reserves, adopts, closes a launch
-or writes a node as terminated; the audit recounts, and says so where they were wrong.
+This module alone changes them. They move in the transaction that reserves, adopts, closes a launch or
+terminates a node. The audit recounts them and reports where they were wrong.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _ADD = """
 """
 _TAKE = "UPDATE counters SET used = used + :count WHERE scope = :scope AND used + :count <= :cap"
 _USED = "SELECT used FROM counters WHERE scope = :scope"
-# What is counted and what is stored, in one statement: as of one moment, whoever writes meanwhile.
+# What is counted and what is stored, in one statement: as of one moment, whatever is written meanwhile.
 _RECOUNT = """
     SELECT template, CAST(sum(used) AS BIGINT), NULL FROM (
         SELECT template, count(*) AS used FROM nodes WHERE state <> 'terminated' GROUP BY template

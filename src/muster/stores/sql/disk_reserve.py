@@ -1,11 +1,10 @@
-"""Room in a SQLite store's own files, which nobody else can take: when jobs have filled the disk, what gives
-their machines back must still be written.
+"""Reserve room in a SQLite store's own files, so that machines can be given back on a full disk.
 
-Owns how much is kept, and the judgement that the disk is short. The reserve is free pages inside the database
-file and a write-ahead log of some length: both are on the disk already, so that using them asks it for
-nothing. Writes use the free pages up; they are filled up again as long as the disk has room. What begins
-something new is refused meanwhile: that would use up what the end of the old needs. A start on a full disk
-needs a new log: it gives up a spare file beside the database.
+This module owns the size of the reserve, and the decision that the disk is short. The reserve is free pages
+inside the database file and a write-ahead log of some length. Both are on the disk already. Writes use the
+free pages, and they are filled up again while the disk has room. Meanwhile new work is refused, so that the
+end of present work has room. A start on a full disk needs a new log, so it deletes a spare file beside the
+database.
 """
 
 import contextlib
@@ -39,7 +38,7 @@ def spare_of(path: str | Path) -> Path:
 
 
 def give_up_spare(path: Path) -> None:
-    """Before a file is opened, if its disk is full: its log and the log's map need room. Never raises."""
+    """Delete the spare file if the disk is full, before the database is opened. Never raises."""
     with contextlib.suppress(OSError):
         if _free(path) < SHORT:
             spare_of(path).unlink()
@@ -67,7 +66,7 @@ class Reserve:
         if self._calls % _SELDOM != 1:
             return
         with contextlib.suppress(OSError, sqlite3.Error):
-            if self._calls == 1:  # somebody may have been killed while it was filled up
+            if self._calls == 1:  # a server may have been killed while it filled it up
                 self._connection.execute("DROP TABLE IF EXISTS ballast")
             (pages,) = self._connection.execute("PRAGMA freelist_count").fetchone()
             if self._free() >= _AMPLE:
@@ -92,7 +91,7 @@ class Reserve:
         try:
             return self._free() < SHORT
         except OSError:
-            return False  # whoever writes will hear what is wrong
+            return False  # the next write reports what is wrong
 
     def _free(self) -> int:
         return _free(self._path)

@@ -1,9 +1,9 @@
-"""Who runs the transaction functions: threads, or the caller itself.
+"""Run the transaction functions: in threads, or in the caller itself.
 
-Owns the executor choice. `Threaded` keeps the event loop free: some threads write, some read, and what waits
-is taken in batches, what is urgent first. SQLite has one of each, with group commit; an engine whose
-transactions run side by side has a connection per thread. `Inline` runs everything where it is called and
-never suspends, which makes a simulation over it repeatable.
+`Threaded` keeps the event loop free: some threads write, some read. Waiting work is taken in batches, urgent
+work first. SQLite has one thread of each, with group commit. An engine with concurrent transactions has a
+connection per thread. `Inline` runs everything where it is called and never suspends, which makes a
+simulation over it repeatable.
 """
 
 import asyncio
@@ -25,6 +25,12 @@ J = TypeVar("J")
 
 
 class PriorityQueue(Generic[J]):
+    """Jobs that wait for a connection, in two lanes.
+
+    Leases and heartbeats are few, and late ones cost a takeover or a node that seems dead. So they pass all
+    other work. Within a lane, the first comes first.
+    """
+
     def __init__(self) -> None:
         self._urgent: deque[J] = deque()
         self._usual: deque[J] = deque()
@@ -39,7 +45,7 @@ class PriorityQueue(Generic[J]):
             self._changed.notify(len(self._urgent) + len(self._usual) - before)
 
     def take(self, most: int, within: float) -> list[J] | None:
-        """Waits for work; up to so many. None: there was none in that time; empty: closed, and all was
+        """Wait for work; return up to `most` jobs. None: none came in time. Empty: closed, and all was
         taken."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._urgent or self._usual or self._closed, within):
@@ -51,7 +57,7 @@ class PriorityQueue(Generic[J]):
             return taken
 
     def first(self) -> J | None:
-        """The one that has waited longest in the usual lane."""
+        """Return the job that has waited longest in the usual lane."""
         with self._changed:
             return self._usual[0] if self._usual else None
 
@@ -88,11 +94,11 @@ others need."""
 
 class Runner(Protocol):
     def ready(self) -> bool:
-        """Whether it should be given work. False: it can do none, and others can."""
+        """Return whether it should get work. False: it can do none, and others can."""
         ...
 
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
-        """Each one's end, and what was made known. Never raises."""
+        """Run a batch; return each one's end, and what was appended. Never raises."""
         ...
 
     def close(self) -> None: ...
@@ -105,13 +111,15 @@ class Engine(Protocol):
         ...
 
     async def read(self, work: Work[T], *, point: bool = False) -> T:
-        """Run over one snapshot. `point`: it looks up a few rows by their keys, which takes no time to speak
-        of, so an engine in this process may run it where it is called."""
+        """Run over one snapshot. `point`: the function reads a few rows by key, so an engine in this
+        process may run it inline."""
         ...
 
     async def complete_upto(self) -> int:
-        """The number up to which the event log is complete: whatever a later `read` doesn't find below it
-        was never written, and never will be."""
+        """Return the number up to which the event log is complete.
+
+        An event below it that a later `read` doesn't find was never written, and never will be.
+        """
         ...
 
     async def close(self) -> None: ...
@@ -192,9 +200,12 @@ class Threaded:
         horizon: Work[int] | None = None,
         near: Runner | None = None,
     ) -> None:
-        """`together`: how many writes one writer takes at a time. `horizon`: asks the engine up to which
-        event its log is complete; None: one writer at a time leaves no gap. `near`: runs point reads on the
-        caller's thread, and never waits for a lock; what it can't do goes to the readers."""
+        """Start the threads. `together`: how many writes one writer takes at a time.
+
+        `horizon` asks the engine up to which event its log is complete; None: one writer at a time leaves no
+        gap. `near` runs point reads on the caller's thread and never waits for a lock. What it can't do goes
+        to the readers.
+        """
         self._writers = _WorkerPool(writers, "muster-store-writer", after_commit, most=together)
         self._readers = _WorkerPool(readers, "muster-store-reader", after_commit, most=BATCH_MOST)
         self._horizon = horizon
@@ -216,7 +227,7 @@ class Threaded:
         return EVERYTHING if self._horizon is None else await self.read(self._horizon)
 
     async def close(self) -> None:
-        """What was submitted before is done first."""
+        """Finish what was submitted, then close."""
         if self._near is not None:
             near, self._near = self._near, None
             near.close()

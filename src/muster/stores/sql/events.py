@@ -1,11 +1,11 @@
-"""The event log: appended in the transaction of the write that it tells of, read by cursor.
+"""The event log: appended in the transaction of the write that it describes, read by cursor.
 
-An event's number gives its id and its place. One writer at a time gives numbers in the order of commits, so a
+An event's number gives its id and its place. One writer at a time gives numbers in the order of commits. So a
 reader that has seen number n has seen everything before it. Where transactions run side by side, the engine
 says up to which number the log is complete, and readers stop there.
 
 A cursor is the number and the time of the event that was read last. A store that was restored from a backup
-gives the same numbers once more: by its time, a cursor of the history that was lost is told from one of ours.
+gives the same numbers again. By its time, a cursor of the lost history is told from a valid one.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def append(
     operations: Sequence[OperationId] = (),
     record: Node | Operation | None = None,
 ) -> None:
-    """`record`: what the draft's entity is after this write, for those who keep it in memory."""
+    """Append an event. `record`: the entity after this write, for those who keep it in memory."""
     tx.append(
         {
             "at": at,
@@ -101,7 +101,7 @@ def tail(tx: Tx, *, limit: int, entity_id: str | None, upto: int = EVERYTHING) -
 
 
 def _since(tx: Tx, rows: Sequence[Row], seq: int, at: float, cursor: Cursor) -> Sequence[Row]:
-    """Those after the event at which the cursor stands, if that is, or was, one of ours."""
+    """Return the events after the cursor's event, if that event is or was one of this store."""
     if rows and rows[0][0] == seq:
         if rows[0][1] != at:
             raise CursorLost(cursor)

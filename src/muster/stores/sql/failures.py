@@ -1,4 +1,4 @@
-"""What failed, kept for counting: a row per node or operation, written with the write that it tells of."""
+"""Keep failures for counting: a row per node or operation, written in the same transaction."""
 
 from collections.abc import Sequence
 

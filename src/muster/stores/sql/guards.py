@@ -41,7 +41,7 @@ def check_fence(tx: Tx, fence: Fence | None) -> None:
 
 
 def lock_fences(tx: Tx, fences: Sequence[Fence]) -> Mapping[OperationId, int]:
-    """The epochs of those operations that nobody else holds; these are held now."""
+    """Lock the operations that no other transaction holds; return their epochs."""
     params = {f"id{place}": fence.operation_id for place, fence in enumerate(fences)}
     rows = tx.execute(f"{EPOCHS} ({statements.marks('id', len(fences))}){tx.locks.skip}", params)
     return {OperationId(name): epoch for name, epoch in rows}

@@ -1,7 +1,7 @@
 """Launch records: each one is a provider call to be, and the room it holds under the caps.
 
-Owns their statements. The room of a launch is taken where it is inserted and moves only together with its own
-guarded write, by what was really adopted and what it still holds.
+This module owns their statements. The room of a launch is taken at its insert. It moves only with the
+launch's own guarded write, by what was adopted and what it still holds.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""When nodes were last seen: a row per node, apart from its record.
+"""Last contact of nodes: a row per node, apart from its record.
 
-Owns what nodes themselves write to the liveness table. A time never moves back, and nothing here touches a
-node's version or its events. A node has a row from its join on, a booted one even before it beats, so that
-the silent ones are found without looking at all nodes.
+This module owns what nodes themselves write to the liveness table. A time never moves back, and nothing here
+touches a node's version or its events. A node has a row from its join on, a booted one even before it beats.
+So silent nodes are found without a look at all nodes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,8 +68,11 @@ _SAID = "(excluded.said IS NOT NULL AND (excluded.said <> 'starting' OR liveness
 
 @cache
 def _telling_beat(count: int, lock: str) -> str:
-    """Beats that say more than that the node lives. What is said in the moment of the last beat counts too:
-    times come in steps, and a last word is said once."""
+    """Return the statement for a beat that says more than that the node lives.
+
+    What is said at the time of the last beat counts too: times come in steps, and a last message is sent
+    once.
+    """
     given = ", ".join(
         f"(:node{number}, :seen{number}, CAST(:activity{number} AS BIGINT), :said{number}, :reason{number})"
         for number in range(count)
@@ -95,7 +98,7 @@ def _telling_beat(count: int, lock: str) -> str:
 
 
 def joined(tx: Tx, node: Node, *, stall_after: float | None) -> None:
-    """A boot begins: what was known of an earlier one is void."""
+    """Reset what was known of an earlier boot."""
     tx.change(
         """
         INSERT INTO liveness (node_id, boot_id, joined_at, advanced_at, booting, stall_after, health_since)
@@ -116,7 +119,7 @@ def joined(tx: Tx, node: Node, *, stall_after: float | None) -> None:
 
 
 def forget_probes(tx: Tx, node_id: NodeId) -> None:
-    """What probes found there counts no more."""
+    """Delete what probes found."""
     tx.change(
         """
         UPDATE liveness SET probe_failures = 0, probe_passing_since = NULL, probed_at = NULL
@@ -127,7 +130,7 @@ def forget_probes(tx: Tx, node_id: NodeId) -> None:
 
 
 def set_stale_after(tx: Tx, node_id: NodeId, *, stale_after: float) -> None:
-    """The node told at its join how often it beats."""
+    """Store how often the node beats, as it said at its join."""
     tx.change(
         "UPDATE liveness SET stale_after = :stale_after WHERE node_id = :id",
         {"id": node_id, "stale_after": stale_after},
@@ -145,7 +148,7 @@ def advanced(tx: Tx, node_id: NodeId, *, at: float) -> None:
 
 
 def booted(tx: Tx, node_id: NodeId) -> None:
-    """The node is up: that is its word that it is ready, and from now on its silence counts."""
+    """Mark the node as up and ready; from now on its silence counts."""
     tx.change(
         """
         INSERT INTO liveness (node_id, said, news) VALUES (:id, 'ready', 1)
@@ -160,7 +163,7 @@ def stopped_booting(tx: Tx, node_id: NodeId) -> None:
 
 
 def check_still(tx: Tx, node_id: NodeId, still_since: float | None) -> None:
-    """The guard of a write that judges a boot for having stood still."""
+    """Check that a boot still stands still, for the write that fails it."""
     if still_since is None:
         return
     moved = tx.execute(
@@ -171,7 +174,7 @@ def check_still(tx: Tx, node_id: NodeId, still_since: float | None) -> None:
 
 
 def check_silent(tx: Tx, node_id: NodeId, silent_since: float | None) -> None:
-    """The guard of a write that gives a node up for its silence."""
+    """Check that a node is still silent, for the write that gives it up."""
     if silent_since is None:
         return
     seen = tx.execute("SELECT seen_at FROM liveness WHERE node_id = :id" + tx.locks.hold, {"id": node_id})
@@ -209,7 +212,8 @@ def _record_plain(tx: Tx, beats: Sequence[Beat]) -> None:
 
 
 def _record_alone(tx: Tx, beats: Sequence[Beat]) -> None:
-    """SQLite binds a list as one value faster than as many. Beats of one flush have few different times."""
+    """Record beats on SQLite, which binds one list faster than many values. Beats of a flush share few
+    times."""
     together: dict[float, list[NodeId]] = {}
     for node_id, at, *_ in beats:
         together.setdefault(at, []).append(node_id)
@@ -222,7 +226,7 @@ def _record_alone(tx: Tx, beats: Sequence[Beat]) -> None:
 
 
 def _parts(beats: Sequence[Beat]) -> list[list[Beat]]:
-    """At most so many at once, each node once in each, in an order that all writers share."""
+    """Split beats into bounded parts with each node once, in an order that all writers share."""
     parts: list[list[Beat]] = []
     rest = sorted(beats, key=lambda beat: (beat.node_id, beat.seen_at))
     while rest:

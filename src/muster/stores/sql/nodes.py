@@ -60,8 +60,11 @@ def recorded(tx: Tx, provider: str, machine_ids: Sequence[str]) -> Sequence[str]
 
 @cache
 def listing(states: tuple[NodeState, ...], by_template: bool) -> str:
-    """States are part of the text. SQLite would prepare a statement anew for each value of a parameter that
-    it compares with a column of a partial index's condition."""
+    """Return the statement for a page of nodes.
+
+    States are part of the text. SQLite would prepare a statement anew for each value of a parameter that it
+    compares with a partial index's condition.
+    """
     template = "template = :template AND " if by_template else ""
     return statements.merged(
         [

@@ -1,7 +1,7 @@
 """Operation records: submitted once, read with all they hold, written under guard.
 
-Owns their statements except those of the lease. A submission is idempotent by its key; a write changes only
-the columns that it means to, so it never undoes a lease that was renewed meanwhile.
+This module owns their statements except those of the lease. A submission is idempotent by its key. A write
+changes only its own columns, so it never undoes a lease that was renewed meanwhile.
 """
 
 from collections.abc import Callable, Sequence
@@ -108,7 +108,8 @@ def _ahead(tx: Tx, operation: Operation) -> int:
 
 @cache
 def listing(statuses: tuple[Status, ...], *, kind: Kind | None, by_run: bool, paged: bool) -> str:
-    """Statuses and kind are part of the text for the same reason as a node's states in `nodes.listing`."""
+    """Return the statement for a page of operations, with statuses and kind in its text (see
+    `nodes.listing`)."""
     of_kind = "" if kind is None else f" AND kind = '{kind.value}'"
     of_run = " AND run = :run" if by_run else ""
     extra = f"{of_kind}{of_run}{' AND (created_at, id) < (:created_at, :id)' if paged else ''}"
@@ -234,7 +235,7 @@ def pool(tx: Tx, template: str) -> Pool:
 
 
 def _refilled(tx: Tx, pool: Pool, operation_id: OperationId) -> None:
-    """A refill was submitted by somebody who saw the pool at this version."""
+    """Check that the pool is still at the version that the refill's submitter saw."""
     tx.change(
         "INSERT INTO pools (template, version) VALUES (:template, 0) ON CONFLICT (template) DO NOTHING",
         {"template": pool.template},

@@ -1,8 +1,8 @@
-"""Forgetting: old records and events, a bounded batch at a time.
+"""Delete old records and events, a bounded batch at a time.
 
-Owns the order: nodes before their launches before their operations, so that nothing that stays ever names
-something that went. What an operation that has not ended still holds stays whole. A transaction is bounded in
-bytes too: while gigabytes go, nobody else could write.
+This module owns the order: nodes before their launches before their operations, so that nothing that stays
+names something that went. What an unfinished operation holds stays whole. A transaction is bounded in bytes
+too, so that other writers never wait for gigabytes to go.
 """
 
 from functools import cache
@@ -76,7 +76,7 @@ _OLDEST_EVENTS = "SELECT seq, at FROM events ORDER BY seq LIMIT :limit"
 
 
 def prune(tx: Tx, *, before: float, limit: int) -> Pruned:
-    """At most `limit` of each."""
+    """Delete at most `limit` of each."""
     bounds: dict[str, Value] = {"before": before, "limit": limit}
     old_nodes = [row[0] for row in tx.execute(OLD_NODES, bounds)]
     nodes = _light(tx, old_nodes)
@@ -111,7 +111,7 @@ def prune(tx: Tx, *, before: float, limit: int) -> Pruned:
 
 
 def _light(tx: Tx, nodes: list[str]) -> list[str]:
-    """As many from the front as have few enough bundles between them."""
+    """Return as many from the front as have few enough bundles between them."""
     bundled: dict[str, bool] = {}
     for chunk in statements.in_chunks(nodes):
         sql = f"SELECT node_id FROM bundles WHERE node_id IN ({statements.marks('id', len(chunk))})"
@@ -121,8 +121,8 @@ def _light(tx: Tx, nodes: list[str]) -> list[str]:
 
 
 def _without_commands(tx: Tx, operations: list[str]) -> list[str]:
-    """Commands and their output go with the provision that they ran on, a bite of them at a time. Returns the
-    operations from the front that have none left."""
+    """Delete commands and their output with their provision, a part at a time; return the operations that
+    have none left."""
     bare: list[str] = []
     room = BITE
     for chunk in statements.in_chunks(operations, WEIGHED):
@@ -144,8 +144,8 @@ def _without_commands(tx: Tx, operations: list[str]) -> list[str]:
 
 @cache
 def weighed(operations: int) -> str:
-    """Their commands, with the bytes of output of each and something for its record: more of them than are a
-    bite aren't read."""
+    """Return their commands, each with the bytes of its output and something for its record, up to one
+    part."""
     return f"""
         SELECT c.id, {RECORD} + (
             SELECT coalesce(sum(length(p.data)), 0) FROM command_output AS p WHERE p.command_id = c.id
@@ -166,13 +166,15 @@ def _operations_being_released(tx: Tx) -> frozenset[str]:
 
 
 def _keys_of_open_runs(tx: Tx) -> frozenset[str]:
-    """A run finds its provision and its release by their keys: without them it would begin again."""
+    """Return the keys by which unfinished runs find their provision and release; without them a run would
+    begin again."""
     runs = [OperationId(row[0]) for row in tx.execute(_OPEN_RUNS)]
     return frozenset(key(run) for run in runs for key in (provision_key, release_key))
 
 
 def _prune_events(tx: Tx, *, before: float, limit: int) -> int:
-    """The oldest end of the log, up to the first event that is young enough: never a hole in the middle."""
+    """Delete the oldest end of the log, up to the first event that is young enough: never a hole in the
+    middle."""
     last, count = 0, 0
     for seq, at in tx.execute(_OLDEST_EVENTS, {"limit": limit}):
         if at >= before:

@@ -42,8 +42,8 @@ BUILT_MOST = 2048
 
 
 def _remembering(build: Convert) -> Convert:
-    """Decodes JSON. What was decoded a moment ago isn't decoded again: many reads are of one operation, and
-    what is built is frozen, so that all of them can have the same."""
+    """Decode JSON, and keep what was decoded lately. Many reads are of one operation, and decoded values
+    are frozen, so readers can share them."""
 
     def decode(text: str | None) -> Any:
         return None if text is None else build(from_json(text))
@@ -75,7 +75,7 @@ class Codec(Generic[T]):
         self.insert = self.inserting()
 
     def _conversions(self, name: str, hint: Any) -> tuple[Convert | None, Convert | None]:
-        """How a field is written to its column and read from it; None: as it is."""
+        """Return how a field is written to its column and read from it; None: as it is."""
         bare = serialization.bare(hint)
         if isinstance(bare, type) and issubclass(bare, Enum):
             members: dict[str | None, Enum | None] = {member.value: member for member in bare}
@@ -88,13 +88,13 @@ class Codec(Generic[T]):
         return None, None
 
     def inserting(self, *more: str) -> str:
-        """The insert of a record. `more`: columns of the table that are no fields."""
+        """Return the insert of a record. `more`: columns of the table that are no fields."""
         names = (*self.columns, *more)
         marks = ", ".join(f":{name}" for name in names)
         return f"INSERT INTO {self.table} ({', '.join(names)}) VALUES ({marks})"
 
     def upserting(self, key: str) -> str:
-        """The insert of a record that replaces the one with the same key."""
+        """Return the insert of a record that replaces the one with the same key."""
         sets = ", ".join(f"{name} = excluded.{name}" for name in self.columns if name != key)
         return f"{self.insert} ON CONFLICT ({key}) DO UPDATE SET {sets}"
 
@@ -108,7 +108,7 @@ class Codec(Generic[T]):
         return params
 
     def changed(self, before: T, after: T) -> dict[str, Value]:
-        """The columns in which two records differ, as they are stored."""
+        """Return the columns in which two records differ, as they are stored."""
         changes: dict[str, Value] = {}
         for name, value in serialization.differing(before, after):
             encode = self._encode.get(name)
@@ -116,7 +116,7 @@ class Codec(Generic[T]):
         return changes
 
     def update(self, names: tuple[str, ...]) -> str:
-        """The guarded update of some columns: by `:id`, only at `:expected` version."""
+        """Return the guarded update of some columns: by `:id`, only at `:expected` version."""
         sql = self._updates.get(names)
         if sql is None:
             sets = ", ".join(f"{name} = :{name}" for name in names)
@@ -125,7 +125,7 @@ class Codec(Generic[T]):
         return sql
 
     def decode(self, row: Row) -> T:
-        """A record that was read before and has not changed is not built again: records are frozen."""
+        """Decode a row. An unchanged record is not built again: records are frozen."""
         before = self._built.get(row[0])
         if before is not None and before[0] == row:
             return before[1]
@@ -190,7 +190,7 @@ _CREATED_AT, _ID = OPERATION.columns.index("created_at"), OPERATION.columns.inde
 
 
 def known_operations(rows: Sequence[Row]) -> list[Operation]:
-    """Without those of kinds that only newer replicas know."""
+    """Return the operations without those of kinds that only newer replicas know."""
     return [OPERATION.decode(row) for row in rows if row[_KIND] in REQUESTS]
 
 

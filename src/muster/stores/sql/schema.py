@@ -64,7 +64,7 @@ _INITIAL = (
         reason TEXT
     )
     """,
-    # A machine has one live record at most, whoever finds it first.
+    # A machine has one live record at most.
     "CREATE UNIQUE INDEX nodes_live_machine ON nodes (provider, machine_id) WHERE state <> 'terminated'",
     "CREATE INDEX nodes_machine ON nodes (provider, machine_id, created_at)",
     "CREATE INDEX nodes_state ON nodes (state, id)",
@@ -79,7 +79,7 @@ _INITIAL = (
         (template, revision, resource_class, usage_class, last_owner, entered_at DESC, id)
         WHERE state = 'idle' AND drain = 0
     """,
-    # … and, where anybody's node will do, the whole pool in the same order.
+    # … and, where the owner does not matter, the whole pool in the same order.
     """
     CREATE INDEX nodes_idle ON nodes (template, revision, resource_class, usage_class, entered_at DESC, id)
         WHERE state = 'idle' AND drain = 0
@@ -304,7 +304,7 @@ _SERVICES = (
 _TRUNCATED = ("ALTER TABLE commands ADD COLUMN truncated_at INTEGER",)
 
 _OVERVIEW = (
-    # Who did it; empty: nobody did, or it isn't known.
+    # The actor; empty if there is none, or if it is unknown.
     "ALTER TABLE events ADD COLUMN actor TEXT NOT NULL DEFAULT ''",
     """
     CREATE INDEX events_changes ON events (at, seq)
@@ -361,7 +361,7 @@ _CLUSTERS = (
         detail TEXT NOT NULL
     )
     """,
-    # A name has one live cluster at most, whoever asks first. Azure doesn't tell cases apart.
+    # A name has one live cluster at most. Azure doesn't tell cases apart.
     "CREATE UNIQUE INDEX clusters_live_name ON clusters (lower(name)) WHERE state <> 'deleted'",
     "CREATE INDEX clusters_name ON clusters (lower(name), created_at, id)",
     "CREATE INDEX clusters_state ON clusters (state, created_at, id)",
@@ -465,7 +465,7 @@ LATEST = MIGRATIONS[-1].version
 
 
 def current(tx: Tx) -> int:
-    """The version that a store is at; 0 for an empty one. Refuses one that is newer than this program."""
+    """Return the version of a store; 0 for an empty one. Refuses a store that is newer than this program."""
     tx.change(
         """
         CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -1,7 +1,8 @@
 """SQLite: the connection, its errors, and one batch of writes as one commit.
 
-Owns everything that only SQLite needs. One connection writes; a batch of writes is one transaction with one
-savepoint each, so that a failing write undoes itself alone and the disk is asked once for all.
+This module owns everything that only SQLite needs. One connection writes. A batch of writes is one
+transaction with one savepoint each. So a failing write undoes itself alone, and the disk is synced once for
+all.
 """
 
 import contextlib
@@ -62,8 +63,8 @@ class SqliteTx:
 def connect(
     path: str | Path, *, readonly: bool = False, cache_kib: int = CACHE_KIB, patience: float = BUSY_SECONDS
 ) -> sqlite3.Connection:
-    """`cache_kib`: what this connection may keep of the file in memory; `patience`: seconds that a statement
-    waits for a lock."""
+    """Open a connection. `cache_kib`: how much of the file it keeps in memory. `patience`: seconds that a
+    statement waits for a lock."""
     # Several statements differ only in their number of values, so keep more of them prepared.
     connection = sqlite3.connect(
         path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=512
@@ -89,7 +90,7 @@ def connect(
 
 
 def look(path: Path) -> Report:
-    """Changes nothing. Raises StoreUnavailable."""
+    """Report what is there, without a change. Raises StoreUnavailable."""
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as connection:
             found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -133,8 +134,8 @@ def check(connection: sqlite3.Connection, path: str | Path, *, within: float = C
 
 
 def installation_of(path: Path) -> str | None:
-    """Whose store a file is; None: there is no file, or nothing in it. Changes nothing in
-    it. Raises StoreUnavailable."""
+    """Return the installation of a file; None if it is missing or empty. Changes nothing. Raises
+    StoreUnavailable."""
     if not path.exists() or not path.stat().st_size:
         return None
     give_up_spare(path)
@@ -150,7 +151,8 @@ def installation_of(path: Path) -> str | None:
 
 
 def back_up(path: Path, copy: Path) -> None:
-    """A whole and consistent copy, while others write. Raises StoreUnavailable, leaving nothing."""
+    """Write a whole and consistent copy while others write. Raises StoreUnavailable, and leaves nothing
+    then."""
     try:
         with (
             closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as source,
@@ -183,7 +185,7 @@ class Writer:
         return True
 
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
-        """Each write's end, and what the commit made known. Never raises."""
+        """Run a batch; return each write's end, and what the commit appended. Never raises."""
         try:
             self._cursor.execute("BEGIN IMMEDIATE")
             ends = self._apart(batch) if len(batch) > 1 else [self._alone(batch[0])]
@@ -215,7 +217,7 @@ class Writer:
         return ends
 
     def reader(self) -> "Reader":
-        """A reader over the same connection, for a caller that never does two things at once."""
+        """Return a reader over the same connection, for a caller that never does two things at once."""
         return Reader(self._connection, alone=True)
 
     def close(self) -> None:
@@ -225,7 +227,7 @@ class Writer:
 class Reader:
     """Runs batches of reads, all on one snapshot that is as new as the newest of them.
 
-    `alone`: nobody writes meanwhile, so what is there is the snapshot.
+    `alone`: no other connection writes meanwhile, so the present state is the snapshot.
     """
 
     def __init__(self, connection: sqlite3.Connection, *, alone: bool = False) -> None:
@@ -283,7 +285,7 @@ _PRIMARY = 0xFF
 
 
 def translated(error: BaseException) -> BaseException:
-    """What the caller can act on, made from what SQLite said. Anything else stays as it is."""
+    """Return an error that the caller can act on. Anything else stays as it is."""
     if not isinstance(error, sqlite3.Error):
         return error
     code = getattr(error, "sqlite_errorcode", None)

@@ -1,7 +1,7 @@
-"""Opening a store in a SQLite file: checked, brought up to date, named, and with its threads.
+"""Open a store in a SQLite file: check it, migrate it, name it, and start its threads.
 
-Owns the order. A start on a full disk first gives up the spare room. A damaged file is found before
-anything is written to it. Every error names the file.
+This module owns the order. A start on a full disk first gives up the spare room. A damaged file is found
+before anything is written to it. Every error names the file.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ CONNECTIONS = 3
 
 
 def _quiet(_written: object) -> None:
-    """Nobody listens."""
+    """Ignore the write; the default hook."""
 
 
 def open_sqlite(
@@ -64,7 +64,7 @@ def _naming(path: str | Path, error: BaseException) -> BaseException:
 
 
 def _opened(path: str | Path, ids: Ids, *, cache: int, file: Path | None = None) -> sqlite.Writer:
-    """`file`: is checked, and made one that can shrink."""
+    """Open the database. `file`: check it, and make it one that can shrink."""
     connection = sqlite.connect(path, cache_kib=cache)
     writer = sqlite.Writer(connection)
     try:

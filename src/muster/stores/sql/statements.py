@@ -11,7 +11,7 @@ APPEND = f"{INTO} VALUES ({', '.join(f':{name}' for name in COLUMNS)})"
 
 
 def marks(prefix: str, count: int) -> str:
-    """`:a0, :a1, …` for IN (…)."""
+    """Return `:a0, :a1, …` for IN (…)."""
     return ", ".join(f":{prefix}{index}" for index in range(count))
 
 
@@ -20,15 +20,15 @@ def bound(prefix: str, values: Sequence[Value]) -> dict[str, Value]:
 
 
 def in_chunks(values: Sequence[str], size: int = 500) -> list[Sequence[str]]:
-    """Long lists in several statements: engines bound the number of parameters of one."""
+    """Split a long list for several statements: engines limit the parameters of one."""
     return [values[start : start + size] for start in range(0, len(values), size)]
 
 
 def merged(branches: Sequence[str], order: str) -> str:
-    """Several ordered and limited queries over one index each, as one ordered and limited list.
+    """Combine several ordered and limited queries over one index each into one ordered and limited list.
 
-    `IN (…)` with ORDER BY would sort everything that matches; this reads at most `:limit` rows per branch.
-    A single branch is that list already: around it, SQLite would sort once more.
+    `IN (…)` with ORDER BY would sort everything that matches; this reads at most `:limit` rows per branch. A
+    single branch is that list already: around it, SQLite would sort once more.
     """
     if len(branches) == 1:
         return f"{branches[0]} ORDER BY {order} LIMIT :limit"

@@ -30,7 +30,7 @@ class SqlStore(EngineVerbs):
     """Implements muster.ports.store.Store."""
 
     def __init__(self, engine: Engine, *, groups: int = 0) -> None:
-        """`groups`: how many groups of claims of a demand go side by side; 0: each claim goes by itself."""
+        """Set the engine. `groups`: batches of claims of a demand that run side by side; 0: no batches."""
         super().__init__(engine)
         self._batcher = (
             ClaimBatcher(self._claim_together, groups=groups, most=claims.AT_ONCE) if groups else None
@@ -84,7 +84,7 @@ class SqlStore(EngineVerbs):
 
     @reads
     async def offer(self, idle: Sequence[Node]) -> None:
-        """Claims look at the nodes themselves."""
+        """Do nothing: claims read the nodes themselves."""
 
     admit = write(admission.admit)
     enrol = write(admission.enrol)

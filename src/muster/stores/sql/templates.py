@@ -54,7 +54,7 @@ def installation(tx: Tx) -> Installation:
 
 
 def process_home(tx: Tx, home: str) -> str:
-    """Where the replicas keep their process nodes: what the first of them said."""
+    """Return where the replicas keep their process nodes, as the first of them said."""
     stored: str | None = tx.execute("SELECT process_home FROM installation" + tx.locks.hold)[0][0]
     if stored is None:
         tx.change("UPDATE installation SET process_home = :home", {"home": home})
@@ -69,7 +69,7 @@ class Caps:
 
 
 def caps(tx: Tx, template: str) -> Caps:
-    """As they are stored at this moment, whatever somebody read before."""
+    """Return the caps as they are stored now, never from memory."""
     rows = tx.execute(_CURRENT, {"name": template})
     return Caps(
         template=_template(rows[0]).spec.max_nodes if rows else None, total=installation(tx).max_nodes
@@ -126,12 +126,13 @@ def _template(row: Row) -> Template:
 
 @lru_cache(maxsize=256)
 def _spec(text: str) -> TemplateSpec:
-    """Templates are read for nearly every decision and seldom change; equal text is an equal value."""
+    """Decode a template. Templates are read for nearly every decision and seldom change; equal text is an
+    equal value."""
     return serialization.from_plain(TemplateSpec, from_json(text))
 
 
 def stall_after(tx: Tx, name: str, revision: int) -> float | None:
-    """How long a boot of this revision may stand still, if the revision says."""
+    """Return how long a boot of this revision may stand still, if the revision says."""
     try:
         return get(tx, name, revision).spec.stall_after
     except NotFound:

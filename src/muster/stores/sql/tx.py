@@ -34,16 +34,16 @@ class Locks:
     skip: str = ""
     """The same, but rows that others hold are passed over."""
     share: str = ""
-    """Nobody writes the row meanwhile, but several may hold it so."""
+    """No other transaction writes the row meanwhile, but several may hold it so."""
 
 
 ALONE = Locks(alone=True)
 
 
 class Again(Exception):
-    """Another transaction was first, so that what was read is not true any more: run the function again.
+    """Another transaction was first, so what was read is no longer true: run the function again.
 
-    Only where transactions run side by side; the engine runs it again, and nobody else hears of it.
+    Only where transactions run side by side. The engine runs the function again without notice to the caller.
     """
 
 
@@ -71,7 +71,7 @@ class Tx(Protocol):
         ...
 
     def short(self) -> bool:
-        """Whether there is only room left for what ends something: nothing new should begin."""
+        """Return whether the room left is only for what ends work, so that nothing new should begin."""
         ...
 
 
@@ -88,7 +88,7 @@ class Done:
 
 
 def caused(error: Exception, cause: BaseException) -> Exception:
-    """`raise … from`, for an error that is handed over instead of raised."""
+    """Return the error with its cause, for an error that is handed over instead of raised."""
     error.__cause__ = cause
     return error
 
@@ -105,6 +105,6 @@ class Report:
     """Of the schema that this program knows."""
     installation_id: str | None
     connections: int | None = None
-    """That the server has for everybody; None: it is a file."""
+    """Connections that the server has for all clients; None for a file."""
     problem: str = ""
     """What is wrong with it, if something is."""

@@ -1,7 +1,7 @@
-"""Vacuum: SQLite's file gives pages that pruning freed back to the disk, a small bite at a time.
+"""Give pages that pruning freed back to the disk, a small part at a time.
 
-Owns how much goes at once and how often. A bite is a transaction of its own on the writer's connection, so
-it is kept so small that a write that waits for it doesn't notice. The reserve's pages stay.
+This module owns how much goes at once and how often. Each part is a transaction of its own on the writer's
+connection. It is so small that a waiting write doesn't notice. The reserve's pages stay.
 """
 
 import contextlib

@@ -1,6 +1,7 @@
-"""How nodes feel: the judged half of the liveness table, and since when the world is watched.
+"""Health of nodes: the judged half of the liveness table, and since when Muster watches.
 
-Owns the guarded write of health with its event, and the look-ups by which each duty finds its few among many.
+This module owns the guarded write of health with its event, and the queries by which each duty finds its few
+among many.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from muster.stores.sql.rows import NODE, VITALS
 from muster.stores.sql.tx import Tx
 
 # Each branch reads an index of its own; together they are the few whose health may have to change. What is
-# put behind node_id keeps SQLite off the primary key, which leads past everybody who is well.
+# put behind node_id keeps SQLite off the primary key, which leads past every healthy node.
 SUSPECTS = f"""
     SELECT {VITALS.select} FROM liveness WHERE node_id IN (
         SELECT node_id FROM liveness WHERE news = 1 AND node_id > :after
@@ -132,7 +133,7 @@ def write_health(tx: Tx, change: HealthChange) -> Vitals:
 
 
 def mark_news_judged(tx: Tx, judged: Sequence[Vitals]) -> None:
-    """What these said has been judged. What they said since then is news again."""
+    """Mark what these nodes said as judged. What they said since then is news again."""
     for each in sorted(judged, key=lambda vitals: vitals.node_id):
         tx.change(
             """
@@ -154,7 +155,7 @@ def record_probe(tx: Tx, node_id: NodeId, *, passed: bool, now: float) -> None:
     if passed:
         sets = "probe_failures = 0, probe_passing_since = coalesce(probe_passing_since, :now)"
     else:
-        # Those before a time in which nobody watched don't count any more.
+        # Those before a time in which no replica watched don't count any more.
         before = "CASE WHEN probed_at < (SELECT since FROM watch WHERE id = 1) THEN 0 ELSE probe_failures END"
         sets = f"probe_failures = {before} + 1, probe_passing_since = NULL"
     tx.change(

@@ -1,6 +1,7 @@
-"""PostgreSQL under the shared SQL: connections, their troubles, and what side by side transactions need.
+"""PostgreSQL under the shared SQL: connections, their errors, and concurrent transactions.
 
-Needs psycopg, from the extra `postgres`. The statements are those of SQLite (muster.stores.sql); here is what
-that engine gets for free by having one writer: locks (in `Locks`), repeated transactions, an event log that
-is complete although commits are not in order, and wake-ups between replicas. See docs/stores.md.
+This package needs psycopg, from the extra `postgres`. The statements are those of `muster.stores.sql`. SQLite
+has one writer and so gets for free what this package adds. It adds locks (in `Locks`), repeated transactions,
+wake-ups between replicas, and an event log that is complete although commits are out of order. See
+docs/stores.md.
 """

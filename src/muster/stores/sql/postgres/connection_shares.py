@@ -1,9 +1,8 @@
-"""How many connections a crew of one replica holds, of those that the database has for all of them.
+"""Share the database's connections among replicas without any talk between them.
 
-A replica that gets none can't tell anybody: it would have to connect for that. So each finds out for itself,
-every few seconds, whether there is room for one more, by asking for one. While there is, it takes up to what
-it was told to. When there is none, it gives back a part of what it holds, for whoever has less: who holds
-many gives more than who holds few, so that all come to about the same, and nobody is left with nothing. See
+A replica without a connection can't tell the others. So each replica tries every few seconds whether one more
+connection is given. While that works, it grows to its own limit. When it fails, it gives back a part of what
+it holds. A replica with many gives back more than one with few, so all come to about the same. See
 docs/adr/0029.
 """
 
@@ -31,7 +30,7 @@ class Share:
         self._look_at = self._later()
 
     def ask(self) -> bool:
-        """Whether one more may be asked for. If so, `asked` is to be told when that is over."""
+        """Return whether one more may be asked for. If so, call `asked` when that is over."""
         with self._lock:
             if self.held + self._asking >= self.allowed:
                 return False
@@ -51,7 +50,7 @@ class Share:
             self.held -= 1
 
     def refused(self) -> None:
-        """One more was asked for in vain. Who holds none has nothing to give."""
+        """Note that one more was asked for in vain. A replica without connections has nothing to give."""
         with self._lock:
             if self.held:
                 others = max(0, self._asking - 1)
@@ -59,7 +58,7 @@ class Share:
                 self._look_at = self._later()
 
     def give_back(self) -> bool:
-        """Whether the caller is to close its connection. If so, it counts as left."""
+        """Return whether the caller should close its connection. If so, it no longer counts."""
         with self._lock:
             if self.held <= self.allowed:
                 return False
@@ -67,7 +66,8 @@ class Share:
             return True
 
     def look(self) -> bool:
-        """Whether the caller is to see if one more would be given. Otherwise whoever has none will see."""
+        """Return whether the caller should try for one more connection. Otherwise one without a connection
+        will."""
         with self._lock:
             if self._monotonic() < self._look_at:
                 return False

@@ -43,8 +43,9 @@ NO_ROOM = (
     " store_connections of all servers"
 )
 _NO_ROOM = ("too many clients already", "too many connections for", "remaining connection slots are reserved")
-"""How a server says it, in English. libpq has no code for a connection that was refused; nothing depends on
-this but what people are told."""
+"""The server's message, in English. libpq has no code for a refused connection. Only the text for people
+depends on this.
+"""
 
 
 _RULE = (
@@ -75,12 +76,12 @@ class ConnectionFactory:
 
     @property
     def closed(self) -> StoreUnavailable | None:
-        """Why nobody should try at present."""
+        """Return why no connection should be tried at present."""
         with self._lock:
             return self._why if self._monotonic() < self._closed_until else None
 
     def open(self, *, statement_seconds: float = STATEMENT_SECONDS) -> Connection:
-        """Raises StoreUnavailable."""
+        """Open a connection. Raises StoreUnavailable."""
         closed = self.closed
         if closed is not None:
             raise StoreUnavailable(str(closed), why=closed.why) from closed
@@ -95,7 +96,7 @@ class ConnectionFactory:
     def connect(
         self, *, statement_seconds: float = STATEMENT_SECONDS, database: str | None = None
     ) -> Connection:
-        """Without asking whether it is time to. Raises what psycopg does."""
+        """Connect at once, without waiting after a failure. Raises the errors of psycopg."""
         other = {} if database is None else {"dbname": database}
         connection: Connection = psycopg.connect(
             make_conninfo(**{**_DEFAULTS, **self._given, **other}),

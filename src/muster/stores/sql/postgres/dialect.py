@@ -1,4 +1,4 @@
-"""How PostgreSQL spells what the shared SQL says: parameters, and the types of the schema."""
+"""Translate the shared SQL for PostgreSQL: parameters, and the types of the schema."""
 
 import re
 from functools import lru_cache
@@ -19,7 +19,7 @@ _TYPE = re.compile("|".join(rf"\b{name}\b" for name in _TYPES))
 
 @lru_cache(maxsize=4096)
 def numbered(sql: str) -> tuple[str, tuple[str, ...]]:
-    """`:name` as `$1`, and the names in the order of their numbers."""
+    """Return SQL with `$1` for `:name`, and the names in the order of their numbers."""
     names: dict[str, int] = {}
     text = _NAME.sub(lambda found: f"${names.setdefault(found[1], len(names) + 1)}", sql)
     return text, tuple(names)
@@ -30,10 +30,10 @@ def values(names: tuple[str, ...], params: Params) -> tuple[Value, ...]:
 
 
 def storable(given: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Without the one character that PostgreSQL's texts can't hold."""
+    """Return text without the one character that PostgreSQL can't store."""
     return tuple(each.replace("\0", "\ufffd") if isinstance(each, str) else each for each in given)
 
 
 def schema(statement: str) -> str:
-    """A statement of a migration, in PostgreSQL's types."""
+    """Return a statement of a migration in PostgreSQL's types."""
     return _TYPE.sub(lambda found: _TYPES[found[0]], statement)

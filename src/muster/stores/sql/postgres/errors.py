@@ -70,7 +70,7 @@ def remedy(error: BaseException, *, connected: bool) -> Remedy:
 
 
 def translated(error: BaseException, *, where: str, connected: bool = True) -> BaseException:
-    """What the caller can act on. Anything else stays as it is."""
+    """Return an error that the caller can act on. Anything else stays as it is."""
     if isinstance(error, errors.UniqueViolation):
         return caused(Conflict(f"cannot write: the record exists ({_said(error)})"), error)
     if isinstance(error, _RACES):
@@ -84,7 +84,7 @@ def translated(error: BaseException, *, where: str, connected: bool = True) -> B
 
 
 def uncertain(error: BaseException, *, where: str) -> BaseException:
-    """The connection was lost while the answer to COMMIT was on its way."""
+    """Return the error for a connection that was lost during COMMIT."""
     return _unavailable(
         where,
         "the connection was lost during a commit: the write may have happened; check, then repeat",

@@ -1,15 +1,15 @@
-"""The event log is complete up to a number, although transactions commit in any order.
+"""Find up to which number the event log is complete, although transactions commit in any order.
 
-A number is drawn before the commit, so a later one may be seen first. Whoever appends therefore says so
-before he draws: he holds, to the end of his transaction, a shared advisory lock whose key is the last number
-that was drawn until then. What he draws is higher.
+A number is drawn before the commit, so a later one may be seen first. Therefore an appender announces itself
+before it draws. It holds, to the end of its transaction, a shared advisory lock. The lock's key is the last
+number that was drawn until then. What the appender draws is higher.
 
     appender   lock(last) ── draw ── insert ── commit (then the lock goes)
     reader     last ── locks ── rows up to the lower of `last` and the lowest lock
 
-What is missing below that bound was drawn before `last` was read, by somebody who held a lock while he drew.
-He held none any more when the locks were read, so he has ended: it is visible now, or it never will be. An
-entity's events are in order because each is drawn at the end of a transaction that holds the entity's row.
+A number missing below that bound was drawn before `last` was read, under a lock. That lock was gone when the
+locks were read, so its transaction has ended. The event is visible now, or never will be. An entity's events
+are in order, because each is drawn at the end of a transaction that holds the entity's row.
 """
 
 from functools import lru_cache
@@ -23,7 +23,7 @@ _ROUND = 1 << 31
 """Keys are 31 bits of the number. Numbers that are in use at one moment lie close together."""
 
 KEY = "SELECT CAST(CAST('events' AS regclass) AS oid)"
-"""The first half of the lock's name: nobody else uses the number of our own table."""
+"""The first half of the lock's name: no other program uses the number of our own table."""
 MARK = """
     SELECT pg_advisory_xact_lock_shared(CAST(:key AS integer), CAST(last_value % 2147483648 AS integer))
     FROM events_seq_seq
@@ -49,7 +49,7 @@ _MARKS = """
 
 
 def complete_upto(tx: Tx) -> int:
-    """The order of these two is the point; see above. Neither depends on the transaction's snapshot."""
+    """Read the last number, then the locks; the module's docstring says why in this order."""
     ((last, standby),) = tx.execute(_LAST)
     if standby:
         raise ReadOnlySqlTransaction("this is a standby: it knows no locks of those who append")
@@ -57,7 +57,7 @@ def complete_upto(tx: Tx) -> int:
 
 
 def _before(last: int, mark: int) -> int:
-    """The number behind a mark; not above `last`, for a mark that was made since."""
+    """Return the number behind a mark; at most `last`, for a mark that was made since."""
     ahead = (mark - last) % _ROUND
     if ahead < _ROUND // 2:
         return last
@@ -65,5 +65,5 @@ def _before(last: int, mark: int) -> int:
 
 
 def signed(oid: int) -> int:
-    """Advisory locks are named by signed numbers, tables by unsigned ones."""
+    """Return a table's unsigned number as the signed number of an advisory lock."""
     return oid - (1 << 32) if oid >= _ROUND else oid

@@ -1,8 +1,9 @@
-"""One connection, and the transactions on it.
+"""Run transactions on one connection.
 
-Owns begin, commit and what comes between them and an error. A transaction that lost a race is run again from
-its beginning, and nobody hears of it; one whose connection was lost before COMMIT was sent, too, once. A
-connection lost during COMMIT leaves open whether it was written, and the caller is told just that.
+This module owns begin, commit and the handling of errors between them. A transaction that lost a race is run
+again from its beginning, without notice to the caller. So is, once, a transaction whose connection was lost
+before COMMIT was sent. A connection lost during COMMIT leaves open whether the write happened, and the caller
+is told so.
 """
 
 import contextlib
@@ -57,7 +58,7 @@ class PgTx:
         self._appended.append(event)
 
     def short(self) -> bool:
-        """Never: its disk is its own, and no job of ours fills it."""
+        """Return False: the database's disk is its own, and no job of ours fills it."""
         return False
 
     def finish(self, key: int) -> None:
@@ -98,8 +99,8 @@ class Session:
         return self._connection is not None and not self._connection.broken and not self._connection.closed
 
     def ready(self) -> bool:
-        """Connects, if it isn't and may. If that can't be, those who are connected do the work; if nobody is,
-        it is for us to say so."""
+        """Connect if needed and allowed. Without success, connected sessions do the work; if there are
+        none, this one reports the error."""
         if self.connected:
             return self._stay()
         if self._factory.closed is not None or not self._share.ask():
@@ -125,7 +126,7 @@ class Session:
         return True
 
     def cursor(self) -> psycopg.Cursor[Row]:
-        """Raises StoreUnavailable."""
+        """Return a cursor. Raises StoreUnavailable."""
         if self._connection is None or not self.connected:
             self.close()
             self._connection = self._factory.open()
@@ -134,14 +135,14 @@ class Session:
         return self._connection.cursor()
 
     def leave(self, found: Remedy) -> None:
-        """The transaction failed: make ready for the next one."""
+        """Clean up after a failed transaction, for the next one."""
         if found is Remedy.RECONNECT:
             self.close()
         else:
             self.undo()
 
     def undo(self) -> None:
-        """A connection on which that fails is of no use any more."""
+        """Roll back. A connection that can't is closed."""
         if self._connection is None:
             return
         try:
@@ -266,7 +267,7 @@ class Reader:
 
 
 def _command(cursor: psycopg.Cursor[Row], command: bytes) -> bytes:
-    """A command without parameters or rows, by the shortest way; what the server did."""
+    """Run a command without parameters or rows, by the shortest way; return the server's command tag."""
     connection = cursor.connection
     result = connection.pgconn.exec_(command)
     if result.status != ExecStatus.COMMAND_OK:

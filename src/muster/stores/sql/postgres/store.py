@@ -35,20 +35,20 @@ READERS_OF = 4
 CLAIMING = 4
 """Groups of claims of one demand: some read while others commit, and more would only be smaller."""
 MIGRATING = 0x6D7573746572
-"""The advisory lock of whoever changes the schema."""
+"""The advisory lock of the process that changes the schema."""
 MIGRATION_SECONDS = 600.0
 STEP_BACK_SECONDS, PAUSE_SECONDS = 2.5, 1.0
-"""Whoever wants the table queues behind a migration that waits for it: it lets them pass, and repeats."""
+"""Other transactions queue behind a migration that waits for a table. So it stops, pauses and repeats."""
 
 
 def open_postgres(
     url: str, *, ids: Ids, connections: int = CONNECTIONS, after_commit: AfterCommit = lambda _written: None
 ) -> SqlStore:
-    """Raises StoreUnavailable, saying what is wrong with it. `connections` is how many are used at most."""
+    """Open the store with at most `connections` connections. Raises StoreUnavailable with what is wrong."""
     prepare(ConnectionFactory(url), ids)
     few = max(1, connections // READERS_OF)
     many = max(1, connections - few)
-    # A factory and a share each: whether somebody else can do the work is asked among those who do the same.
+    # A factory and a share each: whether another session can do the work is asked among equals.
     reading, its_share = ConnectionFactory(url), Share(few)
     readers = [Reader(reading, its_share) for _ in range(few)]
     writing, its_share = ConnectionFactory(url), Share(many)
@@ -70,7 +70,7 @@ def prepare(factory: ConnectionFactory, ids: Ids) -> None:
 
 def create_database(factory: ConnectionFactory) -> bool:
     """Make the database that the address names. False: it was there."""
-    # Looked for first: whoever may only use it could not even ask to make it.
+    # Looked for first: a user who may only use it could not even ask to create it.
     with contextlib.suppress(psycopg.OperationalError):
         factory.connect().close()
         return False
@@ -87,7 +87,7 @@ def create_database(factory: ConnectionFactory) -> bool:
 
 
 def look(factory: ConnectionFactory) -> Report:
-    """Changes nothing."""
+    """Report what is there, without a change."""
     with _translating(factory), factory.open() as connection:
         _check(connection, factory)
         cursor = connection.cursor()
@@ -117,7 +117,7 @@ class _SchemaTx(PgTx):
 
 @contextmanager
 def _alone(factory: ConnectionFactory) -> Iterator[Connection]:
-    """A connection that may change the schema: nobody else does meanwhile."""
+    """Open a connection that alone may change the schema."""
     with factory.open(statement_seconds=MIGRATION_SECONDS) as connection:
         _check(connection, factory)
         connection.execute(f"SET lock_timeout = {int(MIGRATION_SECONDS * 1000)}")

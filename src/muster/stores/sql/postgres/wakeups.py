@@ -1,8 +1,8 @@
-"""Wake-ups between replicas: what one of them wrote, the others hear of by NOTIFY.
+"""Wake up other replicas after a write, by NOTIFY.
 
-Hints only: whatever is lost here is found by polling. So they are sent after the commit, gathered, on a
-connection of their own (a NOTIFY inside the writing transactions would make all commits wait for each other),
-and nothing waits for them.
+Wake-ups are hints: polling finds what is lost. So they are sent after the commit, batched, on a connection of
+their own. A NOTIFY inside the writing transactions would make all commits wait for each other. Nothing waits
+for a wake-up.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ class SharedWakeups(Wakeups):
 
 
 def payloads(name: str, topics: Sequence[str]) -> list[str]:
-    """As few notices as hold them all."""
+    """Return as few notices as hold all topics."""
     made: list[str] = []
     held: list[str] = [name]
     size = len(name) + 4
@@ -140,7 +140,8 @@ def payloads(name: str, topics: Sequence[str]) -> list[str]:
 
 
 def read(payload: str) -> tuple[str, list[str]]:
-    """What was sent; nothing, if it isn't ours: anybody with the database's password can notify."""
+    """Return the topics of a notice; none if it isn't ours. Every holder of the database's password can
+    notify."""
     try:
         words = json.loads(payload)
     except ValueError:
