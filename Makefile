@@ -1,8 +1,8 @@
 # The one way in. `make` lists the targets; every target sets up .venv by itself.
 
 PYTHON  ?= python3
-# Twice the cores: half of the long tests wait for real time (tests/piles.py).
-WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# Three times the cores: most of the long tests wait for real processes (tests/piles.py).
+WORKERS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 SEEDS   ?= 1000
 FAULTS  ?= heavy
 ARGS    ?=

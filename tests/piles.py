@@ -10,9 +10,26 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Protocol, TypeVar
 
-WAITING = ("tests/e2e/", "tests/browser/", "tests/cli/", "tests/sdk/", "tests/integrations/ssh/")
-"""Their processes mostly wait: as many again can run beside them."""
-COMPUTING = ("tests/simulation/", "tests/operations/", "tests/contracts/test_claim_matching")
+WAITING = (
+    "tests/e2e/test_replicas",
+    "tests/e2e/test_storm.py",
+    "tests/browser/",
+    "tests/e2e/",
+    "tests/cli/",
+    "tests/integrations/ssh/",
+    "tests/integrations/process/",
+    "tests/agent/",
+    "tests/api/test_serving.py",
+    "tests/sdk/",
+)
+"""Their processes mostly wait: as many again can run beside them. The longest come first."""
+COMPUTING = (
+    "tests/tools/test_bench.py::test_a_benchmark_runs",
+    "tests/simulation/",
+    "tests/operations/",
+    "tests/contracts/test_claim_matching",
+)
+"""They keep a core busy. The longest come first."""
 SHARED = ("tests/browser/",)
 """All of the folder shares what is costly to set up; elsewhere a file does, at most."""
 
@@ -76,9 +93,9 @@ def piled(tests: Sequence[T], workers: int) -> list[T]:
     if workers < 2:
         return list(tests)
     piles: list[list[T]] = [[] for _ in range(workers)]
-    for number, together in enumerate(_sharing([test for test in tests if _is(test, WAITING)])):
+    for number, together in enumerate(_sharing(_of(WAITING, tests))):
         piles[number * 2 % workers].extend(together)
-    for number, test in enumerate(test for test in tests if _is(test, COMPUTING)):
+    for number, test in enumerate(_of(COMPUTING, tests)):
         piles[(number * 2 + 1) % workers].append(test)
     quick = [test for test in tests if not _is(test, WAITING + COMPUTING)]
     for number, pile in enumerate(piles):
@@ -92,6 +109,15 @@ def piled(tests: Sequence[T], workers: int) -> list[T]:
 
 def _is(test: Test, kind: tuple[str, ...]) -> bool:
     return test.nodeid.startswith(kind)
+
+
+def _of(kind: tuple[str, ...], tests: Sequence[T]) -> list[T]:
+    """The tests of one kind, in the order in which the kind names them."""
+
+    def place(test: T) -> int:
+        return next(number for number, begins in enumerate(kind) if test.nodeid.startswith(begins))
+
+    return sorted((test for test in tests if _is(test, kind)), key=place)
 
 
 def _sharing(tests: Sequence[T]) -> list[list[T]]:

@@ -229,8 +229,12 @@ def test_exec_passes_standard_input_on_or_refuses_it_and_says_that_it_timed_out(
 
 def test_one_command_is_cancelled_and_the_other_goes_on(terminal: Terminal) -> None:
     assert terminal.muster("provision", "-t", "small", "-n", "2", "--run", "two").code == 0
-    made = terminal.muster("exec", "two", "-d", "-o", "json", "--", "sleep", "600").json
+    made = terminal.muster(
+        "exec", "two", "-d", "-o", "json", "--", "sh", "-c", "echo up; exec sleep 600"
+    ).json
     first, second = (each["id"] for each in made)
+    for each in (first, second):
+        until(lambda: "up" in terminal.muster("logs", each).out, "its start")  # noqa: B023 — asked at once
     assert "is asked to stop" in terminal.muster("commands", "cancel", first).out
     assert terminal.muster("logs", "-f", first).code == 0
     ended = terminal.muster("commands", "show", first, "-o", "json").json

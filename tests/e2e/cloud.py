@@ -10,7 +10,7 @@ from muster.client import calls
 from muster.domain.template import TemplateSpec, UsageClass
 from muster.integrations.ec2.tables import Ec2Spec
 from muster.wire.nodes import Node
-from tests.e2e.site import Site
+from tests.e2e.site import BRISK, Site
 
 IMAGE = "ami-00000000000000001"
 SUBNETS = ("subnet-0000000000000000a", "subnet-0000000000000000b")
@@ -20,8 +20,7 @@ WINDOW = 3.0
 
 def config(fake: FakeEc2) -> str:
     return f"""
-[limits]
-stale_after = 16
+{BRISK}
 [ec2]
 region = "{fake.region.name}"
 endpoint_url = "{fake.url}"

@@ -17,13 +17,11 @@ from muster.system import SystemClock, SystemIds
 from muster_simulation.invariants.context import Context
 from tests.e2e.history import judge
 from tests.e2e.nursery import Nursery
-from tests.e2e.site import Site, until
+from tests.e2e.site import BRISK, Site, until
 
 T = TypeVar("T")
 LEASE = 6.0
 """Short enough to wait for, long enough that a busy machine doesn't lose one by chance."""
-_LIMITS = "[limits]\nstale_after = 16\n"
-"""Where beats are priced, there is a least one."""
 
 
 class Replicas:
@@ -48,7 +46,7 @@ class Replicas:
                 f'[server]\nstore = "{store}"\nstore_connections = 8\nfiles_dir = "{root / "files"}"\n'
                 f"public_url = [{', '.join(repr(url) for url in urls)}]\n"
                 f'[process]\ncapacity = 40\nisolation = "none"\ndirectory = "{machines}"\n'
-                f"{_LIMITS if store.startswith('postgresql:') else ''}"
+                f"{BRISK if store.startswith('postgresql:') else ''}"
             )
 
     def start(self) -> "Replicas":

@@ -40,6 +40,8 @@ from tests.e2e.nursery import Child, Nursery
 
 T = TypeVar("T")
 PATIENCE = 60.0
+BRISK = "[limits]\nbeat_seconds = 1\nstale_after = 8\n"
+"""Silence is noticed soon, and a busy machine may still be late by seven beats."""
 STEP = 0.02
 UNFINISHED = ("queued", "running")
 _KEYS = {"provision": provision_key, "release": release_key}
@@ -97,7 +99,7 @@ class Site:
         self._options = {"pace": 0.1, "cgroups": cgroups, **options}
         self._fate = root / "fate"
         self._config = root / "muster.toml"
-        self._config.write_text(config or "[limits]\nstale_after = 16\n[process]\ncapacity = 40\n")
+        self._config.write_text(config or f"{BRISK}[process]\ncapacity = 40\n")
         self._port = free_port()
         self._server: Child | None = None
         self._client: SyncClient | None = None

@@ -13,7 +13,7 @@ from tests.integrations.ssh.yard import PYTHON, Machine, Yard
 
 def config(yard: Yard, changes: Mapping[str, Mapping[str, Any]] | None = None, more: str = "") -> str:
     """A settings file with all hosts of a yard."""
-    lines = ["[limits]", "stale_after = 16", more, "[process]", "capacity = 0", "[ssh]"]
+    lines = ["[limits]", "beat_seconds = 1", "stale_after = 8", more, "[process]", "capacity = 0", "[ssh]"]
     lines += [f'key = "{yard.key}"', f'known_hosts = "{yard.known_hosts}"', 'config = "/dev/null"']
     lines += ["connect_timeout = 5"]
     for name, machine in yard.machines.items():

@@ -140,7 +140,7 @@ def test_a_second_server_on_the_same_data_directory_says_who_has_it_and_harms_no
 def test_an_absence_longer_than_every_limit_calls_nobody_offline_and_fails_no_boot(site: Site) -> None:
     """The boot ends after its deadline and all fall stale, while nobody is there to hear or to judge."""
     held = site.succeeded(site.provision(2, run="held"))
-    site.template("slow", boot_script="sleep 19\n", provision_timeout=18.0)
+    site.template("slow", boot_script="sleep 11\n", provision_timeout=10.0)
     booting = site.ask(calls.provision(site.request(1, run="late", template="slow")))
     (node,) = until(lambda: site.nodes("created", template="slow"), "a node that boots")
     body = site.body(node)

@@ -1,6 +1,6 @@
 """Boot scripts that go wrong: each provision ends with the reason, and nothing is left of the machine."""
 
-from tests.e2e.site import Site, until, words_of
+from tests.e2e.site import Site, words_of
 
 
 def test_a_script_that_fails_is_named_with_its_exit_code_and_last_words(site: Site) -> None:
@@ -18,7 +18,8 @@ def test_a_script_that_hangs_runs_into_the_templates_timeout(site: Site) -> None
     end = site.provision(1, template="hanging")
     assert end.status == "failed" and end.error is not None
     assert end.error.reason == "boot_timeout"
-    until(lambda: not site.nodes("created", "failed", template="hanging"), "its node to be condemned")
+    (node,) = site.nodes("failed", template="hanging")
+    assert node.deadline_source == "rescue_window", "the deadline after which it is condemned"
 
 
 def test_what_a_script_leaves_behind_lives_with_the_node_and_ends_with_it(site: Site) -> None:

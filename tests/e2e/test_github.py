@@ -12,7 +12,7 @@ from fakes.ec2.machines import sandbox_works
 from fakes.github import FakeGitHub
 from muster.client import calls
 from tests.e2e.cloud import CloudSite, config
-from tests.e2e.site import PATIENCE, Site, until
+from tests.e2e.site import BRISK, PATIENCE, Site, until
 from tests.e2e.workflows import Workflows, settings
 
 
@@ -27,7 +27,7 @@ def github() -> Iterator[FakeGitHub]:
 def world(github: FakeGitHub, make_site: Callable[..., Site], tmp_path: Path) -> Workflows:
     runner = "runtime = 'github'\nresource_class = 'small'\n"
     templates = f"[templates.ci]\n{runner}[templates.once]\n{runner}reuse = 'never'\n"
-    given = f"[limits]\nstale_after = 16\n{settings(github, tmp_path / 'token')}{templates}"
+    given = f"{BRISK}{settings(github, tmp_path / 'token')}{templates}"
     return Workflows(make_site(config=given).start(), github, tmp_path / "steps")
 
 

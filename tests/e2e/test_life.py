@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tests.e2e.site import Site, until
+from tests.e2e.site import BRISK, Site, until
 
 
 def test_released_machines_are_used_again(site: Site) -> None:
@@ -41,7 +41,7 @@ def test_a_warm_minimum_is_kept_and_renewed(site: Site) -> None:
 def test_warm_machines_of_one_template_make_way_for_another_where_no_more_fit(
     make_site: Callable[..., Site],
 ) -> None:
-    site = make_site(config="[limits]\nstale_after = 16\n[process]\ncapacity = 2\n").start()
+    site = make_site(config=f"{BRISK}[process]\ncapacity = 2\n").start()
     site.template("one")
     site.template("two")
     first = site.provision(2, run="first", template="one")

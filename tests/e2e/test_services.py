@@ -15,13 +15,12 @@ from muster.stores.sql import open_sqlite
 from muster.system import SystemIds
 from muster.wire.nodes import Node
 from tests.e2e.service import Service, Wire
-from tests.e2e.site import Site, until
+from tests.e2e.site import BRISK, Site, until
 
-CONFIG = """
-[limits]
-stale_after = 16
+CONFIG = f"""
+{BRISK}
 service_stale_after = 7
-lost_after = {lost_after}
+lost_after = {{lost_after}}
 """
 SPEC = TemplateSpec(name="web", provider="external", runtime=Runtime.SERVICE)
 
