@@ -35,12 +35,24 @@ SHARED = ("tests/browser/",)
 
 
 SLOW = (
+    "tests/agent/test_commands.py::test_one_that_ignores_sigterm",
+    "tests/agent/test_commands.py::test_output_beyond_the_cap",
+    "tests/agent/test_shell.py::test_lost_replies",
+    "tests/api/test_agent_routes.py::test_many_nodes_beat_at_once",
+    "tests/api/test_serving.py::test_a_signal_drains_and_ends_with_0",
+    "tests/api/test_serving.py::test_a_template_has_a_new_revision",
     "tests/browser/",
+    "tests/cli/test_commands.py::test_a_run_ends_at_its_timeout",
+    "tests/cli/test_commands.py::test_apply_says_what_it_costs",
+    "tests/cli/test_commands.py::test_what_outlives_max_runtime",
     "tests/cli/test_demo",
     "tests/cli/test_down.py",
+    "tests/cli/test_ec2.py::test_doctor_",
+    "tests/cli/test_store.py::test_a_database_is_made",
     "tests/contracts/test_dynamodb_",
     "tests/e2e/",
     "tests/fuzz/test_openapi.py",
+    "tests/integrations/example/",
     "tests/operations/test_cluster_crashes.py",
     "tests/operations/test_cluster_storms.py",
     "tests/operations/test_crashes.py",
@@ -50,7 +62,9 @@ SLOW = (
     "tests/simulation/test_regressions.py",
     "tests/simulation/test_seeds.py",
     "tests/stores/test_dynamodb_",
+    "tests/stores/test_postgres_connection_shares.py::test_a_replica_that_comes",
     "tests/tools/test_bench.py::test_a_benchmark_runs",
+    "tests/tools/test_mutants.py",
 )
 """How the names of the tests begin that only `make check` runs."""
 QUICK = (
