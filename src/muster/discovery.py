@@ -58,6 +58,11 @@ class Installed:
     def providers(self) -> tuple[str, ...]:
         return tuple(sorted(name for each in self.integrations.values() for name in each.providers))
 
+    def in_a_family(self, provider: str) -> bool:
+        """Whether an integration brings providers of such names, one for each of its settings."""
+        family, _, name = provider.partition("-")
+        return bool(name) and any(each.family == family for each in self.integrations.values())
+
     @property
     def attach_timeouts(self) -> Mapping[str, float]:
         return {

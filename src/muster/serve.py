@@ -143,7 +143,7 @@ def outfit(spec: TemplateSpec, starting: Starting | None, runtime: NodeRuntime |
 def _setups() -> dict[str, str]:
     """Return, by provider and runtime, how an operator sets it up."""
     every = installed().integrations.values()
-    return {name: each.setup for each in every for name in (*each.providers, *each.runtimes)}
+    return {name: each.setup for each in every for name in (*each.providers, each.family, *each.runtimes) if name}
 
 
 class _Parts:

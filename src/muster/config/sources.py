@@ -170,7 +170,7 @@ def _take(key: Key, found: SourcedValue, sections: dict[str, dict[str, Any]], kn
 def _take_table(key: Key, found: SourcedValue, content: dict[str, Any], table: Table) -> None:
     """Take a setting of an integration."""
     if table.named:
-        _take_named(key, found, content, table.keys)
+        _take_named(key, found, content, table.keys, free=table.free)
     elif key[1:2] and key[1] in table.maps:
         _take_mapped(key, found, content, table.keys[key[1]])
     elif key[1:2] and key[1] in table.secret and not found.text:
@@ -261,6 +261,7 @@ def _take_named(
     named: dict[str, dict[str, Any]],
     known: Mapping[str, Check],
     names: Mapping[str, object] | None = None,
+    free: tuple[str, ...] = (),
 ) -> None:
     """Take a setting of a named table: [templates.NAME], [classes.NAME].
 
@@ -273,6 +274,9 @@ def _take_named(
         return
     content = named.setdefault(key[1], {})
     if len(key) == 2:  # noqa: PLR2004
+        return
+    if key[2] in free:
+        _take_free(key[2:], found, content)
         return
     if len(key) > 3 or key[2] not in known:  # noqa: PLR2004
         raise _unknown(key[2] if names else ".".join(key[2:]), found, names or known)
@@ -294,6 +298,16 @@ def _part(
         # Some name themselves with their table, for the API.
         own = error.field.removeprefix(f"{table.name}.")
         raise _misplaced(InvalidRequest(own, error.value, error.rule), place, found) from error
+
+
+def _take_free(key: Key, found: SourcedValue, content: dict[str, Any]) -> None:
+    """A value inside a table with any content. The class of the outer table checks it."""
+    if len(key) == 1:
+        if found.value != {}:
+            raise ConfigError(key[0], found.value, f"{key[0]} is a table", found.where)
+        content.setdefault(key[0], {})
+        return
+    _take_nested(key[1:], found, content.setdefault(key[0], {}))
 
 
 def _take_nested(key: Key, found: SourcedValue, table: dict[str, Any]) -> None:
@@ -350,7 +364,7 @@ def _check_names(
     """Check that an installed integration brings the provider and the runtime."""
     for key, names in (("provider", known.providers), ("runtime", (*Runtime, *known.runtimes))):
         name = given.get(key, names[0])
-        if name not in names:
+        if name not in names and not (key == "provider" and known.in_a_family(name)):
             close = nearest(name, names)
             advice = (
                 "" if "did you mean" in close else f"; a package may bring it: `pip install muster-{name}`"

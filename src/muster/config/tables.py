@@ -33,6 +33,8 @@ class Table:
     """Keys that only the environment may set. Files are copied, shown and kept in histories."""
     maps: tuple[str, ...] = ()
     """Keys that are tables with free names. The check is for each of their values."""
+    free: tuple[str, ...] = ()
+    """Keys that are tables with any content, to any depth. `kind` checks it."""
     private: tuple[str, ...] = ()
     """Keys that name files which jobs on this machine must not see."""
     named: bool = False
@@ -60,7 +62,7 @@ class TemplateTable(Generic[T]):
     """A frozen dataclass that checks itself."""
     keys: Mapping[str, Check]
     provider: str = ""
-    """The provider whose templates may have it."""
+    """The provider, or the family of providers, whose templates may have it."""
     runtime: str = ""
     """The runtime whose templates may have it."""
     read: Callable[[Mapping[str, Any]], T] | None = None
@@ -81,7 +83,8 @@ class TemplateTable(Generic[T]):
         return self._read(given if isinstance(given, Mapping) else {})
 
     def serves(self, spec: TemplateSpec) -> bool:
-        return spec.provider == self.provider or spec.runtime == self.runtime
+        own = self.provider and f"{spec.provider}-".startswith(f"{self.provider}-")
+        return bool(own) or spec.runtime == self.runtime
 
     def whole(self, spec: TemplateSpec) -> Mapping[str, Plain] | None:
         given = spec.tables.get(self.name)

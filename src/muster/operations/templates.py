@@ -134,8 +134,9 @@ def unmet_requirement(ports: Ports, spec: TemplateSpec) -> UnmetRequirement | No
 
 
 def _advice(ports: Ports, provider: str, known: list[str]) -> str:
-    if ports.setup.get(provider):
-        return ports.setup[provider]
+    setup = ports.setup.get(provider) or ports.setup.get(provider.partition("-")[0])
+    if setup:
+        return setup
     close = get_close_matches(provider, known, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]}?"

@@ -159,7 +159,7 @@ def test_user_data_that_is_too_large_is_refused_with_its_size_and_the_limit() ->
 
 def test_the_switch_is_set_before_anything_else_is_even_written() -> None:
     script = user_data.script(muster.agent.source(), servers=["https://m.example.com"], dead_man=1740.0)
-    switch, agent, join = (script.index(part) for part in ("/until", "agent.py <<", "--identity ec2"))
+    switch, agent, join = (script.index(part) for part in ("/until", 'agent.py" <<', "--identity ec2"))
     assert switch < agent < join
     assert "+ 1740 + 60" in script
 

@@ -1,0 +1,36 @@
+"""The example in Python, held to the contract of all providers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from muster.domain.template import TemplateSpec
+from muster.testing.provider_contract import (
+    CAPACITY,
+    INSTALLATION,
+    OTHER_INSTALLATION,
+    ProviderContract,
+    Scene,
+)
+from tests.integrations.command.place import EXAMPLES, end_processes, provider_of, settings
+
+
+class TestExecutable(ProviderContract):
+    @pytest.fixture
+    def scene(self, tmp_path: Path) -> Iterator[Scene]:
+        config = settings(
+            EXAMPLES / "processes.py", {"directory": str(tmp_path), "capacity": CAPACITY}, calls_at_once=8
+        )
+
+        def write(machine_id: str, text: str) -> None:
+            with (tmp_path / machine_id / "console").open("a") as console:
+                console.write(text)
+
+        yield Scene(
+            provider=provider_of(config, INSTALLATION),
+            neighbour=provider_of(config, OTHER_INSTALLATION),
+            write=write,
+            template=TemplateSpec(name="work", provider=config.provider),
+        )
+        end_processes(tmp_path)
