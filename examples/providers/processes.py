@@ -54,8 +54,8 @@ def launch(asked, root):
 
 
 def list_machines(asked, root):
-    found = sorted(place.parent for place in root.glob("*/pid"))
-    return {"machines": [seen(each) for each in found if each.name.startswith(asked["prefix"]) and alive(each / "pid")]}
+    found = sorted(each.parent for each in root.glob(f"{asked['prefix']}*/pid") if alive(each))
+    return {"machines": [seen(each) for each in found]}
 
 
 def describe(asked, root):

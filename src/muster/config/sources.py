@@ -147,7 +147,8 @@ def _built(found: Mapping[Key, SourcedValue], known: Installed, path: Path | Non
     wrong.raise_any()
     hidden = [path, server.files_dir]
     for name, table in known.tables.items():
-        hidden += [getattr(tables[name], key) for key in table.private]
+        values = tables[name] if table.named else (tables[name],)
+        hidden += [getattr(value, key) for value in values for key in table.private]
     return Config(
         path=path,
         max_nodes=sections["installation"].get("max_nodes"),

@@ -1,7 +1,7 @@
 """One call of an executable: a request on its standard input, an answer on its standard output.
 
-Owns the limits of a call: time, size, and how many run at once. A call that its caller gave up goes on to its own
-end, as a cloud's would. Refuses to interpret anything: the dialects do.
+Owns the limits of a call: time, size, and how many run at once. A call that its caller gave up goes on to
+its own end, as a cloud's would. Refuses to interpret anything: the dialects do.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 ANSWER_MOST = 4 << 20
 """Bytes of standard output. A list of 10,000 machines has about 2 MiB."""
@@ -19,7 +20,6 @@ END_GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL."""
 OUTPUT_GRACE = 1.0
 """Seconds for the output of a process that has ended. A child may still hold the pipe open."""
-_CHUNK = 65536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,49 +77,40 @@ class Caller:
 
 
 async def _run(argv: Sequence[str], given: bytes, seconds: float, environment: Mapping[str, str]) -> Result:
+    loop = asyncio.get_running_loop()
     try:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=environment,
-            start_new_session=True,
+        transport, process = await loop.subprocess_exec(
+            _Process, *argv, env=environment, start_new_session=True
         )
     except (OSError, ValueError) as error:
         raise NotStarted(str(error)) from error
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-    output, errors = _Kept(ANSWER_MOST), _Kept(ERROR_MOST)
-    readers = [
-        asyncio.create_task(output.read_head(process.stdout)),
-        asyncio.create_task(errors.read_tail(process.stderr)),
-        asyncio.create_task(_write(process.stdin, given)),
-    ]
     try:
-        status = await _ended(process, seconds)
-        await asyncio.wait(readers, timeout=OUTPUT_GRACE)
+        request: Any = transport.get_pipe_transport(0)
+        request.write(given)
+        request.close()  # once all of it is written
+        in_time = await _ended(process, transport.get_pid(), seconds)
+        await asyncio.wait([process.silent], timeout=OUTPUT_GRACE)
     finally:
-        _signal_group(process.pid, signal.SIGKILL)
-        for reader in readers:
-            reader.cancel()
-        await asyncio.gather(*readers, return_exceptions=True)
-    words = bytes(errors.data).decode(errors="replace").strip()
-    return Result(status=status, output=bytes(output.data), errors=words, too_long=output.cut)
+        _signal_group(transport.get_pid(), signal.SIGKILL)
+        transport.close()
+    return Result(
+        status=transport.get_returncode() if in_time else None,
+        output=bytes(process.output),
+        errors=bytes(process.errors).decode(errors="replace").strip(),
+        too_long=process.too_long,
+    )
 
 
-async def _ended(process: asyncio.subprocess.Process, seconds: float) -> int | None:
-    try:
-        async with asyncio.timeout(seconds):
-            return await process.wait()
-    except TimeoutError:
-        _signal_group(process.pid, signal.SIGTERM)
-    try:
-        async with asyncio.timeout(END_GRACE):
-            await process.wait()
-    except TimeoutError:
-        _signal_group(process.pid, signal.SIGKILL)
-        await process.wait()
-    return None
+async def _ended(process: "_Process", pid: int, seconds: float) -> bool:
+    """Wait for the end of the process, and bring it about when its time is over."""
+    limits = ((seconds, signal.SIGTERM), (END_GRACE, signal.SIGKILL))
+    for limit, then in limits:
+        await asyncio.wait([process.ended], timeout=limit)
+        if process.ended.done():
+            return then is signal.SIGTERM
+        _signal_group(pid, then)
+    await process.ended
+    return False
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
@@ -128,29 +119,29 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
 
 
-async def _write(pipe: asyncio.StreamWriter, given: bytes) -> None:
-    # An executable that needs no request may end before it has read it.
-    with suppress(BrokenPipeError, ConnectionResetError):
-        pipe.write(given)
-        await pipe.drain()
-    pipe.close()
+class _Process(asyncio.SubprocessProtocol):
+    """What a process says. Its pipes are read to their end, so that it never blocks; a part is kept."""
 
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.output, self.errors = bytearray(), bytearray()
+        self.too_long = False
+        self.ended: asyncio.Future[None] = loop.create_future()
+        self.silent: asyncio.Future[None] = loop.create_future()
+        """Done when no process holds the pipes any more."""
 
-class _Kept:
-    """A bounded part of what a pipe says. The pipe is read to its end, so that no writer blocks."""
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 1:
+            room = ANSWER_MOST - len(self.output)
+            self.too_long = self.too_long or len(data) > room
+            self.output += data[:room]
+        else:
+            self.errors += data
+            del self.errors[: max(len(self.errors) - ERROR_MOST, 0)]
 
-    def __init__(self, most: int) -> None:
-        self.data = bytearray()
-        self.cut = False
-        self._most = most
+    def process_exited(self) -> None:
+        self.ended.set_result(None)
 
-    async def read_head(self, pipe: asyncio.StreamReader) -> None:
-        while chunk := await pipe.read(_CHUNK):
-            room = self._most - len(self.data)
-            self.cut = self.cut or len(chunk) > room
-            self.data += chunk[: max(room, 0)]
-
-    async def read_tail(self, pipe: asyncio.StreamReader) -> None:
-        while chunk := await pipe.read(_CHUNK):
-            self.data += chunk
-            del self.data[: max(len(self.data) - self._most, 0)]
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.silent.done():
+            self.silent.set_result(None)

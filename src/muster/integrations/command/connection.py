@@ -48,9 +48,7 @@ async def connect(configs: Sequence[CommandConfig], site: Site) -> Parts:
             opened.push_async_callback(provider.close)
             await provider.open()
             providers.append(provider)
-            verifiers[provider.name] = CommandVerifier(
-                provider, maker, installation_id=site.installation_id
-            )
+            verifiers[provider.name] = CommandVerifier(provider, maker, installation_id=site.installation_id)
         return Parts(
             providers=providers,
             verifiers=verifiers,

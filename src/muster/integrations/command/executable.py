@@ -7,14 +7,14 @@ Everything else that isn't an answer is Uncertain: a signal, another exit status
 import hashlib
 import json
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from muster.domain.errors import Refused, Throttled, TokenSpent, Uncertain
-from muster.domain.serialization import to_plain
+from muster.domain.errors import ProviderError, Refused, Throttled, TokenSpent, Uncertain
 from muster.domain.reasons import Reason
 from muster.domain.redaction import redact
+from muster.domain.serialization import to_plain
 from muster.integrations.command import protocol
 from muster.integrations.command.calls import ANSWER_MOST, Caller, NotStarted, Result
 from muster.integrations.command.machines import launch_prefix
@@ -66,8 +66,8 @@ class Executable:
             if PROTOCOL not in answer.protocols:
                 spoken = ", ".join(map(str, answer.protocols)) or "none"
                 raise Refused(
-                    f"cannot use {self._config.executable}: it speaks protocol {spoken}, and this server {PROTOCOL};"
-                    " install a version of it that fits",
+                    f"cannot use {self._config.executable}: it speaks protocol {spoken}, and this server"
+                    f" {PROTOCOL}; install a version of it that fits",
                     Reason.PROVIDER_REFUSED,
                 )
             self._known = version, answer
@@ -148,21 +148,21 @@ class Executable:
             raise Uncertain(self._told(verb, f"its answer has more than {ANSWER_MOST} bytes", result))
         try:
             failed = msgspec.json.decode(result.output, type=protocol.Failed).error
-            if failed is None:
-                return msgspec.json.decode(result.output, type=answer)
+            if failed is not None:
+                raise self._failure(verb, failed)
+            return msgspec.json.decode(result.output, type=answer)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Uncertain(self._told(verb, f"its answer can't be read: {error}", result)) from error
-        self._fail(verb, failed)
 
-    def _fail(self, verb: Verb, failure: Failure) -> NoReturn:
+    def _failure(self, verb: Verb, failure: Failure) -> ProviderError:
         message = f"cannot {verb}: {self._config.executable.name} says: {redact(failure.message)}"
         if failure.error_class is ErrorClass.THROTTLED:
-            raise Throttled(message, failure.retry_after)
+            return Throttled(message, failure.retry_after)
         if failure.error_class is ErrorClass.REFUSED:
-            raise Refused(message, REASONS[failure.reason])
+            return Refused(message, REASONS[failure.reason])
         if failure.error_class is ErrorClass.LAUNCH_SPENT and verb is Verb.LAUNCH:
-            raise TokenSpent(message)
-        raise Uncertain(message)
+            return TokenSpent(message)
+        return Uncertain(message)
 
     def _told(self, verb: Verb, fact: str, result: Result) -> str:
         return told(f"cannot {verb}: {self._config.executable}: {fact}", result)

@@ -1,9 +1,9 @@
 """External provider binaries of GARM (interface v0.1.0): Azure, GCP, OpenStack, LXD, Incus, OCI and others.
 
-Such a binary makes one machine per call, has no token, and says why only in words. Some repeat a create without
-noticing, and some delete nothing when they are asked by name. So Muster lists before each create, deletes by id
-alone, and takes a create that failed as unknown. All machines of an installation are in one pool of GARM's, so
-that one list shows them.
+Such a binary makes one machine per call, has no token, and says why only in words. Some repeat a create
+without noticing, and some delete nothing when they are asked by name. So Muster lists before each create,
+deletes by id alone, and takes a create that failed as unknown. All machines of an installation are in one
+pool of GARM's, so that one list shows them.
 
 A machine gets its start script as a pre-install script of cloud-init. The runner that GARM would install is
 replaced by a script that does nothing.
@@ -176,7 +176,12 @@ class GarmBinary:
         own = settings.get("extra_specs") or {}
         scripts = {**(own.get("pre_install_scripts") or {}), "99-muster": _encoded(machine.user_data)}
         # Binaries refuse a request without a runner's package for the system, though it is never fetched.
-        tool = {"os": os_type, "architecture": arch, "filename": "none", "download_url": "https://localhost/none"}
+        tool = {
+            "os": os_type,
+            "architecture": arch,
+            "filename": "none",
+            "download_url": "https://localhost/none",
+        }
         return {
             "name": machine.name,
             "tools": [{**tool, "sha256_checksum": "", "temp_download_token": ""}],

@@ -1,8 +1,9 @@
 """Who a joining machine is: it shows the secret that its start script brought.
 
-A proof is `command-NAME:MACHINE NAME:SECRET`. The secret is derived from a key of the server and the machine's
-name, so no server stores secrets, and any server with the key can check them. What runs on the machine can read
-its start script, so the secret is worth nothing after the first join: a second one is refused.
+A proof is `command-NAME:MACHINE NAME:SECRET`. The secret is derived from a key of the server and the
+machine's name, so no server stores secrets, and any server with the key can check them. What runs on the
+machine can read its start script, so the secret is worth nothing after the first join: a second one is
+refused.
 """
 
 import hmac
@@ -33,12 +34,14 @@ class CommandVerifier:
     async def verify(self, proof: str) -> Identity:
         parts = proof.split(":") if len(proof) <= _LONGEST else []
         if len(parts) != len(("provider", "name", "secret")):
-            raise Forbidden(f"cannot accept the proof: it is not of the form {self._provider.name}:NAME:SECRET")
+            raise Forbidden(
+                f"cannot accept the proof: it is not of the form {self._provider.name}:NAME:SECRET"
+            )
         _, name, secret = parts
         origin = origin_of(name)
         if origin is None or origin.installation_id != self._installation_id:
             raise Forbidden("cannot accept the proof: it is of no machine of this installation")
-        if not hmac.compare_digest(secret.encode(), self._maker.secret(name).encode()):
+        if not hmac.compare_digest(secret.encode(errors="replace"), self._maker.secret(name).encode()):
             raise Forbidden(
                 "cannot accept the proof: it doesn't show the secret of that machine;"
                 f" with several servers, each needs the same {KEY_FILE}"
@@ -63,7 +66,7 @@ class CommandVerifier:
 def read_key(path: Path) -> bytes:
     """Return the key that machines' secrets are derived from. Makes the file if there is none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(descriptor, "w") as file:

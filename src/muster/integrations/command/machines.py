@@ -1,7 +1,7 @@
 """The machines of a launch before an executable makes them: name, secret and start script of each.
 
-A name says all that Muster must know of a machine it finds: installation, launch and ordinal. So an executable
-needs no tags, and a machine of another installation is never taken for one of ours.
+A name says all that Muster must know of a machine it finds: installation, launch and ordinal. So an
+executable needs no tags, and a machine of another installation is never taken for one of ours.
 """
 
 import hashlib

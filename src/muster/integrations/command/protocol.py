@@ -1,7 +1,7 @@
 """The shapes of Muster's protocol for executables, version 1. docs/provider-protocol.md explains them.
 
-Unknown fields of an answer are ignored, unknown words of a set are an error. `muster provider schema` prints the
-JSON Schema of these structs.
+Unknown fields of an answer are ignored, unknown words of a set are an error. `muster provider schema`
+prints the JSON Schema of these structs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,9 @@ PROTOCOL = 1
 BAD_REQUEST, BAD_CONFIG = 64, 78
 """Exit statuses of sysexits(3) that say: nothing was done, and asking again is of no use."""
 
-Id = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,127}$", description="the machine's own id")]
+Id = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,127}$", description="the machine's own id")
+]
 Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,62}$")]
 Words = Annotated[str, Meta(max_length=4096)]
 Seconds = Annotated[float, Meta(ge=0, le=3600)]

@@ -1,8 +1,8 @@
 """The NodeProvider over an executable. Owns what Muster promises the core where the executable promises less.
 
-An executable that isn't idempotent is never asked twice for one machine: each launch first lists the machines of
-its names. One that makes one machine per call is called once per machine. Machines of other names are ignored,
-whatever the executable says of them.
+An executable that isn't idempotent is never asked twice for one machine: each launch first lists the
+machines of its names. One that makes one machine per call is called once per machine. Machines of other
+names are ignored, whatever the executable says of them.
 """
 
 import asyncio
@@ -56,21 +56,14 @@ class CommandProvider:
         self._dialect = dialect
         self._maker = maker
         self._installation_id = installation_id
-        self._hello: Hello | None = None
+        self.visibility_window = (
+            VISIBILITY_WINDOW if config.visibility_window is None else config.visibility_window
+        )
+        self.call_timeout = config.call_timeout or CALL_TIMEOUT
         self._launching: dict[str, asyncio.Lock] = {}
 
-    @property
-    def visibility_window(self) -> float:
-        said = self._hello.visibility_window if self._hello else VISIBILITY_WINDOW
-        return said if self._config.visibility_window is None else self._config.visibility_window
-
-    @property
-    def call_timeout(self) -> float:
-        said = self._hello.call_timeout if self._hello else CALL_TIMEOUT
-        return said if self._config.call_timeout is None else self._config.call_timeout
-
     async def open(self) -> None:
-        """Ask the executable what it can do. A broken one is named in the log, and asked again when needed."""
+        """Ask the executable what it can do. The log names a broken one. It is asked again when needed."""
         try:
             await self._greeted()
         except ProviderError as error:
@@ -222,9 +215,7 @@ class CommandProvider:
             if machine is not None and machine.state is not MachineState.GONE:
                 yield machine
 
-    def _machine(
-        self, seen: MachineSeen, hello: Hello, asked: LaunchRequest | None = None
-    ) -> Machine | None:
+    def _machine(self, seen: MachineSeen, hello: Hello, asked: LaunchRequest | None = None) -> Machine | None:
         origin = origin_of(seen.name)
         if origin is None or origin.installation_id != self._installation_id:
             return None
@@ -242,8 +233,11 @@ class CommandProvider:
         )
 
     async def _greeted(self) -> Hello:
-        self._hello = await self._dialect.hello()
-        return self._hello
+        hello = await self._dialect.hello()
+        if self._config.visibility_window is None:
+            self.visibility_window = hello.visibility_window
+        self.call_timeout = self._config.call_timeout or hello.call_timeout
+        return hello
 
 
 _STATES = {

@@ -10,7 +10,6 @@ from muster.config import values
 from muster.config.tables import Table, TemplateTable
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
-from muster.domain.serialization import Plain
 
 FAMILY = "command"
 """The provider of `[command.NAME]` is called command-NAME."""
@@ -34,12 +33,12 @@ class CommandConfig:
     dialect: Dialect = Dialect.MUSTER
     environment: tuple[str, ...] = ()
     """Variables of the server that the executable gets beside PATH and LANG."""
-    config: Mapping[str, Plain] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
     """Goes to the executable inside every request (GARM: see `config_file`)."""
     config_file: Path | None = None
     """The file that a binary of GARM reads its settings from."""
     visibility_window: float | None = None
-    """Seconds for which a machine that exists may be missing from an answer. None: what the executable says."""
+    """Seconds for which a machine that exists may be missing from an answer. None: as the executable says."""
     call_timeout: float | None = None
     """Seconds that one call may take. None: what the executable says."""
     calls_at_once: int = 4
@@ -54,7 +53,7 @@ class CommandConfig:
 class CommandSpec:
     """What a template says about its machines. The executable knows what it means."""
 
-    settings: Mapping[str, Plain] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _plain("settings", self.settings, _DEPTH_MOST)
@@ -71,14 +70,10 @@ def _plain(name: str, value: object, depth: int) -> object:
     raise InvalidRequest(name, value, "must be text, a number, true, false, or a list or table of these")
 
 
-def _json(name: str, value: object) -> object:
-    return _plain(name, value, _DEPTH_MOST)
-
-
 def _table(name: str, value: object) -> object:
     if not isinstance(value, Mapping):
         raise InvalidRequest(name, value, "must be a table")
-    return _json(name, value)
+    return _plain(name, value, _DEPTH_MOST)
 
 
 def _config(*, name: str, executable: Path | None = None, **content: Any) -> CommandConfig:
@@ -87,6 +82,7 @@ def _config(*, name: str, executable: Path | None = None, **content: Any) -> Com
     checks.name("name", f"{FAMILY}-{name}")
     if not executable.is_absolute():
         raise InvalidRequest("executable", str(executable), "must be an absolute path")
+    _table("config", content.get("config", {}))
     made = CommandConfig(name=name, executable=executable, **content)
     if made.dialect is Dialect.GARM and made.config_file is None:
         rule = 'must be given for dialect = "garm": the binary reads its settings from that file'
@@ -101,14 +97,16 @@ SETTINGS = Table(
         "arguments": values.texts,
         "dialect": values.one_of(Dialect),
         "environment": values.texts,
-        "config": _json,
+        "config": _table,
         "config_file": values.path,
         "visibility_window": values.seconds,
         "call_timeout": values.seconds,
         "calls_at_once": values.whole(1, 64),
     },
-    maps=("config",),
+    free=("config",),
     private=("config_file",),
     named=True,
 )
-TEMPLATE = TemplateTable(name="command", kind=CommandSpec, keys={"settings": _table}, provider=FAMILY)
+TEMPLATE = TemplateTable(
+    name="command", kind=CommandSpec, keys={"settings": _table}, free=("settings",), provider=FAMILY
+)

@@ -1,0 +1,63 @@
+"""Nodes made by an executable, the whole way, with the example that users are told to copy."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.site import Site, until
+from tests.integrations.command.place import EXAMPLES, script
+
+KILLS_ITS_SERVER = """#!/bin/bash
+# Makes the machines, then kills the server before it can answer: once.
+answer=$({example} "$@")
+if [ "$1" = launch ] && mkdir {once} 2>/dev/null; then kill -9 $PPID; sleep 30; fi
+echo "$answer"
+"""
+
+
+def config(executable: Path, machines: Path) -> str:
+    return (
+        f"[limits]\nstale_after = 16\n[process]\ncapacity = 0\n[command.local]\nexecutable = '{executable}'\n"
+        f"[command.local.config]\ndirectory = '{machines}'\ncapacity = 4\n"
+    )
+
+
+@pytest.fixture(params=["processes.py", "processes.sh"])
+def site(request: pytest.FixtureRequest, make_site: Callable[..., Site], tmp_path: Path) -> Site:
+    machines = tmp_path / "machines"
+    made = make_site(config=config(EXAMPLES / request.param, machines), machines=machines).start()
+    made.template(provider="command-local")
+    return made
+
+
+def test_machines_of_an_executable_are_made_used_kept_warm_and_ended(site: Site) -> None:
+    cold = site.succeeded(site.provision(2, run="cold"))
+    assert {each.provider for each in site.nodes("running")} == {"command-local"}
+    site.succeeded(site.release(cold))
+    until(lambda: len(site.nodes("idle")) == 2, "both nodes to be warm")
+    run = site.succeeded(site.run("sh", "-c", "echo I am $MUSTER_INDEX", count=2, run="warm"))
+    said = sorted(site.output(each) for each in site.commands(run))
+    assert said == [b"I am 0\n", b"I am 1\n"]
+    assert sorted(each.id for each in site.nodes()) == sorted(member.node_id for member in cold.members)
+
+
+def test_a_launch_whose_answer_was_lost_with_the_server_makes_no_second_machine(
+    make_site: Callable[..., Site], tmp_path: Path
+) -> None:
+    machines = tmp_path / "machines"
+    text = KILLS_ITS_SERVER.format(example=EXAMPLES / "processes.py", once=tmp_path / "once")
+    site = make_site(config=config(script(tmp_path / "mean", text), machines), machines=machines).start()
+    site.template(provider="command-local")
+    site.soon(site.provision, 2)
+    assert site.gone() == -9
+    site.start()
+    until(lambda: len(site.nodes("running")) == 2, "the provision to go on")
+    assert len(list(machines.glob("*/pid"))) == 2
+
+
+def test_a_template_of_an_executable_that_the_server_lacks_is_refused_with_what_to_do(site: Site) -> None:
+    with site.http() as http:
+        answer = http.put("/api/v1/templates/other", json={"provider": "command-other"})
+    assert answer.status_code == 422, answer.text
+    assert "name its executable under [command.NAME]" in answer.text
