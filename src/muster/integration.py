@@ -129,7 +129,7 @@ class Integration:
     providers: Sequence[str] = ()
     """Names for `provider = "…"` of a template."""
     family: str = ""
-    """The first part of the names of providers that settings name: `command` of `provider = "command-NAME"`."""
+    """The first part of providers that settings name: `command` of `provider = "command-NAME"`."""
     runtimes: Sequence[str] = ()
     """Names for `runtime = "…"` of a template."""
     attach_timeouts: ClassVar[Mapping[str, float]] = {}

@@ -143,7 +143,8 @@ def outfit(spec: TemplateSpec, starting: Starting | None, runtime: NodeRuntime |
 def _setups() -> dict[str, str]:
     """Return, by provider and runtime, how an operator sets it up."""
     every = installed().integrations.values()
-    return {name: each.setup for each in every for name in (*each.providers, each.family, *each.runtimes) if name}
+    names = {each: (*each.providers, each.family, *each.runtimes) for each in every}
+    return {name: each.setup for each, own in names.items() for name in own if name}
 
 
 class _Parts:

@@ -37,6 +37,8 @@ ELSEWHERE = {
     "[trust.NAME]": "github.md",
     "[aks]": "clusters.md",
     "[templates.NAME.cluster]": "clusters.md",
+    "[command.NAME]": "provider-protocol.md",
+    "[templates.NAME.command]": "provider-protocol.md",
 }
 
 

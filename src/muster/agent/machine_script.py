@@ -1,16 +1,16 @@
 """The script that a whole machine starts with: it sets the dead man's switch, then runs the agent.
 
-The script needs bash and python3. The dead man's switch comes first and is a process of its own. It powers the
-machine off when its time has passed, whatever happens to the rest. The agent moves that time on with every
-answer of the server. The template's boot script comes with the answer to the join, so the script is the same
-for every machine of a template, except for the secret that some providers put in.
+The script needs bash and python3. The dead man's switch comes first and is a process of its own. It powers
+the machine off when its time has passed, whatever happens to the rest. The agent moves that time on with
+every answer of the server. The template's boot script comes with the answer to the join, so the script is
+the same for every machine of a template, except for the secret that some providers put in.
 
-Cloud-init runs the script once. A machine that boots again has neither switch nor agent, so it is powered off.
-A machine made from an image of this one has another instance id, and starts as new.
+Cloud-init runs the script once. A machine that boots again has neither switch nor agent, so it is powered
+off. A machine made from an image of this one has another instance id, and starts as new.
 
 An executable that runs the script as a process, and not on a machine of its own, sets two variables:
-MUSTER_MACHINE_DIR (where to keep files; default /var/lib/muster) and MUSTER_POWEROFF (the command that ends the
-machine; default `shutdown -h now || poweroff -ff`).
+MUSTER_MACHINE_DIR (where to keep files; default /var/lib/muster) and MUSTER_POWEROFF (the command that ends
+the machine; default `shutdown -h now || poweroff -ff`).
 """
 
 import base64
@@ -65,7 +65,7 @@ P=$(command -v python3) || { off "there is no python3 in this image"; exit 1; }
 ) </dev/null &
 disown -a
 """
-_SECRET = " 3<<'MUSTER_SECRET'\n{secret}\nMUSTER_SECRET"
+_HERE_DOCUMENT = " 3<<'MUSTER_SECRET'\n{secret}\nMUSTER_SECRET"
 _PACKED = "#!/bin/bash\n. <(base64 -d <<'MUSTER_SCRIPT' | gzip -d\n{packed}\nMUSTER_SCRIPT\n)\n"
 
 
@@ -79,7 +79,7 @@ def machine_script(
         "MARGIN": str(MARGIN),
         "IDENTITY": " ".join(map(quote, identity)),
         "SERVERS": " ".join(f"--server {quote(server)}" for server in servers),
-        "SECRET": _SECRET.format(secret=secret) if secret else "",
+        "SECRET": _HERE_DOCUMENT.format(secret=secret) if secret else "",
         "AGENT": agent,
     }
     text = _SCRIPT

@@ -147,8 +147,8 @@ def _built(found: Mapping[Key, SourcedValue], known: Installed, path: Path | Non
     wrong.raise_any()
     hidden = [path, server.files_dir]
     for name, table in known.tables.items():
-        values = tables[name] if table.named else (tables[name],)
-        hidden += [getattr(value, key) for value in values for key in table.private]
+        every = tables[name] if table.named else (tables[name],)
+        hidden += [getattr(each, key) for each in every for key in table.private]
     return Config(
         path=path,
         max_nodes=sections["installation"].get("max_nodes"),
@@ -262,6 +262,7 @@ def _take_named(
     named: dict[str, dict[str, Any]],
     known: Mapping[str, Check],
     names: Mapping[str, object] | None = None,
+    *,
     free: tuple[str, ...] = (),
 ) -> None:
     """Take a setting of a named table: [templates.NAME], [classes.NAME].

@@ -15,7 +15,7 @@ class Executables(Integration):
     setup = "name its executable under [command.NAME]: see docs/provider-protocol.md"
     commands: ClassVar[Mapping[str, Command]] = {
         "provider": Command(
-            OPERATING, "Try an executable that makes machines.", "muster.integrations.command.commands"
+            OPERATING, "Try an executable that makes machines.", "muster.integrations.command.cli"
         )
     }
 

@@ -108,5 +108,9 @@ SETTINGS = Table(
     named=True,
 )
 TEMPLATE = TemplateTable(
-    name="command", kind=CommandSpec, keys={"settings": _table}, free=("settings",), provider=FAMILY
+    name="command",
+    kind=CommandSpec,
+    keys={"settings": _table},
+    read=lambda content: CommandSpec(**content),
+    provider=FAMILY,
 )

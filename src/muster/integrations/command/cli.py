@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster.cli.printing import Output
+from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.integrations.command.promises import Outcome, Trial
@@ -17,10 +17,10 @@ MACHINES_MOST = 10
 @app.command()
 def schema(*, _output: Output = None) -> None:
     """Print the JSON Schema of the protocol."""
-    from muster.cli import printing
+    from muster.cli import output
     from muster.integrations.command import protocol
 
-    printing.document(protocol.schema())
+    output.document(protocol.schema())
 
 
 @app.command()
@@ -48,28 +48,28 @@ def check(
     """
     import asyncio
 
-    from muster.cli import printing
+    from muster.cli import output
     from muster.integrations.command.promises import Verdict
 
     outcomes = asyncio.run(_tried(_trial(executable, file, machines), dry=dry))
     broken = sum(each.verdict is Verdict.FAILED for each in outcomes)
-    if printing.wants_json():
-        printing.document({"kept": not broken, "promises": outcomes})
+    if output.wants_json():
+        output.document({"kept": not broken, "promises": outcomes})
     else:
-        printing.say(f"{broken} of {len(outcomes)} promises not kept" if broken else "every promise kept")
+        output.say(f"{broken} of {len(outcomes)} promises not kept" if broken else "every promise kept")
     raise typer.Exit(1 if broken else 0)
 
 
 async def _tried(trial: "Trial", *, dry: bool) -> "list[Outcome]":
-    from muster.cli import printing
+    from muster.cli import output
     from muster.integrations.command.promises import tried
 
     found = []
     async for outcome in tried(trial, dry=dry):
         found.append(outcome)
-        if not printing.wants_json():
+        if not output.wants_json():
             words = f": {outcome.words}" if outcome.words else ""
-            printing.say(f"{outcome.verdict:<8}{outcome.promise}{words}")
+            output.say(f"{outcome.verdict:<8}{outcome.promise}{words}")
     return found
 
 
@@ -95,7 +95,7 @@ def _trial(executable: Path, file: Path | None, machines: int) -> "Trial":
 def _read(file: Path | None) -> dict[str, Any]:
     import tomllib
 
-    from muster.config.reading import nearest
+    from muster.config.settings_file import nearest
     from muster.domain.errors import InvalidRequest
     from muster.integrations.command.tables import SETTINGS
 
