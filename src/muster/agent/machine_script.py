@@ -2,15 +2,15 @@
 
 The script needs bash and python3. The dead man's switch comes first and is a process of its own. It powers
 the machine off when its time has passed, whatever happens to the rest. The agent moves that time on with
-every answer of the server. The template's boot script comes with the answer to the join, so the script is
-the same for every machine of a template, except for the secret that some providers put in.
+every answer of the server. The template's boot script comes with the answer to the join. So the script is
+the same for every machine of a template, except for a secret that some providers put in.
 
 Cloud-init runs the script once. A machine that boots again has neither switch nor agent, so it is powered
 off. A machine made from an image of this one has another instance id, and starts as new.
 
-An executable that runs the script as a process, and not on a machine of its own, sets two variables:
-MUSTER_MACHINE_DIR (where to keep files; default /var/lib/muster) and MUSTER_POWEROFF (the command that ends
-the machine; default `shutdown -h now || poweroff -ff`).
+An executable may run the script as a process, and not on a machine of its own. Then it sets two variables.
+MUSTER_MACHINE_DIR says where to keep files (else /var/lib/muster). MUSTER_POWEROFF is the command that ends
+the machine (else `shutdown -h now || poweroff -ff`).
 """
 
 import base64
