@@ -7,11 +7,12 @@ fifth of the time of `muster --help` to be imported.
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from muster.domain.errors import MusterError
 
@@ -36,14 +37,25 @@ class EntryPoint:
     package: str
 
     def load(self) -> "Integration":
+        """Raises IntegrationBroken: it can't be imported, or is no integration."""
+        from muster.integration import Integration  # noqa: PLC0415 — it imports what `--help` need not
+
+        with self.usable():
+            found = getattr(import_module(self.module), self.attribute)
+            if not isinstance(found, Integration):
+                raise TypeError(f"{self.module}:{self.attribute} is no muster.integration.Integration")
+        return found
+
+    @contextmanager
+    def usable(self) -> "Iterator[None]":
+        """What its code raises becomes IntegrationBroken: its package is named, and the rest goes on."""
         try:
-            found: Integration = getattr(import_module(self.module), self.attribute)
+            yield
         except Exception as error:
             raise IntegrationBroken(
-                f"cannot load the integration {self.name}: {type(error).__name__}: {error}; "
+                f"cannot use the integration {self.name}: {type(error).__name__}: {error}; "
                 f"upgrade the package {self.package}, or uninstall it"
             ) from error
-        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +65,8 @@ class Installed:
     integrations: Mapping[str, "Integration"]
     tables: Mapping[str, "Table"]
     template_tables: Mapping[str, "TemplateTable[Any]"]
+    broken: Mapping[str, str]
+    """Integrations that can't be used, by name: why, and what to do. Everything else works without them."""
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -76,33 +90,49 @@ class Installed:
 
 @cache
 def entry_points() -> tuple[EntryPoint, ...]:
-    """Return the installed integrations. Raises IntegrationBroken for a name brought twice, or without our
-    own."""
-    found: dict[str, EntryPoint] = {}
-    for each in _all():
-        other = found.setdefault(each.name, each)
-        if (other.module, other.attribute) != (each.module, each.attribute):
-            raise IntegrationBroken(
-                f"cannot choose the integration {each.name}: {other.package} and {each.package} bring it;"
-                " uninstall one of them"
-            )
-    if not any(each.package.startswith(OWN) for each in found.values()):
+    """Our own first, then by name. Raises IntegrationBroken: our own are not there."""
+    found = sorted(dict.fromkeys(_all()), key=lambda each: (not each.package.startswith(OWN), each.name))
+    if not found or not found[0].package.startswith(OWN):
         raise IntegrationBroken(
             "cannot find Muster's own integrations: it was installed before it had them; install it again"
             " (in a source tree: `.venv/bin/pip install --no-deps --no-build-isolation -e .`)"
         )
-    return tuple(found[name] for name in sorted(found))
+    return tuple(found)
 
 
 @cache
 def installed() -> Installed:
-    integrations = {each.name: each.load() for each in entry_points()}
+    integrations: dict[str, Integration] = {}
     tables: dict[str, Table] = {}
     template_tables: dict[str, TemplateTable[Any]] = {}
-    for each in integrations.values():
-        tables.update(each.tables())
-        template_tables.update({table.name: table for table in each.template_tables()})
-    return Installed(integrations=integrations, tables=tables, template_tables=template_tables)
+    broken: dict[str, str] = {}
+    for each in entry_points():
+        try:
+            integration = each.load()
+            with each.usable():
+                if integrations.get(each.name) is integration:
+                    continue
+                if each.name in integrations:
+                    raise ValueError(f"{integrations[each.name].__module__} has the same name")
+                own, parts = dict(integration.tables()), list(integration.template_tables())
+                known = [*tables, *template_tables]
+                for name in (*own, *(part.name for part in parts)):
+                    if name in known:
+                        raise ValueError(f"another integration brings the table {name}")
+                for part in parts:
+                    get_type_hints(part.kind), fields(part.kind)
+        except IntegrationBroken as error:
+            broken.setdefault(each.name, str(error))
+            continue
+        integrations[each.name] = integration
+        tables |= own
+        template_tables |= {part.name: part for part in parts}
+    return Installed(
+        integrations=dict(sorted(integrations.items())),
+        tables=tables,
+        template_tables=template_tables,
+        broken=broken,
+    )
 
 
 def _all() -> Iterator[EntryPoint]:

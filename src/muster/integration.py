@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from muster.config import Config
     from muster.config.tables import Table, TemplateTable
     from muster.domain.deadlines import Limits
+    from muster.domain.reasons import Reason
     from muster.domain.template import TemplateSpec
     from muster.ports.clock import Clock
     from muster.ports.clusters import ClusterProvider
@@ -85,6 +86,8 @@ class Site:
     """Whether an operator named these. If not, they may be of this machine alone."""
     nodes: Path
     """A directory for what runs on this machine."""
+    local: frozenset[str] = frozenset()
+    """Providers whose nodes are on this machine."""
     hidden: Sequence[Path]
     """What jobs on this machine must not see."""
     store: Store
@@ -135,7 +138,7 @@ class Integration:
     attach_timeouts: ClassVar[Mapping[str, float]] = {}
     """By runtime: seconds that an attach may take, if not as long as usual."""
     setup: str = ""
-    """What an operator does to have it: "set region under [ec2]: see docs/ec2.md"."""
+    """What an operator does to have it: "set region under [hetzner]: see its README"."""
     local: bool = False
     """Whether it is about the machine that the server runs on."""
     commands: ClassVar[Mapping[str, Command]] = {}
@@ -147,6 +150,10 @@ class Integration:
     def template_tables(self) -> Sequence[TemplateTable[Any]]:
         """Tables of a template."""
         return ()
+
+    def advice(self) -> Mapping[Reason, str]:
+        """By reason: what to do if its nodes can't be had or fail, where the usual advice is of no use."""
+        return {}
 
     async def connect(self, site: Site) -> Parts:
         """The adapters for a server that starts. Raises MusterError for settings that can't be used."""

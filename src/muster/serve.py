@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -32,6 +33,7 @@ from muster.bootstrap import Bootstrap
 from muster.config import Config, DataDirectory, default_data_directory
 from muster.discovery import installed
 from muster.domain.errors import MusterError, StoreUnavailable
+from muster.domain.findings import Culprit
 from muster.domain.settings import PRICED_LEASE, PRICED_RENEW_EVERY, Settings
 from muster.domain.template import TemplateSpec
 from muster.enrolment.joining import VerifierByProvider
@@ -144,7 +146,13 @@ def _setups() -> dict[str, str]:
     """Return, by provider and runtime, how an operator sets it up."""
     every = installed().integrations.values()
     names = {each: (*each.providers, each.family, *each.runtimes) for each in every}
-    return {name: each.setup for each, own in names.items() for name in own if name}
+    usable = {name: each.setup for each, own in names.items() for name in own if name}
+    return {**installed().broken, **usable}
+
+
+def _local() -> frozenset[str]:
+    every = installed().integrations.values()
+    return frozenset(name for each in every if each.local for name in each.providers)
 
 
 class _Parts:
@@ -294,12 +302,20 @@ class _Parts:
             ids=self._ids,
             wakeups=self._opened.wakeups,
             providers={
-                each.name: self._metrics.telemetry.watched(each, self._clock)
+                each.name: self._metrics.telemetry.watched(
+                    each,
+                    self._clock,
+                    culprit=Culprit.MACHINE if each.name in _local() else Culprit.CLOUD,
+                )
                 for part in parts
                 for each in part.providers
             },
             endings=[each for part in parts for each in part.endings],
             unisolated={name: why for part in parts for name, why in part.unisolated.items()},
+            local=_local(),
+            advice={
+                name: each.advice() for each in installed().integrations.values() for name in each.providers
+            },
             lacks=[part.lacks for part in parts],
             template_parts=tuple(installed().template_tables.values()),
             setup=_setups(),
@@ -351,23 +367,26 @@ class _Parts:
             urls=urls,
             public=bool(self._config.server.public_url),
             nodes=self._data.nodes,
+            local=_local(),
             hidden=(self._data.path, *self._config.private),
             store=store,
             clock=self._clock,
             ids=self._ids,
             environment=os.environ,
-            watched=self._watched,
+            watched=partial(self._watched, culprit=Culprit.RUNTIME),
         )
+        for why in installed().broken.values():
+            logger.error(why)
         connected: list[Parts] = []
         for integration in installed().integrations.values():
             connected.append(await integration.connect(site))
             self._closing.push_async_callback(connected[-1].close)
         return connected
 
-    def _watched(self, name: str, port: Any) -> Any:
+    def _watched(self, name: str, port: Any, *, culprit: Culprit = Culprit.CLOUD) -> Any:
         def noted(verb: str, seconds: float, error: Exception | None) -> None:
             now = self._clock.now()
-            self._metrics.telemetry.took(name, verb, seconds, error, now=now, github=name == "github")
+            self._metrics.telemetry.took(name, verb, seconds, error, now=now, culprit=culprit)
 
         return timed(port, noted)
 

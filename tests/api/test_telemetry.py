@@ -9,6 +9,7 @@ import pytest
 from muster.api.prometheus import MILLISECONDS
 from muster.api.telemetry import SLICE, WINDOW, CallWindow, Telemetry
 from muster.domain.errors import Refused, StoreUnavailable, Throttled, TokenSpent, Uncertain
+from muster.domain.findings import Culprit
 from muster.domain.observations import Calls
 from muster.domain.reasons import Reason
 from muster.domain.redaction import MARK
@@ -119,7 +120,12 @@ async def test_a_watched_provider_is_asked_and_answers_like_itself() -> None:
         "list",
     ]
     (found,) = telemetry.dependencies(now=clock.time)
-    assert (found.name, found.calls.calls, found.calls.errors, found.github) == ("moody", 6, 0, False)
+    assert (found.name, found.calls.calls, found.calls.errors, found.culprit) == (
+        "moody",
+        6,
+        0,
+        Culprit.CLOUD,
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,8 +174,8 @@ async def test_a_call_that_was_given_up_counts_as_an_error_only_if_it_took_its_t
 
 def test_github_is_told_apart_from_clouds() -> None:
     telemetry = Telemetry()
-    telemetry.took("github", "runners", 0.1, None, now=NOW, github=True)
-    assert [each.github for each in telemetry.dependencies(now=NOW)] == [True]
+    telemetry.took("github", "runners", 0.1, None, now=NOW, culprit=Culprit.RUNTIME)
+    assert [each.culprit for each in telemetry.dependencies(now=NOW)] == [Culprit.RUNTIME]
 
 
 def test_only_a_store_that_is_away_counts_as_a_failing_store() -> None:

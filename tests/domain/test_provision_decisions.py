@@ -24,7 +24,8 @@ from muster.domain.provision_decisions import (
     waiting_for,
 )
 from muster.domain.reasons import ADVICE, Reason
-from muster.domain.template import LOCAL, Reuse, UsageClass
+from muster.domain.template import Reuse, UsageClass
+from muster.integrations.process.tables import ADVICE as LOCAL_ADVICE
 from tests.domain.builders import (
     LIMITS,
     NOW,
@@ -221,8 +222,8 @@ def test_the_last_refusal_is_the_verdict_when_no_usage_class_is_left() -> None:
 
 
 def test_on_this_machine_the_advice_is_not_a_clouds() -> None:
-    local = replace(refused(Reason.CAPACITY, ON_DEMAND), provider=LOCAL)
-    end = decide(situation([], [local]))
+    at = replace(situation([], [refused(Reason.CAPACITY, ON_DEMAND)]), advice=LOCAL_ADVICE)
+    end = decide(at)
     assert isinstance(end, GiveUp)
     assert "raise capacity under [process]" in end.verdict.advice
 

@@ -27,9 +27,9 @@ from muster.domain.observations import (
 )
 from muster.domain.progress import Tone
 from muster.domain.reasons import Reason
-from muster.domain.template import LOCAL
 from muster.domain.verdicts import all_well, judge
 from muster.domain.wait_reasons import Waiting, WaitsFor
+from muster.integrations.process.tables import ADVICE as LOCAL_ADVICE
 from tests.domain.builders import NOW, SMALLEST, node
 
 HEALTHY = {"web": {Health.READY: 8}, "ci": {Health.READY: 2}}
@@ -173,7 +173,7 @@ def test_work_that_nobody_drives_is_our_fault_after_a_while() -> None:
 # --- the cloud, GitHub ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("github", [False, True])
+@pytest.mark.parametrize("culprit", [Culprit.CLOUD, Culprit.RUNTIME])
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
@@ -190,10 +190,9 @@ def test_work_that_nobody_drives_is_our_fault_after_a_while() -> None:
     ],
 )
 def test_a_provider_is_judged_by_its_rate_of_errors(
-    said: Calls, expected: tuple[str, Tone] | None, github: bool
+    said: Calls, expected: tuple[str, Tone] | None, culprit: Culprit
 ) -> None:
-    told = found(dependencies=[Dependency(name="ec2", calls=said, github=github)])
-    culprit = Culprit.GITHUB if github else Culprit.CLOUD
+    told = found(dependencies=[Dependency(name="ec2", calls=said, culprit=culprit)])
     assert told == ([] if expected is None else [(*expected, culprit)])
 
 
@@ -336,18 +335,23 @@ def test_what_fails_on_this_machine_is_not_the_clouds_fault(
         node_id=NodeId("n1"),
         operation_id=None,
     )
-    (finding,) = judge(replace(QUIET, failures=grouped([failure], local=["web"])))
+    (finding,) = judge(replace(QUIET, failures=grouped([failure], local={"web": LOCAL_ADVICE})))
     assert finding.culprit is culprit and advice in finding.advice
     assert "zone" not in finding.advice and "status page" not in finding.advice
 
 
 def test_the_provider_of_this_machine_has_no_status_page() -> None:
-    (finding,) = judge(replace(QUIET, dependencies=[Dependency(name=LOCAL, calls=calls(10, errors=9))]))
+    (finding,) = judge(
+        replace(
+            QUIET,
+            dependencies=[Dependency(name="here", calls=calls(10, errors=9), culprit=Culprit.MACHINE)],
+        )
+    )
     assert finding.culprit is Culprit.MACHINE and "muster doctor" in finding.advice
     silent = {"web": {Health.OFFLINE: 1, Health.READY: 5}}
     assert found(health=silent, local=["web"]) == [("nodes_offline", DOUBTFUL, Culprit.MACHINE)]
-    stuck = [replace(node(), provider=LOCAL)]
-    assert found(stuck=stuck) == [("stuck_terminating", DOUBTFUL, Culprit.MACHINE)]
+    stuck = [node()]
+    assert found(stuck=stuck, local=[stuck[0].template]) == [("stuck_terminating", DOUBTFUL, Culprit.MACHINE)]
 
 
 # --- clusters -------------------------------------------------------------------------------------

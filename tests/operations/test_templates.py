@@ -10,7 +10,6 @@ from muster.domain.errors import InvalidRequest
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
 from muster.domain.template import (
-    LOCAL,
     POOL_KEEPING,
     RESOURCE_CLASSES,
     Reuse,
@@ -280,8 +279,8 @@ async def test_reuse_by_every_owner_is_refused_where_nothing_isolates_them(stage
 async def test_a_template_that_demands_a_sandbox_or_an_overlay_is_refused_where_there_is_none(
     stage: Stage,
 ) -> None:
-    local = replace(SPEC, provider=LOCAL)
-    ports = replace(stage.ports, providers={LOCAL: stage.ports.providers[SPEC.provider]})
+    local = replace(SPEC, provider="process")
+    ports = replace(stage.ports, providers={"process": stage.ports.providers[SPEC.provider]})
     demanding = replace(local, tables={"process": ProcessSpec(isolation=Demand.SANDBOX)})
     writing = replace(local, tables={"process": ProcessSpec(home=Home.OVERLAY)})
     for spec in (demanding, writing):
@@ -289,7 +288,7 @@ async def test_a_template_that_demands_a_sandbox_or_an_overlay_is_refused_where_
     none = Report(
         isolation=Isolation.NONE, notice="bubblewrap fails here", no_overlay="no such filesystem", facts=()
     )
-    bare = replace(ports, lacks=(lambda spec: unmet_requirement(spec, LOCAL, none),))
+    bare = replace(ports, lacks=(lambda spec: unmet_requirement(spec, "process", none),))
     await TemplateDesk(bare).apply(local)
     with pytest.raises(InvalidRequest, match=r"demands one, and process has none here \(bubblewrap fails"):
         await TemplateDesk(bare).apply(demanding)

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from muster.api.prometheus import MILLISECONDS, SECONDS, Counter, Histogram
 from muster.domain.errors import Refused, StoreUnavailable, Throttled, TokenSpent
+from muster.domain.findings import Culprit
 from muster.domain.observations import Calls, Dependency
 from muster.domain.reasons import Reason
 from muster.domain.redaction import told
@@ -38,8 +39,8 @@ class Telemetry:
         self._store = CallWindow(MILLISECONDS)
         self._troubles: dict[str, float] = {}
         """When each trouble of the store was logged last."""
-        self._others: dict[str, tuple[CallWindow, bool]] = {}
-        """Whom this replica calls, and whether that is GitHub."""
+        self._others: dict[str, tuple[CallWindow, Culprit]] = {}
+        """Whom this replica calls, and where the cause is when that fails."""
 
     # --- gathered ---------------------------------------------------------------------------------
 
@@ -62,21 +63,23 @@ class Telemetry:
         error: Exception | None,
         *,
         now: float,
-        github: bool = False,
+        culprit: Culprit = Culprit.CLOUD,
     ) -> None:
-        """Record a finished call to a provider or to GitHub."""
+        """Record a finished call to a provider, or to the service behind a runtime."""
         throttled = isinstance(error, Throttled)
         failed = error is not None and not throttled and not _answered(error)
         self.calls.observe(seconds, provider=name, verb=verb)
         if error is not None:
             self.errors.add(provider=name, verb=verb, error=type(error).__name__)
         words = told(error) if error is not None and failed else ""
-        recent, _ = self._others.setdefault(name, (CallWindow(SECONDS), github))
+        recent, _ = self._others.setdefault(name, (CallWindow(SECONDS), culprit))
         recent.add(seconds, now=now, failed=failed, throttled=throttled, error=words)
 
-    def watched(self, provider: NodeProvider, clock: Clock) -> NodeProvider:
+    def watched(
+        self, provider: NodeProvider, clock: Clock, *, culprit: Culprit = Culprit.CLOUD
+    ) -> NodeProvider:
         """Return the provider, with each of its calls recorded."""
-        self._others.setdefault(provider.name, (CallWindow(SECONDS), False))
+        self._others.setdefault(provider.name, (CallWindow(SECONDS), culprit))
         return WatchedProvider(provider, self, clock)
 
     # --- read -------------------------------------------------------------------------------------
@@ -86,8 +89,8 @@ class Telemetry:
 
     def dependencies(self, *, now: float) -> tuple[Dependency, ...]:
         return tuple(
-            Dependency(name=name, calls=recent.calls(now=now), github=github)
-            for name, (recent, github) in self._others.items()
+            Dependency(name=name, calls=recent.calls(now=now), culprit=culprit)
+            for name, (recent, culprit) in self._others.items()
         )
 
 

@@ -58,9 +58,10 @@ def commands() -> Mapping[str, Command]:
         name: Command(*entry, module=f"muster.cli.{_MODULES.get(name, name)}") for name, entry in OWN.items()
     }
     for entry_point in entry_points():
-        with suppress(IntegrationBroken):
+        with suppress(IntegrationBroken), entry_point.usable():
             for name, command in entry_point.load().commands.items():
-                found.setdefault(name, command)
+                if isinstance(command, Command):
+                    found.setdefault(name, command)
     panels = dict.fromkeys((*PANELS, *(each.panel for each in found.values())))
     order = {panel: number for number, panel in enumerate(panels)}
     return dict(sorted(found.items(), key=lambda item: order[item[1].panel]))

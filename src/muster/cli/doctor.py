@@ -167,6 +167,8 @@ def _integrations(machine: Machine, stored: Stored, *, here: bool) -> Iterator[C
                 if check.subject != PUBLIC_URL or PUBLIC_URL not in told:
                     yield check
                 told[check.subject] = True
+    for name, why in installed().broken.items():
+        yield Check(subject=name, level=Level.FAILED, words=why)
 
 
 def drawn(checks: list[Check]) -> None:

@@ -152,6 +152,8 @@ SECTIONS: Mapping[str, Mapping[str, Check]] = {
     "probes": {"allowed": _networks},
 }
 TEMPLATES = "templates"
+DEFAULT_PROVIDER = "process"
+"""Of a template that names none."""
 CLASSES = "classes"
 CLASS: Mapping[str, Check] = {
     "cpu": values.whole(1, CPU_MOST),

@@ -10,6 +10,7 @@ from muster.config import values
 from muster.config.schema import (
     CLASS,
     CLASSES,
+    DEFAULT_PROVIDER,
     DYNAMODB,
     PRIVATE,
     SECTIONS,
@@ -36,7 +37,6 @@ from muster.domain.deadlines import Limits
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import (
     BOOT_LEAST,
-    LOCAL,
     RESOURCE_CLASSES,
     STALL_LEAST,
     ResourceClass,
@@ -116,6 +116,8 @@ def _built(found: Mapping[Key, SourcedValue], known: Installed, path: Path | Non
                 _take_template(key, each, templates, known)
             elif key[0] == CLASSES:
                 _take_named(key, each, sizes, CLASS)
+            elif key[0] in known.broken:
+                continue  # nobody can check it; a template that uses it is refused
             elif key[0] in known.tables:
                 _take_table(key, each, sections[key[0]], known.tables[key[0]])
             elif key[:1] == ("limits",) and key[1:2] and key[1] in boots:
@@ -336,7 +338,7 @@ def _template(
     found: Mapping[Key, SourcedValue],
     known: Installed,
 ) -> TemplateSpec:
-    given: dict[str, Any] = {"provider": LOCAL, "name": name, "classes": classes}
+    given: dict[str, Any] = {"provider": DEFAULT_PROVIDER, "name": name, "classes": classes}
     tables: dict[str, Any] = {}
     for table in known.template_tables.values():
         if table.name in content:
@@ -366,6 +368,9 @@ def _check_names(
     """Check that an installed integration brings the provider and the runtime."""
     for key, names in (("provider", known.providers), ("runtime", (*Runtime, *known.runtimes))):
         name = given.get(key, names[0])
+        if name in known.broken:
+            where = found[TEMPLATES, template, key].where
+            raise ConfigError(key, name, f"{key} {name} is not available: {known.broken[name]}", where)
         if name not in names and not (key == "provider" and known.in_a_family(name)):
             close = nearest(name, names)
             advice = (

@@ -264,7 +264,7 @@ PROBLEMS: Mapping[ProblemCode, tuple[str, str]] = {
         "Free disk space on the server.",
     ),
     ProblemCode.PROVIDER_ERROR: (
-        "A call to the provider or to GitHub failed.",
+        "A call to the provider, or to the service behind the runtime, failed.",
         "Ask again; check its status page.",
     ),
     ProblemCode.INTERNAL: (

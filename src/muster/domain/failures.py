@@ -4,7 +4,7 @@ Decides which writes are failures. A node that is released because its operation
 provision or release that a run made for itself: the run is what the operator asked for.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -14,9 +14,10 @@ from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState, Verb
 from muster.domain.node import NodeChange
 from muster.domain.operation import OperationChange, Status
-from muster.domain.reasons import ADVICE, LOCAL_ADVICE, Reason
+from muster.domain.reasons import ADVICE, Reason
 from muster.domain.run_decisions import RESERVED
 
+LocalAdvice = Mapping[str, Mapping[Reason, str]]
 FAULTS = frozenset(
     {
         Reason.ATTACH_FAILED,
@@ -130,12 +131,9 @@ def of_operation(change: OperationChange) -> Failure | None:
     )
 
 
-def grouped(failures: Sequence[Failure], *, local: Collection[str] = ()) -> tuple[Group, ...]:
-    """Group failures, the most frequent first, then the newest.
-
-    An operation stands with the node whose failure it was. `local`: the templates whose nodes are processes
-    of the server's machine.
-    """
+def grouped(failures: Sequence[Failure], *, local: LocalAdvice | None = None) -> tuple[Group, ...]:
+    """Most frequent first, then newest. An operation stands with the node whose failure it was. `local`: the
+    templates whose nodes are on the server's own machine, and what their provider advises."""
     nodes = {each.id: each for each in failures if each.what is Failed.NODE}
     members: dict[tuple[str, str | None, int | None], list[Failure]] = {}
     for each in failures:
@@ -143,7 +141,7 @@ def grouped(failures: Sequence[Failure], *, local: Collection[str] = ()) -> tupl
         key = (_cause(told), told.template, told.revision if told.revision is not None else each.revision)
         members.setdefault(key, []).append(each)
     groups = [
-        _group(cause, template, rev, some, local=template in local)
+        _group(cause, template, rev, some, local=(local or {}).get(template or ""))
         for (cause, template, rev), some in members.items()
     ]
     return tuple(sorted(groups, key=lambda group: (-group.count, -group.last_at, group.cause)))
@@ -158,12 +156,17 @@ def _cause(failure: Failure) -> str:
 
 
 def _group(
-    cause: str, template: str | None, revision: int | None, members: list[Failure], *, local: bool
+    cause: str,
+    template: str | None,
+    revision: int | None,
+    members: list[Failure],
+    *,
+    local: Mapping[Reason, str] | None,
 ) -> Group:
     newest = sorted(members, key=lambda each: (each.at, each.id), reverse=True)
     told = next((each for each in newest if each.what is Failed.NODE), newest[0])
     known = _known(told)
-    by_reason = (LOCAL_ADVICE.get(told.reason) if local else None) or ADVICE[told.reason]
+    by_reason = (local or {}).get(told.reason) or ADVICE[told.reason]
     return Group(
         cause=cause,
         diagnosed=known is not None,
@@ -178,5 +181,5 @@ def _group(
         operation_id=next((each.operation_id for each in newest if each.operation_id), None),
         detail=told.detail,
         advice=CAUSE_ADVICE[known] if known is not None else by_reason,
-        local=local,
+        local=local is not None,
     )

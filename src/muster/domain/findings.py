@@ -16,7 +16,8 @@ class Culprit(StrEnum):
     MACHINE = "machine"
     """The machine on which server and nodes run."""
     CLOUD = "cloud"
-    GITHUB = "github"
+    RUNTIME = "runtime"
+    """The service behind a runtime, where its jobs come from."""
     TEMPLATE = "template"
     OPERATOR = "operator"
     DEMAND = "demand"
@@ -75,7 +76,7 @@ def ranked(findings: list[Finding]) -> tuple[Finding, ...]:
 
 
 def culprit_of(reason: Reason, *, local: bool = False) -> Culprit:
-    """Return where the cause of a reason is. `local`: nodes are processes of the server's machine."""
+    """Return where the cause of a reason is. `local`: nodes are on the server's own machine."""
     culprit = _CULPRITS.get(reason, Culprit.TEMPLATE)
     if not local or culprit is not Culprit.CLOUD:
         return culprit

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from muster.domain.failures import Failure, Group
+from muster.domain.findings import Culprit
 from muster.domain.health import Health
 from muster.domain.node import Node
 from muster.domain.operation import Operation
@@ -40,7 +41,8 @@ class Dependency:
 
     name: str
     calls: Calls
-    github: bool = False
+    culprit: Culprit = Culprit.CLOUD
+    """Where the cause is when its calls fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,7 @@ class Observations:
     starved: Sequence[Starved] = ()
     clusters: Sequence[ClusterSign] = ()
     local: Collection[str] = ()
-    """Templates whose nodes are processes of the server's machine."""
+    """Templates whose nodes are on the server's own machine."""
     internal: Sequence[Failure] = ()
     """Operations that an internal error ended in the last hour, newest first."""
     stuck_operations: Sequence[Operation] = ()

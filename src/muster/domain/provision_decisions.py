@@ -5,7 +5,7 @@ memory, so another replica decides the same.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from muster.domain import launch as launches
 from muster.domain.boot import Boot
@@ -16,9 +16,9 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.matching import Demand
 from muster.domain.node import Node, time_of_day
 from muster.domain.operation import Member, Operation, Status, Verdict
-from muster.domain.reasons import ADVICE, LOCAL_ADVICE, Reason
+from muster.domain.reasons import ADVICE, Reason
 from muster.domain.requests import ProvisionRequest
-from muster.domain.template import LOCAL, Template, UsageClass
+from muster.domain.template import Template, UsageClass
 from muster.domain.text import counted
 
 
@@ -43,6 +43,8 @@ class Situation:
     """The last boots of the template: what is to be expected of these."""
     makes_way: frozenset[Reason] = frozenset()
     """Refusals of the template's provider that the end of other nodes of it would undo."""
+    advice: Mapping[Reason, str] = field(default_factory=dict)
+    """What the template's provider advises after a refusal, where the usual advice is of no use."""
     paused: bool = False
     """An operator holds back the claim or launch that would be next. What is under way goes on."""
 
@@ -239,7 +241,7 @@ def _doomed(at: Situation) -> Verdict | None:
     if short and refused and next_usage(at) is None:
         last = refused[-1]
         reason = last.reason or Reason.INTERNAL
-        advice = LOCAL_ADVICE.get(reason, "") if last.provider == LOCAL else ""
+        advice = at.advice.get(reason, "")
         return Verdict(reason=reason, message=last.message or advice or ADVICE[reason], advice=advice)
     if short and at.template.spec.retired and not any(launch.pending for launch in at.launches):
         message = f"the template {at.template.name} was retired before all nodes were ready"

@@ -83,14 +83,3 @@ ADVICE: dict[Reason, str] = {
     Reason.INTERRUPTED: "ask again; use on-demand machines if interruptions are too frequent",
     Reason.INTERNAL: "this is a bug in Muster: report it with the server's log lines of the error id",
 }
-
-
-LOCAL_ADVICE: dict[Reason, str] = {
-    Reason.CAPACITY: "ask for fewer nodes, release some, or raise capacity under [process]"
-    " (MUSTER_PROCESS_CAPACITY)",
-    Reason.PARTIAL_LAUNCH: "try again, or ask for fewer nodes; Muster ended the processes that it started",
-    Reason.MACHINE_GONE: "check for a manual kill, or a lack of memory: the node's process ended",
-    Reason.PROVIDER_REFUSED: "run `muster doctor` on this machine, and check the template's parameters",
-    Reason.PROVIDER_ERROR: "run `muster doctor` on this machine: it checks what nodes need here",
-}
-"""Where machines are processes of this one: what helps in a cloud doesn't help here."""

@@ -68,8 +68,6 @@ class Runtime(StrEnum):
 RETIRED = "was retired: choose another, or bring {} back with `muster apply`"
 BOOT_LEAST = 1.0
 STALL_LEAST = 15.0
-LOCAL = "process"
-"""Whose machines are processes of this one."""
 EXTERNAL = "external"
 """The provider of apps that enrol themselves. It makes no machines."""
 CLUSTER = "cluster"

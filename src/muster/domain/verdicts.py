@@ -21,7 +21,6 @@ from muster.domain.observations import (
 )
 from muster.domain.progress import Tone
 from muster.domain.reasons import ADVICE, Reason
-from muster.domain.template import LOCAL
 from muster.domain.text import counted
 from muster.domain.unforeseen_errors import unforeseen
 from muster.domain.wait_reasons import Waiting, WaitsFor
@@ -87,7 +86,7 @@ def tone_of_store(store: Calls) -> Tone:
 
 
 def tone_of(calls: Calls) -> Tone:
-    """Judge the calls to a provider or to GitHub: errors and throttling. PENDING: too few calls."""
+    """Judge the calls to a provider, or to the service behind a runtime. PENDING: too few calls."""
     rate = calls.error_rate
     if rate is None or calls.calls < LEAST_CALLS:
         return Tone.PENDING
@@ -175,18 +174,16 @@ def _dependencies(dependencies: Sequence[Dependency]) -> Iterator[Finding]:
         calls, tone = each.calls, tone_of(each.calls)
         if tone not in ORDER:
             continue
-        local = each.name == LOCAL
-        culprit = Culprit.GITHUB if each.github else Culprit.MACHINE if local else Culprit.CLOUD
         about = About(kind="provider", id=each.name)
         if calls.errors / calls.calls >= DOUBTFUL:
             yield Finding(
                 code="provider_failing",
                 tone=tone,
-                culprit=culprit,
+                culprit=each.culprit,
                 text=f"{each.name} failed {calls.errors} of {calls.calls} calls"
                 f" in the last {aged(calls.window)}.",
                 advice="Run `muster doctor` on this machine."
-                if local
+                if each.culprit is Culprit.MACHINE
                 else "Check its status page, credentials and network. New nodes wait until it answers.",
                 about=about,
                 subject=each.name,
@@ -195,7 +192,7 @@ def _dependencies(dependencies: Sequence[Dependency]) -> Iterator[Finding]:
             yield Finding(
                 code="provider_throttles",
                 tone=Tone.WARNING,
-                culprit=culprit,
+                culprit=each.culprit,
                 text=f"{each.name} throttled {calls.throttled} of {calls.calls} calls.",
                 advice="Ask the provider for a higher request limit, or reduce other use of the account.",
                 about=about,
@@ -331,7 +328,7 @@ def _leftovers(signs: Observations) -> Iterator[Finding]:
         yield Finding(
             code="stuck_terminating",
             tone=Tone.WARNING,
-            culprit=Culprit.MACHINE if oldest.provider == LOCAL else Culprit.CLOUD,
+            culprit=Culprit.MACHINE if oldest.template in signs.local else Culprit.CLOUD,
             text=f"Muster can't terminate {counted(len(signs.stuck), 'machine')}, the oldest for"
             f" {aged(signs.now - oldest.entered_at)}.",
             advice="Terminate them at the provider by hand. They may still cost money.",

@@ -4,14 +4,14 @@ Figures of nodes, operations and duties come from the store, so every replica gi
 of calls are this replica's own.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from muster.domain import observations
 from muster.domain.acknowledgements import parted
 from muster.domain.cluster import LIVE_CLUSTERS, Cluster, ClusterState
 from muster.domain.deadlines import overdue_after
-from muster.domain.failures import ORDERLY, Failed, Failure, grouped
+from muster.domain.failures import ORDERLY, Failed, Failure, LocalAdvice, grouped
 from muster.domain.holdings import holdings
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -30,7 +30,6 @@ from muster.domain.overview import Counted, Failures, Handover, Leftovers, Overv
 from muster.domain.reasons import Reason
 from muster.domain.recent_changes import changes
 from muster.domain.settings import Settings
-from muster.domain.template import LOCAL
 from muster.domain.verdicts import all_well, judge
 from muster.domain.wait_reasons import waiting
 from muster.operations.concurrency import concurrently
@@ -87,7 +86,11 @@ class OverviewReader:
         clusters = (
             await self._ports.clusters.clusters(states=LIVE_CLUSTERS, after=None, limit=CLUSTERS_MOST)
         ).items
-        local = frozenset(pool.template.name for pool in pools.items if pool.template.spec.provider == LOCAL)
+        local = {
+            pool.template.name: self._ports.advice.get(pool.template.spec.provider, {})
+            for pool in pools.items
+            if pool.template.spec.provider in self._ports.local
+        }
         changed = changes(await store.changes(since=now - DAY, limit=CHANGES_MOST))
         waits = Counted(
             groups=waiting(open_now, paused=paused, now=now), more=len(open_now) == OPERATIONS_MOST
@@ -220,8 +223,8 @@ def _failing(clusters: Sequence[Cluster], unfinished: Sequence[Operation]) -> It
             )
 
 
-def _failures(failed: Sequence[Failure], *, since: float, local: Collection[str]) -> Failures:
-    """Group the newest failures. What the list leaves out is older than all that it shows."""
+def _failures(failed: Sequence[Failure], *, since: float, local: LocalAdvice) -> Failures:
+    """The list is the newest: what it holds back is older than all that it shows."""
     within = [each for each in failed if each.at >= since]
     return Failures(groups=grouped(within, local=local), more=len(within) == FAILURES_MOST)
 

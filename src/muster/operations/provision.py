@@ -165,6 +165,7 @@ class ProvisionHandler:
             grace_until=await self._watch_tracker.due(view.operation),
             boots=await self.boot_history.boots(template) if booting else (),
             makes_way=self._makes_way(template),
+            advice=self._ports.advice.get(template.spec.provider, {}),
             paused=wants and await self._ports.access.paused(request.template),
         )
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
@@ -37,6 +38,10 @@ class Ports:
     """Of those providers that can tell at once."""
     unisolated: Mapping[str, str] = field(default_factory=dict)
     """Providers on whose machines a run may leave something for the next one, and why."""
+    local: frozenset[str] = frozenset()
+    """Providers whose nodes are on the server's own machine."""
+    advice: Mapping[str, Mapping[Reason, str]] = field(default_factory=dict)
+    """By provider: what to do after a refusal or failure, where the usual advice is of no use."""
     lacks: Sequence[Callable[[TemplateSpec], UnmetRequirement | None]] = ()
     """What else a template may want of a provider or runtime, and this server doesn't have."""
     template_parts: Sequence[TemplatePart] = ()

@@ -48,7 +48,7 @@ class StoreCalls(Shape):
 class Dependency(Shape):
     name: str
     kind: str
-    """cloud or github."""
+    """Where the cause is when its calls fail: cloud, machine or runtime."""
     tone: Tone
     """As the verdict judges it; pending: too few calls to say."""
     window_seconds: float
@@ -66,7 +66,7 @@ class Dependency(Shape):
             cls,
             calls,
             name=found.name,
-            kind="github" if found.github else "cloud",
+            kind=str(found.culprit),
             tone=tone_of(calls),
             window_seconds=calls.window,
             error_rate=None if calls.error_rate is None else round(calls.error_rate, 4),

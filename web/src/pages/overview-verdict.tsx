@@ -1,4 +1,4 @@
-/** The verdict in one line: is it us, the cloud or GitHub; then whatever else was found. */
+/** The verdict in one line: is it us, the cloud or a runtime; then whatever else was found. */
 
 import type { ReactNode } from "react";
 import { post, send } from "../api/client";
@@ -13,7 +13,7 @@ const CULPRITS: Record<string, string> = {
   us: "Muster itself",
   machine: "this machine",
   cloud: "the cloud",
-  github: "GitHub",
+  runtime: "its runtime",
   template: "a template",
   operator: "held by an operator",
   demand: "demand",

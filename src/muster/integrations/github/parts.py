@@ -1,6 +1,6 @@
 """The parts of this adapter, put together: how one speaks to GitHub, and all that follows from it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +80,7 @@ class GitHub:
         clock: Clock,
         *,
         installation_id: str,
+        local: Collection[str] = (),
         transport: httpx.AsyncBaseTransport | None = None,
         watched: Callable[[GitHubRegistry], GitHubRegistry] = lambda registry: registry,
     ) -> None:
@@ -88,7 +89,7 @@ class GitHub:
         self.api = GitHubApi(self._http, credentials, clock, api_url=account.api)
         self.registry = watched(GitHubRegistry(self.api, clock))
         self.runtime = GitHubRuntime(
-            self.registry, package, installation_id=installation_id, web_url=account.url
+            self.registry, package, installation_id=installation_id, web_url=account.url, local=local
         )
 
     async def close(self) -> None:
@@ -116,6 +117,7 @@ def github_of(
     clock: Clock,
     *,
     installation_id: str,
+    local: Collection[str] = (),
     watched: Callable[[GitHubRegistry], GitHubRegistry] = lambda registry: registry,
 ) -> GitHub:
     """Raises InvalidRequest for what can't be used."""
@@ -125,7 +127,9 @@ def github_of(
         sha256=given.runner_sha256,
         url=given.runner_url or DOWNLOAD,
     )
-    return GitHub(account_of(given), package, clock, installation_id=installation_id, watched=watched)
+    return GitHub(
+        account_of(given), package, clock, installation_id=installation_id, local=local, watched=watched
+    )
 
 
 def duties(given: DutyContext, registry: GitHubRegistry) -> tuple[Duty, ...]:
@@ -145,6 +149,7 @@ async def connect(site: Site) -> Parts:
                 given,
                 site.clock,
                 installation_id=site.installation_id,
+                local=site.local,
                 watched=lambda registry: site.watched("github", registry),
             )
             opened.push_async_callback(github.close)

@@ -5,7 +5,7 @@ asked for when its node asks, goes into that node's kit, and is kept nowhere by 
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import resources
 
@@ -13,7 +13,7 @@ from muster.agent.shipping import bare
 from muster.domain.errors import InvalidRequest, Uncertain
 from muster.domain.node import Node
 from muster.domain.requests import ProvisionRequest
-from muster.domain.template import LOCAL, Reuse, TemplateSpec
+from muster.domain.template import Reuse, TemplateSpec
 from muster.domain.workflow import label
 from muster.integrations.github.runners import RunnerRegistry, Scope, runner_name, scope_of
 from muster.integrations.github.tables import TEMPLATE, check_sharing
@@ -41,11 +41,18 @@ class RunnerPackage:
 
 class GitHubRuntime(NodeRuntime):
     def __init__(
-        self, registry: RunnerRegistry, package: RunnerPackage, *, installation_id: str, web_url: str
+        self,
+        registry: RunnerRegistry,
+        package: RunnerPackage,
+        *,
+        installation_id: str,
+        web_url: str,
+        local: Collection[str] = (),
     ) -> None:
         self._registry = registry
         self._package = package
         self._installation = installation_id
+        self._local = local
         self._web_url = web_url.rstrip("/")
 
     async def check(self, request: ProvisionRequest, spec: TemplateSpec) -> None:
@@ -56,7 +63,7 @@ class GitHubRuntime(NodeRuntime):
 
     def boot_script(self, spec: TemplateSpec) -> str:
         parts = ["#!/bin/sh", "set -e"]
-        if user_of(spec):
+        if self._user(spec):
             # Before the operator's script, which may give it more: a group, a right to sudo.
             parts.append(
                 f"[ $(id -u) != 0 ] || id -u {USER} >/dev/null 2>&1 || useradd -m -s /bin/bash {USER}"
@@ -75,7 +82,7 @@ class GitHubRuntime(NodeRuntime):
 
     async def kit(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> Kit:
         scope, name, labels = self._scope(request, spec), self._name(node), labels_of(request, spec)
-        given: dict[str, object] = {"path": self._package.path, "user": user_of(spec)}
+        given: dict[str, object] = {"path": self._package.path, "user": self._user(spec)}
         runner = TEMPLATE.of(spec)
         if ephemeral(spec):
             given["jit"] = await self._registry.just_in_time(
@@ -116,6 +123,11 @@ class GitHubRuntime(NodeRuntime):
         if runner is not None and not await self._registry.remove(scope, runner.id):
             raise Uncertain(f"cannot remove runner {runner.name}: GitHub takes it for busy")
 
+    def _user(self, spec: TemplateSpec) -> str:
+        """As whom its runners run; empty: as whom the agent runs, which is all that a node which shares its
+        machine with others can do."""
+        return "" if spec.provider in self._local else USER
+
     def _name(self, node: Node) -> str:
         if node.assignment_id is None:
             raise InvalidRequest("assignment_id", None, f"node {node.id} has no assignment")
@@ -135,12 +147,6 @@ def ephemeral(spec: TemplateSpec) -> bool:
     """Whether its runners serve one job each."""
     said = TEMPLATE.of(spec).ephemeral
     return spec.reuse is Reuse.NEVER if said is None else said
-
-
-def user_of(spec: TemplateSpec) -> str:
-    """As whom its runners run; empty: as whom the agent runs, which is all that a node which shares its
-    machine with others can do."""
-    return "" if spec.provider == LOCAL else USER
 
 
 def labels_of(request: ProvisionRequest, spec: TemplateSpec) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from muster.config.tables import Table, TemplateTable
+    from muster.domain.reasons import Reason
     from muster.ports.ids import Ids
 
 _AT = "muster.integrations.process"
@@ -33,6 +34,11 @@ class Process(Integration):
         from muster.integrations.process.tables import TEMPLATE
 
         return (TEMPLATE,)
+
+    def advice(self) -> "Mapping[Reason, str]":
+        from muster.integrations.process.tables import ADVICE
+
+        return ADVICE
 
     async def connect(self, site: Site) -> Parts:
         from muster.integrations.process.parts import connect

@@ -22,7 +22,7 @@ from typing import TypeVar
 from muster.agent.agent import wipe
 from muster.domain.errors import Refused, Uncertain
 from muster.domain.reasons import Reason
-from muster.domain.template import LOCAL, TemplateSpec
+from muster.domain.template import TemplateSpec
 from muster.integrations.process.isolation_report import Report, report
 from muster.integrations.process.launcher import Launcher
 from muster.integrations.process.machines import machine
@@ -49,7 +49,7 @@ CONSOLE_LIMIT = 1 << 20
 
 
 class ProcessProvider:
-    name = LOCAL
+    name = "process"
     visibility_window = 0.0
     call_timeout = 30.0
     makes_way = frozenset({Reason.CAPACITY})

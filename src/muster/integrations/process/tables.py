@@ -7,6 +7,7 @@ from pathlib import Path
 from muster.config import values
 from muster.config.tables import Table, TemplateTable
 from muster.domain import checks
+from muster.domain.reasons import Reason
 
 
 class Demand(StrEnum):
@@ -62,3 +63,13 @@ TEMPLATE = TemplateTable(
     provider="process",
     always=True,
 )
+
+ADVICE: dict[Reason, str] = {
+    Reason.CAPACITY: "ask for fewer nodes, release some, or raise capacity under [process]"
+    " (MUSTER_PROCESS_CAPACITY)",
+    Reason.PARTIAL_LAUNCH: "try again, or ask for fewer nodes; Muster ended the processes that it started",
+    Reason.MACHINE_GONE: "check for a manual kill, or a lack of memory: the node's process ended",
+    Reason.PROVIDER_REFUSED: "run `muster doctor` on this machine, and check the template's parameters",
+    Reason.PROVIDER_ERROR: "run `muster doctor` on this machine: it checks what nodes need here",
+}
+"""What helps in a cloud doesn't help here."""
