@@ -32,7 +32,7 @@ async def feed(
         place = last_event_id
     after = Cursor(place) if place is not None else None
     if streamed:
-        # A place that nobody gave is refused before the stream begins.
+        # An unknown place is refused before the stream begins.
         await ctx.ports.store.events(after=after, limit=1, entity_id=asked.entity_id)
         body = streams.feed(ctx, permit, after=after, entity_id=asked.entity_id)
         return StreamingResponse(body, media_type=streams.MEDIA_TYPE, headers=streams.HEADERS)

@@ -47,7 +47,7 @@ def cluster(order: Order) -> models.ManagedCluster:
 
 
 def _dns_prefix(name: str) -> str:
-    """Letters, digits and hyphens, however the cluster is named."""
+    """Return the cluster's name in letters, digits and hyphens."""
     return re.sub(r"[^A-Za-z0-9-]", "-", name)[:_PREFIX_MOST].strip("-")
 
 
@@ -95,7 +95,7 @@ def sight(found: models.ManagedCluster) -> Sight:
 
 
 def _word(value: Any) -> str:
-    """Azure's own word: the SDK makes enums of those that it knows."""
+    """Return Azure's own word: the SDK makes enums of those that it knows."""
     return str(value.value if isinstance(value, Enum) else value or "")
 
 

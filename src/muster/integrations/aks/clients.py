@@ -1,7 +1,7 @@
 """The SDKs' clients, one set per subscription, made when they are first needed and closed together.
 
-Owns how they are set up: no retries of their own, because the operation knows better when to ask again; and a
-plain token towards a loopback address, which has no TLS and is nobody but a simulated Azure.
+The clients don't retry: the operation knows better when to ask again. A loopback address gets a plain token:
+it has no TLS and is a simulated Azure.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from muster.integrations.aks.credentials import is_loopback
 
 
 class _PlainToken(SansIOHTTPPolicy[Any, Any]):
-    """Whoever listens on this machine gets no token of value."""
+    """Send a worthless token to a listener on this machine."""
 
     def on_request(self, request: PipelineRequest[Any]) -> None:
         request.http_request.headers["Authorization"] = "Bearer simulated"

@@ -1,7 +1,6 @@
-"""Who we are to Azure: where credentials come from, and whether there are any, before anything is called.
+"""Choose Azure's credentials, and check that there are any, before anything is called.
 
-Owns the choice of azure-identity's credential. Secrets come from the environment or the platform, never from
-a file of ours.
+Secrets come from the environment or the platform, never from a file of ours.
 """
 
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def is_loopback(endpoint: str) -> bool:
-    """Whether it is a simulated Azure on this machine, which asks for no credentials."""
+    """Return whether it is a simulated Azure on this machine, which asks for no credentials."""
     parts = urlsplit(endpoint)
     return parts.scheme == "http" and parts.hostname in LOOPBACK
 
@@ -44,7 +43,7 @@ def check_installed() -> None:
 
 
 def missing(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Which variables a service principal still needs."""
+    """Return which variables a service principal still needs."""
     lacking = [name for name in _TENANT if not environment.get(name)]
     if not any(environment.get(name) for name in _PROOFS):
         lacking.append(" or ".join(_PROOFS))
@@ -52,7 +51,7 @@ def missing(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def check_environment(kind: str, environment: Mapping[str, str]) -> None:
-    """What can be known without asking anybody."""
+    """Check what can be known without a call. Raises InvalidRequest."""
     lacking = missing(environment) if kind == "environment" else ()
     if lacking:
         rule = (

@@ -1,7 +1,7 @@
-"""The SDKs' errors, translated once into what the caller does next.
+"""Translate the SDKs' errors once into what the caller does next.
 
-Owns how they are read: status, code and details from the answer's body; a failed long-running operation comes
-as an error with the status 200, so its code alone tells.
+Status, code and details are read from the answer's body. A failed long-running operation comes as an error
+with status 200, so only its code counts.
 """
 
 from collections.abc import Iterator
@@ -64,17 +64,18 @@ def translating(doing: str) -> Iterator[None]:
 
 
 def _by_arm(error: ClientAuthenticationError) -> bool:
-    """Whether the resource manager itself didn't take our token. Who gives tokens may just be away."""
+    """Return whether the resource manager itself refused our token. Otherwise the token service may just
+    be away."""
     url = str(getattr(getattr(error.response, "request", None), "url", ""))
     return urlsplit(url).path.startswith("/subscriptions/")
 
 
 @contextmanager
 def polling(doing: str, method: AsyncARMPolling | None = None) -> Iterator[None]:
-    """One poll of a long-running operation. What it meets is no outcome of the operation: never Refused.
+    """Translate the errors of one poll. They are no outcome of the operation: never Refused.
 
-    `method`: what polls; None while the token is read. The SDK tells an answer that isn't a success by
-    exceptions that have neither status nor body, and a token that it can't read by ValueError.
+    `method`: the polling method; None while the token is read. For an answer that isn't a success, the SDK
+    raises exceptions without status or body. For a token that it can't read, it raises ValueError.
     """
     try:
         with plainly(), translating(doing):
@@ -126,7 +127,7 @@ def problem_of(error: HttpResponseError) -> Problem:
 
 
 def _told(error: HttpResponseError) -> Any:
-    """The error in the answer's body; nothing if it isn't one that we can read."""
+    """Return the error in the answer's body; empty if it can't be read."""
     read = getattr(error.response, "json", None)
     try:
         data = read() if read is not None else {}
@@ -154,7 +155,7 @@ def _problem(data: Any, *, depth: int) -> Problem | None:
 
 
 def of_detail(detail: Any) -> Problem | None:
-    """The error that a cluster carries in its own record."""
+    """Return the error that a cluster carries in its own record."""
     if detail is None or not getattr(detail, "code", None):
         return None
     inner = [of_detail(each) for each in (getattr(detail, "details", None) or [])[:_DETAILS_MOST]]
@@ -178,7 +179,7 @@ def _said(error: BaseException) -> str:
 
 @contextmanager
 def needing(what: str) -> Iterator[None]:
-    """What must be there for the call, and isn't, is a refusal: asking again won't bring it."""
+    """Turn a missing prerequisite into a refusal: asking again won't bring it."""
     try:
         yield
     except NotThere as error:
@@ -187,7 +188,7 @@ def needing(what: str) -> Iterator[None]:
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """A conflict that has no meaning of its own here is told by its translation."""
+    """Raise the translation of a conflict that has no meaning of its own here."""
     try:
         yield
     except Conflicting as conflict:

@@ -1,6 +1,7 @@
-"""The cluster port in front of Azure's SDKs, which are loaded when they are first needed.
+"""The cluster port in front of Azure's SDKs, which are loaded at the first call.
 
-They take most of a second to load and are an extra to install: a server without clusters pays for neither.
+The SDKs take most of a second to load and are an extra to install. A server without clusters pays for
+neither.
 """
 
 import asyncio
@@ -64,6 +65,6 @@ class _LazyProvider:
         return cast(ClusterProvider, self._provider)
 
     def _keep(self, provider: ClusterProvider) -> None:
-        """Whoever else waited for the import may have been here in the meantime."""
+        """Keep the first provider: another caller may have waited for the same import."""
         if self._provider is None:
             self._provider = provider

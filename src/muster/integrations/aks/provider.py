@@ -1,7 +1,7 @@
 """The cluster port over Azure. Each verb is one call, or one look; only clients are kept between them.
 
-A long-running operation is followed from its continuation token, one poll per look, so that whoever takes
-over follows it as well as whoever began it.
+A long-running operation is followed from its continuation token, one poll per look. So a replica that takes
+over follows it as well as the one that began it.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
-"""The SDK, at a bounded rate. The only module that knows it; errors leave as AwsError, NoAnswer or NotAsked.
+"""Call AWS through the SDK, at a bounded rate. Only this module knows the SDK.
 
-Nothing is repeated here: whoever asked knows whether asking again is the same question.
+Errors leave as AwsError, NoAnswer or NotAsked. Nothing is repeated here: only the caller knows whether a
+repeat is the same question.
 """
 
 import asyncio
@@ -21,6 +22,8 @@ MOST = 30.0
 
 
 class RateLimiter:
+    """A bounded rate for calls of one kind, and a pause for all of them when AWS throttles."""
+
     def __init__(self, clock: Clock, jitter: Callable[[], float], *, per_second: float) -> None:
         self._clock = clock
         self._jitter = jitter
@@ -30,11 +33,11 @@ class RateLimiter:
         self._queue = asyncio.Lock()
 
     async def turn(self) -> None:
-        """Until it is the caller's turn, in the order of asking. Who gives up waiting uses none up."""
+        """Wait for the caller's turn, in the order of asking. A caller that gives up uses none up."""
         async with self._queue:
             while True:
                 now = self._clock.now()
-                # A clock that was set back must not hold up anybody for longer than a pause.
+                # A clock that was set back must not delay a caller for longer than a pause.
                 self._free_at = min(self._free_at, now + MOST)
                 if now >= self._free_at:
                     break
@@ -43,11 +46,11 @@ class RateLimiter:
 
     @property
     def held(self) -> float:
-        """Seconds for which AWS's throttling keeps everybody waiting."""
+        """Return the seconds for which AWS's throttling delays every caller."""
         return max(0.0, self._free_at - self._clock.now()) if self._throttled else 0.0
 
     def throttled(self) -> float:
-        """AWS said so: nobody gets a turn for so many seconds, more each time."""
+        """Pause all callers after AWS throttled, longer each time; return the seconds."""
         pause = spread(backoff(self._throttled, first=FIRST, most=MOST), self._jitter())
         self._throttled = min(self._throttled + 1, 10)
         self._free_at = max(self._free_at, self._clock.now() + pause)
@@ -112,7 +115,8 @@ class Aws:
         return await self.call(verb, self.writes, **given)
 
     async def turn(self, pacer: RateLimiter) -> None:
-        """Whoever would have to wait for long is told so instead: nothing was asked, nothing is unknown."""
+        """Wait for a turn, or raise if that would take long: then nothing was asked and nothing is
+        unknown."""
         if pacer.held > WAIT_MOST:
             text = "AWS throttled earlier calls; this one was not made"
             raise AwsError(HELD, text, HTTP_UNAVAILABLE, pause=pacer.held)
@@ -131,7 +135,7 @@ class Aws:
     async def call(
         self, verb: str, pacer: RateLimiter, *, service: str = "ec2", **given: Any
     ) -> Mapping[str, Any]:
-        """Without waiting for a turn."""
+        """Call without waiting for a turn."""
         try:
             client = await self._client(service)
             answer: Mapping[str, Any] = await getattr(client, verb)(**given)
@@ -170,7 +174,7 @@ class Aws:
 
 @cache
 def _session() -> AioSession:
-    """One for the process: the description of EC2 is large, and read once."""
+    """Return one session for the process: the description of EC2 is large, and read once."""
     return get_session()
 
 

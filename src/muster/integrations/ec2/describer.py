@@ -1,7 +1,7 @@
-"""One look at EC2 for everybody who wants to know: asked together, answered together, at a bounded rate.
+"""Describe machines in batches: callers ask together and are answered together, at a bounded rate.
 
-Whoever asks while a look waits for its turn joins it. So the number of calls depends on the rate, not on the
-number of operations.
+A caller that asks while a batch waits for its turn joins it. So the number of calls depends on the rate, not
+on the number of operations.
 """
 
 import asyncio
@@ -27,7 +27,8 @@ class _Look:
 
 
 class _Batcher:
-    """Looks by one filter. A filter, not a list of ids: what is unknown is left out, and fails nobody."""
+    """Describes by one filter. With a filter, unlike a list of ids, unknown machines are left out and fail
+    no caller."""
 
     def __init__(self, aws: Aws, name: str, *more: Mapping[str, Any]) -> None:
         self._aws = aws
@@ -80,7 +81,7 @@ class _Batcher:
     def _ended(self, task: asyncio.Task[list[Machine]]) -> None:
         self._under_way.pop(task, None)
         if not task.cancelled():
-            task.exception()  # everybody who asked may have given up
+            task.exception()  # every caller may have given up
 
     async def close(self) -> None:
         under_way = list(self._under_way)
@@ -106,7 +107,7 @@ class Describer:
         return sorted((each for each in found if each.token == token), key=lambda each: each.id)
 
     async def all(self, installation_id: str) -> AsyncIterator[Machine]:
-        """In AWS's own order, which holds while nothing changes."""
+        """Return all machines in AWS's own order, which holds while nothing changes."""
         own = {"Name": f"tag:{tags.INSTALLATION}", "Values": [installation_id]}
         async for page in self._aws.pages(VERB, Filters=[own, _LIVING], MaxResults=PAGE):
             for machine in machines(page):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 UNKNOWN = "inst-unknown"
-"""Without a server nobody knows which installation this will be."""
+"""Without a server, the installation's id is unknown."""
 
 
 def checks(config: "Config", *, installation_id: str | None) -> Iterator[Check]:
@@ -35,7 +35,7 @@ def checks(config: "Config", *, installation_id: str | None) -> Iterator[Check]:
 
 
 def _public_url(config: "Config") -> Check:
-    """Machines elsewhere can't reach a loopback address; those of an EC2 on this machine can."""
+    """Check that machines can reach the server: a loopback address serves only an EC2 on this machine."""
     public = config.server.public_url
     nearby = urlsplit(config.tables["ec2"].endpoint_url or "").hostname in LOOPBACK
     own = [each for each in public if urlsplit(each).hostname in LOOPBACK]

@@ -1,6 +1,6 @@
-"""AWS's error codes in our words. Pure; AWS's own text is always kept.
+"""Translate AWS's error codes. Pure; AWS's own text is always kept.
 
-A code that isn't known here is a refusal if AWS took the blame off itself (4xx), and else uncertain.
+An unknown code is a refusal if AWS blames the caller (4xx), else uncertain.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,8 +59,9 @@ _ENDED = {
     "Client.InvalidSnapshot.NotFound": Reason.PROVIDER_REFUSED,
     "Client.VolumeLimitExceeded": Reason.QUOTA,
 }
-"""AWS's state reasons. That somebody ended it by the API, or it ended itself, is no more than being gone:
-whoever gave it back through us is known here, and anybody else is as good as a manual deletion."""
+"""AWS's state reasons. An end by the API, or by the machine itself, means no more than that the machine is
+gone. Muster's own terminations are recorded here, and any other end counts as a manual deletion.
+"""
 _SHOWN = 600
 AGAIN = 1.0
 """Seconds after which to ask again if nothing better is known."""
@@ -81,7 +82,7 @@ class AwsError(Exception):
 
 
 class NoAnswer(Exception):
-    """Nobody knows whether AWS heard. Doesn't leave the adapter."""
+    """It is unknown whether AWS got the request. Doesn't leave the adapter."""
 
 
 class NotAsked(Exception):
@@ -95,7 +96,7 @@ def reason_of(code: str) -> Reason:
 
 
 def ended_by(code: str) -> Reason:
-    """Why a machine isn't there any more, by the code of its state reason."""
+    """Return why a machine ended, by the code of its state reason."""
     return _ENDED.get(code, Reason.MACHINE_GONE)
 
 
@@ -104,19 +105,19 @@ def throttles(error: AwsError) -> bool:
 
 
 def is_about_some(error: AwsError) -> bool:
-    """Whether fewer machines may be allowed what a batch of them was refused."""
+    """Return whether fewer machines may be allowed what a batch was refused."""
     return error.status < SERVER_ERROR and not throttles(error) and error.code not in _NOBODY
 
 
 def of_launch(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
-    """What an error of the call for machines means for them."""
+    """Return what an error of the launch call means."""
     if isinstance(error, AwsError) and error.code in _SPENT:
         return TokenSpent(f"EC2 knows the token: {error}")
     return of_preparation(error)
 
 
 def of_preparation(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
-    """What an error on the way to that call means for them: it says nothing of what the call did before."""
+    """Return what an error before the launch call means. It says nothing about an earlier launch call."""
     if isinstance(error, NoAnswer):
         return Uncertain(f"EC2 gave no answer: {error}")
     if isinstance(error, NotAsked):
@@ -132,17 +133,17 @@ def of_preparation(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
 
 
 def of_look(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
-    """What an error means for a look, or for an end that was asked for: nothing is known."""
+    """Return what an error means for a look or a termination: nothing is known."""
     if isinstance(error, AwsError) and throttles(error):
         return Throttled(f"EC2 throttles: {error}", error.pause or AGAIN)
     return Uncertain(f"EC2 gave no clear answer: {error}")
 
 
 def fleet_errors(errors: Sequence[Mapping[str, Any]]) -> tuple[Reason | None, str]:
-    """Why a fleet came short. Each pool fails on its own; a quota outweighs capacity, and that the rest.
+    """Return why a fleet came short. A quota outweighs capacity, and capacity the rest.
 
-    A pool that was throttled wasn't tried, so asking again may help, but only where nothing stands against it
-    that all pools have in common: a quota, or what isn't known to be the matter of one pool.
+    A throttled pool wasn't tried, so asking again may help. It does not help against a quota or an error that
+    may concern all pools.
     """
     texts = dict.fromkeys(f"{each.get('ErrorCode')}: {each.get('ErrorMessage', '')}" for each in errors)
     codes = [str(each.get("ErrorCode")) for each in errors]

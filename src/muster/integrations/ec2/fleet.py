@@ -1,7 +1,7 @@
-"""From a launch to the one call that makes its machines: an instant fleet, chosen by attributes.
+"""Build the one call that makes a launch's machines: an instant fleet, chosen by attributes.
 
-Pure: the same launch and launch template give the same request, so that a repeat with its token is the same
-call to AWS.
+Pure: the same launch and launch template give the same request. So a repeat with its token is the same call
+to AWS.
 """
 
 import re
@@ -53,10 +53,12 @@ def request(
 
 
 def requirements(asked: LaunchRequest, spec: Ec2Spec, *, cpu_most: int) -> dict[str, Any]:
-    """The class's processors, or up to `cpu_most` where no type has so few; its memory at least; the types.
+    """Return the class's processors (or up to `cpu_most` where no type has so few), its least memory, and the
+    types.
 
-    Price protection is always said: AWS's own default silently drops types. A burstable type serves where a
-    pattern names it. A previous generation serves where all patterns name their generation."""
+    Price protection is always set: AWS's own default silently drops types. A burstable type serves where a
+    pattern names it. A previous generation serves where all patterns name their generation.
+    """
     size, patterns = asked.resource_class, [pattern.lower() for pattern in asked.instance_types]
     any_type = ANY in patterns
     named = not any_type and all(_names_generation(each) for each in patterns)
@@ -82,10 +84,10 @@ _BURSTABLE = re.compile(r"t\d")
 
 
 def _names_generation(pattern: str) -> bool:
-    """Whether a pattern says which generation is meant: m5.large, m5.* or m5*, and not m*."""
+    """Return whether a pattern names a generation: m5.large, m5.* or m5*, and not m*."""
     return _GENERATION.match(pattern) is not None
 
 
 def client_token(token: str) -> str:
-    """AWS takes 64 characters at most."""
+    """Hash the token: AWS takes 64 characters at most."""
     return sha256(token.encode()).hexdigest()

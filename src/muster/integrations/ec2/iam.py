@@ -53,7 +53,7 @@ def iam(
 
 
 def _installation() -> str:
-    """The server's own, or none: before it ran for the first time there is no installation."""
+    """Return the server's installation, or none before its first run."""
     from muster.cli.connection import open_client
     from muster.client import calls
     from muster.domain.errors import MusterError

@@ -40,7 +40,7 @@ class Document:
 
 
 def key_of(pem: str) -> RSAPublicKey:
-    """Raises ValueError for what is no certificate of an RSA key that is long enough."""
+    """Read the key of a certificate. Raises ValueError unless it is an RSA key that is long enough."""
     key = x509.load_pem_x509_certificate(pem.encode()).public_key()
     if not isinstance(key, RSAPublicKey) or key.key_size < KEY_LEAST:
         raise ValueError(f"it must be the certificate of an RSA key of at least {KEY_LEAST} bits")
@@ -48,7 +48,7 @@ def key_of(pem: str) -> RSAPublicKey:
 
 
 def read(text: bytes) -> Document:
-    """Raises Forged for what is no identity document."""
+    """Read an identity document. Raises Forged for anything else."""
     try:
         said = json.loads(text)
         return Document(
@@ -62,12 +62,12 @@ def read(text: bytes) -> Document:
 
 
 def claimed_region(message: bytes) -> str:
-    """Which region's key to check it with. Not to be believed before that."""
+    """Return the region whose key to check with. It is not proven before that check."""
     return read(_parts(message).content).region
 
 
 def verified(message: bytes, key: RSAPublicKey) -> Document:
-    """Raises Forged unless the key's owner signed it."""
+    """Check the signature. Raises Forged unless the key's owner signed it."""
     parts = _parts(message)
     try:
         key.verify(parts.signature, parts.covered, PKCS1v15(), SHA256())
@@ -149,7 +149,7 @@ def _digest_in(attributes: _Element) -> bytes:
 
 
 def _octets(elements: tuple[_Element, ...]) -> bytes:
-    """A string of bytes, in one piece or in several."""
+    """Return a string of bytes, given in one piece or in several."""
     return b"".join(
         each.body if each.tag == _OCTETS else _octets(each.children)
         for each in elements
@@ -158,7 +158,7 @@ def _octets(elements: tuple[_Element, ...]) -> bytes:
 
 
 def _element(data: bytes, at: int, depth: int) -> tuple[_Element, int]:
-    """The element that begins there, and where it ends."""
+    """Return the element that begins there, and where it ends."""
     try:
         tag, length, body_at = data[at], data[at + 1], at + 2
         if length == 0x80:  # noqa: PLR2004 — until its end is marked

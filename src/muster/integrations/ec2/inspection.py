@@ -117,7 +117,7 @@ class Inspection:
         return Finding(subject=f"{subject} launch template", words=words)
 
     async def _may(self, subject: str, verb: str, given: Mapping[str, Any]) -> Finding | None:
-        """None: it would be allowed, as far as can be told before there is anything to do it to."""
+        """Return why a call would be denied, or None if it would be allowed, as far as that is known now."""
         try:
             await self._aws.read(verb, DryRun=True, **given)
         except AwsError as error:

@@ -1,9 +1,12 @@
-"""Launch templates kept in step with what templates say: found by content hash, made when there is none.
+"""Keep EC2 launch templates in step with Muster's templates: found by content hash, made when missing.
 
-Owns the version to launch with. A version is never changed and never deleted here: machines of a call that
-is still unanswered may need it. No client token of ours is given: AWS answers one that succeeded from memory,
-also after somebody deleted what it made. The name lets nobody make a second launch template, and a version
-that was made twice has the same content twice.
+This module owns the version to launch with. A version is never changed or deleted here: machines of an
+unanswered call may need it. No client token is sent: AWS would answer a used one from memory, even after its
+launch template was deleted. The name prevents a second launch template. A version that was made twice has the
+same content twice.
+
+The hash is over the intended content. So the same content is found again after a restart, by another replica,
+and however the user data was compressed.
 """
 
 import base64
@@ -32,7 +35,7 @@ class Content:
 
     @property
     def description(self) -> str:
-        """A version carries its hash here."""
+        """Return the description of a version, which carries its hash."""
         return f"muster {self.hash}"
 
 
@@ -66,7 +69,7 @@ def content(asked: LaunchRequest, spec: Ec2Spec, *, script: str, place: Placemen
 
 
 def _disks(spec: Ec2Spec, place: Placement) -> dict[str, dict[str, Any]]:
-    """Each goes with its machine, also those of an image that would leave them behind."""
+    """Return the disks. Each is deleted with its machine, also where the image says otherwise."""
     disks: dict[str, dict[str, Any]] = {name: {"DeleteOnTermination": True} for name in place.volumes}
     if spec.disk_gib is not None:
         size = {"VolumeSize": spec.disk_gib, "VolumeType": "gp3"}
@@ -85,18 +88,18 @@ class LaunchTemplates:
         self._known: dict[tuple[str, str], int] = {}
 
     async def version(self, content: Content) -> int:
-        """The number of the version that has this content; it is made if there is none."""
+        """Return the number of the version with this content; create it if there is none."""
         key = (content.name, content.hash)
         if key not in self._known:
             self._known[key] = await self.found(content) or await self._made(content)
         return self._known[key]
 
     def forget(self, content: Content) -> None:
-        """Somebody deleted it."""
+        """Drop a launch template that was deleted in AWS."""
         self._known = {key: number for key, number in self._known.items() if key[0] != content.name}
 
     async def found(self, content: Content) -> int | None:
-        """Nearly always the newest; else any, for instance after a template was changed and changed back."""
+        """Return the version with this content: nearly always the newest."""
         try:
             return await self._version(content, Versions=[LATEST]) or await self._version(
                 content, MaxResults=PAGE

@@ -1,4 +1,4 @@
-"""AWS's answers as machines. Pure."""
+"""Translate AWS's answers into machines. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -22,7 +22,7 @@ THERE = [name for name, state in STATES.items() if state is not MachineState.GON
 
 
 def machines(page: Mapping[str, Any]) -> Iterator[Machine]:
-    """Of a page of DescribeInstances."""
+    """Yield the machines of a page of DescribeInstances."""
     for reservation in page.get("Reservations", ()):
         for instance in reservation.get("Instances", ()):
             carried = tags.read(instance.get("Tags", ()))
@@ -41,7 +41,7 @@ def machines(page: Mapping[str, Any]) -> Iterator[Machine]:
 
 
 def made(answer: Mapping[str, Any], asked: LaunchRequest) -> Iterator[Machine]:
-    """Of an answer to CreateFleet."""
+    """Yield the machines of an answer to CreateFleet."""
     for group in answer.get("Instances", ()):
         for machine_id in group.get("InstanceIds", ()):
             yield Machine(
@@ -55,7 +55,7 @@ def made(answer: Mapping[str, Any], asked: LaunchRequest) -> Iterator[Machine]:
 
 
 def _why(reason: Mapping[str, Any]) -> str:
-    """AWS begins most messages with their code."""
+    """Return the reason's text with its code once: AWS begins most messages with it."""
     code, text = str(reason.get("Code") or ""), str(reason.get("Message") or "")
     return text if text.startswith(code) else f"{code}: {text}"
 

@@ -17,7 +17,9 @@ async def connect(given: Ec2Config, site: Site) -> Parts:
     settings = Ec2Settings(
         region=given.region,
         installation_id=site.installation_id,
-        servers=tuple(sorted(site.urls)),  # what machines start with is the same whoever launches them
+        servers=tuple(
+            sorted(site.urls)
+        ),  # machines start with the same program, whichever replica launches them
         dead_man=lambda spec: deadlines.first_dead_man(spec, site.limits),
         account=given.account,
         endpoint_url=given.endpoint_url,

@@ -1,4 +1,4 @@
-"""Images and subnets, looked at once before they are used: what can't work is refused in plain words."""
+"""Read images and subnets once before they are used, and refuse what can't work in plain words."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Placements:
         """Neither the zone of a subnet nor the device of an image ever changes."""
 
     async def place(self, spec: Ec2Spec) -> Placement:
-        """Raises Refused for an image or subnets that can't be used."""
+        """Return the placement of a spec. Raises Refused for an image or subnets that can't be used."""
         known = self._known.get(spec)
         if known is None:
             zones = await self._zones(spec.subnets)

@@ -1,7 +1,6 @@
-"""What server and nodes may do in AWS, as policies to paste: no more than they need. Pure.
+"""The AWS policies of server and nodes, to paste: no more rights than they need. Pure.
 
-What can be tied to this installation's tag is tied to it, so that a server can end its own machines and
-nobody else's.
+Rights are tied to this installation's tag where AWS allows that. So a server can end its own machines alone.
 """
 
 from collections.abc import Sequence
@@ -41,7 +40,7 @@ _LINKED = ("ec2fleet.amazonaws.com", "spot.amazonaws.com")
 def for_server(
     templates: Sequence[TemplateSpec], *, installation_id: str, region: str, account: str = ""
 ) -> Policy:
-    """`installation_id` empty: of any installation, before there is one. `account` empty: of whichever."""
+    """Return the server's policy. `installation_id` empty: any installation. `account` empty: any account."""
     mine = installation_id or "*"
     statements = [
         _allowed("Look", _LOOKS, ["*"]),
@@ -86,21 +85,21 @@ def for_server(
 
 
 def profiles(templates: Sequence[TemplateSpec]) -> list[str]:
-    """The instance profiles that templates name, each once."""
+    """Return the instance profiles that templates name, each once."""
     of_ec2 = [each for each in templates if TEMPLATE.name in each.tables]
     named = (TEMPLATE.of(each).instance_profile for each in of_ec2)
     return list(dict.fromkeys(filter(None, named)))
 
 
 def role(profile: str, *, region: str, account: str) -> str:
-    """The role of an instance profile, which bears its name wherever the console made both."""
+    """Return the role of an instance profile, which has the same name where the console made both."""
     if profile.startswith("arn:"):
         return profile.replace(":instance-profile/", ":role/", 1)
     return f"arn:{partition(region)}:iam::{account or '*'}:role/{profile}"
 
 
 def for_nodes() -> Policy:
-    """A node needs no rights: it ends itself by shutting down. Should it need a role, this one has none."""
+    """Return the nodes' policy, without rights: a node ends itself by shutting down."""
     denied = {"Sid": "NodesNeedNoRights", "Effect": "Deny", "Action": "*", "Resource": "*"}
     return {"Version": _VERSION, "Statement": [denied]}
 

@@ -59,7 +59,7 @@ class Ec2Provider:
         """Tokens that were answered before: machines of a repeated answer may have ended since."""
 
     async def open(self) -> None:
-        """Load what is slow to load, before anybody waits for it."""
+        """Load what is slow to load, before a caller waits for it."""
         await self.aws.open()
 
     async def close(self) -> None:
@@ -127,7 +127,7 @@ class Ec2Provider:
             await self._check_refused(refused)
 
     def starts_with(self, template: TemplateSpec) -> str:
-        """The program that each machine of the template is given."""
+        """Return the program that each machine of the template is given."""
         dead_man = self._settings.dead_man(template)
         return user_data.script(agent(), servers=self._settings.servers, dead_man=dead_man)
 
@@ -147,7 +147,7 @@ class Ec2Provider:
             raise
 
     async def _as_they_are(self, token: str, machines: tuple[Machine, ...]) -> tuple[Machine, ...]:
-        """AWS repeats an old answer as it was; who ended since is only known by looking."""
+        """Return the machines as they are now: AWS repeats an old answer, and some may have ended since."""
         again = token in self._answered
         self._answered[token] = True
         while len(self._answered) > ANSWERED_MOST:
@@ -161,8 +161,11 @@ class Ec2Provider:
         )
 
     async def _end(self, machine_ids: Sequence[str]) -> Mapping[str, AwsError]:
-        """One id that isn't there, or isn't ours, makes EC2 refuse the whole batch: then halves of it, until
-        it is alone. Those that were refused alone, with why."""
+        """Terminate a batch; return those that were refused alone, with the reason.
+
+        One unknown or foreign id makes EC2 refuse the whole batch. Then its halves are tried, down to single
+        ids.
+        """
         try:
             await self.aws.write("terminate_instances", InstanceIds=list(machine_ids))
         except AwsError as error:
@@ -175,7 +178,8 @@ class Ec2Provider:
         return {}
 
     async def _check_refused(self, refused: Mapping[str, AwsError]) -> None:
-        """Rights that hang on a tag deny what isn't there, too: only who is seen was really refused."""
+        """Check refused ids by a look. Rights by tag also deny ids that don't exist: only visible machines
+        were really refused."""
         denied = {each: error for each, error in refused.items() if error.code not in UNKNOWN_MACHINE}
         if denied:
             seen = await self._describer.of_ids(list(denied))
@@ -190,7 +194,7 @@ def agent() -> str:
 
 
 def spec_of(template: TemplateSpec) -> Ec2Spec:
-    """A template of this provider has it; one of another that comes here anyway is refused."""
+    """Return the template's EC2 table. Refuses a template of another provider."""
     if TEMPLATE.name not in template.tables:
         message = f"cannot launch: template {template.name} has no table ec2"
         raise Refused(message, Reason.PROVIDER_REFUSED)
@@ -198,7 +202,7 @@ def spec_of(template: TemplateSpec) -> Ec2Spec:
 
 
 def _possible(machine_ids: Sequence[str]) -> Sequence[str]:
-    """Those that can be ids at all; AWS refuses whole requests for others."""
+    """Return the names that can be ids; AWS refuses whole requests for others."""
     return [each for each in dict.fromkeys(machine_ids) if _ID.fullmatch(each)]
 
 

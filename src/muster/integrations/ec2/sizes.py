@@ -1,8 +1,8 @@
-"""Which instance types serve a launch: exactly the class's processors, or more where no type has so few.
+"""Choose instance types for a launch: exactly the class's processors, or more where no type has so few.
 
-Owns the widening. EC2 is asked before the call for machines, once for each combination: a class of one
-processor matches no type on x86_64 in half of the regions. Credentials without the right to ask get the exact
-size.
+This module owns the widening. EC2 is asked before the launch call, once per combination. In half of the
+regions, a class of one processor matches no type on x86_64. Credentials without the right to ask get the
+exact size.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -35,7 +35,7 @@ class Sizes:
         """A region gains types and hardly ever loses one."""
 
     async def fit(self, asked: LaunchRequest, spec: Ec2Spec) -> Fit:
-        """Raises Refused if no type fits, and what a look raises."""
+        """Return the most processors to allow. Raises Refused if no type fits, and the errors of a look."""
         size = asked.resource_class
         key = (spec, size.cpu, size.memory_mib, asked.instance_types)
         if key not in self._known:

@@ -96,7 +96,7 @@ class Ec2Config:
 
 
 def _pem(name: str, value: object) -> object:
-    """Its text, or the name of a file that holds it."""
+    """Return a certificate's text, given itself or as the name of a file."""
     if isinstance(value, str) and "BEGIN CERTIFICATE" in value:
         return value
     try:

@@ -1,4 +1,4 @@
-"""The tags by which machines are ours, and by which they are found again."""
+"""The tags that mark machines as ours, and by which they are found again."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ NAME = "Name"
 
 
 def of_launch(request: LaunchRequest) -> Mapping[str, str]:
-    """For the fleet and its machines."""
+    """Return the tags of a fleet and its machines."""
     return {
         **of_template(request),
         TOKEN: request.token,
@@ -24,7 +24,7 @@ def of_launch(request: LaunchRequest) -> Mapping[str, str]:
 
 
 def of_template(request: LaunchRequest) -> Mapping[str, str]:
-    """For what a launch template makes beside machines: it knows no launch."""
+    """Return the tags of what a launch template makes beside machines, without a launch."""
     return {
         NAME: f"muster-{request.template.name}",
         INSTALLATION: request.installation_id,
@@ -33,7 +33,7 @@ def of_template(request: LaunchRequest) -> Mapping[str, str]:
 
 
 def specification(kinds: Iterable[str], tags: Mapping[str, str]) -> list[dict[str, Any]]:
-    """In the form that AWS takes."""
+    """Return tags in the form that AWS takes."""
     written = [{"Key": key, "Value": value} for key, value in tags.items() if value]
     return [{"ResourceType": kind, "Tags": written} for kind in kinds]
 

@@ -1,8 +1,8 @@
-"""The provider of apps: makes nothing, ends nothing, and answers for its machines from their records.
+"""The provider of apps: creates nothing, ends nothing, and answers for its machines from their records.
 
-An app is there as long as its record lives, so it is never an orphan and never vanishes. A condemned one is
-gone once it said goodbye, or once nobody has heard it for long enough. Telling it is not done here: it hears
-it with its next heartbeat.
+An app exists as long as its record lives, so it is never an orphan and never vanishes. A condemned app is
+gone once it said goodbye, or once it was silent for long enough. The next heartbeat tells the app that it is
+condemned.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -68,7 +68,7 @@ class ExternalProvider:
         return None
 
     async def terminate(self, machine_ids: Sequence[str]) -> None:
-        """Nobody ends an app from here."""
+        """Do nothing: an app ends itself."""
 
     def _state(self, node: Node, seen_at: float | None) -> MachineState:
         if node.state in LIVE:

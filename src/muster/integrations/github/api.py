@@ -17,10 +17,16 @@ from muster.ports.clock import Clock
 RESERVE = 0.2
 """The share of the limit that is kept for what can't wait."""
 AT_ONCE = 20
-"""Requests under way; beyond a hundred GitHub takes it for abuse, whoever else uses the credential."""
+"""Requests under way. GitHub takes more than a hundred for abuse, counting all users of the credential."""
 
 
 class RateBudget:
+    """What one credential may still ask GitHub, and the pauses that GitHub wants. All its uses share it.
+
+    Each answer of GitHub says how much is left of the primary limit. Requests that can wait leave a reserve
+    for those that can't. So the watching of runs does not delay a node that waits for its registration.
+    """
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.turn = asyncio.Semaphore(AT_ONCE)
@@ -30,7 +36,7 @@ class RateBudget:
         self._resets_at = 0.0
 
     def check(self, what: str, *, patient: bool) -> None:
-        """Raises Throttled if GitHub isn't to be asked now."""
+        """Raise Throttled if GitHub isn't to be asked now."""
         now = self._clock.now()
         if now < self._paused_until:
             left = self._paused_until - now
@@ -57,7 +63,7 @@ FIELDS = (
     *("id", "name", "status", "busy", "labels", "run_attempt"),
     *("runners", "runner_groups", "workflow_runs", "jobs"),
 )
-"""All that anybody reads of what was looked at. The rest, which is most of it, isn't kept."""
+"""The fields that callers read. The rest of a body, which is most of it, isn't kept."""
 PAUSE_LEAST = 1.0
 """Seconds to stay away after two answers in a row that named none."""
 TIMEOUT = 8.0
@@ -72,7 +78,8 @@ class _Kept:
 
 
 def new_http(transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
-    """Renamed repositories answer with where they are now; httpx keeps our secret to the same host."""
+    """Return a client that follows redirects: renamed repositories answer with their new place. httpx
+    keeps our secret to the same host."""
     return httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=True, transport=transport)
 
 
@@ -103,7 +110,8 @@ class GitHubApi:
         params: Mapping[str, str] | None = None,
         patient: bool = False,
     ) -> Any:
-        """The body of a success, as far as anybody reads it. Raises Refused for anything else."""
+        """Return the body of a success, reduced to the fields that are read. Raises Refused for anything
+        else."""
         answer = await self.look(path, what, scope=scope, params=params, patient=patient)
         return self.read(answer, what)
 
@@ -135,7 +143,7 @@ class GitHubApi:
         patient: bool = False,
         most: int | None = None,
     ) -> list[Any]:
-        """All there are, or the first `most` pages of them."""
+        """Yield all pages, or the first `most` of them."""
         found: list[Any] = []
         page = 0
         while most is None or page < most:
@@ -162,9 +170,11 @@ class GitHubApi:
         body: Mapping[str, Any] | None = None,
         patient: bool = False,
     ) -> Answer:
-        """Whatever comes back, except for credentials that aren't accepted, limits and failures: those are
-        raised. `what`: what the request is for, in words. `patient`: it can wait, and does where little is
-        left of the limit."""
+        """Send a request and return its answer; raise refused credentials, limits and failures.
+
+        `what`: the purpose, in words. `patient`: the request can wait, and does where little is left of the
+        limit.
+        """
         budget = self._budgets.setdefault(self._credentials.purse(scope), RateBudget(self._clock))
         async with budget.turn:
             budget.check(what, patient=patient)
@@ -225,7 +235,7 @@ class GitHubApi:
         return answer
 
     def _keep(self, key: tuple[str, str], kept: _Kept) -> None:
-        """The latest used is the last to go."""
+        """Keep an answer; the least recently used goes first."""
         self._kept.pop(key, None)
         self._kept[key] = kept
         if len(self._kept) > KEPT_MOST:

@@ -1,7 +1,7 @@
-"""As whom Muster speaks to GitHub: a personal access token, or a GitHub App.
+"""Speak to GitHub with a personal access token, or as a GitHub App.
 
-An app signs who it is, finds where it is installed, and gets a token there for an hour; that is kept until
-shortly before its end. Secrets stay in here: no message, event or log holds one.
+An app signs its identity, finds its installation, and gets a token there for an hour. The token is kept until
+shortly before its end. No message, event or log holds a secret.
 """
 
 import asyncio
@@ -25,15 +25,15 @@ LASTS = 540.0
 
 class Credentials(Protocol):
     async def authorization(self, scope: Scope) -> str:
-        """The header's value for requests about a scope. Raises as the ports of this adapter do."""
+        """Return the header's value for requests about a scope. Raises as the ports of this adapter do."""
         ...
 
     def forget(self, scope: Scope) -> bool:
-        """What was given for the scope isn't accepted any more. Whether asking again may help."""
+        """Drop what was refused for the scope; return whether asking again may help."""
         ...
 
     def purse(self, scope: Scope) -> str:
-        """Whose limit requests about the scope count against."""
+        """Name the limit that requests about the scope count against."""
         ...
 
 
@@ -61,7 +61,7 @@ class AppCredentials:
     def __init__(
         self, http: httpx.AsyncClient, clock: Clock, *, api_url: str, app_id: str, private_key: str
     ) -> None:
-        """Raises InvalidRequest for a key that can't sign."""
+        """Load the key. Raises InvalidRequest for a key that can't sign."""
         self._http = http
         self._clock = clock
         self._url = api_url

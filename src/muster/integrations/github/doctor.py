@@ -1,7 +1,8 @@
-"""`muster doctor` on GitHub: whether the credentials are good for what the templates and rules want.
+"""Check GitHub for `muster doctor`: whether the credentials suffice for the templates and rules.
 
-Asks for a registration token in every place, which nobody uses and which ends by itself, and looks at the
-workflow runs of every repository: these are the rights that matter. And whether workflows can reach us.
+The check asks for a registration token in every place. The token is not used and expires by itself. It also
+reads the workflow runs of every repository: these are the rights that matter. And it checks whether workflows
+can reach the server.
 """
 
 import asyncio
@@ -40,7 +41,8 @@ def checks(config: "Config") -> Iterator[Check]:
 
 
 def _public_url(config: "Config") -> Check:
-    """The Action's steps run on GitHub's machines, or on those of a GitHub that is here too."""
+    """Check that workflows can reach the server: they run on GitHub's machines, or on those of a local
+    GitHub."""
     public = [each for each in config.server.public_url if urlsplit(each).hostname not in LOOPBACK]
     if public or urlsplit(config.tables[SUBJECT].url).hostname in LOOPBACK:
         words = ", ".join(public) or "this machine's own, as its GitHub is here too"
@@ -51,7 +53,7 @@ def _public_url(config: "Config") -> Check:
 
 
 def places(config: "Config") -> dict[Scope, str]:
-    """Where runners are to be registered, with their group, as far as it is known before somebody asks."""
+    """Return where runners are to be registered, with their group, as far as templates say."""
     runners = [TEMPLATE.of(spec) for spec in config.templates if spec.runtime == "github"]
     found = {Scope.named(each.scope): each.group for each in runners if each.scope}
     if not all(each.scope for each in runners) or not runners:
@@ -60,7 +62,7 @@ def places(config: "Config") -> dict[Scope, str]:
 
 
 def repositories(config: "Config") -> list[str]:
-    """Whose workflow runs are to be looked up, as far as their names are known."""
+    """Return the repositories whose workflow runs are to be read, as far as their names are known."""
     named = [rule.repository for rule in config.tables["trust"] if "*" not in rule.repository]
     scopes = [runner.scope for each in config.templates if "/" in (runner := TEMPLATE.of(each)).scope]
     return sorted({*named, *scopes})
@@ -97,7 +99,8 @@ async def _checked(registry: "RunnerRegistry", scope: Scope, group: str) -> Chec
 
 
 async def _read(workflows: "Workflows", repository: str) -> Check:
-    """Without it nobody sees that a workflow is over, or that it was started again."""
+    """Check that workflow runs can be read. Without that, Muster can't see that a workflow ended or
+    started again."""
     try:
         await workflows.active(repository)
     except ProviderError as error:

@@ -1,11 +1,11 @@
-"""Jobs of GitHub Actions sign in with the token that GitHub signs for them (OIDC).
+"""Sign in jobs of GitHub Actions with the token that GitHub signs for them (OIDC).
 
-The issuer's keys are fetched once and kept. A token that names another key makes us fetch them again, a few
-times in half a minute at most: forged tokens can't make us ask GitHub all day. A key that may not be looked
-up yet is answered "ask again", never refused. An entry that can't be read takes no other key with it.
+The issuer's keys are fetched once and kept. A token that names another key causes another fetch, a few times
+in half a minute at most. So forged tokens can't make this server ask GitHub all day. A key that may not be
+looked up yet is answered "ask again", never refused. An unreadable entry invalidates no other key.
 
-Only RS256 counts, whatever a token says of itself; and only tokens that are meant for us, or another server
-that was shown one could use it here.
+Only RS256 counts, whatever a token says of itself. Only tokens for this server count: another server that was
+shown one could use it here.
 """
 
 import asyncio
@@ -147,7 +147,8 @@ class GitHubFederation:
         return True
 
     def _readable(self, listed: Sequence[Any]) -> dict[str, Any]:
-        """Keys by name, without malformed entries and those for other ends. Raises ValueError if none is."""
+        """Return the keys by name, without malformed entries and other uses. Raises ValueError if none is
+        left."""
         found: dict[str, Any] = {}
         for each in listed:
             try:

@@ -1,4 +1,4 @@
-"""The parts of this adapter, put together: how one speaks to GitHub, and all that follows from it."""
+"""Compose the adapter: how to speak to GitHub, and everything that follows from it."""
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
@@ -44,12 +44,13 @@ class Account:
 
     @property
     def signs(self) -> str:
-        """Who signs for jobs."""
+        """Return the issuer that signs for jobs."""
         public = "https://token.actions.githubusercontent.com"
         return self.issuer or (public if self.url == PUBLIC else f"{self.url}/_services/token")
 
     def credentials(self, http: httpx.AsyncClient, clock: Clock) -> Credentials:
-        """Raises InvalidRequest for secrets that can't be read or used. Never shows one."""
+        """Return the credentials. Raises InvalidRequest for secrets that can't be read or used. Never
+        shows one."""
         if self.app_id and self.private_key_file is not None:
             key = secret("private_key_file", self.private_key_file)
             return AppCredentials(http, clock, api_url=self.api, app_id=self.app_id, private_key=key)
@@ -120,7 +121,7 @@ def github_of(
     local: Collection[str] = (),
     watched: Callable[[GitHubRegistry], GitHubRegistry] = lambda registry: registry,
 ) -> GitHub:
-    """Raises InvalidRequest for what can't be used."""
+    """Compose what GitHub serves. Raises InvalidRequest for settings that can't be used."""
     package = RunnerPackage(
         path=given.runner_path,
         version=given.runner_version,

@@ -42,12 +42,12 @@ class ProvisionedScopes:
         self._repositories: dict[str, float] = {}
 
     async def scopes(self) -> list[Scope]:
-        """Where our runners may be."""
+        """Return where our runners may be."""
         await self._read()
         return sorted(self._scopes)
 
     async def repositories(self) -> list[str]:
-        """Whose workflows were given labels."""
+        """Return the repositories whose workflows were given labels."""
         await self._read()
         return sorted(self._repositories)
 
@@ -66,7 +66,7 @@ class ProvisionedScopes:
             self._repositories = {name: at for name, at in self._repositories.items() if at >= since}
 
     async def _read_page(self, gap: _Gap, since: float, templates: dict[str, Template | None]) -> _Gap | None:
-        """What is left of the gap."""
+        """Read one page; return what is left of the gap."""
         page = await self._store.operations(
             kind=Kind.PROVISION, statuses=tuple(Status), run=None, after=gap.after, limit=BATCH
         )

@@ -1,4 +1,4 @@
-"""Runners and workflow runs, as GitHub tells of them. The one place that knows its paths and fields."""
+"""Read and write runners and workflow runs on GitHub. Only this module knows its paths and fields."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -61,7 +61,7 @@ class GitHubRegistry:
         path = f"{_runners(scope)}/generate-jitconfig"
         answer = await self._send("POST", path, what, scope, body)
         if answer.status == _TAKEN:
-            # An earlier answer was lost, or heard by somebody who is no more.
+            # An earlier answer was lost, or its receiver is gone.
             earlier = await self.find(scope, name)
             if earlier is not None and not await self.remove(scope, earlier.id):
                 raise Uncertain(f"cannot {what}: the one named {name} is busy")
@@ -136,7 +136,7 @@ class GitHubRegistry:
             raise
 
     def _found_out(self, scope: Scope, group: str, refusal: Refused) -> None:
-        """The next one who asks whether it would work is told so, without trying."""
+        """Remember a refusal, so that the next check is answered without a try."""
         self._checked[scope, group] = (self._clock.now() + REFUSED_FOR, refusal)
 
     # --- workflow runs ----------------------------------------------------------------------------

@@ -43,7 +43,7 @@ async def ask(
     body: Mapping[str, Any] | None = None,
     etag: str | None = None,
 ) -> Answer:
-    """Raises Uncertain if there is no readable answer. What the answer says is for the caller."""
+    """Make a request. Raises Uncertain if there is no readable answer. The caller judges the answer."""
     headers = {
         "Authorization": authorization,
         "Accept": "application/vnd.github+json",
@@ -60,12 +60,12 @@ async def ask(
 
 
 def unreadable(what: str) -> ProviderError:
-    """What to raise for a success whose body isn't what it should be."""
+    """Return the error for a success whose body isn't what it should be."""
     return Uncertain(f"cannot {what}: GitHub's answer can't be read")
 
 
 def problem(answer: Answer, what: str, *, now: float) -> ProviderError:
-    """What to raise for an answer that is no success. `what` could not be done."""
+    """Return the error for an answer that is no success. `what` could not be done."""
     said = _said(answer)
     if answer.status in _LIMITED:
         pause = pause_of(answer, now=now)
@@ -81,7 +81,7 @@ def problem(answer: Answer, what: str, *, now: float) -> ProviderError:
 
 
 def pause_of(answer: Answer, *, now: float) -> float | None:
-    """Seconds until requests are welcome again; None: this is no matter of the rate."""
+    """Return the seconds until requests are welcome again, or None if the rate is not the reason."""
     after = answer.headers.get("retry-after", "")
     if after.isdigit():
         return min(float(after), PAUSE_MOST)

@@ -59,7 +59,7 @@ class Scope:
 
     @classmethod
     def named(cls, name: str) -> "Scope":
-        """From `acme` or `acme/shop`."""
+        """Parse `acme` or `acme/shop`."""
         checks.text("runner.scope", name, longest=2 * ACCOUNT_MAX)
         if "/" in name:
             repository("runner.scope", name)
@@ -74,7 +74,7 @@ class Scope:
 
 
 def scope_of(spec: RunnerSpec, workflow: Workflow | None) -> Scope | None:
-    """None: neither the template nor the request says where."""
+    """Return where a runner is registered, or None if neither the template nor the request says so."""
     name = spec.scope or (workflow.repository if workflow is not None else "")
     return Scope.named(name) if name else None
 
@@ -88,7 +88,7 @@ def runner_name(installation_id: str, assignment_id: AssignmentId) -> str:
 
 
 def assignment_of(installation_id: str, name: str) -> AssignmentId | None:
-    """Which assignment a runner serves; None: it isn't ours."""
+    """Return the assignment that a runner serves, or None if the runner isn't ours."""
     prefix = runner_prefix(installation_id)
     return AssignmentId(name[len(prefix) :]) if name.startswith(prefix) and len(name) > len(prefix) else None
 
@@ -108,7 +108,7 @@ class WorkflowRun:
     status: RunStatus
 
     def is_over(self, attempt: int) -> bool:
-        """Whether nothing of this attempt is still to come: it ended, or a later one began."""
+        """Return whether nothing of this attempt is still to come: it ended, or a later one began."""
         return self.attempt > attempt or (self.attempt == attempt and self.status is RunStatus.COMPLETED)
 
 
@@ -132,7 +132,7 @@ class Runner:
 
 class RunnerRegistry(Protocol):
     async def check(self, scope: Scope, *, group: str) -> None:
-        """Whether runners could be registered there now."""
+        """Check whether runners could be registered there now."""
         ...
 
     async def just_in_time(self, scope: Scope, *, name: str, labels: Sequence[str], group: str) -> str:
@@ -141,33 +141,33 @@ class RunnerRegistry(Protocol):
         ...
 
     async def registration_token(self, scope: Scope) -> str:
-        """A short-lived secret with which a runner registers itself."""
+        """Return a short-lived secret with which a runner registers itself."""
         ...
 
     async def runners(self, scope: Scope) -> Sequence[Runner]:
-        """All of them, as they are at some moment after the call."""
+        """Return all runners, as they are at some moment after the call."""
         ...
 
     async def find(self, scope: Scope, name: str) -> Runner | None: ...
 
     async def remove(self, scope: Scope, runner_id: int) -> bool:
-        """False: it is busy and can't be removed now. One that isn't there is as good as removed."""
+        """Remove a runner; a missing one counts as removed. False: it is busy and can't be removed now."""
         ...
 
 
 class Workflows(Protocol):
     async def run(self, repository: str, run_id: int) -> WorkflowRun | None:
-        """Its latest attempt; None: there is no such run (any more), or it can't be seen."""
+        """Return the run's latest attempt, or None if there is no such run or it can't be seen."""
         ...
 
     async def can_see(self, repository: str) -> bool:
-        """Whether runs of the repository can be looked up at all."""
+        """Return whether runs of the repository can be read at all."""
         ...
 
     async def active(self, repository: str) -> Sequence[WorkflowRun]:
-        """Runs that wait or are under way, at most a thousand of each, newest first."""
+        """Return runs that wait or are under way, at most a thousand of each, newest first."""
         ...
 
     async def jobs(self, repository: str, run_id: int) -> Sequence[Job]:
-        """The jobs of its latest attempt."""
+        """Return the jobs of the run's latest attempt."""
         ...

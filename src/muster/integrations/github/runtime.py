@@ -114,7 +114,7 @@ class GitHubRuntime(NodeRuntime):
         for runner in await self._registry.runners(self._scope(request, spec)):
             if runner.name == name:
                 return runner.online and wanted in runner.labels
-        # GitHub drops an ephemeral runner after its one job, which may end before anybody saw it online.
+        # GitHub drops an ephemeral runner after its one job, which may end before Muster saw it online.
         return ended and ephemeral(spec)
 
     async def withdraw(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> None:
@@ -144,13 +144,13 @@ class GitHubRuntime(NodeRuntime):
 
 
 def ephemeral(spec: TemplateSpec) -> bool:
-    """Whether its runners serve one job each."""
+    """Return whether the template's runners serve one job each."""
     said = TEMPLATE.of(spec).ephemeral
     return spec.reuse is Reuse.NEVER if said is None else said
 
 
 def labels_of(request: ProvisionRequest, spec: TemplateSpec) -> tuple[str, ...]:
-    """The run's own label first. Without a workflow, the run is its label."""
+    """Return the labels, the run's own first. Without a workflow, the run is its label."""
     own = request.workflow.label if request.workflow is not None else label("run", request.run)
     named: dict[str, str] = {}
     for each in (own, *TEMPLATE.of(spec).labels):
@@ -159,13 +159,14 @@ def labels_of(request: ProvisionRequest, spec: TemplateSpec) -> tuple[str, ...]:
 
 
 def program(name: str, given: Mapping[str, object]) -> str:
-    """A node's program with what it is given, as one text for an interpreter's standard input."""
+    """Return a node's program with its values, as one text for an interpreter's standard input."""
     text = resources.files("muster.integrations.github").joinpath("node", name).read_text(encoding="utf-8")
     return f"{bare(text)}\nmain({dict(given)!r})\n"
 
 
 def _embedded(script: str) -> list[str]:
-    """The operator's script as a file of its own: it may be in any language, and ends with its own code."""
+    """Return the operator's script as a file of its own: it may be in any language, with its own exit
+    code."""
     place = '"$MUSTER_HOME/boot-script"'
     runs = place if script.startswith("#!") else f"/bin/sh {place}"
     return [*_document(f"cat > {place}", script), f"chmod 700 {place}", runs]

@@ -128,8 +128,10 @@ def _ephemeral_alone(spec: TemplateSpec, runner: RunnerSpec) -> None:
 
 
 def check_sharing(spec: TemplateSpec, runner: RunnerSpec) -> None:
-    """Whose jobs may meet on one machine must have been said. Asked of templates that are new, and of old
-    ones before they are used. Raises InvalidRequest."""
+    """Check that the template says whose jobs may share a machine. Raises InvalidRequest.
+
+    New templates are checked, and old ones before they are used.
+    """
     scope, group = runner.scope, runner.group
     if group and not scope:
         rule = (

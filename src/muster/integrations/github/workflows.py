@@ -80,7 +80,7 @@ class WorkflowKeeper:
                 )
 
     async def _holders(self) -> AsyncIterator[Operation]:
-        """Provisions for workflows that hold nodes, or will: one that waits in line holds none yet."""
+        """Return provisions for workflows that hold nodes, or will; a queued one holds none yet."""
         met: dict[OperationId, bool] = {}
         async for operation in provisions(self._store, run=None, statuses=_UNDER_WAY):
             met[operation.id] = True
@@ -174,7 +174,7 @@ class WorkflowKeeper:
                 met[run.repository, run.run_id, run.attempt, label] = True
 
     async def _given_out(self, run: WorkflowRun, attempt: int) -> dict[str, list[Operation]]:
-        """Labels in lower case, and the provisions for each, the newest first."""
+        """Return labels in lower case, with the provisions for each, newest first."""
         found: dict[str, list[Operation]] = {}
         async for operation in provisions(self._store, run=run_name(run.repository, run.run_id, attempt)):
             workflow = workflow_of(operation)
@@ -183,7 +183,8 @@ class WorkflowKeeper:
         return found
 
     async def _provision_again(self, run: WorkflowRun, request: ProvisionRequest, *, tries: int) -> bool:
-        """Whether there is a provision now. False: it was refused, and would be again."""
+        """Provision again; return whether there is a provision now. False: it was refused, and would be
+        again."""
         workflow = replace(whole_workflow("workflow", request.workflow), attempt=run.attempt)
         label = workflow.label
         again = replace(request, run=workflow.run, workflow=workflow)
@@ -199,7 +200,7 @@ class WorkflowKeeper:
 
 
 def is_due(tried: Sequence[Operation], *, now: float) -> bool:
-    """Whether to provision for a label after these tries: while all of them failed, ever more rarely."""
+    """Return whether to provision for a label again; while all tries failed, ever more rarely."""
     if not tried:
         return True
     if len(tried) >= TRIES or any(each.status is not Status.FAILED for each in tried):

@@ -65,7 +65,8 @@ def demo(
     ] = None,
     _output: Output = None,
 ) -> None:
-    """See it work: a server of its own, three nodes, cold, used, returned, warm again; then all is ended."""
+    """Show Muster at work: an own server and three nodes, cold, used, returned and warm; then end
+    everything."""
     from muster.integrations.process.demo_site import Site
 
     with interruptible():
@@ -98,7 +99,7 @@ def _perform(*, keep: bool) -> None:
         ended = True
     finally:
         if not ended:
-            with suppress(OSError):  # nobody may be there any more to read it
+            with suppress(OSError):  # the reader may be gone
                 _told("cleaning up")
             site.end()
     if output.wants_json():
@@ -220,7 +221,7 @@ def _told(text: str) -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """However the demo is stopped, it cleans up first."""
+    """Clean up however the demo is stopped."""
 
     def stopped(number: int, _frame: object) -> NoReturn:
         raise SystemExit(128 + number)

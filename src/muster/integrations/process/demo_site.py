@@ -36,7 +36,7 @@ class Site(LocalServer):
 
     @classmethod
     def started(cls, config: str = "") -> Self:
-        """`config`: what its muster.toml says."""
+        """Start a server. `config`: the text of its muster.toml."""
         from muster.slots import processes
 
         directory = Path(tempfile.mkdtemp(prefix=PREFIX))
@@ -60,7 +60,7 @@ class Site(LocalServer):
         return site
 
     def _announced(self, child: "subprocess.Popen[str]") -> str:
-        """The server prints one line of JSON once it listens."""
+        """Return the line of JSON that the server prints once it listens."""
         said = child.stdout.readline() if child.stdout is not None else ""
         try:
             return str(json.loads(said)["url"])
@@ -77,7 +77,7 @@ class Site(LocalServer):
 
     @classmethod
     def found(cls, directory: Path) -> Self:
-        """One that an earlier demo left up."""
+        """Return a server that an earlier demo left up."""
         try:
             kept = json.loads((directory / RECORD).read_text(encoding="utf-8"))
             return cls(
@@ -100,7 +100,7 @@ class Site(LocalServer):
 
     @contextmanager
     def needed(self) -> Iterator[None]:
-        """A client is patient with a server that is away; here it would wait for one that never returns."""
+        """Check that the server lives: a client would wait long for one that never returns."""
 
         def ended(_number: int, _frame: object) -> None:
             if not self.serving():
@@ -138,7 +138,7 @@ class Site(LocalServer):
 
 
 def _spawned(directory: Path) -> "subprocess.Popen[str]":
-    """A real server, of this same Python, deaf to the Ctrl-C that is meant for us: we end it in order."""
+    """Start a real server with this Python, which ignores our Ctrl-C: the demo stops it in order."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
     command = [sys.executable, "-m", "muster.cli", "serve", "--port", "0", "--data-dir", str(directory)]
     with (directory / "server.log").open("wb") as log:

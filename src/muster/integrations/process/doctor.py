@@ -1,4 +1,4 @@
-"""What `muster doctor` says about nodes on this machine: room, isolation and limits in force."""
+"""Check nodes on this machine for `muster doctor`: disk, isolation and limits in force."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ def checks(machine: Machine) -> Iterator[Check]:
 
 
 def in_force(data: Path, settings: ProcessConfig) -> Report:
-    """What isolation and limits nodes on this machine have."""
+    """Return what isolation and limits nodes on this machine have."""
     with tempfile.TemporaryDirectory(prefix="muster-doctor-") as scratch:
         provider = ProcessProvider(
             # Looking must not make a data directory.
@@ -75,7 +75,7 @@ def _size(count: int) -> str:
 
 
 def _takers(root: Path, found: Connection) -> list[str]:
-    """The nodes with most on the disk, by name."""
+    """Return the nodes with most on the disk, by name."""
     sizes = sorted(((_taken(slot), slot) for slot in root.glob("l-*/*") if slot.is_dir()), reverse=True)
     large = [(size, f"{slot.parent.name}.{slot.name}") for size, slot in sizes[:_NAMED] if size >= _MIB]
     names = _names(found) if large else {}
@@ -94,7 +94,7 @@ def _blocks(path: Path) -> int:
 
 
 def _names(found: Connection) -> dict[str, str]:
-    """Machines as people know them, if the server tells."""
+    """Return the names of machines, if the server tells them."""
     from muster.domain.errors import MusterError
 
     try:

@@ -77,7 +77,7 @@ def _found(data: "DataDirectory", nodes: Path | None) -> "LocalServer":
     start, pid = "", data.pid() or 0
     try:
         data.check_free()
-    except DirectoryInUse:  # so the pid is that of a server, and nobody else's
+    except DirectoryInUse:  # so the pid is that of a server
         start = (processes.start_time(pid) or "") if pid else ""
     return LocalServer(
         data.path,
@@ -90,7 +90,7 @@ def _found(data: "DataDirectory", nodes: Path | None) -> "LocalServer":
 
 
 def _active(server: "LocalServer") -> int:
-    """Nodes that runs have."""
+    """Return the nodes that runs have."""
     from muster.client import calls
 
     with server.client() as client:
@@ -98,7 +98,7 @@ def _active(server: "LocalServer") -> int:
 
 
 def _end_by_server(server: "LocalServer") -> None:
-    """Nothing new begins meanwhile. The pause is lifted at the very end: it is not for the next start."""
+    """Terminate all nodes through the server, paused meanwhile. The pause is lifted at the very end."""
     from muster.cli import output
     from muster.client import calls
     from muster.domain.text import counted

@@ -2,9 +2,10 @@
 
 Usage: drop_root.py UID DIRECTORY NAMES PROGRAM [ARGUMENT...], as root. NAMES is JSON, {name: path}.
 
-In a mount namespace of its own, each path is mounted at /tmp/NAME, whoever may read the directories above it.
-DIRECTORY is an empty one to prepare that in. Nothing outside of the namespace changes. The program can't
-become root again, and is killed with its parent. Imports nothing but the standard library, run with -I -S.
+In a mount namespace of its own, each path is mounted at /tmp/NAME, whatever the rights of the directories
+above it. DIRECTORY is an empty one to prepare that in. Nothing outside of the namespace changes. The program
+can't become root again, and is killed with its parent. Imports nothing but the standard library, run with -I
+-S.
 """
 
 import ctypes
@@ -17,7 +18,7 @@ from pathlib import Path
 CLONE_NEWNS = 0x20000
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
 PR_SET_PDEATHSIG = 1
-AT = "/tmp"  # noqa: S108  # in this mount namespace it is nobody else's
+AT = "/tmp"  # noqa: S108  # this mount namespace has its own
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 

@@ -1,7 +1,7 @@
-"""Who a joining agent is: it shows the secret that its slot was started with.
+"""Verify a joining agent: it shows the secret that its slot was started with.
 
-A proof is `process:<machine id>:<secret>`. The slot holds only the secret's hash, so whoever reads the
-disk can't join; and only a machine that lives can, so a secret is worth nothing once its node has ended.
+A proof is `process:<machine id>:<secret>`. The slot holds only the secret's hash, so a reader of the disk
+can't join. Only a living machine can join, so a secret is worthless once its node has ended.
 """
 
 import asyncio

@@ -56,7 +56,7 @@ class Process(Integration):
         return running(tables[self.name].directory or nodes)
 
     def home(self, nodes: "Path", tables: Mapping[str, Any], ids: "Ids") -> str | None:
-        """A name of the directory that no other machine's has."""
+        """Return a name of the directory that no other machine's directory has."""
         import socket
 
         from muster.domain.errors import InvalidRequest

@@ -37,7 +37,7 @@ class Launcher:
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def launch(self, request: LaunchRequest, spawner: Spawner, keep: Callable[[int], None]) -> LaunchAnswer:
-        """`keep` is given the pid of every keeper that became a child of this process."""
+        """Launch machines. `keep` gets the pid of every keeper that became a child of this process."""
         wanted = self._wanted(request)
         latest = time.monotonic() + LOCK_WAIT + STARTING
         with self.launching(LOCK_WAIT) as mine:
@@ -68,7 +68,7 @@ class Launcher:
 
     @contextmanager
     def launching(self, patience: float) -> Iterator[bool]:
-        """The one turn to change what exists under this root; False if it can't be had in time."""
+        """Take the one turn to change what exists under this root; False if it can't be had in time."""
         latest = time.monotonic() + patience
         if not self._turn.acquire(timeout=patience):
             yield False

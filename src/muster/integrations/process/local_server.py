@@ -1,7 +1,7 @@
-"""The server of this machine and its nodes, as they are ended: through the server first, then by their locks.
+"""End the server of this machine and its nodes: through the server first, then by their locks.
 
-Owns the promise that nothing is left. Only processes that carry the marks of this directory's nodes are ever
-signalled, and the server only if its pid still is the process that was found.
+This module owns the promise that nothing is left. It signals only processes with the marks of this
+directory's nodes. It signals the server only if its pid is still the same process.
 """
 
 import os
@@ -25,7 +25,7 @@ _PAGE = 500
 
 
 def _quietly(_left: int) -> None:
-    """Nobody is told."""
+    """Report nothing; the default listener."""
 
 
 class LocalServer:
@@ -39,7 +39,7 @@ class LocalServer:
         installation_id: str = "",
         nodes: Path | None = None,
     ) -> None:
-        """`start`: when the process of that pid started; empty: there is none."""
+        """Describe a server. `start`: when the process of that pid started; empty if there is none."""
         self.directory = directory
         self.url = url
         self.nodes = nodes or directory / "nodes"
@@ -57,10 +57,10 @@ class LocalServer:
         from muster.slots import processes
 
         there = bool(self._start) and processes.start_time(self._pid) == self._start
-        return there and (not processes.LINUX or processes.running(self._pid))  # a zombie serves nobody
+        return there and (not processes.LINUX or processes.running(self._pid))  # a zombie serves no request
 
     def cancel_all(self) -> None:
-        """Whatever has not ended: so it ends as cancelled, and not for a loss of its nodes."""
+        """Cancel everything that has not ended, so that it doesn't fail by the loss of its nodes."""
         from muster.client import calls
 
         with self.client() as client:
@@ -69,8 +69,10 @@ class LocalServer:
                     client.send(calls.cancel(operation.operation_id))
 
     def end_nodes(self, *, within: float = END_WITHIN, told: Callable[[int], None] = _quietly) -> int:
-        """As an operator would: through the server, and until it says that they are gone. Gives how many are
-        left. `told` hears of each change of that."""
+        """Terminate all nodes through the server and wait until they are gone; return how many are left.
+
+        `told` is called with each change of that number.
+        """
         from muster.client import calls
 
         left, until = -1, time.monotonic() + within
@@ -100,7 +102,7 @@ class LocalServer:
                 time.sleep(LOOK_EVERY)
 
     def leftovers(self) -> int:
-        """Nodes that are there: by lock, and by the marks that everything carries which a node started."""
+        """Return the nodes that exist: by lock, and by the marks of everything that a node started."""
         from muster.slots import processes
 
         slots = [slot for slot in self._slots() if slot.started]
@@ -132,7 +134,7 @@ class LocalServer:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """An impatient second Ctrl-C, or a terminal that is closed, must not leave half of it behind."""
+    """Ignore a second Ctrl-C and a closed terminal, so that nothing is left half done."""
     signs = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(sign, signal.SIG_IGN) for sign in signs]
     try:

@@ -6,7 +6,7 @@ from muster.slots.tree import Slot
 
 
 def machine(slot: Slot, state: str) -> Machine:
-    """`state` is a word of muster.slots.looking."""
+    """Return a slot as a machine. `state` is a word of muster.slots.looking."""
     return Machine(
         id=slot.machine_id,
         installation_id=slot.grant.installation_id,

@@ -51,7 +51,7 @@ _PREFIXES = "import json, sys; print(json.dumps([sys.prefix, sys.base_prefix, sy
 
 
 def probe(*, python: str, agent: Sequence[str], hidden: Sequence[Path], scratch: Path) -> Sandbox | str:
-    """The sandbox if one works here, else why not, in words. `scratch` is an empty directory to try it in."""
+    """Return the sandbox if one works here, else the reason. `scratch` is an empty directory to try it in."""
     bwrap = shutil.which("bwrap")
     if sys.platform != "linux" or bwrap is None:
         return "bubblewrap exists only on Linux" if sys.platform != "linux" else "bubblewrap is not installed"
@@ -79,15 +79,17 @@ def probe(*, python: str, agent: Sequence[str], hidden: Sequence[Path], scratch:
 
 
 def _in_tmp(sandbox: Sandbox) -> str:
-    """Why root can't wrap jobs: to show what lies in /tmp, it would make directories in each job's own /tmp,
-    which no agent could wipe."""
+    """Return why root can't wrap jobs for paths in /tmp.
+
+    To show them, root would make directories in each job's own /tmp, which no agent could wipe.
+    """
     tops = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108  # both are a job's own
     inside = [str(path) for path in sandbox.shown if any(path.is_relative_to(top) for top in tops)]
     return f"{inside[0]} must not lie in a /tmp: install it elsewhere" if inside else ""
 
 
 def _tried(sandbox: Sandbox, place: Path, *, overlay: bool = False) -> str:
-    """What is wrong with a job that looks around, in a node of its own; empty if nothing is."""
+    """Run a job that looks around in a node of its own; return what is wrong, or nothing."""
     hidden, shown = ([str(path) for path in group] for group in (sandbox.hidden, sandbox.shown))
     given = json.dumps([hidden, shown, sandbox.nests or not sandbox.user_namespaces])
     look = [sandbox.python, "-I", "-c", _LOOK, given]
@@ -115,7 +117,7 @@ def _tried(sandbox: Sandbox, place: Path, *, overlay: bool = False) -> str:
 
 
 def _last_uid() -> int:
-    """The last user id that exists here: in a container, it may be far from the last of all."""
+    """Return the last user id that exists here: a container may have few."""
     extents = [tuple(map(int, line.split())) for line in Path("/proc/self/uid_map").read_text().splitlines()]
     last = min(_UID_LAST, max(first + count - 1 for first, _, count in extents))
     if last <= UID_LEAST:
@@ -138,13 +140,13 @@ def _run(command: Sequence[str], *, check: bool = True) -> str:
 
 
 def _real(part: str) -> list[Path]:
-    """A word of a command line that is a file: where it is named, and where it really is."""
+    """Return where a file on the command line is named, and where it really is."""
     path = Path(part)
     return [path, path.resolve()] if path.is_absolute() and path.is_file() else []
 
 
 def _outermost(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """Without what the system shows anyway, and without what lies in another."""
+    """Return the paths without those that the system shows anyway, and without those inside of another."""
     known = [Path(path) for path in (*SYSTEM, *LINKED)]
     kept: list[Path] = []
     for path in sorted(dict.fromkeys(paths)):

@@ -1,8 +1,8 @@
 """The NodeProvider of this machine: answers from what is on disk and in the kernel.
 
-Owns the verbs; every one may be cut off at any point, in this process or by the death of it, and the next
-look is right. Blocking work runs in threads, so a call that its caller gave up goes on to its own end, as
-a cloud's would. Remembers nothing but its own children, to reap them.
+Every verb may be cut off at any point, in this process or by its death, and the next look is right. Blocking
+work runs in threads. So a call that its caller gave up runs to its end, as a cloud's would. The provider
+remembers only its own children, to reap them.
 """
 
 import asyncio
@@ -74,7 +74,8 @@ class ProcessProvider:
         keeper: Path = KEEPER,
         on_step: Steps = no_steps,
     ) -> None:
-        """`root` is a directory inside the data directory, which sandboxes hide, with HOME and `hidden`."""
+        """Set up the provider. `root` is a directory inside the data directory, which sandboxes hide, with
+        HOME and `hidden`."""
         self._tree = Tree(root.absolute(), installation_id)
         self._launcher = Launcher(tree=self._tree, capacity=capacity, now=now)
         # The real interpreter, not a virtual environment's: the agent needs nothing but the standard library.
@@ -122,7 +123,7 @@ class ProcessProvider:
         await self._do(lambda: self._terminate(asked))
 
     async def ended(self) -> Sequence[Machine]:
-        """Implements muster.ports.provider.Endings by the keepers' locks."""
+        """Return endings by the keepers' locks, for muster.ports.provider.Endings."""
         while True:
             found = await self._do(self._newly_ended)
             if found:
@@ -132,7 +133,7 @@ class ProcessProvider:
     # --- for people -------------------------------------------------------------------------------
 
     async def report(self) -> Report:
-        """What isolation and limits are in force; its `notice` belongs into the log at start."""
+        """Return what isolation and limits are in force; its `notice` belongs into the log at start."""
         return await asyncio.to_thread(self._report)
 
     # --- in a thread ------------------------------------------------------------------------------
@@ -191,7 +192,7 @@ class ProcessProvider:
         return [machine(slot, state) for slot, state in seen]
 
     def _newly_ended(self) -> Sequence[Machine]:
-        """Looks only at those that were seen alive. Others' launches under this root are seen by `list`."""
+        """Check only machines that were seen alive; `list` sees other servers' launches under this root."""
         if not self._looked:
             self._look(tuple(self._tree.all_slots()))
             self._looked = True
@@ -207,7 +208,7 @@ class ProcessProvider:
         return [slot for slot in found if slot is not None]
 
     def _reap(self) -> None:
-        """Keepers that we started are our children; those of an earlier server are init's."""
+        """Reap the keepers that this process started; those of an earlier server are init's children."""
         for pid in tuple(self._children):
             try:
                 ended = os.waitpid(pid, os.WNOHANG)[0] == pid

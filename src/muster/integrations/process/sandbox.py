@@ -80,7 +80,7 @@ class Sandbox:
     """Why a job can't have an overlay on MUSTER_HOME; empty if it can."""
 
     def uid(self, machine_id: str) -> int | None:
-        """The node's own user id outside of its namespaces."""
+        """Return the node's own user id outside of its namespaces."""
         if self.last_uid is None:
             return None
         most = min(_UID_RANGE, self.last_uid - UID_LEAST)
@@ -103,7 +103,7 @@ class Sandbox:
             (place / name).chmod(0o644)
 
     def wrap(self, argv: Sequence[str], *, place: Path, machine_id: str) -> list[str]:
-        """The command line of the node's agent, in a place that was prepared."""
+        """Return the command line of the node's agent, in a prepared place."""
         uid = self.uid(machine_id)
         named = {name: place / name for name in ("work", "tmp", *_USERS)}
         named |= {f"shown-{number}": path for number, path in enumerate(self.shown)}
@@ -126,8 +126,10 @@ class Sandbox:
         return [*command, "--bind", str(named["work"]), str(NODE), "--chdir", str(NODE)]
 
     def job(self, machine_id: str, *, overlay: bool = False) -> list[str]:
-        """How a job's command line begins, inside of the node. In the place of the empty word, the agent puts
-        what the job may write to."""
+        """Return the start of a job's command line inside of the node.
+
+        The agent replaces the empty word by what the job may write to.
+        """
         uid = None if self.user_namespaces else self.uid(machine_id)
         given = {"uid": uid, "home": str(HOME) if overlay else None, "beside": str(WORK)}
         needed = overlay or uid is not None
@@ -154,7 +156,8 @@ class Sandbox:
         return [self.python, "-I", "-S", str(SANDBOX_ENTRY), verb, given]
 
     def _fresh(self, powers: Sequence[str]) -> list[str]:
-        """Namespaces of its own, and no powers in them but these, where it takes root to make them."""
+        """Return the options for namespaces of its own, with only these capabilities where root makes
+        them."""
         command = [self.bwrap, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
         command += ["--new-session", "--cap-drop", "ALL"]
         if self.user_namespaces:
@@ -175,7 +178,7 @@ class Sandbox:
         return command
 
     def _showing(self, shown: Mapping[Path, Path]) -> list[str]:
-        """By where they are seen: where they are."""
+        """Return the options that show paths, by where they are seen."""
         command = _above(*shown)
         for path, source in shown.items():
             command += ["--ro-bind", str(source), str(path)]
@@ -187,6 +190,7 @@ class Sandbox:
 
 
 def _above(*paths: Path) -> list[str]:
-    """The directories above these, so that every user can pass: bubblewrap makes them for its own user."""
+    """Return the directories above these, so that every user can pass: bubblewrap makes them for its own
+    user."""
     above = {parent for path in paths for parent in path.parents if parent != Path("/")}
     return [word for parent in sorted(above) for word in ("--dir", str(parent))]

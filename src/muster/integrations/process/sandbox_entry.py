@@ -3,13 +3,13 @@
 Usage: sandbox_entry.py agent UID PYTHON [-OPTION...] FILE [ARGUMENT...]
        sandbox_entry.py job GIVEN BWRAP [OPTION...] -- PROGRAM [ARGUMENT...]
 
-`agent` runs a Python file in this process, as root that acts as the user UID: it reads and writes what that
+`agent` runs a Python file in this process, as root that acts as the user UID. It reads and writes what that
 user may, and only `job` becomes root again.
 
 `job` starts bubblewrap. GIVEN is JSON: {"uid": number or null, "home": path or null, "beside": path}. With a
-uid, bubblewrap runs as root and the program as that user, for good: no capabilities, no new privileges, no
-keys. With a home, the program sees it as an overlay: what it writes there lies in the directory `beside`, and
-goes with its workspace. The boot script works in the home itself, and writes to the real one.
+uid, bubblewrap runs as root and the program as that user. The program has no capabilities, no new privileges
+and no keys. With a home, the program sees it as an overlay. What it writes there lies in the directory
+`beside`, and goes with its workspace. The boot script works in the home itself, and writes to the real one.
 
 Imports nothing but the standard library, run with -I -S.
 """
@@ -53,7 +53,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str | No
 
 
 def keyless() -> bytes:
-    """A seccomp filter that refuses system calls for keys, on every architecture that the kernel may run."""
+    """Return a seccomp filter that refuses system calls for keys, on every architecture of the kernel."""
     program = []
     for architecture, numbers in KEYS.items():
         program += [(LOAD, 0, 0, ARCHITECTURE), (EQUAL, 0, len(numbers) + 3, architecture)]
@@ -64,7 +64,7 @@ def keyless() -> bytes:
 
 
 def own_namespace() -> None:
-    """A user namespace with the same user in it: it may mount, in a mount namespace of its own."""
+    """Make a user namespace with the same user in it, which may mount in a mount namespace of its own."""
     uid, gid = os.getuid(), os.getgid()
     checked(LIBC.unshare(CLONE_NEWUSER | CLONE_NEWNS), "make a user namespace")
     maps = {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}
@@ -82,8 +82,10 @@ def lay_over(home: str, upper: Path) -> None:
 
 @contextmanager
 def files_of(uid: int) -> Iterator[None]:
-    """What is made meanwhile is this user's, so that the agent can remove it: the kernel's own files for an
-    overlay too. Capabilities stay: the kernel needs them for a directory that no user may enter."""
+    """Make files as this user, so that the agent can remove them, also the kernel's files for an overlay.
+
+    Capabilities stay: the kernel needs them for a directory that no user may enter.
+    """
     checked(LIBC.prctl(PR_SET_SECUREBITS, NO_SETUID_FIXUP, 0, 0, 0), "keep capabilities")
     LIBC.setfsgid(uid)
     LIBC.setfsuid(uid)
@@ -117,7 +119,8 @@ def enter(argv: list[str], *, uid: int | None, home: str | None, beside: str) ->
 
 
 def act_as(uid: int, argv: list[str]) -> None:
-    """Not by executing it: then the kernel would undo that the user acts for root."""
+    """Run the program in this process. Executing it would make the kernel undo that the user acts for
+    root."""
     at = next(at for at, word in enumerate(argv) if at and not word.startswith("-"))
     os.setgroups([])
     os.setresgid(uid, uid, uid)

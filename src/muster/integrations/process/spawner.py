@@ -1,12 +1,11 @@
-"""From a slot that was never started to a keeper that runs: every step leaves a state that the next look
-understands.
+"""Start a keeper in a slot that was never started. Every step leaves a state that the next look understands.
 
     directory and lock made         never started: a repeat starts it
-    started.json written            about to start: gone, unless somebody holds the lock
-    keeper spawned                  runs: the keeper holds the lock, whatever becomes of us
+    started.json written            about to start: gone, unless a process holds the lock
+    keeper spawned                  runs: the keeper holds the lock, whatever becomes of the server
 
-Owns the plan that a keeper follows and the descriptors it gets. The secret goes through a pipe and nowhere
-else.
+This module owns the plan that a keeper follows and the descriptors it gets. The secret goes through a pipe
+and nowhere else.
 """
 
 import hashlib
@@ -34,7 +33,7 @@ Steps = Callable[[str], None]
 
 
 def no_steps(step: str) -> None:
-    """For when nobody listens."""
+    """Ignore the step; the default listener."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +115,8 @@ class Spawner:
         return self.sandbox.wrap(argv, place=slot.path, machine_id=slot.machine_id)
 
     def _environment(self, slot: Slot, marker: str) -> dict[str, str]:
-        """Nothing of the server's. The Python that Muster runs with comes first in PATH: it surely works."""
+        """Return an environment without the server's variables. Muster's own Python comes first in PATH,
+        because it works."""
         own = str(Path(self.python).resolve().parent)
         node = slot.work if self.sandbox is None else NODE
         environment = {

@@ -36,7 +36,7 @@ def address(given: dict[str, Any]) -> str:
 
 
 def fetched(url: str, path: str) -> str:
-    """Its SHA-256. Raises OSError or HTTPException if it didn't come whole."""
+    """Download the package; return its SHA-256. Raises OSError or HTTPException if it didn't come whole."""
     digest = hashlib.sha256()
     with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, open(path, "wb") as file:
         for block in iter(lambda: answer.read(1 << 20), b""):
@@ -49,14 +49,14 @@ def fetched(url: str, path: str) -> str:
 
 
 def owned(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Its files as ours: the archive's own numbers may be those of the user that jobs run as."""
+    """Make its files ours: the archive's own user ids may be those of the user that jobs run as."""
     for member in tar:
         member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
         yield member
 
 
 def check_icu(root: str) -> None:
-    """The runner is a .NET program: without ICU it ends before it has said a word to GitHub."""
+    """Check for ICU. Without it the runner, a .NET program, ends before it speaks to GitHub."""
     path = os.environ.get("PATH", "") + ":/sbin:/usr/sbin"
     tool = shutil.which("ldconfig", path=path)
     if tool is None or not os.path.exists(os.path.join(root, "bin", "libcoreclr.so")):

@@ -1,12 +1,12 @@
-"""Runs one Actions runner on a node, for Python 3.8 or later. Ends when the runner ends.
+"""Run one Actions runner on a node, for Python 3.8 or later. Ends when the runner ends.
 
-Says one word when the runner listens for jobs, and nothing before, except for why it failed. The secret comes
-with `given` and reaches the runner in the environment of the one program that reads it and strikes it out;
-no command line, no file of ours and no job's environment ever holds it.
+The program prints one word when the runner listens for jobs, and before that only why it failed. The secret
+comes with `given`. It reaches the runner in the environment of the one program that reads it and removes it.
+No command line, no file of ours and no job's environment ever holds it.
 
-On a machine of its own the runner is another user than the agent: jobs can't read or change what is the
-agent's, nor the runner's files that the next run will use. That user's home is the workspace, also for
-programs that ask the system for it (OpenSSH): what they leave there goes with the workspace.
+On a machine of its own, the runner is another user than the agent. So jobs can't read or change the agent's
+files, nor the runner's files that the next run will use. That user's home is the workspace, also for programs
+that ask the system for it (OpenSSH). What they leave there goes with the workspace.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BUSY = 8
 
 
 def linked(source: str, target: str) -> str:
-    """Shared if it is ours, because then only we can change it."""
+    """Link the runner's files if they are ours, because then only we can change them; else copy."""
     try:
         if os.lstat(source).st_uid != os.geteuid():
             raise PermissionError(source)
@@ -39,7 +39,7 @@ def linked(source: str, target: str) -> str:
 
 
 def handed_to(user: pwd.struct_passwd, *owns: str) -> Callable[[], None]:
-    """Gives these to the user, with a way there. What turns a new process into the user."""
+    """Give these paths to the user; return what turns a new process into that user."""
     for path in owns:
         os.chown(path, user.pw_uid, user.pw_gid)
     above = os.path.dirname(os.getcwd())
@@ -57,7 +57,7 @@ def handed_to(user: pwd.struct_passwd, *owns: str) -> Callable[[], None]:
 
 
 def house(name: str, home: str) -> None:
-    """Moves the user's home to here."""
+    """Move the user's home to here."""
     moved = subprocess.run(
         ["usermod", "-d", home, name],  # noqa: S607 — from where the boot had useradd
         stdout=subprocess.PIPE,
@@ -72,7 +72,7 @@ def house(name: str, home: str) -> None:
 def configured(
     root: str, given: dict[str, Any], env: dict[str, str], become: Callable[[], None] | None
 ) -> None:
-    """Several jobs until release: the runner registers itself."""
+    """Register the runner by itself, for several jobs until release."""
     done = subprocess.run(
         [os.path.join(root, "config.sh"), *given["arguments"]],
         preexec_fn=become,
