@@ -2,8 +2,8 @@
 
 An integration is one folder or one package on PyPI. It is found by its entry point in the group
 `muster.integrations` (`muster.discovery`). All that is specific to it is inside; the core never imports it.
-Importing the module that the entry point names must be cheap: it names commands and tables for `--help`, and
-imports what they need when they are asked for.
+Importing the module that the entry point names must be cheap. It names commands and tables for `--help`, and
+imports the rest inside of its methods.
 """
 
 from __future__ import annotations

@@ -18,21 +18,10 @@ PAGES = sorted(
 )
 
 
-CHECKED = (
-    "muster/agent",
-    "muster/bootstrap.py",
-    "muster/controllers",
-    "muster/domain",
-    "muster/enrolment",
-    "muster/operations",
-    "muster/plane.py",
-    "muster/ports",
-    "muster/probes",
-    "muster/sdk",
-    "muster/system.py",
-    "muster_simulation",
-)
+CHECKED = ("muster", "muster_simulation")
 """The parts of src/ whose docstrings are held to the same rules."""
+UNCHECKED = ("agent_stream", "beats", "connections", "gathering", "repeating")
+"""Modules of muster/api that still wait for plain words."""
 
 
 def _prose(text: str) -> str:
@@ -81,7 +70,8 @@ def test_docstrings_have_short_sentences_and_say_who_acts(part: str) -> None:
     place = ROOT / "src" / part
     found = [
         f"{file.relative_to(ROOT)}:{line}: {problem}"
-        for file in sorted(place.rglob("*.py") if place.is_dir() else [place])
+        for file in sorted(place.rglob("*.py"))
+        if file.parent.name != "api" or file.stem not in UNCHECKED
         for line, text in _docstrings(file.read_text(encoding="utf-8"))
         for problem in [*too_long(text), *HIDDEN.findall(_prose(text))]
     ]

@@ -6,7 +6,7 @@
     limits     rlimits and cgroups                        pruning    what is left of the gone
     granting   a launch under the capacity                console    what a machine has said
 
-The truth is on disk and in the kernel: a slot's lock is held exactly as long as its keeper lives, and a
+The truth is on disk and in the kernel. A slot's lock is held exactly as long as its keeper lives, and a
 keeper lives as long as anything of its node. So a server that died at any moment finds out what exists by
 looking. Integrations use this package on the server's own machine, or send its files to another one. So it
 runs on any Python from 3.8 on, and imports nothing but the standard library and itself.

@@ -1,7 +1,7 @@
-"""What a machine has said: its agent's words, then those of its boot script, from the end and bounded.
+"""Read what a machine has said: its agent's output, then that of its boot script, from the end and bounded.
 
-The script's words lie in the node's own directory, where it may put anything in their place: only a plain
-file is read, never what a link leads to. Owns no file; refuses to read more than the end of one.
+The script's output lies in the node's own directory, where a job may replace it. So only a plain file is
+read, never the target of a link. This module owns no file and reads only the end of one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SCRIPT = f"{KEEPER}the boot script said:"
 
 
 def said(slot: Slot, lines: int) -> str | None:
-    """The last lines, at most so many; None if nothing was said, or nothing is left of it."""
+    """Return the last lines, at most so many; None if nothing was said, or nothing is left of it."""
     if lines <= 0:
         return None
     agent = _lines(_end(slot.console.with_name("console.1.log")) + _end(slot.console))[-lines:]
@@ -38,13 +38,13 @@ def said(slot: Slot, lines: int) -> str | None:
 
 
 def keepers_last_word(slot: Slot) -> str:
-    """What the keeper said at the end; nothing if it was killed."""
+    """Return the keeper's last line; nothing if it was killed."""
     last = _lines(_end(slot.console))[-1:]
     return last[0][len(KEEPER) :] if last and last[0].startswith(KEEPER) else ""
 
 
 def _end(path: Path) -> bytes:
-    """The last bytes of a plain file, from the beginning of a line on; nothing of anything else."""
+    """Return the last bytes of a plain file, from the beginning of a line on; nothing of anything else."""
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:

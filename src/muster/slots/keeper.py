@@ -2,13 +2,14 @@
 
 Usage: keeper.py SLOT, with the slot's lock on descriptor 3 and the secret's pipe on descriptor 4.
 
-Owns the life of one node's processes. It starts the agent (inside bubblewrap, if the plan says so), writes
-down what it says (bounded), passes SIGTERM on, kills after the grace, and ends only when nothing of the
-tree is left: orphans come back to it as their subreaper, so a daemon can't slip away. Then the kernel
-frees the lock. If the keeper itself is killed, the kernel kills agent or sandbox at once; the server
-sweeps up what is left. Refuses to start an agent whose end was already asked for. Imports nothing but the
-standard library and is run with -I -S, so that it starts fast and sees nobody's packages. Any Python from
-3.8 on runs it.
+The keeper owns the life of one node's processes. It starts the agent, inside bubblewrap if the plan says so,
+and writes down its output (bounded). It passes SIGTERM on, and kills after the grace. It ends only when
+nothing of the tree is left: as subreaper it becomes the parent of orphans, so no daemon escapes. Then the
+kernel frees the lock. If the keeper itself is killed, the kernel kills agent or sandbox at once, and the
+server removes what is left. The keeper refuses to start an agent whose end was already asked for.
+
+It imports nothing but the standard library and runs with -I -S, so that it starts fast and sees no installed
+packages. Any Python from 3.8 on runs it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def stat_fields(pid: str) -> list[str]:
-    """/proc/PID/stat from its third field on."""
+    """Return /proc/PID/stat from its third field on."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2].split()
     except OSError:
@@ -61,7 +62,7 @@ def start_time(pid: int) -> str:
 
 
 def children(parent: int) -> list[int]:
-    """Direct children; ours can't lose their pids before we reap them."""
+    """Return the direct children; ours can't lose their pids before we reap them."""
     wanted = str(parent)
     pids = (entry.name for entry in os.scandir("/proc") if entry.name.isdigit()) if LINUX else ()
     return [int(pid) for pid in pids if stat_fields(pid)[1:2] == [wanted]]
@@ -185,7 +186,7 @@ class Keeper:
     # --- its life ---------------------------------------------------------------------------------
 
     def _watch(self, wake: int, said: int) -> None:
-        """Until the agent has ended by itself, or its grace is over."""
+        """Wait until the agent has ended by itself, or its grace is over."""
         latest: float | None = None
         ears = [wake, said]
         while self._status is None:
@@ -231,7 +232,7 @@ class Keeper:
             self._status = status
 
     def _tell(self) -> bool:
-        """SIGTERM to the agent; False if it isn't there yet."""
+        """Send SIGTERM to the agent; return False if it isn't there yet."""
         if not self._plan["sandboxed"]:
             with suppress(ProcessLookupError):
                 os.killpg(self._agent, signal.SIGTERM)
@@ -245,7 +246,8 @@ class Keeper:
         return False
 
     def _kill_all(self) -> None:
-        """Until there is no child left: orphans of whoever dies become our children, so none is missed."""
+        """Kill until there is no child left. Orphans of a killed process become our children, so none is
+        missed."""
         if self._status is None or not LINUX:
             with suppress(OSError):
                 os.killpg(self._agent, signal.SIGKILL)
@@ -269,7 +271,7 @@ class Keeper:
 
 
 def namespaced(pid: int) -> int:
-    """A process's pid in its own pid namespace."""
+    """Return a process's pid in its own pid namespace."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("NSpid:"):

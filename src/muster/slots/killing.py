@@ -1,11 +1,10 @@
-"""From "please end" to "nothing is left": asking keepers, then force, then a sweep.
+"""End machines: ask their keepers, then use force, then remove what is left.
 
-The keeper does the work: SIGTERM to its agent, the grace, SIGKILL to the whole tree. Here it is asked to,
-and killed itself if it is still there when it should be long gone: the kernel then kills its agent or
-sandbox. What even that leaves (isolation none, keeper killed) carries the slot's marker or is in its
-cgroup, and is swept up. All state is on disk, so any server goes on where another stopped; whoever
-describes or terminates drives it on. Owns the only signals that this provider sends, and the mark that a
-slot is gone.
+The keeper does the work: SIGTERM to its agent, the grace, SIGKILL to the whole tree. This module asks it to,
+and kills it if it is still there long after. The kernel then kills its agent or sandbox. What even that
+leaves carries the slot's marker or is in its cgroup, and is killed by that. All state is on disk, so any
+server continues where another stopped: each describe and each terminate moves the work on. This module owns
+the only signals that this provider sends, and the mark that a slot is gone.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def press_on(slot: Slot, *, grace: float, now: float) -> None:
 
 
 def sweep(over: Sequence[Slot], *, now: float) -> list[Slot]:
-    """Slots that were started and are unlocked: remove what is left of them, mark them gone.
+    """Remove what is left of slots that were started and are unlocked, and mark them gone.
 
     Returns those of which something was still alive; look again.
     """

@@ -1,10 +1,9 @@
-"""What a node may use: rlimits always, a cgroup where one can be had.
+"""Limit what a node may use: rlimits always, a cgroup where one can be had.
 
-Owns the figures and the cgroup's files. Two limits that look obvious are left out on purpose: RLIMIT_NPROC
-counts all processes of the user, not of the node (and nothing at all for root), so it would hit
-bystanders: pids.max is the right one. RLIMIT_AS counts address space that is only reserved, which many
-runtimes do by the gigabyte: RLIMIT_DATA counts what can be written to, per process; memory.max counts the
-node.
+This module owns the figures and the cgroup's files. Two limits are left out on purpose. RLIMIT_NPROC counts
+all processes of the user, not of the node, and nothing for root; pids.max is the right one. RLIMIT_AS counts
+address space that is only reserved, which many runtimes do by the gigabyte. RLIMIT_DATA counts what can be
+written to, per process; memory.max counts the node.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ CONTROLLERS = ("cpu", "memory", "pids")
 
 
 def rlimits(size: Size, *, memory_by_cgroup: bool) -> dict[str, int]:
-    """By their names in the `resource` module."""
+    """Return the limits by their names in the `resource` module."""
     limits = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": OPEN_FILES}
     if sys.platform == "linux" and not memory_by_cgroup:
         limits["RLIMIT_DATA"] = size.memory_mib * MIB
@@ -55,7 +54,7 @@ class Cgroups:
     """What is not limited, and why; empty if everything is."""
 
     def make(self, machine_id: str, size: Size) -> Path | None:
-        """The node's cgroup with its limits set."""
+        """Create the node's cgroup with its limits set."""
         if self.base is None:
             return None
         group = self.base / machine_id
@@ -146,7 +145,7 @@ def empty(group: Path) -> bool:
 
 
 def _put(path: Path, value: str) -> None:
-    """Into a file that the kernel made: never create one."""
+    """Write into a file that the kernel made; never create one."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, value.encode())

@@ -1,8 +1,8 @@
-"""What machines there are and how they are, read from their slots.
+"""Read from their slots which machines exist, and their state.
 
-A slot that was started is a machine: running while its lock is held, stopping once its end was asked for
-(or while leftovers are being swept up), gone otherwise. Looking also drives on what is ending: it is the
-provider's only motor.
+A slot that was started is a machine. It is running while its lock is held. It is stopping once its end was
+asked for, or while leftovers are removed. Otherwise it is gone. Looking also moves on what is ending: no
+other code of the provider does.
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ def look(slots: Sequence[Slot], *, grace: float, now: float) -> list[tuple[Slot,
 
 
 def _state(slot: Slot) -> str:
-    """Empty if it is over but not known to be gone. The lock is taken before a slot is marked as started and
-    kept until its keeper's end, so in this order there is no moment at which a living one looks over."""
+    """Return the state; empty if it is over but not known to be gone.
+
+    The lock is taken before a slot is marked as started and kept until its keeper's end. So in this order, a
+    living slot never looks over.
+    """
     if slot.gone:
         return GONE
     if not slot.locked():

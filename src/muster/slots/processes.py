@@ -1,9 +1,8 @@
-"""Processes of this machine, without confusing one pid's owners.
+"""Identify and signal processes of this machine without confusing one pid's owners.
 
-A pid is only a number that the kernel gives out again. Here a process is a pid together with its start
-time and the marker in its environment; a signal goes through a pidfd that was opened first and verified
-afterwards. Where there is no /proc (macOS), `ps` gives the start time, markers can't be read, and a short
-race remains.
+The kernel gives a pid out again. So a process is a pid together with its start time and the marker in its
+environment. A signal goes through a pidfd that was opened first and verified afterwards. Where there is no
+/proc (macOS), `ps` gives the start time, markers can't be read, and a short race remains.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ _STATE, _START = 0, 19  # fields 3 and 22 of /proc/PID/stat, counted after the n
 
 
 def boot_id() -> str:
-    """Names this boot of the machine: no process outlives it."""
+    """Return the name of this boot of the machine: no process outlives it."""
     if LINUX:
         return (PROC / "sys/kernel/random/boot_id").read_text().strip()
     return _output("/usr/sbin/sysctl", "-n", "kern.boottime")
 
 
 def start_time(pid: int) -> str | None:
-    """When the process with this pid started; None if there is none."""
+    """Return when the process with this pid started; None if there is none."""
     if not LINUX:
         return _output("/bin/ps", "-o", "lstart=", "-p", str(pid)) or None
     fields = _stat(pid)
@@ -43,13 +42,13 @@ def start_time(pid: int) -> str | None:
 
 
 def running(pid: int) -> bool:
-    """Whether it does anything: a zombie doesn't."""
+    """Return whether the process does anything: a zombie doesn't."""
     fields = _stat(pid)
     return fields is not None and fields[_STATE] not in "ZX"
 
 
 def send(pid: int, sign: signal.Signals, *, start: str, marker: str) -> bool:
-    """Signal the process that had this pid, start time and marker when it was recorded, or nobody."""
+    """Signal the process that had this pid, start time and marker when it was recorded, and no other."""
     if not hasattr(os, "pidfd_open"):
         return _send_by_pid(pid, sign, start=start)
     try:
@@ -78,7 +77,8 @@ def _send_by_pid(pid: int, sign: signal.Signals, *, start: str) -> bool:
 
 
 def carriers(markers: Collection[str]) -> list[tuple[int, str]]:
-    """Who carries one of these markers, with its pid, in order of pids. Nobody, where there is no /proc."""
+    """Return the processes that carry one of these markers, in order of pids. Without /proc there are
+    none."""
     if not LINUX or not markers:
         return []
     pids = sorted(int(entry.name) for entry in os.scandir(PROC) if entry.name.isdigit())
@@ -87,7 +87,7 @@ def carriers(markers: Collection[str]) -> list[tuple[int, str]]:
 
 
 def kill_carriers(markers: Collection[str]) -> set[str]:
-    """Kill whoever carries one of these markers; says which markers were met."""
+    """Kill the processes that carry one of these markers; return the markers that were met."""
     met: set[str] = set()
     for pid, marker in carriers(markers):
         start = start_time(pid)

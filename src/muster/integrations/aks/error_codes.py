@@ -1,7 +1,7 @@
-"""What Azure's errors mean, and what to do about them. By code.
+"""Explain Azure's errors by their codes, and what to do about them.
 
-Owns the table of codes. One code needs its text: `OperationNotAllowed` is Azure's word both for a quota that
-is used up and for another operation that is still in progress.
+This module owns the table of codes. One code needs its text: `OperationNotAllowed`. Azure uses it both for a
+used-up quota and for another operation in progress.
 """
 
 import re

@@ -35,7 +35,7 @@ class HostKey:
 
 
 async def shown(ssh: Ssh, host: Host, *, within: float) -> HostKey:
-    """The key that a host shows now. Nobody is logged in for it. Raises NoKey."""
+    """Return the key that a host shows now, without a login. Raises NoKey."""
     with tempfile.TemporaryDirectory(prefix="muster-trust-") as scratch:
         seen = Path(scratch) / "known_hosts"
         argv = ssh.argv(
