@@ -27,7 +27,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """None: nothing was wished for."""
+        """Return whether the target was met; None without a target."""
         found = [
             reached <= wanted if self.lower_is_better else reached >= wanted
             for reached, wanted in ((self.ratio, self.target), (self.value, self.limit))

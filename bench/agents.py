@@ -1,7 +1,7 @@
 """Many light agents in one process: they speak the agents' protocol, attach at once, and do nothing else.
 
-Each holds its stream on a connection of its own and reports on another; one more connection carries
-everybody's heartbeats.
+Each holds its stream on a connection of its own and reports on another. One more connection carries the
+heartbeats of all.
 """
 
 import asyncio

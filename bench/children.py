@@ -27,7 +27,7 @@ class Child:
         self.pid = process.pid
 
     async def line(self, within: float = READY_WITHIN) -> Any:
-        """The next thing that it says."""
+        """Return the next line that it prints."""
         assert self._process.stdout is not None
         async with asyncio.timeout(within):
             said = await self._process.stdout.readline()
@@ -62,7 +62,7 @@ class Usage:
 
 @asynccontextmanager
 async def child(module: str, given: Mapping[str, Any]) -> AsyncIterator[Child]:
-    """`python -m module`, told what to do in one line of JSON on its standard input."""
+    """Start `python -m module`, with its task in one line of JSON on its standard input."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", module, stdin=PIPE, stdout=PIPE, limit=LINE_MOST
     )
@@ -80,7 +80,7 @@ async def child(module: str, given: Mapping[str, Any]) -> AsyncIterator[Child]:
 
 
 def told() -> Any:
-    """What a child was told to do."""
+    """Return the task of this child process."""
     return json.loads(sys.stdin.readline())
 
 

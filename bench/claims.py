@@ -78,7 +78,7 @@ async def measure() -> Sequence[Figure]:
 
 
 def home() -> Path:
-    """Beside the sources, not in /tmp: a RAM disk would measure nothing durable."""
+    """Return a directory beside the sources: a RAM disk at /tmp would measure nothing durable."""
     home = Path("build")
     home.mkdir(exist_ok=True)
     return home
@@ -93,7 +93,7 @@ async def _through_the_port(path: Path) -> float:
 
 
 async def take_all(store: SqlStore) -> float:
-    """Claims per second until nothing is left. Closes the store."""
+    """Return claims per second until nothing is left. Closes the store."""
     taken: list[NodeId] = []
 
     async def claimer(place: int) -> None:
@@ -178,7 +178,7 @@ async def _prepare(path: Path) -> None:
 
 
 async def prepare(store: SqlStore) -> None:
-    """A pool of idle nodes and one leased operation per claimer, all written through the port."""
+    """Create a pool of idle nodes and one leased operation per claimer, through the port."""
     await store.apply_template(TEMPLATE, now=0.0)
     for place in range(CLAIMERS):
         await store.submit(

@@ -104,7 +104,7 @@ async def _time(duty: Duty, query: float) -> Figure:
 
 
 async def _query(store: SqlStore) -> float:
-    """Every node once, in order, by index: what a controller that must see them all can't go below."""
+    """Read every node once, in order, by index: the floor of a controller that must see them all."""
     best = float("inf")
     for _ in range(2):
         started = time.perf_counter()

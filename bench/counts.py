@@ -15,7 +15,7 @@ _COUNTED = re.compile(
 )
 STORE, REQUESTS, PUSHES = "store_seconds_count", "agent_requests_total", "agent_pushes_total"
 UPKEEP = ("lease", "renew", "lease_duty", "record_beats", "watch")
-"""Store calls that a replica makes whether or not anybody asks for anything."""
+"""Store calls that an idle replica makes too."""
 
 
 @dataclass(slots=True)
@@ -25,15 +25,17 @@ class Counts:
     names: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def of(self, kind: str, each: float) -> Mapping[str, float]:
-        """How many per one of `each`, by name, the most frequent first."""
+        """Return how many per one of `each`, by name, the most frequent first."""
         found = {name: count / each for (of, name), count in self.names.items() if of == kind and count > 0}
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 @asynccontextmanager
 async def counted(server: Server, *, idle: float = 0.0) -> AsyncIterator[Counts]:
-    """Filled when the block has ended. `idle`: seconds before the block in which the server is watched doing
-    nothing; what it does then, whoever asks, is taken off."""
+    """Count what a server does in the block; filled when the block has ended.
+
+    `idle`: seconds before the block in which the idle server is watched. What it does then is subtracted.
+    """
     found = Counts()
     async with Wire(server.port) as wire:
         loop, rest = asyncio.get_running_loop(), Counter[tuple[str, str]]()
@@ -59,5 +61,5 @@ async def _counts(wire: Wire, server: Server) -> Counter[tuple[str, str]]:
 
 
 def told(counts: Mapping[str, float], most: int = 8) -> str:
-    """The most frequent in words."""
+    """Return the most frequent in words."""
     return ", ".join(f"{name} {count:.2f}" for name, count in list(counts.items())[:most])

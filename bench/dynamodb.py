@@ -1,7 +1,8 @@
-"""Claims per second on DynamoDB and SQS, beside bare conditional updates on the same emulator.
+"""Measure claims per second on DynamoDB and SQS, beside bare conditional updates on the same emulator.
 
-The floor is one UpdateItem per node on condition of its version, 16 at a time, by the same client: no events,
-no fence, no candidates. Emulator and claimers share the machine, so only the ratio means something.
+The floor is one UpdateItem per node on condition of its version, 16 at a time, by the same client. It has no
+events, no fence and no candidates. Emulator and claimers share the machine, so only the ratio means
+something.
 """
 
 import asyncio

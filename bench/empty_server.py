@@ -1,6 +1,6 @@
 """The floor of everything over HTTP: raw handlers that do nothing, on the server's own settings of uvicorn.
 
-`/hold` is answered when somebody asks for `/wake`: the cheapest long poll there is.
+`/hold` is answered when a request for `/wake` comes: the cheapest long poll there is.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Empty:
 
 @asynccontextmanager
 async def empty() -> AsyncIterator[tuple[int, Child]]:
-    """Its port, and its process."""
+    """Start the server; return its port, and its process."""
     async with child("bench.empty_server", {}) as process:
         yield urlsplit((await process.line())["url"]).port or 0, process
 

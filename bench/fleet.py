@@ -1,9 +1,8 @@
-"""A cold provision of 50 EC2 instances: the control plane's own time, and how often it calls AWS.
+"""Measure a cold provision of 50 EC2 instances: the control plane's own time, and its calls to AWS.
 
-The real provider and SDK talk to the fake over HTTP. Instances are records, and their agents are played here:
-each joins with its signed document as soon as it has a record, boots and attaches at once. What the fake
-needs to answer is taken off. The floor is the same machines made by one bare call of the SDK, and looked up
-by one.
+The real provider and SDK talk to the fake over HTTP. Instances are records, and this module plays their
+agents. Each joins with its signed document as soon as it has a record, boots and attaches at once. The fake's
+own time is subtracted. The floor is the same machines made by one bare call of the SDK, and looked up by one.
 """
 
 import asyncio
@@ -145,7 +144,7 @@ class _Scene:
         return ControlPlane(ports, owner="bench")
 
     async def _provisioned(self, plane: ControlPlane, number: int) -> float:
-        """Seconds from the request to the end, without those that the fake worked."""
+        """Return seconds from the request to the end, without those that the fake worked."""
         busy, started = self._fake.busy, time.perf_counter()
         request = ProvisionRequest(template="ci", count=COUNT, run=f"run-{number}")
         operation = await plane.desk.provision(request)
@@ -162,7 +161,8 @@ class _Scene:
         return time.perf_counter() - started - signed - (self._fake.busy - busy)
 
     async def _made(self, operation: Operation) -> list[str]:
-        """Machines take seconds to start: their records are there long before they join."""
+        """Wait for the records: machines take seconds to start, so their records exist long before they
+        join."""
         listener = self._wakeups.listen((operation_topic(operation.id),))
         try:
             while True:
@@ -203,7 +203,7 @@ class _Scene:
 
 
 async def _lives(enrolment: Enrolment, proof: str) -> None:
-    """As an agent does, with nothing between it and the enrolment."""
+    """Act as an agent does, with nothing between it and the enrolment."""
     admission = await enrolment.join(proof, key=proof[-200:], boot_id="boot")
     desired = await enrolment.report(admission.node_id, Report(booted=True))
     assert desired.assignment_id is not None

@@ -1,9 +1,9 @@
-"""How soon nodes run: with real agents, as processes of this machine, over HTTP.
+"""Measure how soon nodes run: with real agents, as processes of this machine, over HTTP.
 
-Warm: ten callers at once ask for four nodes each, from the request to the end of the operation's stream,
-which comes after its nodes run. The floor is what can't be left out: the commits that follow one another,
-and one long poll that is held and answered. Cold: from the last node's `booted` to the operation's
-success, as a follower of the event feed sees them; the feed's own timestamps are in the note.
+Warm: ten callers at once ask for four nodes each. The time runs from the request to the end of the
+operation's stream, which comes after its nodes run. The floor is what can't be left out: the commits in
+sequence, and one long poll that is held and answered. Cold: the time runs from the last node's `booted` to
+the operation's success, as a follower of the event feed sees them. The feed's own timestamps are in the note.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ def _figure(name: str, value: float, *, floor: float | None, limit: float, note:
 
 
 def _costs(counts: Counts, hand_overs: int) -> list[Figure]:
-    """What one hand-over with its release takes of the server, and each of its nodes."""
+    """Return what one hand-over with its release costs the server, and each of its nodes."""
     nodes = hand_overs * EACH
     found = [
         _figure(
@@ -150,7 +150,7 @@ async def _round(server: Server, wires: Sequence[Wire], number: int) -> list[flo
 
 
 async def _until_idle(server: Server, wire: Wire) -> None:
-    """All of them are back, and have had a moment to hear of it."""
+    """Wait until all nodes are back and know it."""
     while True:
         path = "/api/v1/nodes?state=idle&template=warm&limit=200"
         page = json.loads(await wire.ask("GET", path, token=server.admin))
@@ -173,7 +173,7 @@ async def _wires(server: Server, count: int) -> AsyncIterator[list[Wire]]:
 
 
 async def _end_all(server: Server) -> None:
-    """Nodes outlive their server, so none may be left when it goes."""
+    """End all nodes: they outlive their server, so none may be left when it goes."""
     async with AsyncClient(server.url, server.admin) as client:
         async with asyncio.timeout(60):
             while True:
@@ -240,7 +240,7 @@ def _stamp(event: Event) -> float:
 
 
 def _commits(path: Path) -> list[float]:
-    """One durable row of an event's size at a time, in milliseconds."""
+    """Return the milliseconds of one durable row of an event's size at a time."""
     connection = sqlite.connect(path)
     connection.execute("CREATE TABLE events (seq INTEGER PRIMARY KEY, changes TEXT)")
     took: list[float] = []
@@ -255,7 +255,7 @@ def _commits(path: Path) -> list[float]:
 
 
 async def _long_polls(port: int) -> list[float]:
-    """From the request that wakes a held one to the answer of the held one, in milliseconds."""
+    """Return milliseconds from the waking request to the answer of the held one."""
     took: list[float] = []
     async with Wire(port) as held, Wire(port) as waking:
         for _ in range(300):

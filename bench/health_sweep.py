@@ -58,7 +58,8 @@ class _Always(WatchTracker):
 
 
 class _Stopped(SystemClock):
-    """Stands still unless it is moved on: however slow the machine, nobody else falls silent meanwhile."""
+    """A clock that stands still unless it is moved on: however slow the machine, no other node falls
+    silent."""
 
     def __init__(self) -> None:
         self.time = super().now()
@@ -195,7 +196,7 @@ async def _look_at(size: int) -> _Seen:
 
 
 async def _crowd(path: Path, size: int) -> list[NodeId]:
-    """So many nodes that are idle and well, and said so."""
+    """Create so many idle and healthy nodes."""
     store = open_sqlite(path, ids=SystemIds())
     await store.apply_template(TemplateSpec(name="warm", provider="bench", max_nodes=10**6), now=0.0)
     clock = _Stopped()
@@ -241,12 +242,12 @@ def _ports(store: SqlStore, clock: Clock) -> Ports:
 
 
 async def _beaten(store: SqlStore, ids: Sequence[NodeId], now: float) -> None:
-    """They were just seen."""
+    """Record that these nodes were just seen."""
     await store.record_beats([Beat(node_id=node_id, seen_at=now) for node_id in ids])
 
 
 async def _check(store: SqlStore, *, silent: int, overdue: int) -> None:
-    """What was measured is what was to be done."""
+    """Check that the measured work was the intended work."""
     offline = await store.offline(states=(NodeState.IDLE,), since_before=float("inf"), limit=10**6)
     ended = await store.nodes(states=(NodeState.TERMINATING,), template=None, after=None, limit=500)
     assert (len(offline), len(ended.items)) == (silent, overdue), (len(offline), len(ended.items))

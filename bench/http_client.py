@@ -40,7 +40,7 @@ class Wire:
     async def ask(
         self, method: str, path: str, *, token: str = "", said: Mapping[str, Any] | None = None
     ) -> bytes:
-        """The whole answer; of a stream, when it has ended."""
+        """Return the whole answer; of a stream, when it has ended."""
         assert self._reader is not None and self._writer is not None
         self._writer.write(request(method, path, token=token, said=said))
         head = await self._reader.readuntil(b"\r\n\r\n")
@@ -52,7 +52,7 @@ class Wire:
         return body
 
     async def lines(self, path: str, *, token: str) -> AsyncIterator[bytes]:
-        """Each chunk of a stream, which is a line."""
+        """Yield each chunk of a stream, which is a line."""
         assert self._reader is not None and self._writer is not None
         self._writer.write(request("GET", path, token=token))
         head = await self._reader.readuntil(b"\r\n\r\n")
@@ -71,7 +71,7 @@ class Wire:
 
 
 async def provisioned(wire: Wire, token: str, *, template: str, count: int, run: str) -> Any:
-    """Ask for nodes and follow the operation to its end, as anybody would. Gives its last progress."""
+    """Ask for nodes and follow the operation to its end, as a client does; return its last progress."""
     said = {"template": template, "count": count, "run": run}
     accepted = json.loads(await wire.ask("POST", "/api/v1/provisions", token=token, said=said))
     return await followed(wire, token, accepted["operation_id"])

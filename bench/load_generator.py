@@ -56,8 +56,11 @@ class _Line:
 
 
 def flat_out(*, port: int, path: str, tokens: Sequence[str], connections: int, seconds: float) -> None:
-    """With as many tokens as connections, each has its own, as agents do; with more, all are sent in turn
-    over all of them, as a proxy might."""
+    """Send as fast as possible.
+
+    With as many tokens as connections, each connection has its own, as agents do. With more tokens, all are
+    sent in turn over all connections, as a proxy might.
+    """
     requests = [request("POST", path, token=token, said={"activity": 1}) for token in tokens]
     payloads = cycle(requests)
     lines = {line.socket.fileno(): line for line in (_Line(port) for _ in range(connections))}
@@ -107,7 +110,7 @@ class _Crowd:
         self.took.append(time.perf_counter() - line.asked_at)
 
     def run(self, seconds: float) -> None:
-        """Every node in its turn, evenly over the time that a round takes."""
+        """Send for every node in turn, evenly over the time of a round."""
         began = time.perf_counter()
         until = began + seconds
         following, lines = 0, self._beats
@@ -134,7 +137,7 @@ def paced(
     settle: float,
     seconds: float,
 ) -> None:
-    """Says so when it has begun and when it has settled, and then how it went."""
+    """Send at a fixed pace; print when it has begun, when it has settled, and then the result."""
     crowd = _Crowd(port, tokens, every=every, streaming=streaming)
     say({"connected": len(crowd._lines)})
     crowd.run(settle)

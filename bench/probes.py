@@ -46,7 +46,7 @@ async def measure() -> Sequence[Figure]:
 
 
 def _silent() -> socket.socket:
-    """Takes connections, and that is all."""
+    """Take connections, and never answer."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen(4096)

@@ -16,7 +16,7 @@ from bench.warm_store import warm
 
 PROVISIONS = 1000
 SPARE = 64
-"""More nodes than provisions, so that nobody waits for the last one."""
+"""More nodes than provisions, so that no caller waits for the last one."""
 IN_FLIGHT = 64
 WITHIN = 300.0
 

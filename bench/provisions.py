@@ -36,7 +36,7 @@ PROVISIONS = 1000
 IN_FLIGHT = 64
 WRITES_TARGET = 6.0
 UPKEEP = ("lease", "renew", "lease_duty", "record_beats", "audit", "prune")
-"""Writes that a replica makes whether or not anybody asks for anything."""
+"""Writes that an idle replica makes too."""
 
 
 class Nobody:
@@ -177,7 +177,7 @@ async def _ended(stage: _Stage, operation: Operation) -> Operation:
 
 
 def _floor(path: Path, writes: int) -> float:
-    """Rows of an event's size, 64 per commit."""
+    """Return rows of an event's size per second, 64 per commit."""
     connection: sqlite3.Connection = sqlite.connect(path)
     connection.execute("CREATE TABLE events (seq INTEGER PRIMARY KEY, changes TEXT)")
     rows = PROVISIONS * writes

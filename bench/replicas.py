@@ -1,8 +1,9 @@
-"""What several servers on one PostgreSQL cost and give.
+"""Measure what several servers on one PostgreSQL cost and give.
 
-20,000 nodes that beat every five seconds at two servers: time and memory of the servers and of the database's
-processes, and how long a beat takes. Provisions of warm nodes through three servers, beside one. And how long
-an operation waits for another server when its own is killed. Load, servers and database share this machine.
+First, 20,000 nodes beat every five seconds at two servers. Measured are time and memory of the servers and of
+the database's processes, and how long a beat takes. Then come provisions of warm nodes through three servers,
+beside one. Last comes how long an operation waits for another server when its own is killed. Load, servers
+and database share this machine.
 """
 
 import asyncio
@@ -110,7 +111,7 @@ async def _generator(port: int, nodes: Sequence[Warm]) -> AsyncIterator[Child]:
 
 
 def _database_seconds(store: str) -> float:
-    """CPU time of this PostgreSQL's processes that are alive."""
+    """Return the CPU time of this PostgreSQL's living processes."""
     folder = Path(str(conninfo_to_dict(store)["host"]))
     postmaster = (folder / "postmaster.pid").read_text().split(maxsplit=1)[0]
     ticks = 0
@@ -135,7 +136,7 @@ def _written(store: str) -> int:
 
 
 def _hurried(store: str) -> str:
-    """Preparing needn't be durable; what is measured is."""
+    """Prepare without durability; what is measured is durable."""
     return f"{store}&options=-csynchronous_commit%3Doff"
 
 
@@ -186,7 +187,8 @@ async def _flooded(servers: Sequence[Server], nodes: Sequence[Warm]) -> float:
 
 
 async def _takeover(store: str) -> Figure:
-    """The node never attaches, so the operation is under way when its server is killed."""
+    """Measure a takeover. The node never attaches, so the operation is under way when its server is
+    killed."""
     async with replicas(store, 2) as (doomed, _other):
         with psycopg.connect(store, autocommit=True) as watching:
             watching.execute("UPDATE liveness SET seen_at = extract(epoch FROM now()) + 100")

@@ -128,7 +128,7 @@ async def _live(port: int, github: FakeGitHub, node: Warm) -> None:
 
 
 async def _serve(wire: Wire, github: FakeGitHub, node: Warm, assignment: str) -> None:
-    """What the kit's program does, without its processes."""
+    """Do what the kit's program does, without its processes."""
     name = f"-{assignment}"
     if any(runner.name.endswith(name) for runner in github.world.of(SCOPE)):
         return

@@ -39,7 +39,7 @@ def _measure() -> Sequence[Figure]:
 
 
 def _floor(hours: float) -> float:
-    """How fast the virtual loop passes the time if nodes do nothing but beat into the void."""
+    """Return how fast the virtual loop passes time if nodes only beat."""
 
     async def beat() -> None:
         for _ in range(int(hours * 3600.0 / 5.0)):

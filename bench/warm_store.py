@@ -30,7 +30,7 @@ class Warm:
 
 
 async def warm(data: Path, count: int, **given: Any) -> list[Warm]:
-    """`given`: as for `warmed`."""
+    """Prepare a warm store. `given`: as for `warmed`."""
     return await warmed(open_sqlite(data / "muster.db", ids=SystemIds()), count, **given)
 
 
@@ -42,8 +42,10 @@ async def warmed(
     serves: NodeRuntime | None = None,
     **fields: Any,
 ) -> list[Warm]:
-    """`fields`: of the template. With the outfit of the server that will start, or it would retire them.
-    Closes the store."""
+    """Create warm nodes and close the store. `fields`: of the template.
+
+    The nodes have the outfit of the server that will start, or it would retire them.
+    """
     now = time.time()
     await store.limit_installation(10**5, now=now)
     spec = TemplateSpec(name=template, provider="process", max_nodes=10**5, idle_timeout=DAY, **fields)

@@ -1,1 +1,1 @@
-"""Muster shown against stand-ins for services that not everybody has at hand."""
+"""Show Muster against stand-ins for services that need an account."""

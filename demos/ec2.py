@@ -110,7 +110,7 @@ class Stage:
             sys.exit(f"error: that ended with {done.returncode}")
 
     def seconds(self, run: str) -> float:
-        """How long its provision took, by the server's clock."""
+        """Return how long its provision took, by the server's clock."""
         with SyncClient(self._data.url() or "", self._data.admin_token()) as client:
             found = client.send(calls.operations(kind="provision", run=run, limit=1)).items
             return found[0].elapsed_seconds

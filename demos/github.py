@@ -92,7 +92,7 @@ class Show:
         self.until_idle()
 
     def step(self, run: Run, **inputs: str) -> dict[str, str]:
-        """A step of a workflow's job that uses the Action, on a machine that has nothing but Python."""
+        """Run a step of a workflow's job that uses the Action, on a machine that has nothing but Python."""
         claims = {"repository": run.repository, "ref": "refs/heads/main"}
         self.github.issuer.claims = {**claims, "run_id": str(run.id), "run_attempt": str(run.attempt)}
         output = self.site.directory / "step-output"

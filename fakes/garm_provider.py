@@ -2,10 +2,10 @@
 """A stand-in for an external provider binary of GARM, interface v0.1.0. Its machines are records in a
 directory.
 
-It behaves as the public ones do, with their weaknesses: a repeated create makes a second machine of the
-same name, a delete by name finds nothing and succeeds, an empty list is `null`, errors are words and exit
-status 1. The configuration file is JSON: `directory`, and the faults `after_create` (fail once the machine
-is there), `no_id`, `refuses`, `duplicates` (exit 31 for a name that is taken).
+It behaves as the public ones do, with their weaknesses. A repeated create makes a second machine of the same
+name. A delete by name finds nothing and succeeds. An empty list is `null`. Errors are words and exit status
+1. The configuration file is JSON: `directory`, and the faults. These are `after_create` (fail once the
+machine is there), `no_id`, `refuses` and `duplicates` (exit 31 for a taken name).
 """
 
 import json

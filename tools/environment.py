@@ -1,7 +1,8 @@
-"""`python -m tools.environment`, with the Python of .venv: installs what requirements.lock names.
+"""Install what requirements.lock names: `python -m tools.environment`, with the Python of .venv.
 
-uv does it several times faster than pip, so pip first gets uv, by its hash in the same lock. uv doesn't read
-pip's settings: they are passed on. Where uv fails, pip does the work: slower, with every setting of its own.
+The program uv installs several times faster than pip. So pip first gets uv, by its hash in the same lock. The
+settings of pip are passed on, because uv doesn't read them. Where uv fails, pip does the work: slower, with
+all its settings.
 """
 
 import shlex
@@ -42,7 +43,7 @@ def _with_uv() -> int:
 
 
 def block(lock: str, name: str) -> str:
-    """The lines of a lock that pin one package, without comments."""
+    """Return the lines of a lock that pin one package, without comments."""
     found: list[str] = []
     for line in lock.splitlines():
         if line.startswith(f"{name}==") or (found and line.startswith("    --hash")):
@@ -53,7 +54,7 @@ def block(lock: str, name: str) -> str:
 
 
 def settings() -> list[str]:
-    """Where pip looks for packages, in uv's words."""
+    """Return where pip looks for packages, in uv's words."""
     asked = subprocess.run(  # noqa: S603 — a command line of our own
         [*PIP, "config", "list"], capture_output=True, text=True, check=False
     ).stdout

@@ -71,7 +71,7 @@ _GENERATIONS = ("current", "previous")
 
 
 def fitting(wanted: Mapping[str, Any], *, spot: bool) -> list[InstanceType]:
-    """Cheapest first."""
+    """Return the types that serve a request, cheapest first."""
     found = [each for each in CATALOGUE if _fits(each, wanted)]
     if not found:
         return []

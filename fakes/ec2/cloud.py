@@ -1,8 +1,8 @@
-"""What exists in one region, and the verbs over it. Each verb takes and gives what the SDK's callers do.
+"""The state of one region, and the verbs over it. Each verb takes and returns what the SDK's callers do.
 
-Lives in the server's loop alone. Does to its callers what real EC2 does: a new instance isn't shown at once,
-one unknown id fails a whole batch, a launch template's version never changes, the terminated stay listed, and
-a client token that succeeded is answered as it was, whatever became of what it made.
+It lives in the server's loop alone, and behaves as real EC2 does. A new instance isn't shown at once. One
+unknown id fails a whole batch. A launch template's version never changes. Terminated instances stay listed. A
+client token that succeeded gets the same answer, whatever became of its machines.
 """
 
 import base64
@@ -55,7 +55,7 @@ class Subnet:
 
 @dataclass(slots=True, kw_only=True)
 class Region:
-    """What an account has there before anybody launches anything."""
+    """What an account has there before the first launch."""
 
     name: str = "eu-west-1"
     subnets: tuple[Subnet, ...] = (
@@ -109,7 +109,7 @@ class Cloud:
         return found
 
     def _is_own(self, action: str, given: Params) -> bool:
-        """What isn't there has no tag, so AWS denies it before it looks whether it is there."""
+        """Return whether it is ours. A missing machine has no tag, so AWS denies it before it looks."""
         if self.faults.own_tag is None:
             return True
         name, value = self.faults.own_tag
@@ -201,7 +201,7 @@ class Cloud:
         instance.state = "terminated"
 
     def powered_off(self, instance: Instance) -> None:
-        """The instance shut itself down."""
+        """Note that the instance shut itself down."""
         if instance.data.get("InstanceInitiatedShutdownBehavior") == "terminate":
             self.end(instance)
         elif instance.machine is not None:
@@ -338,7 +338,7 @@ class Cloud:
 def _once(
     answered: dict[str, tuple[Params, dict[str, Any]]], given: Params, do: Callable[[], dict[str, Any]]
 ) -> dict[str, Any]:
-    """As AWS documents client tokens: what succeeded is not done again, and means only what it meant."""
+    """Repeat an answer by its client token, as AWS documents it: a success is not done again."""
     token = given["ClientToken"]
     if token in answered:
         asked, answer = answered[token]

@@ -1,4 +1,4 @@
-"""What goes wrong next, written down by whoever tests. Each entry is used up by what it hits."""
+"""Faults that a test asks for. Each entry is used up by the request that it hits."""
 
 from collections import deque
 from collections.abc import Mapping

@@ -68,7 +68,7 @@ def _subnets(cloud: "Cloud", overrides: list[Params]) -> "list[Subnet]":
 
 
 def _wrong(cloud: "Cloud", data: Params, types: list[catalogue.InstanceType]) -> tuple[str, str] | None:
-    """What a fleet can't be made of, in the words of its errors."""
+    """Return why a fleet can't be made, in the words of its errors."""
     if not types:
         return "InvalidFleetConfiguration", "No instance types match the instance requirements."
     if data["ImageId"] not in cloud.region.images:

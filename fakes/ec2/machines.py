@@ -25,7 +25,7 @@ SHUTDOWN = '#!/bin/sh\necho off >"$FAKE_POWER"\n'
 
 
 def readable(user_data: str) -> str:
-    """As cloud-init reads it: base64, and gzip if it is that."""
+    """Decode user data as cloud-init does: base64, and gzip if it is that."""
     data = base64.b64decode(user_data)
     return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
 
@@ -51,7 +51,7 @@ class Machine:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, user_data: str) -> None:
-        """Again: a copy, with a disk of its own and the same identity."""
+        """Start the machine; again: a copy, with a disk of its own and the same identity."""
         self._copies += 1
         disk = self.disk
         disk.mkdir()
@@ -66,7 +66,8 @@ class Machine:
         self._boot()
 
     def reboot(self) -> None:
-        """The newest copy: everything ends, and of what is on its disk, cloud-init runs only this again."""
+        """Restart the newest copy: everything ends, and cloud-init runs only the per-boot part of its
+        disk."""
         self.kill()
         there = CLOUD_INIT if self._sandboxed else str(self._cloud_init)
         program = self._directory / "tools" / "user-data"
@@ -88,7 +89,7 @@ class Machine:
 
     @property
     def disk(self) -> Path:
-        """What the newest copy writes to."""
+        """Return the directory that the newest copy writes to."""
         return self._directory / f"disk-{self._copies}"
 
     @property
@@ -132,7 +133,7 @@ class Machine:
             console.write(text)
 
     def kill(self) -> None:
-        """As if the power was cut: at once, whatever it does."""
+        """Kill everything at once, as a power cut does."""
         for process in self._processes:
             process.kill()
         for pid in () if self._sandboxed else self._inhabitants():
@@ -145,7 +146,7 @@ class Machine:
         self._processes.clear()
 
     def _inhabitants(self) -> list[int]:
-        """Everything that has our directory in its environment or on its command line."""
+        """Return all processes with our directory in their environment or on their command line."""
         found: list[int] = []
         for pid in (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()):
             for name in ("environ", "cmdline"):

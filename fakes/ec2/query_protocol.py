@@ -32,7 +32,7 @@ def action_of(form: str) -> tuple[str, Mapping[str, str]]:
 
 
 def parameters(action: str, pairs: Mapping[str, str]) -> dict[str, Any]:
-    """A request's parameters, named as the SDK's callers name them."""
+    """Return a request's parameters, named as the SDK's callers name them."""
     tree: Tree = {}
     for key, value in pairs.items():
         *path, last = key.split(".")
@@ -62,7 +62,7 @@ def _read(shape: Any, tree: Any) -> Any:
 
 
 def _sent(shape: Any, name: str) -> str:
-    """The name under which a parameter is sent."""
+    """Return the name under which a parameter is sent."""
     named = shape.serialization
     if "queryName" in named:
         return str(named["queryName"])

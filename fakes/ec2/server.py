@@ -31,7 +31,7 @@ class FakeEc2:
     def __init__(
         self, *, boots: bool = True, signer: Signer | None = None, region: Region | None = None
     ) -> None:
-        """`boots`: whether instances are processes, or records only."""
+        """Set up the server. `boots`: whether instances are processes, or records only."""
         self.faults = Faults()
         self.signer = signer or Signer()
         self.region = region or Region()
@@ -108,7 +108,7 @@ class FakeEc2:
         return built
 
     def renew(self) -> None:
-        """Nothing goes wrong any more, nothing was called yet; what exists stays."""
+        """Drop all faults and recorded calls; what exists stays."""
         self.faults = self.cloud.faults = Faults()
         self.calls.clear()
         self._loop.call_soon_threadsafe(self._released.clear)
@@ -123,7 +123,7 @@ class FakeEc2:
         self.do(lambda: self.cloud.interrupt(self.cloud.instances[instance_id], seconds))
 
     def kill(self, instance_id: str) -> None:
-        """As hardware dies."""
+        """Kill an instance, as dying hardware does."""
         self.do(lambda: self.cloud.gone(self.cloud.instances[instance_id]))
 
     def write(self, instance_id: str, text: str) -> None:
@@ -186,7 +186,7 @@ class FakeEc2:
         return True
 
     async def _api(self, headers: dict[str, str], body: str) -> tuple[int, str, bytes] | None:
-        """None: it is done, and nobody hears of it."""
+        """Answer a call of the API. None: it is done, and its answer is lost."""
         target = headers.get("x-amz-target", "")
         if target.startswith("ServiceQuotas"):
             return self._quota(json.loads(body))

@@ -37,7 +37,7 @@ class Signer:
         return self.certificate.public_bytes(serialization.Encoding.PEM).decode()
 
     def signed(self, document: bytes) -> bytes:
-        """What the metadata service gives under `rsa2048`: base64 of a signed message, in lines."""
+        """Return what the metadata service gives under `rsa2048`: base64 of a signed message, in lines."""
         der = (
             pkcs7.PKCS7SignatureBuilder()
             .set_data(document)
@@ -66,7 +66,7 @@ _END = b"\0\0"
 
 
 def _marked(data: bytes, way: Way) -> bytes:
-    """The same message, with the elements on the way in pieces that end by a mark."""
+    """Return the same message, with its elements in pieces that end by a mark."""
     tag, body = data[0], data[_head(data) :]
     if tag not in way:
         return data

@@ -1,6 +1,6 @@
 """A small GitHub: runners, workflow runs and their jobs, apps and tokens, and the faults of the real one.
 
-world     what there is, and what happens to it       package   a runner with the real one's command line
+state     what exists, and what happens to it         runner/   a runner with the real one's command line
 routes    the REST API over it, and the runners' own  issuer    signs for jobs, as the real one does (OIDC)
 faults    what goes wrong, on demand                  server    all of it over HTTP; `transport`: without
 """

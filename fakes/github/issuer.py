@@ -1,4 +1,4 @@
-"""Signs for jobs, as GitHub does: keys that anybody can fetch, and tokens for those who run a job."""
+"""Sign for jobs, as GitHub does: public keys, and tokens for running jobs."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,7 @@ LASTS = 300
 
 @cache
 def _key() -> Any:
-    """Drawn once: it takes a while."""
+    """Create the key once: it takes a while."""
     from cryptography.hazmat.primitives.asymmetric import rsa  # noqa: PLC0415 — only here
 
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -60,7 +60,7 @@ class Issuer:
         )
 
     def answer(self, target: str, authorization: str) -> Any | None:
-        """What it says at a path of its own; None: that isn't one."""
+        """Return the answer at a path of its own, or None for another path."""
         parts = urlsplit(target)
         prefix = urlsplit(self.url).path
         if parts.path == f"{prefix}/.well-known/openid-configuration":

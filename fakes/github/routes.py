@@ -40,7 +40,7 @@ Handler = Callable[..., Said]
 
 
 def answer(world: GitHubState, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Said:
-    """What is said to a request. Raises Lost."""
+    """Answer a request. Raises Lost."""
     parts = urlsplit(target)
     # Enterprise servers have their API below /api/v3.
     path = parts.path.removeprefix("/api/v3")
@@ -69,7 +69,7 @@ def answer(world: GitHubState, method: str, target: str, headers: Mapping[str, s
 
 
 def _limited(world: GitHubState, asked: Asked, said: Said) -> Said:
-    """What every answer tells of the primary limit. What didn't change costs nothing of it."""
+    """Return the headers of the primary limit. An unchanged answer costs nothing of it."""
     if world.limit is None:
         return said
     spent = world.spent.get(asked.authorization, 0) + (said.status != 304)

@@ -42,7 +42,7 @@ class FakeGitHub:
         return f"{self.url}/_packages/actions-runner-{{os}}-{{arch}}-{{version}}.tar.gz"
 
     def settings(self) -> str:
-        """A server's [github] section for this one, apart from its credentials."""
+        """Return a server's [github] section for this one, apart from its credentials."""
         lines = {
             "url": self.url,
             "api_url": self.url,
@@ -81,7 +81,7 @@ class _Server(ThreadingHTTPServer):
     fake: FakeGitHub
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that is killed leaves a broken connection: no news."""
+        """Ignore the broken connection of a killed client."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def log_message(self, *_: Any) -> None:
-        """Nobody reads it; the world keeps what was asked."""
+        """Log nothing; the state keeps what was asked."""
 
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -118,7 +118,7 @@ _FILES = {"config.sh": 0o755, "run.sh": 0o755, "bin/runner.py": 0o755}
 
 
 def packed() -> tuple[bytes, str]:
-    """The archive and its SHA-256: the same every time."""
+    """Return the archive and its SHA-256: the same every time."""
     tarred = io.BytesIO()
     with tarfile.open(fileobj=tarred, mode="w") as tar:
         for name, mode in _FILES.items():

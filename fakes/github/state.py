@@ -72,7 +72,7 @@ class GitHubState:
         self.groups: dict[str, dict[str, int]] = {}
         """Of organisations: names and ids, beside the default one."""
         self.missing: set[str] = set()
-        """Scopes that nobody may see."""
+        """Scopes that no credential may see."""
         self.registrations: dict[str, tuple[str, float]] = {}
         self.runners: dict[int, Runner] = {}
         self.runs: dict[tuple[str, int], Run] = {}
@@ -80,7 +80,7 @@ class GitHubState:
         self.calls: list[tuple[str, str, int]] = []
         """Method, path and status of every request, in order."""
         self.limit: int | None = None
-        """Requests that each credential has until `resets_at`; None: nobody counts."""
+        """Requests that each credential has until `resets_at`; None: without a limit."""
         self.resets_at = 0.0
         self.spent: dict[str, int] = {}
         self.never_online = False
@@ -95,7 +95,7 @@ class GitHubState:
             self.faults.append(Fault(pattern=pattern, status=status, **more))  # type: ignore[arg-type]  # its fields
 
     def asked(self, pattern: str) -> int:
-        """How many requests had this in `METHOD path`."""
+        """Return how many requests had this in `METHOD path`."""
         return sum(1 for method, path, _ in list(self.calls) if pattern in f"{method} {path}")
 
     # --- runners ----------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class GitHubState:
         return runner.session and lately and not self.never_online
 
     def connect(self, runner: Runner) -> None:
-        """What a runner does when it starts."""
+        """Connect a runner, as it does when it starts."""
         with self.changed:
             runner.session, runner.seen_at = True, self.now()
 
@@ -142,13 +142,13 @@ class GitHubState:
             return next((each for each in self.runners.values() if each.credential == credential), None)
 
     def remove(self, runner: Runner) -> None:
-        """Also what somebody does behind our back."""
+        """Remove a runner, also as an administrator of GitHub does without Muster."""
         with self.changed:
             self.runners.pop(runner.id, None)
             self.changed.notify_all()
 
     def just_in_time(self, runner: Runner) -> str:
-        """Files of the runner's, by name, as the real one packs them."""
+        """Return files of the runner, by name, as the real GitHub packs them."""
         settings = {"agentId": runner.id, "agentName": runner.name, "serverUrl": self.url, "ephemeral": True}
         files = {".runner": settings, ".credentials": {"scheme": "fake", "data": runner.credential}}
         packed = {name: _encoded(json.dumps(content)) for name, content in files.items()}
@@ -178,7 +178,7 @@ class GitHubState:
             return job
 
     def complete(self, run: Run) -> None:
-        """No more jobs are to come."""
+        """Note that no more jobs are to come."""
         with self.changed:
             run.held = False
             self.changed.notify_all()
@@ -192,7 +192,7 @@ class GitHubState:
             self.changed.notify_all()
 
     def rerun_failed(self, run: Run) -> list[Job]:
-        """A new attempt with the jobs that failed, under their old labels; the others aren't repeated."""
+        """Start a new attempt with the failed jobs, under their old labels; the others aren't repeated."""
         with self.changed:
             failed = [job for job in self.latest(run) if job.conclusion != "success"]
             run.attempt += 1
@@ -210,7 +210,7 @@ class GitHubState:
         return "in_progress" if started or not jobs else "queued"
 
     def take(self, runner: Runner, wait: float) -> Job | None:
-        """The next job for a runner; None: none within `wait` seconds, or the runner is no more."""
+        """Return the next job for a runner. None: none came within `wait` seconds, or the runner is gone."""
         with self.changed:
             self.connect(runner)
             self.changed.wait_for(lambda: runner.id not in self.runners or self._next(runner), wait)

@@ -72,7 +72,7 @@ def _quickly(subject: Subject, todo: Sequence[Mutant], jobs: int, write: Callabl
 
 
 def _apart(work: Callable[[Callable[[str], None]], None]) -> Iterator[str]:
-    """The lines that work writes in a process of its own, so that this one stays as it is."""
+    """Yield the lines that work writes in a process of its own, so that this one stays as it is."""
     reading, writing = os.pipe()
     pid = os.fork()
     if not pid:
@@ -97,7 +97,7 @@ def _write(file: int, line: str) -> None:
 
 
 def table(tried: Sequence[Mutant], outcomes: Sequence[Outcome]) -> str:
-    """A mutant that never ends counts as killed: the tests can't pass."""
+    """Return the counts per module. A mutant that never ends counts as killed: the tests can't pass."""
     modules = dict.fromkeys(mutant.module for mutant in tried)
     counts = {name: Counter[Outcome]() for name in modules}
     for mutant, outcome in zip(tried, outcomes, strict=True):

@@ -1,8 +1,8 @@
-"""What is broken: small edits of a module's syntax tree, each a mistake that somebody could have made.
+"""Break rules by small edits of a module's syntax tree, each a plausible mistake.
 
-Owns the list of edits. It refuses what says nothing about a rule: annotations, docstrings and decorators, the
-words of errors and of f-strings, and numbers and strings outside of functions. Those are settings and names:
-a test derives its rows from them, so it must not notice.
+This module owns the list of edits. It skips what says nothing about a rule: annotations, docstrings,
+decorators, the words of errors and f-strings. Numbers and strings outside of functions are settings and
+names. A test derives its rows from them, so it must not notice.
 """
 
 import ast
@@ -77,7 +77,7 @@ class Edit:
         return old
 
     def shown(self) -> tuple[str, ...]:
-        """The lines of its statement that differ, before and after."""
+        """Return the lines of its statement that differ, before and after."""
         before = ast.unparse(self.statement).splitlines()
         old = self.apply()
         after = ast.unparse(self.statement).splitlines()
@@ -87,12 +87,12 @@ class Edit:
 
 
 def edits(tree: ast.Module, optional: Optional = frozenset()) -> list[Edit]:
-    """Every edit of a module, in the order of its lines."""
+    """Yield every edit of a module, in the order of its lines."""
     return sorted(_within(tree, _Place(statement=tree, optional=optional)), key=lambda edit: edit.line)
 
 
 def optional_in(trees: Iterable[ast.Module]) -> Optional:
-    """The arguments that calls may leave out: one that they may not would be missed by any test at all."""
+    """Return the arguments that calls may leave out: any test notices a missing required one."""
     found = set()
     for node in (each for tree in trees for each in ast.walk(tree)):
         if isinstance(node, ast.ClassDef):
@@ -109,7 +109,7 @@ def optional_in(trees: Iterable[ast.Module]) -> Optional:
 
 
 def _within(node: ast.AST, place: _Place) -> Iterator[Edit]:
-    """The edits of a node's parts."""
+    """Yield the edits of a node's parts."""
     for field, value in ast.iter_fields(node):
         if field in _LEFT_ALONE:
             continue
@@ -144,7 +144,7 @@ def _place_of(node: ast.AST, holder: ast.AST, field: str, place: _Place) -> _Pla
 
 
 def _instead(node: ast.AST, field: str, place: _Place) -> Iterator[ast.AST]:
-    """What could stand in the place of a node."""
+    """Yield what could stand in the place of a node."""
     for new in _others(node, field, place):
         yield ast.fix_missing_locations(ast.copy_location(new, node))
 
@@ -179,7 +179,7 @@ def _operators(node: ast.expr) -> Iterator[ast.AST]:
 
 
 def _parts(node: ast.expr, place: _Place) -> Iterator[ast.AST]:
-    """The same without one of its parts."""
+    """Yield the same node without one of its parts."""
     match node:
         case ast.BoolOp(values=[one, other]):
             yield from (other, one)
@@ -231,7 +231,7 @@ def _without_one(values: list[_Part]) -> Iterator[list[_Part]]:
 
 
 def _only_words(node: ast.AST, holder: ast.AST) -> bool:
-    """A docstring, or what stands between the values of an f-string."""
+    """Return whether it is a docstring, or the text between the values of an f-string."""
     if isinstance(holder, ast.JoinedStr):
         return isinstance(node, ast.Constant)
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

@@ -1,11 +1,11 @@
-"""The trial of a mutant: a forked process in which one edit holds, and the tests that could notice.
+"""Try a mutant: a forked process in which one edit holds, and the tests that could notice.
 
-Owns how an edit comes into force. Most are made inside a function: the tests are collected once, and each
-fork gives one live function the code of the edit. What runs at import (tables, defaults), and what survived,
-is tried the slow way: a fork that has imported nothing yet loads the module with the edit in it and collects
-its tests anew, so that no cache and no row made before hides it. Tests that are far from a mutant are
-left out, so a survivor may be one that the whole suite would notice; a mutant that is called killed made a
-test fail.
+This module owns how an edit takes effect. Most edits are inside a function. For these, the tests are
+collected once, and each fork gives one live function the code of the edit. What runs at import (tables,
+defaults), and what survived, is tried the slow way. A fork that has imported nothing yet loads the module
+with the edit and collects its tests anew. So no cache and no earlier row hides it. Tests that are far from a
+mutant are left out, so the whole suite may notice a survivor. A mutant that is called killed made a test
+fail.
 """
 
 import ast
@@ -121,7 +121,7 @@ def mutants(subject: Subject, modules: Sequence[str]) -> list[Mutant]:
 
 
 def steady() -> None:
-    """The same examples in every run, none remembered, and no time spent on making a failure small."""
+    """Use the same examples in every run, remember none, and spend no time on making a failure small."""
     settings.register_profile(
         "mutants",
         derandomize=True,
@@ -185,7 +185,7 @@ class Quick:
 
 
 def nearest(mutant: Mutant, costs: Mapping[str, float]) -> list[str]:
-    """Of the tests (or files of tests) that could notice: the module's own, and the quickest others."""
+    """Return the tests that could notice: the module's own, and the quickest others."""
     found: list[str] = []
     spent = {True: 0.0, False: 0.0}
     for name in sorted(costs, key=lambda name: (costs[name], name)):
@@ -214,7 +214,7 @@ def _quickly(mutant: Mutant, functions: Sequence[types.FunctionType], guards: Se
 
 
 def compiled(mutant: Mutant) -> types.CodeType:
-    """Only for a process of its own: the edit is not taken back."""
+    """Compile the edit into this process. Only for a process of its own: the edit is not taken back."""
     mutant.edit.apply()
     return compile(mutant.tree, str(mutant.path), "exec")
 
@@ -230,7 +230,7 @@ def code_of(code: types.CodeType, name: str) -> types.CodeType:
 
 
 def live_functions(sources: Path) -> Mapping[tuple[str, str], list[types.FunctionType]]:
-    """Every function object of the package: one in a class may exist twice, because slots make it anew."""
+    """Return every function object of the package: slots make some functions of a class twice."""
     found: dict[tuple[str, str], list[types.FunctionType]] = {}
     for each in gc.get_objects():
         if isinstance(each, types.FunctionType) and Path(each.__code__.co_filename).parent == sources:
@@ -325,7 +325,7 @@ def file_of(test: str) -> str:
 
 
 def guards_of(subject: Subject, mutant: Mutant, seen: Seen) -> list[str]:
-    """The files whose tests enter the module or name it."""
+    """Return the files whose tests enter the module or name it."""
     path = str(mutant.path)
     cost: dict[str, float] = {}
     for name, ran in seen.ran.items():
@@ -359,7 +359,7 @@ def in_forks(
     jobs: int,
     tell: Tell,
 ) -> None:
-    """Each trial in a process of its own, at most `jobs` at a time; None: it can't be tried this way."""
+    """Run each trial in a process of its own, at most `jobs` at a time. None: it can't be tried this way."""
     running: dict[int, int] = {}
     for number, mutant in enumerate(todo):
         found = trial(mutant)

@@ -78,7 +78,7 @@ def played(site: Site) -> Scene:
 
 
 def begun(client: SyncClient) -> Operation:
-    """What has just begun when the picture is taken."""
+    """Start what has just begun when the picture is taken."""
     return _asked(client, "ci", 6, "pr-4714")
 
 

@@ -1,6 +1,6 @@
-"""Storms: real servers, agents and callers, hurt at random for minutes, then audited.
+"""Run storms: real servers, agents and callers, hurt at random for minutes, then audited.
 
-The callers speak plain HTTP. The witness reads the process table and asks no server. A storm passes if every
-acknowledged operation ended by its deadline plus a stated bound, if no cap was passed in any sample, if some
-request succeeded at least every 30 seconds, and if the event feed rebuilds every record.
+The callers speak plain HTTP. A sampler reads the process table and asks no server. A storm passes on four
+conditions. Every acknowledged operation ended by its deadline plus a stated bound. No sample passed a cap.
+Some request succeeded at least every 30 seconds. The event feed rebuilds every record.
 """

@@ -93,7 +93,7 @@ def audit(report: Report, servers: Servers, book: Book, witness: MachineSampler)
 
 
 def _agree(servers: Servers) -> None:
-    """The records are read between two equal looks at the process table."""
+    """Compare the records with the process table, read between two equal looks at it."""
 
     def same() -> bool:
         before, recorded, after = servers.machines(), servers.recorded(), servers.machines()

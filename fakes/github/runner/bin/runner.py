@@ -45,7 +45,7 @@ def ask(method: str, url: str, path: str, credential: str = "", body: Any = None
 
 
 def inputs() -> dict[str, str]:
-    """What came by the environment: read, and struck out."""
+    """Read what came by the environment, and remove it there."""
     return {
         name[len(PREFIX) :].lower(): os.environ.pop(name)
         for name in list(os.environ)

@@ -1,9 +1,8 @@
-"""Who a joining machine is: it shows the secret that its start script brought.
+"""Verify a joining machine: it shows the secret that its start script brought.
 
 A proof is `command-NAME:MACHINE NAME:SECRET`. The secret is derived from a key of the server and the
-machine's name, so no server stores secrets, and any server with the key can check them. What runs on the
-machine can read its start script, so the secret is worth nothing after the first join: a second one is
-refused.
+machine's name. So no server stores secrets, and any server with the key can check them. What runs on the
+machine can read its start script, so the secret is worthless after the first join: a second one is refused.
 """
 
 import hmac
