@@ -45,9 +45,8 @@ from muster.operations.provision import ProvisionHandler
 from muster.operations.refill import RefillHandler
 from muster.operations.release import ReleaseHandler
 from muster.operations.run import RunHandler
-from muster.operations.silent_nodes import SilentNodes
 from muster.operations.templates import TemplateDesk
-from muster.operations.watch import WatchTracker
+from muster.operations.watch import SilentNodes, WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.duties import DutyContext
 from muster.ports.wakeups import ENDED, HEALTH

@@ -266,23 +266,23 @@ class CommandContract:
     async def test_a_command_is_forsaken_once_its_node_no_longer_serves_its_assignment(
         self, store: Store, commands: CommandStore, node: Node, command: Command
     ) -> None:
-        assert list(await commands.forsaken(limit=9)) == []
+        assert list(await commands.unserved(limit=9)) == []
         present = await store.node(node.id)
         leaving = await store.apply(nodes.release(present, now=12.0, deadline_at=99.0))
-        assert list(await commands.forsaken(limit=9)) == [], "it may still tell how it ended"
+        assert list(await commands.unserved(limit=9)) == [], "it may still tell how it ended"
         await store.apply(nodes.clean(leaving, now=13.0, deadline_at=99.0))
-        assert list(await commands.forsaken(limit=9)) == [command]
+        assert list(await commands.unserved(limit=9)) == [command]
         await commands.write(command, lifecycle.lost(command, detail="", now=14.0))
-        assert list(await commands.forsaken(limit=9)) == []
+        assert list(await commands.unserved(limit=9)) == []
 
     async def test_a_command_of_a_dying_dead_or_forgotten_node_is_forsaken(
         self, store: Store, commands: CommandStore, node: Node, command: Command
     ) -> None:
         present = await store.node(node.id)
         doomed = await store.apply(nodes.condemn(present, now=12.0, reason=Reason.MACHINE_GONE))
-        assert list(await commands.forsaken(limit=9)) == [command]
+        assert list(await commands.unserved(limit=9)) == [command]
         await store.apply(nodes.confirm_gone(doomed, now=13.0))
-        assert list(await commands.forsaken(limit=9)) == [command]
+        assert list(await commands.unserved(limit=9)) == [command]
 
     async def test_a_command_of_the_nodes_last_run_is_forsaken_though_it_serves_another(
         self, store: Store, commands: CommandStore, node: Node, command: Command
@@ -298,7 +298,7 @@ class CommandContract:
         _, (again,) = await handed_over(store, operation, [bound])
         assert (again.id, again.state) == (node.id, NodeState.RUNNING)
         fresh = await start(store, commands, again, "cmd-2")
-        assert list(await commands.forsaken(limit=9)) == [command]
+        assert list(await commands.unserved(limit=9)) == [command]
         assert list(await commands.unfinished(fresh.assignment_id)) == [fresh]
 
     async def test_forsaken_commands_come_oldest_first_and_bounded(
@@ -306,7 +306,7 @@ class CommandContract:
     ) -> None:
         made = [await start(store, commands, node, f"cmd-{n}", created_at=20.0 - n) for n in range(3)]
         await gone(store, node)
-        assert list(await commands.forsaken(limit=2)) == [made[2], made[1]]
+        assert list(await commands.unserved(limit=2)) == [made[2], made[1]]
 
     async def test_a_command_is_overdue_from_its_deadline_until_it_ends(
         self, store: Store, commands: CommandStore, node: Node
@@ -480,7 +480,7 @@ class CommandContract:
         await gone(store, one)
         assert (await store.prune(before=MUCH_LATER, limit=100)).operations == 0
         assert await commands.command(command.id) == command
-        assert list(await commands.forsaken(limit=9)) == [command], "also of a node that is forgotten"
+        assert list(await commands.unserved(limit=9)) == [command], "also of a node that is forgotten"
         assert (await store.node(other.id)).state is NodeState.RUNNING
 
     async def test_the_parts_of_an_unfinished_run_are_not_forgotten(self, store: Store) -> None:

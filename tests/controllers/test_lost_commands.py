@@ -95,8 +95,8 @@ async def test_a_command_that_ended_meanwhile_keeps_its_end(stage: Stage) -> Non
         def __getattr__(self, verb: str) -> object:
             return getattr(ports.commands, verb)
 
-        async def forsaken(self, *, limit: int) -> object:
-            found = await ports.commands.forsaken(limit=limit)
+        async def unserved(self, *, limit: int) -> object:
+            found = await ports.commands.unserved(limit=limit)
             await stage.enrolment.commands.state(first.node_id, first.id, CommandState.EXITED, 5)
             return found
 

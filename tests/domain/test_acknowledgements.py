@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from muster.domain.acknowledgements import KEPT, STATES_FOR, Acknowledged, Acknowledgement, holds, parted
+from muster.domain.acknowledgements import (
+    KEPT,
+    STATES_FOR,
+    Acknowledged,
+    Acknowledgement,
+    holds,
+    split_acknowledged,
+)
 from muster.domain.findings import Culprit, Finding
 from muster.domain.progress import Tone
 from tests.domain.builders import NOW, SMALLEST
@@ -35,6 +42,6 @@ def test_an_acknowledgement_does_not_hold_for_ever() -> None:
 
 def test_findings_are_parted_by_their_id() -> None:
     other = replace(STATE, subject="web")
-    told, seen = parted([STATE, other], [SEEN], now=NOW)
+    told, seen = split_acknowledged([STATE, other], [SEEN], now=NOW)
     assert told == (other,)
     assert seen == (Acknowledged(finding=STATE, actor="ada", at=NOW),)

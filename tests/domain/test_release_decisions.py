@@ -194,4 +194,4 @@ def test_only_a_releasing_node_can_go_back(state: NodeState) -> None:
 
 
 def test_the_situation_of_a_release_means_all_nodes_unless_told_otherwise() -> None:
-    assert situation().meant == RUNNING
+    assert situation().selected == RUNNING

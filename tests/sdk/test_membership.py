@@ -55,7 +55,7 @@ class App:
         request = self.next()
         assert request is not None
         assert request.kind is kind
-        return dict(request.body), self.membership.heard(request, answer)
+        return dict(request.body), self.membership.on_answer(request, answer)
 
     def joins(self) -> "App":
         self.says(Kind.ENROL, JOINED)
@@ -123,7 +123,7 @@ def test_given_up_it_says_goodbye_and_enrols_anew_with_a_new_key() -> None:
     farewell = app.next()
     assert farewell is not None
     assert (farewell.kind, farewell.bearer, farewell.body) == (Kind.FAREWELL, "node-token", {"left": True})
-    app.membership.heard(farewell, AWAY)  # it was only politeness
+    app.membership.on_answer(farewell, AWAY)  # it was only politeness
     body, _ = app.says(Kind.ENROL, JOINED)
     assert body["key"] not in ("drawn-1", "drawn-2")
     assert body["boot_id"] == "drawn-2"

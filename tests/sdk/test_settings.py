@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from muster.sdk import Misconfigured, Node
-from muster.sdk.settings import Given, Settings, resolve
+from muster.sdk.settings import Arguments, Settings, resolve
 
 ENVIRONMENT = {
     "MUSTER_SERVER": "http://a:8420, http://b:8420/ ,http://a:8420",
@@ -17,7 +17,7 @@ ENVIRONMENT = {
 
 
 def found(environment: dict[str, str] | None = None, **given: Any) -> Settings:
-    return resolve(Given(**given), {**ENVIRONMENT, **(environment or {})})
+    return resolve(Arguments(**given), {**ENVIRONMENT, **(environment or {})})
 
 
 def test_the_environment_is_enough() -> None:
@@ -121,4 +121,4 @@ def test_settings_are_read_when_it_starts_not_when_it_is_made(monkeypatch: pytes
 
 def test_no_secret_is_in_what_is_printed() -> None:
     assert "muster_secret" not in repr(found())
-    assert "other" not in repr(Given(token="other"))
+    assert "other" not in repr(Arguments(token="other"))

@@ -53,7 +53,7 @@ def fencing_is_dropped(patch: Patch) -> None:
 
 
 def a_takeover_keeps_the_epoch(patch: Patch) -> None:
-    for name in ("LEASE", "FORSAKEN"):
+    for name in ("LEASE", "ABANDONED"):
         statement = getattr(leases, name).replace("epoch = epoch + 1", "epoch = max(epoch, 1)")
         patch.setattr(leases, name, statement)
 

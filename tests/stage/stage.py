@@ -284,8 +284,8 @@ class Stage:
 
         async def tidy() -> bool:
             live = await self.nodes(*LIVE, NodeState.TERMINATING)
-            forsaken = await self.store.launches_to_close(limit=10)
-            return all(node.state is NodeState.IDLE for node in live) and not forsaken
+            to_close = await self.store.launches_to_close(limit=10)
+            return all(node.state is NodeState.IDLE for node in live) and not to_close
 
         await self.until(tidy)
         left = sorted(node.machine_id for node in await self.nodes(NodeState.IDLE))

@@ -82,7 +82,7 @@ NUMBERED: dict[str, tuple[Value, ...]] = {
 LOCKED = {
     "claim, side by side": claims.statement(1, Reuse.SAME_OWNER, 0, 1, SIDE_BY_SIDE.skip),
     "claims of a group": claims.statement(1, Reuse.SAME_OWNER, 0, 16, SIDE_BY_SIDE.skip),
-    "forsaken launches": launches.FORSAKEN,
+    "forsaken launches": launches.TO_CLOSE,
     "the last number": events.LAST,
 }
 STATEMENTS = HOT | LOCKED | {name: OVERVIEW[name][0] for name in ("terminating", "handovers", "changes")}

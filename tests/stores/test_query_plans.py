@@ -39,7 +39,7 @@ HOT = {
     "launches of an operation": launches.OF_OPERATION,
     "place in the queue": operations.AHEAD,
     "lease": leases.LEASE,
-    "lease of what the silent lead in queues": leases.FORSAKEN,
+    "lease of what the silent lead in queues": leases.ABANDONED,
     "renew": leases.renewal(20),
     "suspects": vitals.SUSPECTS,
     "stalled": vitals.STALLED,
@@ -60,7 +60,7 @@ HOT = {
 COMMANDS = {
     "commands of a provision": commands.OF_OPERATION,
     "unfinished commands": commands.UNFINISHED,
-    "forsaken commands": commands.FORSAKEN,
+    "forsaken commands": commands.UNSERVED,
     "overdue commands": commands.OVERDUE,
     "output": commands.READ,
     "commands": commands.listing(by_run=False, paged=True),
@@ -124,7 +124,7 @@ def test_what_is_counted_is_counted_along_an_index(connection: sqlite3.Connectio
 
 
 def test_forsaken_launches_walk_only_the_open_ones(connection: sqlite3.Connection) -> None:
-    steps = plan(connection, launches.FORSAKEN)
+    steps = plan(connection, launches.TO_CLOSE)
     assert steps[0].startswith("SEARCH l USING INDEX launches_open")
     assert not any(step.startswith("SCAN") for step in steps)
 

@@ -85,7 +85,7 @@ class BootWatch:
 
         batches = _batches(booting, self._ports.providers)
         await run_bounded(batches, look, self._ports.clock, at_once=AT_ONCE, starting=STARTING)
-        await self._listen(silent, watch)
+        await self._read_consoles(silent, watch)
 
     # --- the provider's word ----------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class BootWatch:
 
     # --- the machine's own words ------------------------------------------------------------------
 
-    async def _listen(self, silent: Sequence[Node], watch: Watch) -> None:
+    async def _read_consoles(self, silent: Sequence[Node], watch: Watch) -> None:
         now = self._ports.clock.now()
         due = [
             node
@@ -133,12 +133,12 @@ class BootWatch:
         ]
         due.sort(key=lambda node: self._looked.get(node.id, 0.0))
 
-        async def hear(node: Node) -> None:
-            await self._hear(node, watch)
+        async def read_console(node: Node) -> None:
+            await self._read_console(node, watch)
 
-        await run_bounded(due, hear, self._ports.clock, at_once=AT_ONCE, starting=STARTING)
+        await run_bounded(due, read_console, self._ports.clock, at_once=AT_ONCE, starting=STARTING)
 
-    async def _hear(self, node: Node, watch: Watch) -> None:
+    async def _read_console(self, node: Node, watch: Watch) -> None:
         provider = self._ports.providers[node.provider]
         self._looked[node.id] = self._ports.clock.now()
         try:

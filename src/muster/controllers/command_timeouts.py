@@ -6,7 +6,7 @@ can't do so.
 
 from muster.domain import command as commands
 from muster.domain.errors import Conflict
-from muster.operations.silent_nodes import SilentNodes
+from muster.operations.watch import SilentNodes
 from muster.ports.bundle import Ports
 
 BATCH = 500

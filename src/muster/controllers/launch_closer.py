@@ -36,14 +36,14 @@ class LaunchCloser:
         """When each one's machines were last looked for. Only a shortcut: it decides who comes first."""
 
     async def reconcile(self) -> None:
-        forsaken: dict[str, list[Launch]] = {}
-        async for launch in self._forsaken():
+        to_close: dict[str, list[Launch]] = {}
+        async for launch in self._launches_to_close():
             if launch.state is LaunchState.PLANNED or launch.provider not in self._ports.providers:
                 with suppress(Conflict):
-                    await self._let_go(launch)
+                    await self._close_unused(launch)
             else:
-                forsaken.setdefault(launch.provider, []).append(launch)
-        known = [launch.id for some in forsaken.values() for launch in some]
+                to_close.setdefault(launch.provider, []).append(launch)
+        known = [launch.id for some in to_close.values() for launch in some]
         self._looked = {each: self._looked[each] for each in known if each in self._looked}
 
         async def look(provider: NodeProvider) -> None:
@@ -53,13 +53,13 @@ class LaunchCloser:
                     await self._settle(provider, launch)
 
             # The longest wait first: one whose look hangs doesn't delay the others for ever.
-            waiting = sorted(forsaken[provider.name], key=lambda each: self._looked.get(each.id, 0.0))
+            waiting = sorted(to_close[provider.name], key=lambda each: self._looked.get(each.id, 0.0))
             await run_bounded(waiting, one, self._ports.clock, at_once=1, starting=WITHIN)
 
-        providers = [self._ports.providers[name] for name in forsaken]
+        providers = [self._ports.providers[name] for name in to_close]
         await each_provider(providers, look, self._ports.clock, within=WITHIN)
 
-    async def _forsaken(self) -> AsyncIterator[Launch]:
+    async def _launches_to_close(self) -> AsyncIterator[Launch]:
         last: Launch | None = None
         while True:
             batch = await self._store.launches_to_close(limit=BATCH, after=last)
@@ -84,7 +84,7 @@ class LaunchCloser:
         if launch.adopted >= launch.count or not surprises:
             await self._abandon(launch, now, reason)
 
-    async def _let_go(self, launch: Launch) -> None:
+    async def _close_unused(self, launch: Launch) -> None:
         """Close a launch that made no machines, or whose provider can't be asked."""
         now = self._ports.clock.now()
         if launch.state is LaunchState.PLANNED:

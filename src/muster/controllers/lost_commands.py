@@ -14,9 +14,9 @@ class LostCommands:
         self._ports = ports
 
     async def reconcile(self) -> None:
-        for command in await self._ports.commands.forsaken(limit=BATCH):
+        for command in await self._ports.commands.unserved(limit=BATCH):
             node = await self._node(command.node_id)
-            lost = commands.forsaken(command, node, now=self._ports.clock.now())
+            lost = commands.unserved(command, node, now=self._ports.clock.now())
             try:
                 await self._ports.commands.write(command, lost)
             except Conflict:

@@ -63,9 +63,9 @@ class Orphans:
             raise Implausible("; ".join(self._braked.values()))
 
     async def _judge(self, provider: NodeProvider, machines: list[Machine]) -> None:
-        strange = await self._strangers(provider, machines)
+        strange = await self._unrecorded(provider, machines)
         self._remember(provider, strange)
-        orphans = [machine for machine in strange if await self._forsaken(provider, machine)]
+        orphans = [machine for machine in strange if await self._is_orphan(provider, machine)]
         traced = {machine.id: await self._store.launch_by_token(machine.token) for machine in orphans}
         # A machine of a launch that we closed is ours beyond doubt, however many there are.
         doubtful = [machine for machine in orphans if traced[machine.id] is None]
@@ -80,7 +80,7 @@ class Orphans:
             if traced[machine.id] is not None or not braked:
                 await self._adopt(provider, machine, traced[machine.id])
 
-    async def _strangers(self, provider: NodeProvider, machines: list[Machine]) -> list[Machine]:
+    async def _unrecorded(self, provider: NodeProvider, machines: list[Machine]) -> list[Machine]:
         """Return the machines without a live record."""
         strange: list[Machine] = []
         for start in range(0, len(machines), BATCH):
@@ -102,7 +102,7 @@ class Orphans:
         others = {key: value for key, value in self._sightings.items() if not key.startswith(prefix)}
         self._sightings = {**others, **met}
 
-    async def _forsaken(self, provider: NodeProvider, machine: Machine) -> bool:
+    async def _is_orphan(self, provider: NodeProvider, machine: Machine) -> bool:
         sighting = self._sightings[f"{provider.name}/{machine.id}"]
         if sighting.passes < PASSES:
             return False

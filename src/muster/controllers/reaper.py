@@ -50,10 +50,10 @@ class Reaper:
         """Those that this tick saw gone."""
 
     async def reconcile(self) -> None:
-        doomed = await self._doomed()
-        self._forget_all_but(doomed)
+        terminating = await self._terminating()
+        self._forget_all_but(terminating)
         by_provider: dict[str, list[Node]] = {}
-        for node in doomed.values():
+        for node in terminating.values():
             by_provider.setdefault(node.provider, []).append(node)
 
         async def look(provider: NodeProvider) -> None:
@@ -63,13 +63,15 @@ class Reaper:
                 await self._reap(provider, waiting[start : start + BATCH])
 
         providers = [self._ports.providers[name] for name in by_provider if name in self._ports.providers]
-        await self._give_up([node for node in doomed.values() if node.provider not in self._ports.providers])
+        await self._give_up(
+            [node for node in terminating.values() if node.provider not in self._ports.providers]
+        )
         await each_provider(providers, look, self._ports.clock, within=WITHIN)
-        for node in doomed.values():
+        for node in terminating.values():
             if node.id not in self._gone:
                 await self._report_slow_end(node)
 
-    async def _doomed(self) -> dict[NodeId, Node]:
+    async def _terminating(self) -> dict[NodeId, Node]:
         found = items(
             lambda after: self._store.nodes(
                 states=(NodeState.TERMINATING,), template=None, after=after, limit=BATCH
@@ -77,12 +79,12 @@ class Reaper:
         )
         return {node.id: node async for node in found}
 
-    async def _reap(self, provider: NodeProvider, doomed: Sequence[Node]) -> None:
-        self._looked.update((node.id, self._ports.clock.now()) for node in doomed)
+    async def _reap(self, provider: NodeProvider, terminating: Sequence[Node]) -> None:
+        self._looked.update((node.id, self._ports.clock.now()) for node in terminating)
         try:
             async with asyncio.timeout(provider.call_timeout):
-                known = await provider.describe([node.machine_id for node in doomed])
-            left = [node for node in doomed if not await self._confirmed(provider, node, known)]
+                known = await provider.describe([node.machine_id for node in terminating])
+            left = [node for node in terminating if not await self._confirmed(provider, node, known)]
             due = [node for node in left if self._due(node)]
             if due:
                 async with asyncio.timeout(provider.call_timeout):

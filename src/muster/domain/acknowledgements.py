@@ -1,4 +1,4 @@
-"""Acknowledgements: an operator has seen a finding, and it need not be told first any more.
+"""Acknowledgements: an operator has seen a finding, and it need not be shown first any more.
 
 Owns how long that holds. An acknowledged finding comes back when it happens anew or gets worse. A state whose
 begin is unknown can't be told from the same state anew, so it comes back after an hour.
@@ -13,7 +13,7 @@ from muster.domain.progress import Tone
 
 STATES_FOR = HOUR
 KEPT = 30 * DAY
-"""Older acknowledgements are forgotten, and what they were for is told again."""
+"""Older acknowledgements are forgotten, and what they were for is shown again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,25 +33,25 @@ class Acknowledged:
     at: float
 
 
-def holds(given: Acknowledgement, finding: Finding, *, now: float) -> bool:
-    if ORDER.index(finding.tone) < ORDER.index(given.tone) or now >= given.at + KEPT:
+def holds(acknowledgement: Acknowledgement, finding: Finding, *, now: float) -> bool:
+    if ORDER.index(finding.tone) < ORDER.index(acknowledgement.tone) or now >= acknowledgement.at + KEPT:
         return False
     if finding.happened_at is None:
-        return now < given.at + STATES_FOR
-    return finding.happened_at <= given.at
+        return now < acknowledgement.at + STATES_FOR
+    return finding.happened_at <= acknowledgement.at
 
 
-def parted(
-    findings: Sequence[Finding], given: Sequence[Acknowledgement], *, now: float
+def split_acknowledged(
+    findings: Sequence[Finding], acknowledgements: Sequence[Acknowledgement], *, now: float
 ) -> tuple[tuple[Finding, ...], tuple[Acknowledged, ...]]:
     """Split the findings into those to show and those acknowledged, each in their order."""
-    known = {each.finding: each for each in given}
-    told: list[Finding] = []
+    known = {each.finding: each for each in acknowledgements}
+    shown: list[Finding] = []
     seen: list[Acknowledged] = []
     for finding in findings:
         found = known.get(finding.id)
         if found is not None and holds(found, finding, now=now):
             seen.append(Acknowledged(finding=finding, actor=found.actor, at=found.at))
         else:
-            told.append(finding)
-    return tuple(told), tuple(seen)
+            shown.append(finding)
+    return tuple(shown), tuple(seen)

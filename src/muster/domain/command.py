@@ -217,7 +217,7 @@ def lost(command: Command, *, detail: str, now: float, reason: Reason | None = N
     )
 
 
-def forsaken(command: Command, node: Node | None, *, now: float) -> Command:
+def unserved(command: Command, node: Node | None, *, now: float) -> Command:
     """Return the command as lost, because its node no longer serves it, with the reason of the node's end."""
     reason = _taken_for(command, node)
     if node is None or reason is None:

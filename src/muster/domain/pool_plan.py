@@ -7,7 +7,7 @@ from muster.domain.matching import Demand, reuse_allows, suits
 from muster.domain.node import Node
 from muster.domain.template import Template, TemplateSpec
 
-NOBODY = ""
+NO_OWNER = ""
 """No owner's name."""
 
 
@@ -31,7 +31,7 @@ def plan(
     a change of the template never empties the pool.
     """
     spec = template.spec
-    current = [node for node in idle if node.revision >= template.revision and _anybodys(node, spec)]
+    current = [node for node in idle if node.revision >= template.revision and _free_for_all(node, spec)]
     old = tuple(node for node in idle if node.revision < template.revision)
     missing = max(0, spec.min_idle - len(current))
     renew = tuple(node for node in current[: spec.min_idle] if _needs_renewal(node, spec, now))
@@ -43,7 +43,7 @@ def plan(
     return PoolPlan(refill=affordable, renew=renew, retire=old[: max(surplus, int(stuck))])
 
 
-def _anybodys(node: Node, spec: TemplateSpec) -> bool:
+def _free_for_all(node: Node, spec: TemplateSpec) -> bool:
     """Return whether any new caller can get the node: only such nodes count for the pool's minimum.
 
     Nodes of a special request, or of one owner, don't count.
@@ -51,7 +51,7 @@ def _anybodys(node: Node, spec: TemplateSpec) -> bool:
     return (
         node.resource_class == spec.resource_class
         and node.usage_class in spec.usage
-        and reuse_allows(spec.reuse, node.last_owner, NOBODY)
+        and reuse_allows(spec.reuse, node.last_owner, NO_OWNER)
     )
 
 
@@ -76,7 +76,7 @@ def evictable(
         if node.template == demand.template:
             continue
         template = templates.get(node.template)
-        if template is None or node.revision < template.revision or not _anybodys(node, template.spec):
+        if template is None or node.revision < template.revision or not _free_for_all(node, template.spec):
             others.append(node)
             continue
         spare[node.template] += 1

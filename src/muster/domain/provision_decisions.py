@@ -71,7 +71,7 @@ class Situation:
 
 HELD = (NodeState.CREATED, NodeState.CLAIMED)
 _LOST = (NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED)
-_TOLD = (5, 10, 20, 50, 100, 200, 500, 1000)
+_SHOWN_PLACES = (5, 10, 20, 50, 100, 200, 500, 1000)
 """The numbers of operations ahead in the queue that are shown."""
 
 
@@ -203,16 +203,16 @@ def decide(at: Situation) -> Action:
     if at.now >= at.due_at:
         message = f"not ready in time ({operation.deadline_source} deadline): {waiting_for(at)}"
         return GiveUp(verdict=Verdict(reason=Reason.DEADLINE_EXCEEDED, message=message))
-    doomed = _doomed(at)
-    crowded = None if doomed is None else _provider_full(at)
-    if doomed is not None and crowded is None:
-        return GiveUp(verdict=doomed)
+    failure = _failure(at)
+    crowded = None if failure is None else _provider_full(at)
+    if failure is not None and crowded is None:
+        return GiveUp(verdict=failure)
     if operation.queued_since is not None:
         waited = _in_queue(at)
         if operation.status is Status.QUEUED or isinstance(waited, GiveUp):
             return waited
-    if doomed is not None and crowded is not None:
-        return MakeWay(launch=crowded, verdict=doomed)
+    if failure is not None and crowded is not None:
+        return MakeWay(launch=crowded, verdict=failure)
     return _gather(at)
 
 
@@ -229,7 +229,7 @@ def _undo(at: Situation, verdict: Verdict) -> Action:
     return Finish(status=status, verdict=verdict)
 
 
-def _doomed(at: Situation) -> Verdict | None:
+def _failure(at: Situation) -> Verdict | None:
     """Return why the provision can't succeed any more.
 
     Too many nodes made for it were lost, no launch is left, or its template is retired.
@@ -383,9 +383,9 @@ def _place(ahead: int) -> str:
     """
     if not ahead:
         return "next"
-    if ahead <= _TOLD[0]:
+    if ahead <= _SHOWN_PLACES[0]:
         return f"{ahead} ahead"
-    return f"more than {max(each for each in _TOLD if each < ahead)} ahead"
+    return f"more than {max(each for each in _SHOWN_PLACES if each < ahead)} ahead"
 
 
 def _slowest(held: Sequence[Node]) -> str:

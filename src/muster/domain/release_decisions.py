@@ -28,7 +28,7 @@ class Situation:
     """Its deadline doesn't count as passed before this: no replica watched for a while."""
 
     @property
-    def meant(self) -> list[Node]:
+    def selected(self) -> list[Node]:
         wanted = self.request.assignment_ids
         return [node for node in self.nodes if wanted is None or node.assignment_id in wanted]
 
@@ -62,10 +62,10 @@ Action = CancelTarget | Release | Finish | Wait
 def decide(at: Situation) -> Action:
     target = at.target
     if target.ended:
-        running = tuple(node for node in at.meant if node.state is NodeState.RUNNING)
+        running = tuple(node for node in at.selected if node.state is NodeState.RUNNING)
         if running:
             return Release(nodes=running)
-        if not any(node.state is NodeState.RELEASING for node in at.meant):
+        if not any(node.state is NodeState.RELEASING for node in at.selected):
             return Finish(status=Status.SUCCEEDED, result=_returned(at))
     elif not target.committed and target.cancel_requested_at is None and target.verdict is None:
         return CancelTarget()
@@ -83,26 +83,26 @@ _OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
 def _returned(at: Situation) -> str:
     """Say how many nodes are back for the next run. The others still have the assignment."""
     wanted = at.request.assignment_ids
-    meant = [each for each in at.target.members if wanted is None or each.assignment_id in wanted]
-    handed = {each.assignment_id for each in meant}
-    over = [node for node in at.meant if node.state in _OVER and node.assignment_id in handed]
+    members = [each for each in at.target.members if wanted is None or each.assignment_id in wanted]
+    handed = {each.assignment_id for each in members}
+    over = [node for node in at.selected if node.state in _OVER and node.assignment_id in handed]
     gone = [node for node in over if node.reason not in BY_RULE]
-    if not meant:
+    if not members:
         return "no nodes are held any more"
     if at.request.already:
         return "already released: no nodes are held any more"
     if not gone:
         return "all nodes are back" + (f"; {len(over)} will not be used again" if over else "")
     reasons = ", ".join(dict.fromkeys(str(node.reason) for node in gone if node.reason is not None))
-    told = f"{len(gone)} {'is' if len(gone) == 1 else 'are'} gone ({reasons})"
-    return f"{len(meant) - len(gone)} of {counted(len(meant), 'node')} back: {told}"
+    lost = f"{len(gone)} {'is' if len(gone) == 1 else 'are'} gone ({reasons})"
+    return f"{len(members) - len(gone)} of {counted(len(members), 'node')} back: {lost}"
 
 
 def is_back(request: ReleaseRequest, nodes: Sequence[Node]) -> bool:
     """Return whether all nodes of a provision that still have its assignments went back before this."""
     wanted = request.assignment_ids
-    meant = [node for node in nodes if wanted is None or node.assignment_id in wanted]
-    return all(node.state in _OVER and node.reason in BY_RULE for node in meant)
+    bound = [node for node in nodes if wanted is None or node.assignment_id in wanted]
+    return all(node.state in _OVER and node.reason in BY_RULE for node in bound)
 
 
 def after_detach(node: Node, template: Template, *, now: float, due_at: float | None) -> NodeChange:

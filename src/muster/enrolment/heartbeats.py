@@ -20,7 +20,7 @@ from muster.ports.store import Beat, Store
 from muster.ports.wakeups import HEALTH, Wakeups
 
 logger = logging.getLogger(__name__)
-WORDS_MOST = 50_000
+REPORTED_MOST = 50_000
 
 
 class Heartbeats:
@@ -28,7 +28,7 @@ class Heartbeats:
         self._store = store
         self._clock = clock
         self._wakeups = wakeups
-        self._words: dict[NodeId, Health] = {}
+        self._reported: dict[NodeId, Health] = {}
         """What was last written of those who speak for themselves."""
         self._flush_every = flush_every
         self._pending: dict[NodeId, Beat] = {}
@@ -106,9 +106,9 @@ class Heartbeats:
     def _health_changed(self, written: Mapping[NodeId, Beat]) -> bool:
         """Return whether a node reports another health than before. Only a hint: what is forgotten is news
         again."""
-        words = {node_id: beat.said for node_id, beat in written.items() if beat.said is not None}
-        new = any(self._words.get(node_id) is not word for node_id, word in words.items())
-        if len(self._words) > WORDS_MOST:
-            self._words.clear()
-        self._words.update(words)
+        reported = {node_id: beat.said for node_id, beat in written.items() if beat.said is not None}
+        new = any(self._reported.get(node_id) is not health for node_id, health in reported.items())
+        if len(self._reported) > REPORTED_MOST:
+            self._reported.clear()
+        self._reported.update(reported)
         return new

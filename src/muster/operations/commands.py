@@ -47,14 +47,14 @@ class CommandDesk:
         batch = self._ports.ids.new("cmd") if key is None else _batch(key)
         for index in indexes:
             checks.whole("indexes", index, least=0, most=len(operation.members) - 1)
-        asked = [
+        targets = [
             (member, CommandId(f"{batch}.{n}"))
             for n, member in enumerate(operation.members)
             if not indexes or n in indexes
         ]
-        await concurrently(self._possible(operation, member, execution, name) for member, name in asked)
+        await concurrently(self._possible(operation, member, execution, name) for member, name in targets)
         return await concurrently(
-            self.start(operation, member, execution, command_id=name) for member, name in asked
+            self.start(operation, member, execution, command_id=name) for member, name in targets
         )
 
     async def _ready(self, operation_id: OperationId) -> Operation:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from muster.domain import observations
-from muster.domain.acknowledgements import parted
+from muster.domain.acknowledgements import split_acknowledged
 from muster.domain.cluster import LIVE_CLUSTERS, Cluster, ClusterState
 from muster.domain.deadlines import overdue_after
 from muster.domain.failures import ORDERLY, Failed, Failure, LocalAdvice, grouped
@@ -116,7 +116,9 @@ class OverviewReader:
             internal=tuple(each for each in failed if each.at >= now - HOUR and _internal(each)),
             stuck_operations=_stuck(open_now, now),
         )
-        found, acknowledged = parted(judge(seen), await self._ports.access.acknowledgements(), now=now)
+        found, acknowledged = split_acknowledged(
+            judge(seen), await self._ports.access.acknowledgements(), now=now
+        )
         return Overview(
             at=now,
             replica=self._owner,

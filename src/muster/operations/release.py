@@ -89,7 +89,7 @@ class ReleaseHandler:
             RELEASE_STEPS,
             2 if at.target.ended else 1,
             message=f"waiting {waiting}",
-            parts=progress_view.chips(at.meant),
+            parts=progress_view.chips(at.selected),
             since=at.now,
         )
         return await self._publisher.publish(at.operation, progress, driven, now=at.now)

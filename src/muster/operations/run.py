@@ -34,9 +34,8 @@ from muster.operations.desk import OperationDesk
 from muster.operations.driven_lease import DrivenLease, Next, still_driven
 from muster.operations.operator_desk import BY_OPERATOR
 from muster.operations.progress_publisher import ProgressPublisher
-from muster.operations.silent_nodes import SilentNodes
 from muster.operations.submission import request_cancel
-from muster.operations.watch import WatchTracker
+from muster.operations.watch import SilentNodes, WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.wakeups import operation_topic
 

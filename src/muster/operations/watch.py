@@ -5,13 +5,18 @@ No node or operation is late or silent for time in which no replica looked. Writ
 seconds.
 """
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from muster.domain.command import Command
 from muster.domain.deadlines import HARD, Limits, Watch
 from muster.domain.errors import StoreUnavailable
+from muster.domain.health import Silence, silence
+from muster.domain.ids import NodeId
 from muster.domain.operation import Operation
+from muster.domain.settings import Settings
+from muster.ports.bundle import Ports
 from muster.ports.clock import Clock
 from muster.ports.store import Store
 from muster.single_flight import SingleFlight
@@ -56,3 +61,24 @@ class WatchTracker:
         if operation.deadline_source == HARD:
             return operation.deadline_at
         return (await self.look()).due(operation.deadline_at, self._limits)
+
+
+class SilentNodes:
+    def __init__(self, ports: Ports, settings: Settings, watch_tracker: WatchTracker) -> None:
+        self._ports = ports
+        self._limits = settings.limits
+        self._watch_tracker = watch_tracker
+
+    async def under(self, commands: Sequence[Command]) -> Mapping[NodeId, Silence]:
+        """Return the silence of each node that runs unfinished commands. Leaves out nodes that answer."""
+        node_ids = list(dict.fromkeys(command.node_id for command in commands if not command.ended))
+        if not node_ids:
+            return {}
+        watch = await self._watch_tracker.look()
+        now = self._ports.clock.now()
+        limits = watch.limits(self._limits, now=now)
+        found = {
+            node_id: silence(vitals, now=now, observing_since=watch.since, limits=limits)
+            for node_id, vitals in (await self._ports.store.vitals(node_ids)).items()
+        }
+        return {node_id: each for node_id, each in found.items() if each is not None}

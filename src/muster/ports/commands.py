@@ -46,7 +46,7 @@ class CommandStore(Protocol):
         ...
 
     @reads
-    async def forsaken(self, *, limit: int) -> Sequence[Command]:
+    async def unserved(self, *, limit: int) -> Sequence[Command]:
         """Return unfinished commands whose node no longer holds their assignment, oldest first."""
         ...
 

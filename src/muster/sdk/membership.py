@@ -166,7 +166,7 @@ class Membership:
 
     # --- what the answer means --------------------------------------------------------------------
 
-    def heard(self, request: Request, answer: Answer) -> float:
+    def on_answer(self, request: Request, answer: Answer) -> float:
         """Take an answer in. Gives the seconds until the next word is due, unless there is news before."""
         if request.kind is Kind.FAREWELL:
             self._farewell = None  # whatever it was: its time is over by itself too

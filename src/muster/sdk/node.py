@@ -21,7 +21,7 @@ import anyio.to_thread
 from muster.domain.health import Health
 from muster.sdk.membership import Word
 from muster.sdk.session import Session
-from muster.sdk.settings import Given, resolve
+from muster.sdk.settings import Arguments, resolve
 
 logger = logging.getLogger("muster.sdk")
 
@@ -58,7 +58,7 @@ class Node:
         verify: ssl.SSLContext | bool = True,
         signals: bool = True,
     ) -> None:
-        self._given = Given(
+        self._arguments = Arguments(
             server=server,
             token=token,
             port=port,
@@ -121,7 +121,7 @@ class Node:
     def _start(self, *, up: bool) -> None:
         if self._session is not None:
             return
-        self._session = Session(resolve(self._given), self._word, up=up)
+        self._session = Session(resolve(self._arguments), self._word, up=up)
         self._session.start()
         atexit.register(self.stop)
         self._listen()

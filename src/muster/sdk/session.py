@@ -217,7 +217,7 @@ class Session:
         if request is None:
             return None
         joined, problem = self.membership.joined, self.membership.problem
-        pause = self.membership.heard(request, link.say(request, within=within))
+        pause = self.membership.on_answer(request, link.say(request, within=within))
         self._log(request, joined=joined, problem=problem)
         return pause
 

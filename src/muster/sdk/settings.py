@@ -22,7 +22,7 @@ class Misconfigured(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Arguments:
     """The arguments as an app gave them; None: look into the environment, then take the default."""
 
     server: str | Sequence[str] | None = None
@@ -51,21 +51,21 @@ class Settings:
     verify: ssl.SSLContext | bool
 
 
-def resolve(given: Given, environment: Mapping[str, str] = os.environ) -> Settings:
+def resolve(arguments: Arguments, environment: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
-        servers=_servers(given.server, environment),
-        token=_token(given.token, environment),
-        accepts=given.accepts or _accepting(given, environment),
-        name=_name(given.name or environment.get("MUSTER_NAME") or socket.gethostname()),
-        address=_address(given.address or environment.get("MUSTER_ADDRESS", ""), given.probe_path),
-        beat_seconds=_beat_seconds(given.beat_seconds, environment),
-        leave_within=max(0.0, float(given.leave_within)),
-        verify=given.verify,
+        servers=_servers(arguments.server, environment),
+        token=_token(arguments.token, environment),
+        accepts=arguments.accepts or _accepting(arguments, environment),
+        name=_name(arguments.name or environment.get("MUSTER_NAME") or socket.gethostname()),
+        address=_address(arguments.address or environment.get("MUSTER_ADDRESS", ""), arguments.probe_path),
+        beat_seconds=_beat_seconds(arguments.beat_seconds, environment),
+        leave_within=max(0.0, float(arguments.leave_within)),
+        verify=arguments.verify,
     )
 
 
-def _servers(given: str | Sequence[str] | None, environment: Mapping[str, str]) -> tuple[str, ...]:
-    named = environment.get("MUSTER_SERVER", "") if given is None else given
+def _servers(arguments: str | Sequence[str] | None, environment: Mapping[str, str]) -> tuple[str, ...]:
+    named = environment.get("MUSTER_SERVER", "") if arguments is None else arguments
     urls = named.split(",") if isinstance(named, str) else list(named)
     found = tuple(dict.fromkeys(url.strip().rstrip("/") for url in urls if url.strip()))
     if not found:
@@ -82,9 +82,9 @@ def _servers(given: str | Sequence[str] | None, environment: Mapping[str, str]) 
     return found
 
 
-def _token(given: str | None, environment: Mapping[str, str]) -> str:
+def _token(arguments: str | None, environment: Mapping[str, str]) -> str:
     """Return the token without a line end after it."""
-    token = (given or environment.get("MUSTER_ENROL_TOKEN", "")).strip()
+    token = (arguments or environment.get("MUSTER_ENROL_TOKEN", "")).strip()
     path = environment.get("MUSTER_ENROL_TOKEN_FILE", "")
     if not token and path:
         try:
@@ -101,15 +101,15 @@ def _token(given: str | None, environment: Mapping[str, str]) -> str:
     return token
 
 
-def _accepting(given: Given, environment: Mapping[str, str]) -> Callable[[], bool]:
-    port = given.port if given.port is not None else _number("MUSTER_APP_PORT", environment)
+def _accepting(arguments: Arguments, environment: Mapping[str, str]) -> Callable[[], bool]:
+    port = arguments.port if arguments.port is not None else _number("MUSTER_APP_PORT", environment)
     if isinstance(port, bool) or not isinstance(port, int) or not 0 < port <= PORT_MOST:
         raise Misconfigured(
             "cannot check when the app accepts connections: set port= (or MUSTER_APP_PORT) to the port that "
             f"it listens on, from 1 to {PORT_MOST}; an app without one gives accepts=, a function that "
             "says when it is up"
         )
-    hosts = (given.host,) if given.host else LOOPBACK
+    hosts = (arguments.host,) if arguments.host else LOOPBACK
     return lambda: any(_connects(host, port) for host in hosts)
 
 
@@ -140,20 +140,20 @@ def _name(name: str) -> str:
     return name
 
 
-def _address(given: str, probe_path: str) -> str:
-    if not given:
+def _address(arguments: str, probe_path: str) -> str:
+    if not arguments:
         return ""
-    if not _usable(given):
+    if not _usable(arguments):
         raise Misconfigured(
-            f"cannot use {_shown(given)} as the app's address: write MUSTER_ADDRESS (or address=) like "
+            f"cannot use {_shown(arguments)} as the app's address: write MUSTER_ADDRESS (or address=) like "
             "http://10.0.0.5:8000, as the server can reach it"
         )
-    whole = urlsplit(given).path not in ("", "/")
-    return given if whole else given.rstrip("/") + "/" + probe_path.lstrip("/")
+    whole = urlsplit(arguments).path not in ("", "/")
+    return arguments if whole else arguments.rstrip("/") + "/" + probe_path.lstrip("/")
 
 
-def _beat_seconds(given: float | None, environment: Mapping[str, str]) -> float:
-    value: object = environment.get("MUSTER_BEAT_SECONDS") or 5.0 if given is None else given
+def _beat_seconds(arguments: float | None, environment: Mapping[str, str]) -> float:
+    value: object = environment.get("MUSTER_BEAT_SECONDS") or 5.0 if arguments is None else arguments
     try:
         seconds = float(value)  # type: ignore[arg-type]  # that is what is tried
     except (TypeError, ValueError):

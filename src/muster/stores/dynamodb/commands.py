@@ -81,7 +81,7 @@ class DynamoCommands:
         items = await self._table.get_many(wanted)
         return [restored(Command, items[key]) for key in wanted if key in items]
 
-    async def forsaken(self, *, limit: int) -> Sequence[Command]:
+    async def unserved(self, *, limit: int) -> Sequence[Command]:
         found: list[Command] = []
         async with aclosing(self._table.walk(keys.UNFINISHED, index="timed")) as items:
             async for item in items:

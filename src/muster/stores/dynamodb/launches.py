@@ -42,7 +42,7 @@ class Launches:
         item = await self._table.get(keys.launch_token(token))
         return None if item is None else await self.get(LaunchId(text(item, "launch")))
 
-    async def forsaken(self, *, limit: int, after: Launch | None = None) -> Sequence[Launch]:
+    async def to_close(self, *, limit: int, after: Launch | None = None) -> Sequence[Launch]:
         low = None if after is None else f"{moment(after.created_at, after.id)}\x00"
         found: list[Launch] = []
         async with aclosing(self._table.walk(keys.OPEN, index="timed", low=low)) as opened:

@@ -30,12 +30,12 @@ class Leases:
         self, owner: str, *, now: float, until: float, limit: int, absent_since: float | None = None
     ) -> Sequence[Operation]:
         """Take due operations. One that another replica takes at this moment is skipped."""
-        forsaken = [] if absent_since is None else await self._forsaken(owner, now, absent_since)
+        abandoned = [] if absent_since is None else await self._abandoned(owner, now, absent_since)
         found = await self._table.query(keys.LEASED, index="timed", high=moment(now, keys.LAST), most=1000)
         items = await self._table.get_many([(text(item, "PK"), text(item, "SK")) for item in found])
         lapsed = [each for each in known_of(items.values()) if not each.ended and each.lease_until <= now]
         taken: list[Operation] = []
-        waiting = sorted(lapsed, key=age) + sorted(forsaken, key=age)
+        waiting = sorted(lapsed, key=age) + sorted(abandoned, key=age)
         while waiting and len(taken) < limit:
             some = waiting[: limit - len(taken)]
             waiting = waiting[len(some) :]
@@ -46,7 +46,7 @@ class Leases:
             await self._table.settled()
         return sorted(taken, key=age)
 
-    async def _forsaken(self, owner: str, now: float, absent_since: float) -> list[Operation]:
+    async def _abandoned(self, owner: str, now: float, absent_since: float) -> list[Operation]:
         """Return what absent replicas lead of those in a queue; forget a replica that leads none."""
         await self._table.update(
             (keys.REPLICAS, owner),

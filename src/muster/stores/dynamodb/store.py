@@ -154,7 +154,7 @@ class DynamoStore:
         self.settle = table.repeating(launches.settle)
         self.launch = launches.get
         self.launch_by_token = launches.by_token
-        self.launches_to_close = launches.forsaken
+        self.launches_to_close = launches.to_close
 
         self.submit = table.repeating(operations.submit)
         self.operation = operations.get

@@ -29,7 +29,7 @@ UNFINISHED = f"""
     SELECT {COMMAND.select} FROM commands WHERE assignment_id = :id AND ended_at IS NULL
     ORDER BY created_at, id LIMIT 1000
 """
-FORSAKEN = f"""
+UNSERVED = f"""
     SELECT {COMMAND.qualified("c")} FROM commands AS c
     WHERE c.ended_at IS NULL AND NOT EXISTS (
         SELECT 1 FROM nodes AS n WHERE n.id = c.node_id AND n.assignment_id = c.assignment_id
@@ -73,8 +73,8 @@ def _unfinished(tx: Tx, assignment_id: AssignmentId) -> Sequence[Command]:
     return COMMAND.all(tx.execute(UNFINISHED, {"id": assignment_id}))
 
 
-def _forsaken(tx: Tx, *, limit: int) -> Sequence[Command]:
-    return COMMAND.all(tx.execute(FORSAKEN, {"limit": limit}))
+def _unserved(tx: Tx, *, limit: int) -> Sequence[Command]:
+    return COMMAND.all(tx.execute(UNSERVED, {"limit": limit}))
 
 
 def _overdue(tx: Tx, *, now: float, limit: int) -> Sequence[Command]:
@@ -164,7 +164,7 @@ class SqlCommands(EngineVerbs):
     command = read(_get, point=True)
     of_operation = read(_of_operation)
     unfinished = read(_unfinished, point=True)
-    forsaken = read(_forsaken)
+    unserved = read(_unserved)
     overdue = read(_overdue)
     append_output = write(_append)
     output = read(_output)

@@ -23,7 +23,7 @@ _BY_TOKEN = f"SELECT {LAUNCH.select} FROM launches WHERE token = :token"
 OF_OPERATION = (
     f"SELECT {LAUNCH.select} FROM launches WHERE operation_id = :id ORDER BY length(id), id LIMIT 1000"
 )
-FORSAKEN = f"""
+TO_CLOSE = f"""
     SELECT {LAUNCH.qualified("l")} FROM launches AS l
     WHERE l.closed_at IS NULL AND (l.created_at, l.id) > (:created_at, :id)
       AND NOT EXISTS (SELECT 1 FROM operations AS o WHERE o.id = l.operation_id AND o.ended_at IS NULL)
@@ -50,10 +50,10 @@ def of_operation(tx: Tx, operation_id: OperationId) -> tuple[Launch, ...]:
     return tuple(LAUNCH.decode(row) for row in tx.execute(OF_OPERATION, {"id": operation_id}))
 
 
-def forsaken(tx: Tx, *, limit: int, after: Launch | None = None) -> Sequence[Launch]:
+def to_close(tx: Tx, *, limit: int, after: Launch | None = None) -> Sequence[Launch]:
     place: tuple[float, str] = (-1.0, "") if after is None else (after.created_at, after.id)
     params: dict[str, Value] = {"limit": limit, "created_at": place[0], "id": place[1]}
-    return LAUNCH.all(tx.execute(FORSAKEN, params))
+    return LAUNCH.all(tx.execute(TO_CLOSE, params))
 
 
 def reserve(tx: Tx, launch: Launch, *, cap: int, total_cap: int, fence: Fence) -> Launch:

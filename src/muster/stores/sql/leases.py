@@ -35,7 +35,7 @@ _ALIVE = """
 """
 _ABSENT = "SELECT owner FROM replicas WHERE seen_at < :absent_since LIMIT 1"
 # What stands in a queue holds up those behind it, so it doesn't wait until the lease of a dead owner lapses.
-FORSAKEN = f"""
+ABANDONED = f"""
     WITH due AS MATERIALIZED (
         SELECT id FROM operations
         WHERE queued_since IS NOT NULL AND ended_at IS NULL AND lease_until > :now AND kind IN ({_KNOWN})
@@ -81,7 +81,7 @@ def lease(
     taken = OPERATION.all(tx.execute(LEASE.replace(LOCK, tx.locks.skip), params))
     if absent_since is not None:
         tx.change(_ALIVE, {"owner": owner, "now": now})
-        taken += _forsaken(tx, {**params, "absent_since": absent_since, "limit": limit - len(taken)})
+        taken += _abandoned(tx, {**params, "absent_since": absent_since, "limit": limit - len(taken)})
     taken.sort(key=lambda operation: (operation.created_at, operation.id))
     for operation in taken:
         if operation.epoch > 1:
@@ -89,11 +89,11 @@ def lease(
     return taken
 
 
-def _forsaken(tx: Tx, params: dict[str, Value]) -> list[Operation]:
+def _abandoned(tx: Tx, params: dict[str, Value]) -> list[Operation]:
     absent = {"absent_since": params["absent_since"]}
     if not tx.execute(_ABSENT, absent):
         return []
-    rows = tx.execute(FORSAKEN.replace(LOCK, tx.locks.skip), params)
+    rows = tx.execute(ABANDONED.replace(LOCK, tx.locks.skip), params)
     tx.change(_FORGET, {**absent, "now": params["now"]})
     return [OPERATION.decode(row) for row in rows]
 

@@ -115,7 +115,7 @@ class SqlStore(EngineVerbs):
     settle = write(launches.settle)
     launch = read(launches.get)
     launch_by_token = read(launches.by_token)
-    launches_to_close = read(launches.forsaken)
+    launches_to_close = read(launches.to_close)
 
     submit = write(operation_rows.submit)
     operation = read(operation_rows.get, point=True)
