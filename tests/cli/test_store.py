@@ -1,8 +1,11 @@
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
 
+from muster.config import DataDirectory
 from tests.cli.terminal import Terminal
 from tests.stores import postgres
 
@@ -24,6 +27,60 @@ def test_sqlites_file_is_made_checked_and_copied(alone: Terminal, tmp_path: Path
     copy.write_bytes(b"nothing of ours" * 1000)
     (tmp_path / "data" / "muster.db").write_bytes(copy.read_bytes())
     assert "no SQLite database" in alone.muster("store", "check", *here).err
+
+
+def test_a_backup_is_put_back_and_the_present_file_is_kept(alone: Terminal, tmp_path: Path) -> None:
+    here, file, copy = (
+        ("--data-dir", str(tmp_path / "data")),
+        tmp_path / "data" / "muster.db",
+        tmp_path / "copy.db",
+    )
+    assert alone.muster("store", "create", *here).code == 0
+    assert alone.muster("store", "backup", *here, str(copy)).code == 0
+    with sqlite3.connect(file) as later:
+        later.execute("CREATE TABLE later (x)")
+    assert alone.muster("store", "restore", *here, str(copy)).code == 2, "it asks first"
+    done = alone.muster("store", "restore", *here, str(copy), "--yes", "--output", "json")
+    assert done.code == 0, done.err
+    kept = Path(json.loads(done.out)["kept"])
+    assert (_tables(kept) - _tables(file), kept.stat().st_mode & 0o777) == ({"later"}, 0o600)
+    assert alone.muster("store", "check", *here).code == 0
+
+
+def _tables(path: Path) -> set[str]:
+    with closing(sqlite3.connect(path)) as open_file:
+        return {row[0] for row in open_file.execute("SELECT name FROM sqlite_master")}
+
+
+def test_what_is_no_backup_of_this_installation_is_refused(alone: Terminal, tmp_path: Path) -> None:
+    here, copy = ("--data-dir", str(tmp_path / "data")), tmp_path / "copy.db"
+    other = ("--data-dir", str(tmp_path / "other"))
+    assert alone.muster("store", "create", *here).code == 0
+    assert alone.muster("store", "create", *other).code == 0
+    assert alone.muster("store", "backup", *other, str(copy)).code == 0
+    (tmp_path / "data" / "installation").write_text("inst-of-this-directory\n")
+    refused = alone.muster("store", "restore", *here, str(copy), "--yes")
+    assert refused.code == 2 and "--other-installation" in refused.err
+    assert alone.muster("store", "restore", *here, str(copy), "--yes", "--other-installation").code == 0
+    garbage = tmp_path / "garbage.db"
+    garbage.write_bytes(b"nothing of ours" * 1000)
+    for path, words in ((garbage, "no SQLite database"), (tmp_path / "none.db", "no such file")):
+        wrong = alone.muster("store", "restore", *here, str(path), "--yes")
+        assert wrong.code != 0 and words in wrong.err
+    with sqlite3.connect(copy) as newer:
+        newer.execute("INSERT INTO schema_migrations (version, name) VALUES (9999, 'later')")
+    assert "upgrade Muster first" in alone.muster("store", "restore", *here, str(copy), "--yes").err
+
+
+def test_a_store_that_a_server_uses_is_not_replaced(alone: Terminal, tmp_path: Path) -> None:
+    here, copy = ("--data-dir", str(tmp_path / "data")), tmp_path / "copy.db"
+    assert alone.muster("store", "create", *here).code == 0
+    assert alone.muster("store", "backup", *here, str(copy)).code == 0
+    before = (tmp_path / "data" / "muster.db").stat().st_ino
+    with DataDirectory(tmp_path / "data").held():
+        refused = alone.muster("store", "restore", *here, str(copy), "--yes")
+    assert refused.code != 0 and "another server holds it" in refused.err
+    assert (tmp_path / "data" / "muster.db").stat().st_ino == before
 
 
 def test_a_database_is_made_with_all_that_is_missing_and_a_newer_one_is_refused(alone: Terminal) -> None:

@@ -38,13 +38,15 @@ OWN: Mapping[str, tuple[str, str]] = {
     "operations": (LOOKING, "List operations; show, watch or cancel one, or see why it waits or ended."),
     "events": (LOOKING, "Show past events; follow new ones."),
     "templates": (LOOKING, "List templates; show one."),
+    "init": (OPERATING, "Write a commented muster.toml."),
     "serve": (OPERATING, "Run the server on this machine."),
+    "service": (OPERATING, "Run the server as a systemd service."),
     "apply": (OPERATING, "Apply the templates and limits of a muster.toml."),
     "drain": (OPERATING, "Keep a node from further runs; terminate it when it is free."),
     "pause": (OPERATING, "Stop new claims and launches of a template, or of all."),
     "resume": (OPERATING, "End the pause of a template, or of all."),
     "tokens": (OPERATING, "Create, list and revoke API tokens."),
-    "store": (OPERATING, "Create, check or back up the store of a server."),
+    "store": (OPERATING, "Create, check, back up or restore the store of a server."),
     "doctor": (OPERATING, "Check this machine and the server, with next steps."),
 }
 _MODULES = {"resume": "pause"}

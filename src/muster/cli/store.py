@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Annotated, TypeGuard
 
 import typer
 
+from muster.cli.options import Yes
 from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.stores.sql.tx import Report
 
 app = typer.Typer(
-    help="Create, check or back up the store of a server.", no_args_is_help=True, add_completion=False
+    help="Create, check, back up or restore the store of a server.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 Address = Annotated[
@@ -30,7 +33,7 @@ DataDir = Annotated[
 
 @app.callback()
 def root(*, _output: Output = None) -> None:
-    """Create, check or back up the store of a server. The server needn't run."""
+    """Create, check, back up or restore the store of a server. The server needn't run."""
 
 
 @app.command()
@@ -109,6 +112,62 @@ def backup(
         output.document({"file": str(to), "bytes": to.stat().st_size})
     else:
         output.say(f"copied {file} to {to} ({to.stat().st_size:,} bytes)")
+
+
+@app.command()
+def restore(
+    backup: Annotated[Path, typer.Argument(help="A file that `muster store backup` wrote.")],
+    *,
+    data_dir: DataDir = None,
+    other: Annotated[
+        bool,
+        typer.Option(
+            "--other-installation", help="Take a backup of another installation than this directory had."
+        ),
+    ] = False,
+    yes: Yes = False,
+    _output: Output = None,
+) -> None:
+    """Put a backup in the place of SQLite's file. The server must not run. The present file is kept."""
+    from muster.cli import output
+    from muster.cli.exits import UsageProblem
+    from muster.cli.options import confirm
+    from muster.config import DataDirectory
+    from muster.stores.sql import sqlite
+
+    address, file = _named(None, data_dir)
+    if address is not None:
+        means = "point-in-time recovery" if on_aws(address) else "pg_restore"
+        raise UsageProblem(f"cannot restore a store that is no file: use {means}, see docs/operations.md")
+    data = DataDirectory(file.parent)
+    if not backup.is_file():
+        raise UsageProblem(f"cannot restore {backup}: there is no such file")
+    report = sqlite.look(backup)
+    if report.problem or not report.installation_id:
+        why = report.problem or "it has no installation, so no server has used it"
+        raise UsageProblem(f"cannot restore {backup}: {why}")
+    if report.version > report.latest:
+        raise UsageProblem(
+            f"cannot restore {backup}: its schema is newer than this program"
+            f" ({report.version} > {report.latest}); upgrade Muster first"
+        )
+    remembered = data.installation()
+    if remembered not in (None, report.installation_id) and not other:
+        raise UsageProblem(
+            f"cannot restore {backup}: it is of installation {report.installation_id}, and {file.parent} of"
+            f" {remembered}; check the file, or repeat with --other-installation"
+        )
+    confirm(f"{file} will be replaced by {backup}. What happened since the backup is forgotten.", yes=yes)
+    with data.held():
+        kept = sqlite.put_back(backup, file)
+        if other:
+            data.keep_installation(report.installation_id)
+    words = f"restored {file} from {backup}" + (f"; the old file is {kept}" if kept else "")
+    if output.wants_json():
+        output.document({"file": str(file), "kept": str(kept) if kept else None})
+    else:
+        output.say(words)
+        output.say("  start the server: it ends nodes that the backup does not know")
 
 
 @app.command()

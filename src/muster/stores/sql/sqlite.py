@@ -164,6 +164,32 @@ def back_up(path: Path, copy: Path) -> None:
         raise translated(error) from error
 
 
+def put_back(copy: Path, path: Path) -> Path | None:
+    """Put a copy in the place of a file that no process uses. Return where the present content is kept, or
+    None if there was none. Raises StoreUnavailable; the file is then as it was."""
+    kept = None
+    if path.exists() and path.stat().st_size:
+        kept = _unused(path)
+        back_up(path, kept)
+        kept.chmod(0o600)
+    fresh = path.with_name(f"{path.name}.restoring")
+    fresh.unlink(missing_ok=True)
+    back_up(copy, fresh)
+    fresh.chmod(0o600)
+    # The log belongs to the old content. `kept` has what was in it.
+    for ending in ("-wal", "-shm"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+    fresh.replace(path)
+    return kept
+
+
+def _unused(path: Path) -> Path:
+    number = 1
+    while (beside := path.with_name(f"{path.name}.before-restore-{number}")).exists():
+        number += 1
+    return beside
+
+
 class Writer:
     """Runs batches of writes on one connection."""
 

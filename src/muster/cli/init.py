@@ -1,0 +1,162 @@
+"""`muster init`: write a commented muster.toml for this machine, and say what to do next."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli.options import FILE, Yes
+from muster.cli.output import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+LOCAL = "http://127.0.0.1:8420"
+
+
+def init(
+    *,
+    file: Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="The file to write.")] = FILE,
+    public_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where nodes and people reach the server. (default: this machine)"),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="postgresql://… or dynamodb://… (default: SQLite on this machine)"),
+    ] = None,
+    data_dir: Annotated[
+        str | None, typer.Option(metavar="DIR", help="(default: the user's data directory)")
+    ] = None,
+    max_nodes: Annotated[
+        int, typer.Option(min=0, max=1_000_000, help="How many nodes there may be at once.")
+    ] = 8,
+    template: Annotated[str, typer.Option(metavar="NAME", help="The name of the first template.")] = "ci",
+    yes: Yes = False,
+    _output: Output = None,
+) -> None:
+    """Write a muster.toml with a comment for each setting. In a terminal it asks for what is not given.
+
+    A file that is there is changed only after a question, and kept beside the new one.
+    """
+    from muster.cli import output
+    from muster.cli.options import confirm
+
+    asked = _answers(yes)
+    answers = {
+        "public_url": public_url if public_url is not None else asked("URL of the server for nodes", LOCAL),
+        "store": store if store is not None else asked("Store (empty: SQLite on this machine)", ""),
+        "data_dir": data_dir or "",
+        "max_nodes": str(max_nodes),
+        "template": template,
+    }
+    text = settings_text(answers)
+    _checked(text, file)
+    kept: Path | None = None
+    if file.exists():
+        if file.read_text(encoding="utf-8") == text:
+            _told(file, kept, words=f"{file} says all of this already; nothing was changed")
+            return
+        confirm(f"{file} exists. It will be replaced, and kept beside it.", yes=yes)
+        kept = _kept_beside(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    _told(file, kept, words=f"wrote {file}" + (f"; the old file is {kept}" if kept else ""))
+    if not output.wants_json():
+        output.say(f"  start a server:       muster serve -f {file}")
+        output.say(f"  or as a service:      muster service install -f {file}")
+        output.say(f"  store the template:   muster apply -f {file}")
+        output.say("  check everything:     muster doctor")
+
+
+def settings_text(answers: "Mapping[str, str]") -> str:
+    """Return the file. What is left at its default is a comment."""
+    from muster.domain import checks
+
+    local = answers["public_url"] in ("", LOCAL)
+    name = checks.name("template", answers["template"])
+    lines = [
+        "# Settings of a Muster server. Every setting: docs/configuration.md.",
+        "",
+        "[installation]",
+        f"max_nodes = {answers['max_nodes']}        # hard: no race and no failure exceeds it",
+        "",
+        "[server]",
+        "# Where nodes and people reach the server. Nodes of other machines need this.",
+        f"{'# ' if local else ''}public_url = {_quoted(answers['public_url'] or LOCAL)}",
+        "# Listen beyond this machine. Put TLS in front of it.",
+        f'{"# " if local else ""}host = "0.0.0.0"',
+        "# SQLite by default. Several servers share a PostgreSQL or DynamoDB store. Passwords: MUSTER_STORE.",
+        _setting("store", answers["store"], "postgresql://muster@db.example.com/muster"),
+        "# Where tokens, output and SQLite's file are.",
+        _setting("data_dir", answers["data_dir"], "/var/lib/muster"),
+        "",
+        f"[templates.{name}]",
+        'provider = "process"       # processes of this machine; also: ec2, ssh, docker, command-NAME',
+        'resource_class = "small"',
+        "min_idle = 1               # kept warm",
+        "max_nodes = 4",
+        'boot_script = """',
+        "# What every node does once, before its first run.",
+        '"""',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _setting(key: str, value: str, example: str) -> str:
+    return f"{key} = {_quoted(value)}" if value else f"# {key} = {_quoted(example)}"
+
+
+def _quoted(text: str) -> str:
+    import json
+
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _checked(text: str, file: Path) -> None:
+    """Read the text as a server would. Raises UsageProblem."""
+    from tempfile import TemporaryDirectory
+
+    from muster.cli.exits import UsageProblem
+    from muster.config import load
+    from muster.domain.errors import MusterError
+
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch) / "muster.toml"
+        path.write_text(text, encoding="utf-8")
+        try:
+            load(path)
+        except MusterError as error:
+            said = str(error).replace(str(path), str(file))
+            raise UsageProblem(f"{said}; {file} was not written") from error
+
+
+def _answers(yes: bool) -> "Callable[[str, str], str]":
+    from muster.cli import output
+
+    interactive = not yes and not output.wants_json() and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def asked(question: str, default: str) -> str:
+        if not interactive:
+            return default
+        return str(typer.prompt(question, default=default, err=True)).strip()
+
+    return asked
+
+
+def _kept_beside(file: Path) -> Path:
+    number = 1
+    while (beside := file.with_name(f"{file.name}.{number}")).exists():
+        number += 1
+    file.rename(beside)
+    return beside
+
+
+def _told(file: Path, kept: Path | None, *, words: str) -> None:
+    from muster.cli import output
+
+    if output.wants_json():
+        output.document({"file": str(file), "kept": str(kept) if kept else None, "message": words})
+    else:
+        output.say(words)

@@ -1,0 +1,229 @@
+"""`muster service`: run the server as a systemd service of this machine."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from muster.cli.options import SettingsFile, Yes
+from muster.cli.output import Output
+
+app = typer.Typer(help="Run the server as a systemd service.", no_args_is_help=True, add_completion=False)
+NAME = "muster.service"
+ACCOUNT = "muster"
+Root = Annotated[
+    Path,
+    typer.Option("--root", metavar="DIR", help="Work below this directory, without systemctl.", hidden=True),
+]
+User = Annotated[
+    bool, typer.Option("--user", help="For this user alone. (default: for the machine, if this is root)")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a unit belongs, and how systemd is asked about it."""
+
+    unit: Path
+    user: bool
+    live: bool
+    """Whether systemd of this machine is meant."""
+
+    def systemctl(self, *words: str) -> None:
+        """Raises UsageProblem with what systemctl said."""
+        from muster.cli.exits import UsageProblem
+
+        if not self.live:
+            return
+        own = ["--user"] if self.user else []
+        try:
+            done = subprocess.run(  # noqa: S603 — our own words
+                [shutil.which("systemctl") or "systemctl", *own, *words],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise UsageProblem(f"cannot ask systemd: {error}; the unit is {self.unit}") from error
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip()
+            raise UsageProblem(f"cannot {' '.join(words)}: {said}; the unit is {self.unit}")
+
+
+@app.callback()
+def root(*, _output: Output = None) -> None:
+    """Run the server as a systemd service."""
+
+
+@app.command()
+def install(
+    *,
+    file: SettingsFile = None,
+    user: User = False,
+    start: Annotated[bool, typer.Option("--start/--no-start", help="Start it now.")] = True,
+    root: Root = Path("/"),
+    yes: Yes = False,
+    _output: Output = None,
+) -> None:
+    """Install the unit, enable it and start it. Nodes keep running when the service stops or restarts."""
+    from muster.cli import output
+    from muster.cli.options import confirm, find_settings_file
+
+    place = _place(user=user, root=root)
+    text = unit_text(_program(), settings=find_settings_file(file), user=place.user)
+    if place.unit.exists() and place.unit.read_text(encoding="utf-8") != text:
+        confirm(f"{place.unit} exists and differs. It will be replaced.", yes=yes)
+    place.unit.parent.mkdir(parents=True, exist_ok=True)
+    place.unit.write_text(text, encoding="utf-8")
+    if not place.user:
+        _make_account(place)
+    place.systemctl("daemon-reload")
+    place.systemctl("enable", *(["--now"] if start else []), NAME)
+    words = f"installed {place.unit}" + (" and started it" if start and place.live else "")
+    if output.wants_json():
+        output.document({"unit": str(place.unit), "started": start and place.live})
+        return
+    output.say(words)
+    own = " --user" if place.user else ""
+    output.say(f"  look at it:   systemctl{own} status muster; journalctl{own} -u muster -f")
+    output.say("  remove it:    muster service uninstall" + (" --user" if place.user else ""))
+
+
+@app.command()
+def uninstall(
+    *, user: User = False, root: Root = Path("/"), yes: Yes = False, _output: Output = None
+) -> None:
+    """Stop the service and remove its unit. Data and nodes stay: `muster down` ends the nodes."""
+    from muster.cli import output
+    from muster.cli.options import confirm
+
+    place = _place(user=user, root=root)
+    there = place.unit.exists()
+    if there:
+        confirm("The server will be stopped and its unit removed.", yes=yes)
+        place.systemctl("disable", "--now", NAME)
+        place.unit.unlink()
+        place.systemctl("daemon-reload")
+    words = f"removed {place.unit}" if there else f"nothing to remove: there is no {place.unit}"
+    if output.wants_json():
+        output.document({"unit": str(place.unit), "removed": there})
+    else:
+        output.say(words)
+
+
+@app.command()
+def show(*, file: SettingsFile = None, user: User = False, _output: Output = None) -> None:
+    """Print the unit, and change nothing."""
+    from muster.cli import output
+    from muster.cli.options import find_settings_file
+
+    own = user or os.geteuid() != 0
+    text = unit_text(_program(), settings=find_settings_file(file), user=own)
+    if output.wants_json():
+        output.document({"unit": text})
+    else:
+        output.say(text.rstrip("\n"))
+
+
+def unit_text(program: str, *, settings: Path | None, user: bool) -> str:
+    """Return the unit.
+
+    `KillMode=process` spares the nodes: they are children of the server, and outlive it. Namespaces stay
+    allowed, because each job on this machine gets a sandbox of its own.
+    """
+    config = f" --config {settings.absolute()}" if settings is not None else ""
+    hardening = [
+        "NoNewPrivileges=yes",
+        "PrivateTmp=yes",
+        "ProtectSystem=full",
+        "ProtectKernelModules=yes",
+        "ProtectKernelLogs=yes",
+        "ProtectClock=yes",
+        "ProtectHostname=yes",
+        "RestrictRealtime=yes",
+        "RestrictSUIDSGID=yes",
+        "LockPersonality=yes",
+        "SystemCallArchitectures=native",
+        "UMask=0077",
+    ]
+    account = [f"User={ACCOUNT}", f"Group={ACCOUNT}", "StateDirectory=muster", "StateDirectoryMode=0700"]
+    data = [] if user else ["Environment=MUSTER_DATA_DIR=/var/lib/muster"]
+    lines = [
+        "[Unit]",
+        "Description=Muster, a control plane that hands out ready compute",
+        "After=network-online.target",
+        "Wants=network-online.target",
+        "",
+        "[Service]",
+        f"ExecStart={program} serve{config} --log-format json",
+        "EnvironmentFile=-/etc/muster/environment"
+        if not user
+        else "EnvironmentFile=-%h/.config/muster/environment",
+        *data,
+        "Restart=always",
+        "RestartSec=2",
+        "KillMode=process",
+        "TimeoutStopSec=30",
+        "LimitNOFILE=65536",
+        *([] if user else account),
+        *([] if user else hardening),
+        "",
+        "[Install]",
+        f"WantedBy={'default' if user else 'multi-user'}.target",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _place(*, user: bool, root: Path) -> Place:
+    from muster.cli.exits import UsageProblem
+
+    live = root == Path("/")
+    own = user or os.geteuid() != 0
+    if live and shutil.which("systemctl") is None:
+        raise UsageProblem(
+            "cannot install a service: there is no systemd on this machine;"
+            " run `muster serve` under your own supervisor (docs/install.md)"
+        )
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    folder = home / "systemd" / "user" if own else Path("/etc/systemd/system")
+    unit = folder / NAME if live else root / folder.relative_to("/") / NAME
+    return Place(unit=unit, user=own, live=live)
+
+
+def _program() -> str:
+    """Return the path of this `muster`, which the service will run."""
+    beside = Path(sys.executable).with_name("muster")
+    return str(beside) if beside.exists() else f"{sys.executable} -m muster.cli"
+
+
+def _make_account(place: Place) -> None:
+    """Make the system's user that the service runs as, if it is missing."""
+    import pwd
+
+    from muster.cli.exits import UsageProblem
+
+    if not place.live:
+        return
+    try:
+        pwd.getpwnam(ACCOUNT)
+    except KeyError:
+        words = [
+            "useradd",
+            "--system",
+            "--home-dir",
+            "/var/lib/muster",
+            "--shell",
+            "/usr/sbin/nologin",
+            ACCOUNT,
+        ]
+        try:
+            subprocess.run(words, check=True, capture_output=True, text=True)  # noqa: S603 — our own words
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = getattr(error, "stderr", "") or error
+            raise UsageProblem(f"cannot make the user {ACCOUNT}: {str(said).strip()}") from error

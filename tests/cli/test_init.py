@@ -1,0 +1,96 @@
+"""`muster init` and `muster service`, as somebody who sets up a machine uses them."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster.config import load
+
+
+def muster(*words: str, within: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "muster.cli", *words],
+        cwd=within,
+        env={**os.environ, "HOME": str(within), "XDG_CONFIG_HOME": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_file_that_was_written_is_one_that_a_server_reads(tmp_path: Path) -> None:
+    given = ["--public-url", "https://m.example.com", "--store", "postgresql://m@db/m", "--max-nodes", "50"]
+    done = muster("init", *given, "--template", "tests", within=tmp_path)
+    assert done.returncode == 0, done.stderr
+    config = load(tmp_path / "muster.toml")
+    assert (config.max_nodes, config.server.store) == (50, "postgresql://m@db/m")
+    assert list(config.server.public_url) == ["https://m.example.com"]
+    assert [each.name for each in config.templates] == ["tests"]
+    for step in ("muster serve", "muster service install", "muster apply", "muster doctor"):
+        assert step in done.stdout
+
+
+def test_a_second_init_changes_nothing_without_being_told(tmp_path: Path) -> None:
+    assert muster("init", within=tmp_path).returncode == 0
+    first = (tmp_path / "muster.toml").read_text()
+    same = muster("init", within=tmp_path)
+    assert same.returncode == 0 and "nothing was changed" in same.stdout
+    other = muster("init", "--max-nodes", "3", within=tmp_path)
+    assert other.returncode == 2 and "repeat with --yes" in other.stderr
+    assert (tmp_path / "muster.toml").read_text() == first
+    assert muster("init", "--max-nodes", "3", "--yes", within=tmp_path).returncode == 0
+    assert (tmp_path / "muster.toml.1").read_text() == first
+    assert load(tmp_path / "muster.toml").max_nodes == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--public-url", "nowhere"), "public_url must be a URL"),
+        (("--template", "No Good"), "template"),
+        (("--store", "mysql://x"), "store"),
+    ],
+)
+def test_what_a_server_would_refuse_is_refused_and_nothing_is_written(
+    given: tuple[str, str], words: str, tmp_path: Path
+) -> None:
+    done = muster("init", *given, within=tmp_path)
+    assert done.returncode == 2 and words in done.stderr, done.stderr
+    assert not (tmp_path / "muster.toml").exists()
+
+
+def test_the_unit_is_one_that_systemd_accepts(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    muster("init", within=tmp_path)
+    done = muster(
+        "service", "install", "--root", str(tmp_path / "root"), "-f", "muster.toml", within=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    (unit,) = (tmp_path / "root").rglob("muster.service")
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False
+    )
+    assert "muster.service" not in checked.stderr.replace(str(unit.parent), ""), checked.stderr
+    text = unit.read_text()
+    assert "KillMode=process" in text, "nodes outlive the server"
+    assert f"--config {tmp_path}/muster.toml" in text
+
+
+def test_a_service_is_installed_again_only_when_it_may_and_uninstalled_without_a_rest(tmp_path: Path) -> None:
+    root = ("--root", str(tmp_path / "root"))
+    assert muster("service", "install", *root, within=tmp_path).returncode == 0
+    (unit,) = (tmp_path / "root").rglob("muster.service")
+    unit.write_text(unit.read_text() + "# mine\n")
+    assert muster("service", "install", *root, within=tmp_path).returncode == 2
+    assert "# mine" in unit.read_text()
+    gone = muster("service", "uninstall", *root, "--yes", "--output", "json", within=tmp_path)
+    assert json.loads(gone.stdout)["removed"] is True
+    assert not unit.exists()
+    again = muster("service", "uninstall", *root, "--yes", within=tmp_path)
+    assert again.returncode == 0 and "nothing to remove" in again.stdout
