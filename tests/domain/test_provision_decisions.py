@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from muster.domain.decisions import Call, Wait
 from muster.domain.ids import AssignmentId, LaunchId, NodeId
 from muster.domain.launch import THROTTLED_MOST, Launch, LaunchState, again_at
 from muster.domain.lifecycle import NodeState
@@ -11,13 +12,11 @@ from muster.domain.operation import Member, Status, Verdict
 from muster.domain.provision_decisions import (
     WAYS_MOST,
     Acquire,
-    Call,
     Commit,
     CondemnSilent,
     GiveUp,
     MakeWay,
     Queue,
-    Wait,
     decide,
     demand,
     next_usage,

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from muster.domain.deadlines import EXTENSION, attach_timeout
+from muster.domain.decisions import ExtendDeadline, Finish, Wait
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -14,13 +15,10 @@ from muster.domain.provision_decisions import (
     Acquire,
     Commit,
     CondemnSilent,
-    ExtendDeadline,
-    Finish,
     GiveUp,
     HandOver,
     Queue,
     RollBack,
-    Wait,
     decide,
     waiting_for,
 )

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muster.domain.decisions import Call, ExtendDeadline, Finish, Wait
 from muster.domain.ids import AssignmentId, LaunchId, NodeId
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
@@ -17,18 +18,14 @@ from muster.domain.provision_decisions import (
     HELD,
     Acquire,
     Action,
-    Call,
     Commit,
     CondemnSilent,
-    ExtendDeadline,
-    Finish,
     GiveUp,
     HandOver,
     MakeWay,
     Queue,
     RollBack,
     Situation,
-    Wait,
     decide,
     waiting_for,
 )

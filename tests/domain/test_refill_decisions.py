@@ -3,12 +3,13 @@ from typing import Any
 
 import pytest
 
+from muster.domain.decisions import Call, Finish, Wait
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Status, Verdict
 from muster.domain.reasons import Reason
-from muster.domain.refill_decisions import Call, Discard, Finish, Launching, PoolIn, Situation, Wait, decide
+from muster.domain.refill_decisions import Discard, Launching, PoolIn, Situation, decide
 from muster.domain.template import UsageClass
 from tests.domain.builders import NOW, REFILL, REVISION, SMALLEST, launch, node, operation, template
 

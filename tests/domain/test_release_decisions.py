@@ -3,21 +3,14 @@ from typing import Any
 
 import pytest
 
+from muster.domain.decisions import Finish, Wait
 from muster.domain.errors import IllegalTransition
 from muster.domain.ids import AssignmentId
 from muster.domain.lifecycle import NodeState, Verb
 from muster.domain.node import Node
 from muster.domain.operation import ENDED, Member, Operation, Status, Verdict
 from muster.domain.reasons import Reason
-from muster.domain.release_decisions import (
-    CancelTarget,
-    Finish,
-    Release,
-    Situation,
-    Wait,
-    after_detach,
-    decide,
-)
+from muster.domain.release_decisions import CancelTarget, Release, Situation, after_detach, decide
 from muster.domain.template import Reuse
 from tests.domain.builders import NOW, RELEASE, REVISION, SMALLEST, node, operation, template
 

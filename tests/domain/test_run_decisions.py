@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.domain import refill_decisions, run_decisions
+from muster.domain import decisions, refill_decisions, run_decisions
 from muster.domain.command import Command, CommandState
 from muster.domain.deadlines import EXTENSION, HARD, attach_timeout
+from muster.domain.decisions import ExtendDeadline, Finish, Wait
 from muster.domain.ids import AssignmentId, NodeId, OperationId
 from muster.domain.operation import Kind, Member, Operation, Status, Verdict
 from muster.domain.reasons import Reason
@@ -19,12 +20,9 @@ from muster.domain.run_decisions import (
     Action,
     CancelProvision,
     Execute,
-    Extend,
-    Finish,
     Situation,
     SubmitProvision,
     SubmitRelease,
-    Wait,
     decide,
     provision_key,
     release_key,
@@ -150,7 +148,7 @@ TABLE: dict[str, tuple[Situation, Any]] = {
     ),
     "overdue, but its nodes were extended": (
         situation(OVERDUE, made(), BUSY, extended_until=NOW + SMALLEST),
-        Extend,
+        ExtendDeadline,
     ),
     "overdue, and so are its extended nodes": (
         situation(OVERDUE, made(), BUSY, extended_until=NOW),
@@ -316,23 +314,21 @@ def test_a_status_and_its_reason_fit_together(
 def test_a_refill_whose_boots_were_given_time_is_given_it_too() -> None:
     booting = node(assignment_id=None, deadline_at=NOW + 600, deadline_source=EXTENSION)
     at = test_refill_decisions.situation([booting], [test_refill_decisions.SETTLED])
-    assert refill_decisions.decide(at) == refill_decisions.ExtendDeadline(
+    assert refill_decisions.decide(at) == decisions.ExtendDeadline(
         until=NOW + 600 + attach_timeout(at.template.spec)
     )
     failing = replace(at.operation, verdict=test_refill_decisions.FAILED)
-    assert not isinstance(
-        refill_decisions.decide(replace(at, operation=failing)), refill_decisions.ExtendDeadline
-    )
+    assert not isinstance(refill_decisions.decide(replace(at, operation=failing)), decisions.ExtendDeadline)
 
 
 def test_a_run_whose_provision_was_cancelled_by_another_ends_by_that() -> None:
     by = Verdict(reason=Reason.CANCELLED, message="cancelled by an operator")
     provision = made(Status.CANCELLED, verdict=by)
     at = run_decisions.Situation(operation=run(), provision=provision, release=None, commands=(), now=NOW)
-    assert run_decisions.decide(at) == run_decisions.Finish(status=Status.CANCELLED, verdict=by)
+    assert run_decisions.decide(at) == decisions.Finish(status=Status.CANCELLED, verdict=by)
 
 
 def test_a_run_that_is_late_says_so() -> None:
     at = run_decisions.Situation(operation=OVERDUE, provision=None, release=None, commands=(), now=NOW)
     late = Verdict(reason=Reason.DEADLINE_EXCEEDED, message="the run did not end in time")
-    assert run_decisions.decide(at) == run_decisions.Finish(status=Status.FAILED, verdict=late)
+    assert run_decisions.decide(at) == decisions.Finish(status=Status.FAILED, verdict=late)

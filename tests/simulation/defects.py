@@ -25,12 +25,13 @@ from muster.domain import (
     provision_decisions,
 )
 from muster.domain.deadlines import DeadlineContext, Extended, Overdue, Watch
+from muster.domain.decisions import Finish
 from muster.domain.errors import Conflict, StoreUnavailable
 from muster.domain.health import Health, HealthSource
 from muster.domain.ids import OperationId
 from muster.domain.lifecycle import NodeState, Verb
 from muster.domain.node import Node, OperationGuard
-from muster.domain.provision_decisions import Acquire, Action, Commit, Finish, RollBack, Situation
+from muster.domain.provision_decisions import Acquire, Action, Commit, RollBack, Situation
 from muster.domain.reasons import Reason
 from muster.enrolment.enroller import Enrolment
 from muster.operations.capacity import Capacity

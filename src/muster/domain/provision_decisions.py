@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from muster.domain import launch as launches
 from muster.domain.boot import Boot
 from muster.domain.deadlines import EXTENSION, Limits, prolonged
+from muster.domain.decisions import Call, ExtendDeadline, Finish, Wait
 from muster.domain.ids import NodeId
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
@@ -91,24 +92,10 @@ class Acquire:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """Make the provider call of an open launch, or repeat it."""
-
-    launch: Launch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CondemnSilent:
     """Condemn attached nodes that stopped beating."""
 
     nodes: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtendDeadline:
-    """Give the provision as much more time as its booting nodes got."""
-
-    until: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,18 +131,6 @@ class RollBack:
     nodes: tuple[Node, ...]
     launches: tuple[Launch, ...]
     """Launches that were never called. Called ones are left to the launches controller."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
-    status: Status
-    verdict: Verdict | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
-    until: float | None = None
-    """There is something to do then; None: when something happens."""
 
 
 Action = (

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.domain.deadlines import prolonged
+from muster.domain.decisions import Call, ExtendDeadline, Finish, Wait
 from muster.domain.launch import Launch, LaunchState, again_at, next_usage
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -37,18 +38,6 @@ class Launching:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    launch: Launch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtendDeadline:
-    """Its nodes were given more time to boot: so is the refill."""
-
-    until: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolIn:
     nodes: tuple[Node, ...]
 
@@ -60,18 +49,6 @@ class Discard:
     nodes: tuple[Node, ...]
     launches: tuple[Launch, ...]
     reason: Reason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
-    status: Status
-    verdict: Verdict | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
-    until: float | None = None
-    """The provider slows us down until then; None: for nodes to boot."""
 
 
 Action = Launching | Call | ExtendDeadline | PoolIn | Discard | Finish | Wait

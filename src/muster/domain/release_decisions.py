@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.domain import node as nodes
+from muster.domain.decisions import Finish, Wait
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Operation, Status, Verdict
@@ -41,19 +42,6 @@ class CancelTarget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     nodes: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
-    status: Status
-    verdict: Verdict | None = None
-    result: str = ""
-    """What came of the nodes, in words."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
-    pass
 
 
 Action = CancelTarget | Release | Finish | Wait

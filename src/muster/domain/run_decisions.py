@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from muster.domain.command import Command, CommandState, exit_status
 from muster.domain.deadlines import HARD
+from muster.domain.decisions import ExtendDeadline, Finish, Wait
 from muster.domain.ids import OperationId
 from muster.domain.operation import Member, Operation, Status, Verdict
 from muster.domain.reasons import Reason
@@ -61,13 +62,6 @@ class CancelProvision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extend:
-    """Its nodes or its provision were given more time: so is the run."""
-
-    deadline_at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Execute:
     members: tuple[Member, ...]
 
@@ -77,24 +71,12 @@ class SubmitRelease:
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
-    status: Status
-    verdict: Verdict | None = None
-    result: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
-    pass
-
-
-Action = SubmitProvision | CancelProvision | Extend | Execute | SubmitRelease | Finish | Wait
+Action = SubmitProvision | CancelProvision | ExtendDeadline | Execute | SubmitRelease | Finish | Wait
 
 
 def decide(at: Situation) -> Action:
     if _extended(at) and at.extended_until is not None:
-        return Extend(deadline_at=at.extended_until)
+        return ExtendDeadline(until=at.extended_until)
     stopped = _stopped(at)
     provision = at.provision
     if provision is None:

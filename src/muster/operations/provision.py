@@ -11,6 +11,7 @@ from muster.domain import launch as launches
 from muster.domain import node as nodes
 from muster.domain import operation as operations
 from muster.domain.deadlines import Deadline
+from muster.domain.decisions import Call, ExtendDeadline, Finish, Wait
 from muster.domain.errors import CapReached, IllegalTransition, InvalidRequest, ProviderError, Refused
 from muster.domain.ids import AssignmentId
 from muster.domain.launch import Launch
@@ -22,18 +23,14 @@ from muster.domain.provision_decisions import (
     CANCELLED,
     HELD,
     Acquire,
-    Call,
     Commit,
     CondemnSilent,
-    ExtendDeadline,
-    Finish,
     GiveUp,
     HandOver,
     MakeWay,
     Queue,
     RollBack,
     Situation,
-    Wait,
     decide,
     demand,
     waiting_for,

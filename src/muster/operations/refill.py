@@ -5,22 +5,13 @@ from muster.domain import launch as launches
 from muster.domain import node as nodes
 from muster.domain import operation as operations
 from muster.domain.deadlines import Deadline
+from muster.domain.decisions import Call, ExtendDeadline, Finish, Wait
 from muster.domain.errors import CapReached, IllegalTransition
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Status, Verdict
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
-from muster.domain.refill_decisions import (
-    Call,
-    Discard,
-    ExtendDeadline,
-    Finish,
-    Launching,
-    PoolIn,
-    Situation,
-    Wait,
-    decide,
-)
+from muster.domain.refill_decisions import Discard, Launching, PoolIn, Situation, decide
 from muster.domain.requests import RefillRequest
 from muster.domain.settings import Settings
 from muster.domain.steps import REFILL_STEPS

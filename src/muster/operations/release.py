@@ -7,11 +7,12 @@ and waits. Releasing an unfinished provision cancels it first.
 from muster.domain import node as nodes
 from muster.domain import operation as operations
 from muster.domain import progress_view
+from muster.domain.decisions import Finish, Wait
 from muster.domain.errors import IllegalTransition, NotCancellable
 from muster.domain.node import Node
 from muster.domain.operation import Status
 from muster.domain.progress import Progress
-from muster.domain.release_decisions import CancelTarget, Finish, Release, Situation, Wait, decide
+from muster.domain.release_decisions import CancelTarget, Release, Situation, decide
 from muster.domain.requests import ReleaseRequest
 from muster.domain.settings import Settings
 from muster.domain.steps import RELEASE_STEPS

@@ -8,6 +8,7 @@ from muster.domain import operation as operations
 from muster.domain import progress_view, run_decisions
 from muster.domain.command import Command
 from muster.domain.deadlines import EXTENSION
+from muster.domain.decisions import ExtendDeadline, Finish, Wait
 from muster.domain.errors import Gone, IllegalTransition, InvalidRequest, NotCancellable, NotFound
 from muster.domain.ids import CommandId
 from muster.domain.lifecycle import NodeState
@@ -15,16 +16,7 @@ from muster.domain.operation import Member, Operation, Status, Verdict
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest, ReleaseRequest, RunRequest
-from muster.domain.run_decisions import (
-    CancelProvision,
-    Execute,
-    Extend,
-    Finish,
-    Situation,
-    SubmitProvision,
-    SubmitRelease,
-    Wait,
-)
+from muster.domain.run_decisions import CancelProvision, Execute, Situation, SubmitProvision, SubmitRelease
 from muster.domain.settings import Settings
 from muster.domain.steps import RUN_STEPS
 from muster.domain.text import counted
@@ -75,7 +67,7 @@ class RunHandler:
                 await self._provision(at, request, driven)
             case CancelProvision():
                 await self._cancel(at)
-            case Extend(deadline_at=until):
+            case ExtendDeadline(until=until):
                 extended_by_us = at.provision is not None and at.provision.deadline_source == EXTENSION
                 source = EXTENSION if extended_by_us else BY_OPERATOR
                 change = operations.extended(operation, deadline_at=until, source=source, now=at.now)
