@@ -22,8 +22,7 @@ from bench.claims import CLAIMERS, DEADLINE, DEMAND, NODES, NOW, Ids, home, oper
 from muster.stores.sql import claims, guards
 from muster.stores.sql.postgres import feed
 from muster.stores.sql.postgres.connections import Connection, ConnectionFactory
-from muster.stores.sql.postgres.dialect import numbered, values
-from muster.stores.sql.postgres.session import SIDE_BY_SIDE
+from muster.stores.sql.postgres.session import SIDE_BY_SIDE, numbered, values
 from muster.stores.sql.postgres.store import open_postgres
 from muster.stores.sql.tx import Value
 from tests.stores.watchdog import ended, ends_with_us

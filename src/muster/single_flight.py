@@ -79,6 +79,6 @@ class SingleFlight(Generic[K, T]):
 
 
 def _noted(task: "asyncio.Task[T]") -> None:
-    """Retrieve the error of a call that every caller left, so that asyncio does not complain."""
+    """Retrieve the error of a call that every caller left, so that asyncio logs no warning."""
     if not task.cancelled():
         task.exception()

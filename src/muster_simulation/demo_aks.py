@@ -96,7 +96,7 @@ def _perform(arm: "Arm", endpoint: str, *, keep: bool) -> None:
         site.end()
     left = len(arm.groups) + len(arm.clusters) + len(arm.assignments)
     if output.wants_json():
-        output.document({"create_seconds": seconds, "left": left})
+        output.print_json({"create_seconds": seconds, "left": left})
     else:
         output.say(f"demo: created in {seconds:.1f} s · failed, told why · cancelled · {left} left in Azure")
     if left:
@@ -133,7 +133,7 @@ def _leave_up(site: "Site", seconds: float) -> None:
 
     page, token = f"{site.url}/clusters", site.directory / "admin.token"
     if output.wants_json():
-        output.document(
+        output.print_json(
             {"create_seconds": seconds, "url": page, "data_dir": str(site.directory), "pid": os.getpid()}
         )
     _told(f"\nleft up: {page}")
@@ -173,7 +173,7 @@ def _followed(client: "SyncClient", operation: "Operation") -> "Operation":
     from muster.cli.operation_watch import Patience, progress_of
     from muster.client import calls
 
-    with progress_views.chosen(elapsed=operation.elapsed_seconds) as view:
+    with progress_views.choose_view(elapsed=operation.elapsed_seconds) as view:
         for progress in progress_of(client, operation.operation_id, Patience(PATIENCE)):
             view.show(progress)
     return client.send(calls.operation(operation.operation_id))

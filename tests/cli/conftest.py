@@ -24,9 +24,9 @@ boot_script = "echo this can not work; exit 3"
 @pytest.fixture(autouse=True)
 def plain_text() -> Iterator[None]:
     """What one test asks for (`--output json`) is chosen for its process, and no other test's choice."""
-    output.Chosen.form = output.Form.TEXT
+    output.OutputSettings.form = output.Form.TEXT
     yield
-    output.Chosen.form = output.Form.TEXT
+    output.OutputSettings.form = output.Form.TEXT
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ class Terminal:
 
     def muster(self, *words: str, **more: str) -> Said:
         out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
-        output.Chosen.form = output.Form.TEXT
+        output.OutputSettings.form = output.Form.TEXT
         code: object = None
         with (
             patch.dict(os.environ, {**self.environment, **more}, clear=True),

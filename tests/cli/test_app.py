@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from muster.cli.app import asks_for_json, commands, loaded
+from muster.cli.app import asks_for_json, commands, load_command
 from tests.cli.terminal import Terminal
 
 
@@ -14,12 +14,12 @@ def test_help_lists_every_command_and_every_command_loads(alone: Terminal) -> No
     for name, entry in commands().items():
         assert name in said.out
         assert entry.help
-        assert loaded(name).name == name or loaded(name).commands
+        assert load_command(name).name == name or load_command(name).commands
 
 
 @pytest.mark.parametrize("name", commands())
 def test_every_command_explains_itself_and_can_speak_json(name: str) -> None:
-    command = loaded(name)
+    command = load_command(name)
     for each in (command, *getattr(command, "commands", {}).values()):
         assert each.help
         assert "--output" in [option for param in each.params for option in param.opts]

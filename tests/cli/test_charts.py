@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from muster.cli import charts
-from muster.cli.durations import took
+from muster.cli.durations import format_taken
 from muster.domain.boot import Distribution, Learned, Span
 from muster.domain.deadlines import Deadline
 from muster.wire.boots import Booted, BootKind, Timeline
@@ -35,7 +35,7 @@ def test_the_shortest_phase_still_shows() -> None:
 
 def test_nothing_is_drawn_of_nothing() -> None:
     assert charts.timeline(timeline()) == []
-    assert charts.spark([]) == ""
+    assert charts.sparkline([]) == ""
     assert charts.timeline(timeline(("launch", 0.0)))[0].rstrip() == "launch    0.00 s"
 
 
@@ -51,7 +51,7 @@ def test_the_middle_of_a_long_timeline_is_folded_and_nothing_of_its_time_is_lost
     else:
         hidden = more + 1
         assert [line[1:3] for line in folded] == [[f"{hidden}", "more"]]
-        assert took(float(hidden)) in " ".join(folded[0])
+        assert format_taken(float(hidden)) in " ".join(folded[0])
 
 
 def test_a_name_that_is_too_long_is_cut() -> None:

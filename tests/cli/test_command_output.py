@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from muster.cli import output
-from muster.cli.command_output import Prefixed, stream
+from muster.cli.command_output import PrefixedPrinter, print_output
 from muster.cli.operation_watch import Patience
 from muster.domain.command import OUTPUT_CAP
 
@@ -16,7 +16,7 @@ Bytes = pytest.CaptureFixture[bytes]
 
 
 def test_every_line_carries_its_number_and_lines_are_never_mixed(capsysbinary: Bytes) -> None:
-    printer = Prefixed(colour=False)
+    printer = PrefixedPrinter(colour=False)
     for ordinal, piece in ((0, b"on"), (1, b"two\nthr"), (0, b"e\n"), (1, b"ee\n")):
         printer.take(ordinal, piece)
     printer.finish()
@@ -24,14 +24,14 @@ def test_every_line_carries_its_number_and_lines_are_never_mixed(capsysbinary: B
 
 
 def test_a_last_line_without_an_end_and_bytes_that_are_no_text_come_through(capsysbinary: Bytes) -> None:
-    printer = Prefixed(colour=False)
+    printer = PrefixedPrinter(colour=False)
     printer.take(3, b"\xff\xfe\x00\nlast")
     printer.finish()
     assert capsysbinary.readouterr().out == b"[3] \xff\xfe\x00\n[3] last\n"
 
 
 def test_a_line_without_end_does_not_fill_the_memory(capsysbinary: Bytes) -> None:
-    printer = Prefixed(colour=False)
+    printer = PrefixedPrinter(colour=False)
     printer.take(0, b"x" * 100_000)
     assert len(capsysbinary.readouterr().out) > 100_000
 
@@ -56,7 +56,7 @@ class Cut:
 def test_where_output_was_cut_the_reason_is_said(capsysbinary: Bytes, kept: int, why: bytes) -> None:
     client: Any = Cut(kept)
     command: Any = SimpleNamespace(id="cmd-1", ordinal=0)
-    stream(client, [command], Patience(None), how="")
+    print_output(client, [command], Patience(None), how="")
     assert capsysbinary.readouterr().out.decode().splitlines()[-1] == f"[0] … cut here: {why.decode()}"
 
 
@@ -78,7 +78,7 @@ class Screen(io.TextIOWrapper):
 
 
 def test_what_a_job_writes_does_nothing_to_a_terminal_but_colour_its_line() -> None:
-    screen, printer = Screen(), Prefixed(colour=False)
+    screen, printer = Screen(), PrefixedPrinter(colour=False)
     with redirect_stdout(screen):
         printer.take(0, HOSTILE + b"\nplain\t1\n0%\r50%\r99%\r\n")
         output.say("node \x1b[2Jsays \x9b2J\nmore")
@@ -93,14 +93,14 @@ def test_what_a_job_writes_does_nothing_to_a_terminal_but_colour_its_line() -> N
 def test_what_a_job_writes_comes_raw_where_that_is_wanted_or_where_a_program_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(output.Chosen, "raw", True)
-    screen, printer = Screen(), Prefixed(colour=False)
+    monkeypatch.setattr(output.OutputSettings, "raw", True)
+    screen, printer = Screen(), PrefixedPrinter(colour=False)
     with redirect_stdout(screen):
         printer.take(0, HOSTILE + b"\n")
     assert screen.got.getvalue() == b"[0] " + HOSTILE + b"\n"
 
 
 def test_what_a_job_writes_is_piped_as_it_is(capsysbinary: Bytes) -> None:
-    printer = Prefixed(colour=False)
+    printer = PrefixedPrinter(colour=False)
     printer.take(0, HOSTILE + b"\n")
     assert capsysbinary.readouterr().out == b"[0] " + HOSTILE + b"\n"

@@ -107,7 +107,7 @@ def test_between_two_answers_the_bar_moves_by_the_same_formula_as_the_server() -
 
 def test_plain_lines_say_each_change_once_without_control_codes() -> None:
     out = io.StringIO()
-    with progress_views.Lines(out) as view:
+    with progress_views.LineView(out) as view:
         for progress in (PROGRESS, replace(PROGRESS, percent=50.0), replace(PROGRESS, message="")):
             view.show(progress)
     assert out.getvalue().splitlines() == [
@@ -115,7 +115,7 @@ def test_plain_lines_say_each_change_once_without_control_codes() -> None:
         "Step 3/5 · Booting and attaching · 0m 12s · about 8 s left",
     ]
     out = io.StringIO()
-    progress_views.Lines(out).show(replace(PROGRESS, eta_seconds=None))
+    progress_views.LineView(out).show(replace(PROGRESS, eta_seconds=None))
     assert out.getvalue() == "Step 3/5 · Booting and attaching · 0m 12s · waiting for 2 nodes\n"
 
 
@@ -135,7 +135,7 @@ def test_a_lost_server_is_told_where_one_looks_and_so_is_its_return(
         "connection to http://there:1 is back",
     ]
     out = io.StringIO()
-    with progress_views.Live(file=out) as view:
+    with progress_views.LiveView(file=out) as view:
         view.show(PROGRESS)
         progress_views.report_connection(LOST)
         view.show(PROGRESS)
@@ -151,6 +151,6 @@ def test_a_lost_server_is_told_where_one_looks_and_so_is_its_return(
 def test_programs_are_told_in_json(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output.Chosen, "form", output.Form.JSON)
+    monkeypatch.setattr(output.OutputSettings, "form", output.Form.JSON)
     progress_views.report_connection(LOST)
     assert json.loads(capsys.readouterr().err)["notice"]["code"] == "connection_lost"

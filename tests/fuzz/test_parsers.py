@@ -81,10 +81,10 @@ def test_a_damaged_identity_document_is_forged_and_no_crash(data: st.DataObject)
     with suppress(Forged):
         identity_documents.claimed_region(message)
     try:
-        told = identity_documents.verified(message, key())
+        told = identity_documents.verify(message, key())
     except Forged:
         return
-    assert told == identity_documents.verified(signed(), key()), "only what was signed is believed"
+    assert told == identity_documents.verify(signed(), key()), "only what was signed is believed"
 
 
 MOMENTS = st.datetimes().map(str) | st.sampled_from(

@@ -9,7 +9,7 @@ from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
 from muster.domain.errors import InvalidRequest, ProviderError, Refused, Uncertain
 from muster.integrations.aks import credentials as aks_credentials
-from muster.integrations.aks.errors import translating
+from muster.integrations.aks.errors import translate_errors
 from muster.integrations.aks.lazy_provider import AksSettings, lazy_provider
 from muster.integrations.aks.provider import AksProvider
 from muster.ports.clusters import ClusterProvider
@@ -88,7 +88,7 @@ def test_whoever_gives_tokens_being_away_is_uncertain_and_azure_not_taking_one_i
     error = ClientAuthenticationError("No managed identity endpoint found.")
     if url:
         error.response = SimpleNamespace(request=SimpleNamespace(url=url))
-    with pytest.raises(expected, match="cannot look"), translating("look"):
+    with pytest.raises(expected, match="cannot look"), translate_errors("look"):
         raise error
 
 

@@ -35,7 +35,14 @@ from muster.stores.dynamodb import (
     schema,
 )
 from muster.stores.dynamodb import aws_client as wiring
-from muster.stores.dynamodb.aws_client import CONNECTIONS, READ_SECONDS, SPARE, Malformed, Refused, translated
+from muster.stores.dynamodb.aws_client import (
+    CONNECTIONS,
+    READ_SECONDS,
+    SPARE,
+    Malformed,
+    Refused,
+    translate_error,
+)
 from muster.stores.dynamodb.candidates import REST_FIRST, queue_name
 from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import Item, packed, unpacked
@@ -156,7 +163,7 @@ def test_an_address_is_the_same_after_it_was_read() -> None:
 def test_a_missing_table_is_made_where_it_was_looked_for() -> None:
     where = Location.of("dynamodb://muster?region=x&endpoint=http://127.0.0.1:8000")
     missing = ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "GetItem")
-    assert f"muster store create --store '{where.url}'" in str(translated(missing, where))
+    assert f"muster store create --store '{where.url}'" in str(translate_error(missing, where))
 
 
 @pytest.mark.parametrize(
@@ -246,7 +253,7 @@ WHERE = Location(table="muster", region=REGION)
     ],
 )
 def test_whatever_aws_answers_is_told_as_trouble_of_the_store(code: str, told: str) -> None:
-    error = translated(answered(code), WHERE)
+    error = translate_error(answered(code), WHERE)
     assert isinstance(error, StoreUnavailable) and told in str(error)
 
 
@@ -256,9 +263,9 @@ def test_whatever_aws_answers_is_told_as_trouble_of_the_store(code: str, told: s
     ids=["a call", "an item of a transaction"],
 )
 def test_a_call_that_makes_no_sense_is_a_bug_and_not_tried_again(error: ClientError) -> None:
-    assert isinstance(translated(error, WHERE), Malformed)
+    assert isinstance(translate_error(error, WHERE), Malformed)
     assert isinstance(
-        translated(answered("TransactionCanceledException", "TransactionConflict"), WHERE), Refused
+        translate_error(answered("TransactionCanceledException", "TransactionConflict"), WHERE), Refused
     )
 
 
@@ -272,7 +279,7 @@ def test_a_call_that_makes_no_sense_is_a_bug_and_not_tried_again(error: ClientEr
     ids=lambda error: type(error).__name__,
 )
 def test_credentials_that_are_missing_are_named_as_the_trouble(error: Exception) -> None:
-    assert "there are no AWS credentials to use" in str(translated(error, WHERE))
+    assert "there are no AWS credentials to use" in str(translate_error(error, WHERE))
 
 
 # --- transactions of which a part can't be read yet ------------------------------------------------

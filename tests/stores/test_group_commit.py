@@ -10,9 +10,9 @@ import pytest
 from muster.domain.errors import Conflict, MusterError, StoreUnavailable
 from muster.stores.announcements import Written
 from muster.stores.sql import engines
-from muster.stores.sql.engines import BATCH_MOST, Threaded
+from muster.stores.sql.engines import BATCH_MOST, ThreadedEngine
 from muster.stores.sql.sqlite import Reader, Writer, connect
-from muster.stores.sql.tx import Done, Tx, Work
+from muster.stores.sql.tx import Tx, Work, WorkResult
 
 
 class Gated:
@@ -26,7 +26,7 @@ class Gated:
     def ready(self) -> bool:
         return True
 
-    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
+    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[WorkResult], list[Written]]:
         self.gate.wait()
         self.sizes.append(len(batch))
         return self._inner.run(batch)
@@ -43,7 +43,9 @@ class DeadlineContext:
         connection.set_trace_callback(self._traced)
         self.writer = Gated(Writer(connection))
         self.announced: list[Sequence[Written]] = []
-        self.engine = Threaded([self.writer], [Reader(connect(path, readonly=True))], self.announced.append)
+        self.engine = ThreadedEngine(
+            [self.writer], [Reader(connect(path, readonly=True))], self.announced.append
+        )
 
     def _traced(self, statement: str) -> None:
         self.commits += statement == "COMMIT"

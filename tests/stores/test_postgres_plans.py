@@ -13,8 +13,7 @@ import pytest
 from muster.domain.template import Reuse
 from muster.stores.sql import claims, events, launches
 from muster.stores.sql.postgres.connections import Connection, ConnectionFactory
-from muster.stores.sql.postgres.dialect import numbered, values
-from muster.stores.sql.postgres.session import SIDE_BY_SIDE
+from muster.stores.sql.postgres.session import SIDE_BY_SIDE, numbered, values
 from muster.stores.sql.tx import Value
 from tests.stores import postgres
 from tests.stores.test_query_plans import HOT, OVERVIEW

@@ -17,9 +17,8 @@ from muster.stores.sql.postgres import connections, feed
 from muster.stores.sql.postgres import store as pg_store
 from muster.stores.sql.postgres.connection_shares import Share
 from muster.stores.sql.postgres.connections import ConnectionFactory
-from muster.stores.sql.postgres.dialect import numbered
-from muster.stores.sql.postgres.dialect import schema as spelt
-from muster.stores.sql.postgres.session import Reader
+from muster.stores.sql.postgres.session import Reader, numbered
+from muster.stores.sql.postgres.session import schema as spelt
 from muster.stores.sql.postgres.store import create_database, look, open_postgres, prepare
 from muster.stores.sql.tx import Tx
 from tests.contracts.store_contract.bookkeeping import assert_books_balance

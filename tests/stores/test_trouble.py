@@ -16,7 +16,7 @@ from muster.domain.operation import Kind, Status
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.stores.sql.disk_reserve import SIZE, Reserve
-from muster.stores.sql.engines import Threaded
+from muster.stores.sql.engines import ThreadedEngine
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
 from tests.domain.builders import RELEASE, operation
 from tests.stores.ids import CountingIds
@@ -190,7 +190,7 @@ async def _pragma(store: Store, pragma: str) -> None:
 
 def _writing_connection(store: SqlStore) -> sqlite3.Connection:
     engine = store._engine
-    writer = engine._writers.runners[0] if isinstance(engine, Threaded) else engine._writer  # type: ignore[attr-defined]
+    writer = engine._writers.runners[0] if isinstance(engine, ThreadedEngine) else engine._writer  # type: ignore[attr-defined]
     connection = getattr(writer, "_connection", None)
     assert isinstance(connection, sqlite3.Connection)
     return connection

@@ -16,7 +16,7 @@ from msgspec import inspect
 
 from muster.api.input_errors import MISSING, InputError, find_input_errors
 from muster.domain.errors import MusterError
-from muster.wire.base import Query, Said, Shape
+from muster.wire.base import AgentMessage, Query, Shape
 
 S = TypeVar("S", bound=Shape)
 Q = TypeVar("Q", bound=Query)
@@ -94,7 +94,7 @@ class QueryReader(Generic[Q]):
 
 def strict(shape: type[S]) -> type[S]:
     """Derive the shape that refuses unknown fields, at every depth. `Said` shapes stay as they are."""
-    if issubclass(shape, Said):
+    if issubclass(shape, AgentMessage):
         return shape
     inner = {each.name: each for each in msgspec.structs.fields(shape) if _strict(each.type) != each.type}
     namespace: dict[str, Any] = {

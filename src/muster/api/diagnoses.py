@@ -18,12 +18,12 @@ REMEMBERED = 64
 _classified = lru_cache(maxsize=REMEMBERED)(classify)
 
 
-async def diagnosed(store: Store, operation: Operation, *, now: float) -> Diagnosis | None:
+async def diagnose(store: Store, operation: Operation, *, now: float) -> Diagnosis | None:
     """Say why an operation failed. None: no node's failure was the reason, or nothing is known of it."""
     bundle = await evidence(store, operation, now=now)
-    return None if bundle is None else await classified(bundle)
+    return None if bundle is None else await classify_bundle(bundle)
 
 
-async def classified(bundle: Bundle) -> Diagnosis:
+async def classify_bundle(bundle: Bundle) -> Diagnosis:
     """Classify a bundle beside the loop."""
     return await asyncio.to_thread(_classified, bundle)

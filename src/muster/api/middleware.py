@@ -11,7 +11,7 @@ from http import HTTPStatus
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from muster.api.problems import Problem, TooLarge, of_error
+from muster.api.problems import Problem, TooLarge, problem_of_error
 from muster.domain.codes import ProblemCode
 
 QUERY_MOST = 8192
@@ -83,7 +83,7 @@ class BodyLimit:
         return self._too_large() if not length.isdigit() or int(length) > self._most else None
 
     def _too_large(self) -> Problem:
-        problem = of_error(TooLarge(f"cannot take a body of more than {self._most} bytes: send less"))
+        problem = problem_of_error(TooLarge(f"cannot take a body of more than {self._most} bytes: send less"))
         assert problem is not None  # noqa: S101 — it is in the table
         return problem
 

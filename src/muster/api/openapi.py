@@ -14,7 +14,7 @@ import msgspec
 import muster
 from muster.api.access import Access
 from muster.api.router import JSON, Raw, Route, Signature, Table
-from muster.wire.base import Query, Said, Shape, encode
+from muster.wire.base import AgentMessage, Query, Shape, encode
 from muster.wire.problems import MEDIA_TYPE, Problem
 
 Document = dict[str, Any]
@@ -124,7 +124,7 @@ def _schemas(signatures: Iterable[Signature]) -> Document:
             _describe(schema, shape)
         if name not in requests and "properties" in schema:
             schema["required"] = list(schema["properties"])
-        elif shape is not None and not issubclass(shape, Said):
+        elif shape is not None and not issubclass(shape, AgentMessage):
             schema["additionalProperties"] = False
     return {**made, **_components([Problem])}
 

@@ -120,7 +120,7 @@ TABLE: tuple[tuple[type[MusterError], int, ProblemCode, str], ...] = (
 """The first class that fits counts, so the special ones come before the general ones."""
 
 
-def of_error(error: MusterError) -> Problem | None:
+def problem_of_error(error: MusterError) -> Problem | None:
     for kind, status, code, title in TABLE:
         if isinstance(error, kind):
             more, headers = _extras(error, status)
@@ -155,7 +155,7 @@ def _extras(error: MusterError, status: int) -> tuple[dict[str, Any], dict[str, 
     return more, headers
 
 
-def of_input(found: Sequence[InputError]) -> Problem:
+def problem_of_input(found: Sequence[InputError]) -> Problem:
     """Return a problem with the first input error in one sentence, and all of them listed."""
     listed = [each.told() for each in found]
     first = listed[0]
@@ -182,7 +182,7 @@ def _of_nowhere(error: NoPath | NoMethod, *, method: str, path: str) -> Problem:
     )
 
 
-def of_surprise(error: Exception, *, method: str, path: str) -> Problem:
+def problem_of_unexpected(error: Exception, *, method: str, path: str) -> Problem:
     """Log an unexpected error with its trace under an id, and return a problem with the id alone."""
     number = secrets.token_hex(6)
     logger.error(
@@ -201,8 +201,8 @@ def of_surprise(error: Exception, *, method: str, path: str) -> Problem:
 
 def translate(error: Exception, *, method: str, path: str) -> Problem:
     if isinstance(error, InvalidInput):
-        return of_input(error.found)
+        return problem_of_input(error.found)
     if isinstance(error, NoPath | NoMethod):
         return _of_nowhere(error, method=method, path=path[:_PATH_MOST])
-    known = of_error(error) if isinstance(error, MusterError) else None
-    return known or of_surprise(error, method=method, path=path)
+    known = problem_of_error(error) if isinstance(error, MusterError) else None
+    return known or problem_of_unexpected(error, method=method, path=path)

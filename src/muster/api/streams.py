@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from muster.api.access import Permit
 from muster.api.context import SHUTDOWN, Context
-from muster.api.diagnoses import diagnosed
+from muster.api.diagnoses import diagnose
 from muster.api.feed_pages import sse_message
 from muster.domain import serialization
 from muster.domain.errors import InvalidRequest
@@ -62,7 +62,7 @@ async def progress(
         while not ctx.shutdown.begun and await permit.holds():
             async for operation, at in history.news():
                 if operation.version > seen:
-                    told = await diagnosed(ctx.ports.store, operation, now=at) if operation.ended else None
+                    told = await diagnose(ctx.ports.store, operation, now=at) if operation.ended else None
                     shown = encode(Progress.of(operation, now=at, diagnosis=told))
                     yield sse_message(shown, event="progress", place=str(operation.version))
                     seen = operation.version

@@ -39,7 +39,7 @@ def acknowledge(
         for name in findings or ():
             seen = client.send(calls.unacknowledge(name) if undo else calls.acknowledge(name))
     if output.wants_json():
-        output.document(seen)
+        output.print_json(seen)
         return
     done = "told again" if undo else "acknowledged"
     for name in findings or ():

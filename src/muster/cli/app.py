@@ -76,7 +76,7 @@ class LazyGroup(TyperGroup):
         return list(commands())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return loaded(cmd_name) if cmd_name in commands() else None
+        return load_command(cmd_name) if cmd_name in commands() else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the table in plain text: drawing boxes takes longer to load than everything else."""
@@ -91,7 +91,7 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def loaded(name: str) -> Any:
+def load_command(name: str) -> Any:
     """Load a command: its module's function of the same name, or its `app` of several commands."""
     module = import_module(commands()[name].module)
     several = getattr(module, "app", None)
@@ -149,17 +149,17 @@ def run() -> NoReturn:
 def _ended() -> int:
     if asks_for_json(sys.argv[1:]):
         # Known before the options are read: what is wrong with them is told as JSON too.
-        from muster.cli.output import Chosen, Form
+        from muster.cli.output import Form, OutputSettings
 
-        Chosen.form = Form.JSON
+        OutputSettings.form = Form.JSON
     try:
         code = app(prog_name="muster", standalone_mode=False)
     except typer.TyperException as problem:
         return _usage(problem)
     except MusterError as error:
-        from muster.cli.output import tell
+        from muster.cli.output import report_error
 
-        return tell(error)
+        return report_error(error)
     except (typer.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
@@ -167,10 +167,10 @@ def _ended() -> int:
     except Exception as surprise:
         if os.environ.get("MUSTER_DEBUG"):
             raise
-        from muster.cli.output import complain
+        from muster.cli.output import print_error
 
         words = " ".join(str(surprise).split()) or type(surprise).__name__
-        return complain(
+        return print_error(
             "internal", f"unexpected error: {words} (MUSTER_DEBUG=1 shows the traceback)", exit_code=1
         )
     return code if isinstance(code, int) else 0
@@ -198,7 +198,7 @@ def _unread() -> int:
 
 
 def _usage(problem: typer.TyperException) -> int:
-    from muster.cli.output import complain, wants_json
+    from muster.cli.output import print_error, wants_json
 
     if type(problem).__name__ == "NoArgsIsHelpError" and not wants_json():
         typer.echo(problem.format_message())
@@ -209,4 +209,4 @@ def _usage(problem: typer.TyperException) -> int:
     where = getattr(getattr(problem, "ctx", None), "command_path", "muster")
     see = " See" if message.endswith("?") else "; see"
     said = f"{message[:1].lower()}{message[1:]}{see} `{where} --help`"
-    return complain("usage", said, exit_code=problem.exit_code)
+    return print_error("usage", said, exit_code=problem.exit_code)

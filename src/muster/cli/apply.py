@@ -45,7 +45,9 @@ def apply(
     if output.wants_json():
         changed = [each.name for each in plans if each.effect != "none"]
         shown = {"plan": plans} if dry_run else {"items": applied, "plan": plans}
-        output.document({**shown, "changed": changed, "max_nodes": wanted.max_nodes, "max_nodes_before": cap})
+        output.print_json(
+            {**shown, "changed": changed, "max_nodes": wanted.max_nodes, "max_nodes_before": cap}
+        )
         return
     mark = "~" if dry_run else "✔"
     if wanted.max_nodes is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.cli.durations import took
+from muster.cli.durations import format_taken
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -30,16 +30,16 @@ def timeline(found: "Timeline") -> list[str]:
     for name, seconds in shown:
         indent = round(WIDTH * passed / total)
         bar = " " * indent + _bar(seconds / total)
-        lines.append(f"{name.ljust(width)}  {took(seconds):>8}  {bar}".rstrip())
+        lines.append(f"{name.ljust(width)}  {format_taken(seconds):>8}  {bar}".rstrip())
         passed += seconds
     usual = found.usual
     if usual is not None:
         lines.append(
-            f"{'in all'.ljust(width)}  {took(found.seconds):>8}  usually {took(usual.p50)}, "
-            f"p99 {took(usual.p99)} (of {usual.count})"
+            f"{'in all'.ljust(width)}  {format_taken(found.seconds):>8}  usually {format_taken(usual.p50)}, "
+            f"p99 {format_taken(usual.p99)} (of {usual.count})"
         )
     else:
-        lines.append(f"{'in all'.ljust(width)}  {took(found.seconds):>8}")
+        lines.append(f"{'in all'.ljust(width)}  {format_taken(found.seconds):>8}")
     return lines
 
 
@@ -55,16 +55,17 @@ def _folded(spans: list[tuple[str, float]]) -> list[tuple[str, float]]:
 def boots(kind: "BootKind") -> list[str]:
     total = kind.total
     spread = (
-        f"{kind.instance_type}: p50 {took(total.p50)} · p95 {took(total.p95)} · p99 {took(total.p99)} "
-        f"· longest {took(total.longest)} ({counted(total.count, 'boot')})"
+        f"{kind.instance_type}: p50 {format_taken(total.p50)} · p95 {format_taken(total.p95)} "
+        f"· p99 {format_taken(total.p99)} · longest {format_taken(total.longest)} "
+        f"({counted(total.count, 'boot')})"
     )
     lines = [
         spread,
-        f"last {len(kind.last)}: {spark([each.seconds for each in reversed(kind.last)])}",
-        f"deadline {took(kind.deadline.seconds)} ({kind.deadline.source})",
+        f"last {len(kind.last)}: {sparkline([each.seconds for each in reversed(kind.last)])}",
+        f"deadline {format_taken(kind.deadline.seconds)} ({kind.deadline.source})",
     ]
     if kind.learned is not None:
-        lines.append(f"learned {took(kind.learned.seconds)} ({kind.learned.basis})")
+        lines.append(f"learned {format_taken(kind.learned.seconds)} ({kind.learned.basis})")
     return [*lines, *(f"  {each}" for each in phases(kind.phases))]
 
 
@@ -72,12 +73,13 @@ def phases(spans: "Sequence[Span]") -> list[str]:
     longest = max((span.seconds for span in spans), default=0.0) or 1.0
     width = max((len(_short(span.name)) for span in spans), default=0)
     return [
-        f"{_short(span.name).ljust(width)}  {took(span.seconds):>8}  {_bar(span.seconds / longest)}".rstrip()
+        f"{_short(span.name).ljust(width)}  {format_taken(span.seconds):>8}  "
+        f"{_bar(span.seconds / longest)}".rstrip()
         for span in spans
     ]
 
 
-def spark(seconds: Sequence[float]) -> str:
+def sparkline(seconds: Sequence[float]) -> str:
     """Return a row of marks, oldest first, each relative to the longest."""
     longest = max(seconds, default=0.0) or 1.0
     return "".join(MARKS[min(len(MARKS) - 1, int(each / longest * len(MARKS)))] for each in seconds)

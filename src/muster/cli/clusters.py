@@ -51,7 +51,7 @@ def _list(state: list[str] | None) -> None:
     with open_client() as client:
         found = _all(client, state or [])
     if output.wants_json():
-        output.document({"items": found})
+        output.print_json({"items": found})
         return
     columns = (
         output.Column("CLUSTER", cut=True),
@@ -72,7 +72,7 @@ def _list(state: list[str] | None) -> None:
             each.resource_group,
             str(each.nodes),
             each.kubernetes_version or "-",
-            output.since(each.created_at),
+            output.age(each.created_at),
         )
         for each in found
     ]
@@ -122,10 +122,10 @@ def create(
 
 
 def _ready(operation: "Operation", name: str) -> None:
-    from muster.cli.durations import took
+    from muster.cli.durations import format_taken
     from muster.cli.output import say
 
-    say(f"✔ cluster {name} is ready ({took(operation.elapsed_seconds)})")
+    say(f"✔ cluster {name} is ready ({format_taken(operation.elapsed_seconds)})")
     if operation.result:
         say(f"  {operation.result}")
     if operation.detail.portal_url:
@@ -143,11 +143,11 @@ def show(name: Name, *, _output: Output = None) -> None:
     with open_client() as client:
         found = client.send(calls.cluster(name))
     if output.wants_json():
-        output.document(found)
+        output.print_json(found)
         return
     spec = found.spec
     roles = "\n".join(f"{each.role} on {each.scope}" for each in spec.roles)
-    output.facts(
+    output.print_facts(
         (
             ("cluster", f"{found.name} ({found.id})"),
             ("state", str(found.state)),
@@ -159,8 +159,8 @@ def show(name: Name, *, _output: Output = None) -> None:
             ("address", found.fqdn),
             ("pools", _pools(found)),
             ("roles", roles),
-            ("created", f"{output.stamp(found.created_at)} ({output.since(found.created_at)} ago)"),
-            ("ready", output.stamp(found.ready_at)),
+            ("created", f"{output.timestamp(found.created_at)} ({output.age(found.created_at)} ago)"),
+            ("ready", output.timestamp(found.ready_at)),
             ("work", _work(found)),
             ("portal", found.portal_url),
         )
@@ -181,14 +181,14 @@ def _pools(found: "ClusterDetail") -> str:
 
 
 def _work(found: "ClusterDetail") -> str:
-    from muster.cli.progress_views import heading, left
+    from muster.cli.progress_views import heading, time_left_text
 
     work = found.operation
     if work is None:
         return ""
     if work.ended:
         return f"{work.operation_id} {work.status}"
-    said = heading(work, work.elapsed_seconds, message=True) + left(work.eta_seconds)
+    said = heading(work, work.elapsed_seconds, message=True) + time_left_text(work.eta_seconds)
     return f"{said}\nwatch it: muster operations watch {work.operation_id}"
 
 
@@ -225,9 +225,9 @@ def delete(
 
 
 def _gone(operation: "Operation", name: str) -> None:
-    from muster.cli.durations import took
+    from muster.cli.durations import format_taken
     from muster.cli.output import say
 
-    say(f"✔ cluster {name} is gone ({took(operation.elapsed_seconds)})")
+    say(f"✔ cluster {name} is gone ({format_taken(operation.elapsed_seconds)})")
     if operation.result:
         say(f"  {operation.result}")

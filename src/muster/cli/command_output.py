@@ -34,7 +34,7 @@ Item = tuple[int, bytes | Exception | None] | None
 """None: the run is over, and what comes now is waited for no longer."""
 
 
-def pieces(
+def follow_output(
     client: "SyncClient",
     commands: Sequence["Command"],
     patience: "Patience",
@@ -120,7 +120,7 @@ def _kept(client: "SyncClient", command: "Command") -> Iterator[bytes]:
         yield piece
 
 
-def stream(
+def print_output(
     client: "SyncClient",
     commands: Sequence["Command"],
     patience: "Patience",
@@ -130,9 +130,9 @@ def stream(
     over: threading.Event | None = None,
 ) -> None:
     """Print it, line by line."""
-    printer = Prefixed(colour=output.coloured())
+    printer = PrefixedPrinter(colour=output.uses_colour())
     try:
-        for ordinal, piece in pieces(
+        for ordinal, piece in follow_output(
             client, commands, patience, how=how, follow=follow, marked=True, over=over
         ):
             printer.take(ordinal, piece)
@@ -140,7 +140,7 @@ def stream(
         printer.finish()
 
 
-def gathered(
+def collect_output(
     client: "SyncClient",
     commands: Sequence["Command"],
     patience: "Patience",
@@ -151,12 +151,12 @@ def gathered(
 ) -> dict[int, str]:
     """Return all output as text, by ordinal."""
     found = {command.ordinal: bytearray() for command in commands}
-    for ordinal, piece in pieces(client, commands, patience, how=how, follow=follow, over=over):
+    for ordinal, piece in follow_output(client, commands, patience, how=how, follow=follow, over=over):
         found[ordinal] += piece
     return {ordinal: data.decode("utf-8", "replace") for ordinal, data in found.items()}
 
 
-class Prefixed:
+class PrefixedPrinter:
     def __init__(self, *, colour: bool) -> None:
         self._colour = colour
         self._rest: dict[int, bytes] = {}
@@ -180,7 +180,7 @@ class Prefixed:
         prefix = f"[{ordinal}] "
         if self._colour:
             prefix = f"\033[{_COLOURS[ordinal % len(_COLOURS)]}m{prefix}\033[0m"
-        if output.guarded():
+        if output.must_sanitise():
             lines = [harmless(line.decode("utf-8", "replace")).encode() for line in lines]
         out = sys.stdout.buffer
         out.write(b"".join(prefix.encode() + line + b"\n" for line in lines))
@@ -220,18 +220,18 @@ class SilenceMonitor:
         silent, told = command.silent_since is not None, command.ordinal in self._silent
         if silent and not told:
             self._silent.add(command.ordinal)
-            output.remark("node_silent", _silence(command))
+            output.print_notice("node_silent", _silence(command))
         elif told and not silent and not command.ended:
             self._silent.discard(command.ordinal)
-            output.remark("node_back", f"[{command.ordinal}] {command.node_id} answers again")
+            output.print_notice("node_back", f"[{command.ordinal}] {command.node_id} answers again")
 
 
 def _silence(command: "Command") -> str:
     since, until = command.silent_since, command.given_up_at
     return (
-        f"[{command.ordinal}] {command.node_id} has not answered since {output.stamp(since)}"
-        f" ({output.since(since)} ago);"
-        f" Muster gives it up at {output.stamp(until)} (in {output.until(until)})"
+        f"[{command.ordinal}] {command.node_id} has not answered since {output.timestamp(since)}"
+        f" ({output.age(since)} ago);"
+        f" Muster gives it up at {output.timestamp(until)} (in {output.time_left(until)})"
     )
 
 

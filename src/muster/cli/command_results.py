@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FAILURES_SHOWN = 10
 
 
-def of_run(client: "SyncClient", operation: "Operation") -> "list[Command]":
+def commands_of_run(client: "SyncClient", operation: "Operation") -> "list[Command]":
     """Return the commands that a `run` has started; a run that failed early may have few or none."""
     from muster.client import calls
     from muster.domain.errors import NotFound
@@ -28,11 +28,11 @@ def of_run(client: "SyncClient", operation: "Operation") -> "list[Command]":
     return found
 
 
-def worst(commands: Sequence["Command"]) -> int:
+def worst_exit_code(commands: Sequence["Command"]) -> int:
     return max((command.exit_status or 0 for command in commands), default=0)
 
 
-def by_commands(ended: "Operation") -> bool:
+def decided_by_commands(ended: "Operation") -> bool:
     """Return whether a run started all its commands, so that they alone decide its outcome."""
     from muster.domain.operation import Status
     from muster.domain.reasons import Reason
@@ -43,25 +43,25 @@ def by_commands(ended: "Operation") -> bool:
 
 def exit_code(ended: "Operation", commands: Sequence["Command"]) -> int:
     """Return the exit code of an ended run: its worst command, unless room or time ran out."""
-    from muster.cli.exits import FAILED, of_operation
+    from muster.cli.exits import FAILED, code_of_operation
     from muster.domain.operation import Status
 
-    code = of_operation(ended)
+    code = code_of_operation(ended)
     of_commands = code == FAILED and ended.status is Status.FAILED
-    return worst(commands) or code if of_commands else code
+    return worst_exit_code(commands) or code if of_commands else code
 
 
-def told(commands: Sequence["Command"]) -> None:
+def print_failures(commands: Sequence["Command"]) -> None:
     """Print the failed commands on stderr. JSON output has them already."""
     failed = [command for command in commands if command.exit_status and not output.wants_json()]
     for command in failed[:FAILURES_SHOWN]:
-        output.say(f"[{command.ordinal}] {how_it_ended(command)} on {command.node_id}", file=sys.stderr)
+        output.say(f"[{command.ordinal}] {describe_end(command)} on {command.node_id}", file=sys.stderr)
     if len(failed) > FAILURES_SHOWN:
         more = len(failed) - FAILURES_SHOWN
         output.say(f"… and {more} more: see `muster logs {commands[0].operation_id}`", file=sys.stderr)
 
 
-def how_it_ended(command: "Command") -> str:
+def describe_end(command: "Command") -> str:
     if command.reason is not None and command.exit_code is None and command.signal is None:
         return f"{command.state}: {command.detail}"
     if command.reason is not None:

@@ -46,7 +46,7 @@ def _list(run: str | None, limit: int) -> None:
         else:
             found = tuple(reversed(of_target(client, run)))[:limit]
     if output.wants_json():
-        output.document({"items": found})
+        output.print_json({"items": found})
         return
     columns = (
         output.Column("COMMAND"),
@@ -62,7 +62,7 @@ def _list(run: str | None, limit: int) -> None:
             _state(each),
             each.run,
             each.node_id,
-            output.since(each.created_at),
+            output.age(each.created_at),
             _typed(each),
         )
         for each in found
@@ -107,26 +107,26 @@ def _typed(command: "Command") -> str:
 def show(target: Target, *, _output: Output = None) -> None:
     """Show a command: its arguments, state and result."""
     from muster.cli import output
-    from muster.cli.command_results import how_it_ended
+    from muster.cli.command_results import describe_end
     from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
         found = client.send(calls.command(target))
     if output.wants_json():
-        output.document(found)
+        output.print_json(found)
         return
-    output.facts(
+    output.print_facts(
         (
             ("command", found.id),
-            ("state", how_it_ended(found) if found.ended else _state(found)),
+            ("state", describe_end(found) if found.ended else _state(found)),
             ("argv", _typed(found)),
             ("run", found.run),
             ("node", f"{found.node_id} (number {found.ordinal} of {found.count})"),
             ("operation", found.operation_id),
-            ("created", f"{output.stamp(found.created_at)} ({output.since(found.created_at)} ago)"),
-            ("started", output.stamp(found.started_at)),
-            ("ended", output.stamp(found.ended_at)),
+            ("created", f"{output.timestamp(found.created_at)} ({output.age(found.created_at)} ago)"),
+            ("started", output.timestamp(found.started_at)),
+            ("ended", output.timestamp(found.ended_at)),
             ("output", f"cut: {found.kept / 2**20:.3g} MiB of it are kept" if found.kept else ""),
         )
     )
@@ -160,7 +160,7 @@ def cancel(
             if len(found) == 1 or not each.ended
         ]
     if output.wants_json():
-        output.document({"items": asked})
+        output.print_json({"items": asked})
         return
     for each in asked:
         if each.ended:

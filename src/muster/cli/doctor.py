@@ -40,7 +40,7 @@ def doctor(*, file: SettingsFile = None, _output: Output = None) -> None:
     checks = list(_checks(file))
     broken = [check for check in checks if check.level is Level.FAILED]
     if output.wants_json():
-        output.document({"ok": not broken, "checks": checks})
+        output.print_json({"ok": not broken, "checks": checks})
     else:
         drawn(checks)
     if broken:
@@ -178,7 +178,7 @@ def drawn(checks: list[Check]) -> None:
     from muster.cli import output
 
     width = max(len(check.subject) for check in checks)
-    console = output.console() if output.terminal() else None
+    console = output.console() if output.is_terminal() else None
     for check in checks:
         sign, style = _LOOKS[check.level]
         if console is None:

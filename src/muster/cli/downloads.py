@@ -57,7 +57,7 @@ def unpack(archive: Path, into: Path) -> Unpacked:
     """Unpack into an empty directory: files first, links last, so that nothing is written through a link."""
     names: list[str] = []
     try:
-        with gzip.open(archive) as stream, tarfile.open(fileobj=_Careful(stream), mode="r:") as packed:
+        with gzip.open(archive) as stream, tarfile.open(fileobj=_BoundedStream(stream), mode="r:") as packed:
             members = _bounded(packed)
             names += [each.name for each in members if not each.issym() and _written(packed, each, into)]
             links = [each for each in members if each.issym() and _linked(each, into)]
@@ -75,7 +75,7 @@ def unpack(archive: Path, into: Path) -> Unpacked:
     return Unpacked(names=tuple(names), left_out=tuple(m.name for m in members if m.name not in kept))
 
 
-class _Careful(io.RawIOBase):
+class _BoundedStream(io.RawIOBase):
     """A stream that refuses to read much at once: the tar reader trusts the lengths in headers."""
 
     def __init__(self, stream: gzip.GzipFile) -> None:
@@ -226,8 +226,8 @@ def _brought(client: "SyncClient", command: "Command", archive: Path, fresh: Pat
 def _name_earlier_ones(results: Path, fetched: Sequence[str]) -> None:
     for place in sorted(results.iterdir()) if results.exists() else ():
         if place.name.isdecimal() and place.name not in fetched:
-            output.remark("results", f"{place} is not of this run")
+            output.print_notice("results", f"{place} is not of this run")
 
 
 def _say(command: "Command", words: str) -> None:
-    output.remark("results", f"[{command.ordinal}] {words}")
+    output.print_notice("results", f"[{command.ordinal}] {words}")

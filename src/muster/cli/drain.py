@@ -18,7 +18,7 @@ def drain(
     with open_client() as client:
         found = client.send(calls.drain(node))
     if output.wants_json():
-        output.document(found)
+        output.print_json(found)
         return
     then = f": it ends once {found.run} gives it back" if found.run else ""
     output.say(f"✔ {found.id} is {found.state} and drained{then}")

@@ -12,7 +12,7 @@ _LONGEST = 40
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
-def seconds(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Parse a duration of an option into seconds. Raises a usage error that says how to write it."""
     given = text.strip()
     if len(given) <= _LONGEST:
@@ -24,7 +24,7 @@ def seconds(text: str) -> float:
     raise typer.BadParameter(f"{shown!r} is not a duration: write seconds like 90, or 90s, 30m, 2h")
 
 
-def clock(value: float) -> str:
+def format_clock(value: float) -> str:
     """Format a duration that still runs: `0m 12s`, `1h 05m`."""
     whole = int(max(0.0, value))
     if whole < _HOUR:
@@ -32,20 +32,20 @@ def clock(value: float) -> str:
     return f"{whole // _HOUR}h {whole % _HOUR // _MINUTE:02d}m"
 
 
-def took(value: float) -> str:
+def format_taken(value: float) -> str:
     """Format a duration that is over: `0.04 s`, `4.1 s`, `2m 03s`."""
     if value < 0.1:  # noqa: PLR2004 — two digits that say something
         return f"{value:.2f} s"
-    return f"{value:.1f} s" if value < _MINUTE else clock(value)
+    return f"{value:.1f} s" if value < _MINUTE else format_clock(value)
 
 
-def about(value: float) -> str:
+def format_estimate(value: float) -> str:
     """Format an estimate, at least one second: `12 s`, `2m 05s`."""
     whole = max(1, round(value))
-    return f"{whole} s" if whole < _MINUTE else clock(whole)
+    return f"{whole} s" if whole < _MINUTE else format_clock(whole)
 
 
-def rough(value: float) -> str:
+def format_rough(value: float) -> str:
     """Format in one unit, for tables: `12s`, `5m`, `3h`, `2d`."""
     whole = int(max(0.0, value))
     for unit, size in (("d", _DAY), ("h", _HOUR), ("m", _MINUTE)):

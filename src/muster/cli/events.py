@@ -37,14 +37,14 @@ def events(
                 for event in client.stream(calls.follow_events(last=past.next, entity_id=of)):
                     _show(event)
             except CursorLost:
-                output.remark("cursor_lost", "the store was restored or replaced; its last events are:")
+                output.print_notice("cursor_lost", "the store was restored or replaced; its last events are:")
 
 
 def _show(event: "Event") -> None:
     from muster.cli import output
 
     if output.wants_json():
-        output.line(event)
+        output.print_json_line(event)
         return
     words = [f"{event.at:%Y-%m-%d %H:%M:%S}", f"{event.entity:<12}", event.entity_id, event.name]
     state = event.changes.get("state") or event.changes.get("status")
@@ -55,7 +55,7 @@ def _show(event: "Event") -> None:
     if event.actor:
         words.append(f"by {event.actor}")
     text = " ".join(words)
-    if output.terminal():
+    if output.is_terminal():
         from rich.text import Text
 
         drawn = Text(text, no_wrap=True, overflow="ellipsis")

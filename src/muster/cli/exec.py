@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import options
-from muster.cli.durations import seconds
+from muster.cli.durations import parse_duration
 from muster.cli.output import Output, Raw
 from muster.cli.stdin import Stdin
 
@@ -30,7 +30,7 @@ def execute(
     timeout: Annotated[
         float | None,
         typer.Option(
-            "--timeout", parser=seconds, metavar="DURATION", help="End the command after this time."
+            "--timeout", parser=parse_duration, metavar="DURATION", help="End the command after this time."
         ),
     ] = None,
     stdin: Stdin = False,
@@ -66,7 +66,7 @@ def execute(
         )
         made, code = client.send(call), 0
         if detach and output.wants_json():
-            output.document(made)
+            output.print_json(made)
         elif detach:
             for each in made:
                 output.say(each.id)
@@ -85,24 +85,27 @@ def _again(commands: Sequence["Command"]) -> str:
 
 def _watched(client: "SyncClient", commands: Sequence["Command"], wait: float | None) -> int:
     from muster.cli import command_output, output
-    from muster.cli.command_results import told, worst
+    from muster.cli.command_results import print_failures, worst_exit_code
     from muster.cli.operation_watch import Patience, detachable
     from muster.client import calls
 
     how, patience, outputs = _again(commands), Patience(wait), None
     with detachable(how):
         if output.wants_json():
-            outputs = command_output.gathered(client, commands, patience, how=how)
+            outputs = command_output.collect_output(client, commands, patience, how=how)
         else:
-            command_output.stream(client, commands, patience, how=how)
+            command_output.print_output(client, commands, patience, how=how)
         ended = [client.send(calls.command(each.id)) for each in commands]
     if outputs is not None:
-        output.document(
-            {"exit_code": worst(ended), "commands": [_with(each, outputs[each.ordinal]) for each in ended]}
+        output.print_json(
+            {
+                "exit_code": worst_exit_code(ended),
+                "commands": [_with(each, outputs[each.ordinal]) for each in ended],
+            }
         )
     else:
-        told(ended)
-    return worst(ended)
+        print_failures(ended)
+    return worst_exit_code(ended)
 
 
 def _with(command: "Command", output: str) -> dict[str, object]:

@@ -40,7 +40,7 @@ class OperationFailed(MusterError):
 
     def __init__(self, progress: "Progress", code: int | None = None) -> None:
         self.progress = progress
-        self.code = of_operation(progress) if code is None else code
+        self.code = code_of_operation(progress) if code is None else code
         super().__init__(_told(progress))
 
 
@@ -90,7 +90,7 @@ def _of_answer(error: MusterError) -> int:
     return USAGE if error.status in _CALLER_STATUS else FAILED
 
 
-def of_operation(progress: "Progress") -> int:
+def code_of_operation(progress: "Progress") -> int:
     from muster.domain.operation import Status
 
     if progress.status is Status.SUCCEEDED:
@@ -140,14 +140,14 @@ _NAMES: tuple[tuple[type[MusterError], str], ...] = (
 )
 
 
-def explained(error: MusterError) -> str:
+def explained_code(error: MusterError) -> str:
     """Return the code under which the error is explained: its reason, if that is known."""
     if isinstance(error, OperationFailed) and error.progress.error is not None:
         return str(error.progress.error.reason)
     return name_of(error)
 
 
-def see(code: str) -> str:
+def help_link(code: str) -> str:
     """Return where a code is explained: on the server that was asked, or in the documentation."""
     from muster.cli.connection import AskedServer
 
@@ -180,10 +180,10 @@ def _told(progress: "Progress") -> str:
 
 def diagnosis(error: MusterError) -> list[str]:
     """Return what is known of the node that failed an operation."""
-    return examined(error.progress.error) if isinstance(error, OperationFailed) else []
+    return diagnosis_lines(error.progress.error) if isinstance(error, OperationFailed) else []
 
 
-def examined(found: "Failure | None") -> list[str]:
+def diagnosis_lines(found: "Failure | None") -> list[str]:
     """Return the cause, the line that proves it, and the advice."""
     if found is None or found.node_id is None:
         return []

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.durations import seconds
+from muster.cli.durations import parse_duration
 from muster.cli.output import Output
 from muster.domain.text import counted
 
@@ -12,19 +12,19 @@ from muster.domain.text import counted
 def extend(
     target: Annotated[str, typer.Argument(metavar="RUN|OPERATION", help="A run, or its provision's id.")],
     *,
-    by: Annotated[float, typer.Option("--by", parser=seconds, metavar="DURATION", help="e.g. 30m.")],
+    by: Annotated[float, typer.Option("--by", parser=parse_duration, metavar="DURATION", help="e.g. 30m.")],
     _output: Output = None,
 ) -> None:
     """Give the nodes of a run more time."""
     from muster.cli import output
     from muster.cli.connection import find_provision, open_client
-    from muster.cli.durations import clock
+    from muster.cli.durations import format_clock
     from muster.client import calls
 
     with open_client() as client:
         nodes = client.send(calls.extend(find_provision(client, target), by)).items
     if output.wants_json():
-        output.document({"items": nodes})
+        output.print_json({"items": nodes})
         return
-    left = min((output.until(node.deadline_at) for node in nodes), default="-")
-    output.say(f"✔ {counted(len(nodes), 'node')} of {target}: {clock(by)} more, {left} left")
+    left = min((output.time_left(node.deadline_at) for node in nodes), default="-")
+    output.say(f"✔ {counted(len(nodes), 'node')} of {target}: {format_clock(by)} more, {left} left")

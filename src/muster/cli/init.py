@@ -157,6 +157,6 @@ def _told(file: Path, kept: Path | None, *, words: str) -> None:
     from muster.cli import output
 
     if output.wants_json():
-        output.document({"file": str(file), "kept": str(kept) if kept else None, "message": words})
+        output.print_json({"file": str(file), "kept": str(kept) if kept else None, "message": words})
     else:
         output.say(words)

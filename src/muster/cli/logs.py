@@ -37,11 +37,13 @@ def logs(
         for batch in batches if every else batches[-1:]:
             with detachable(how):
                 if output.wants_json():
-                    outputs = command_output.gathered(client, batch, Patience(wait), how=how, follow=follow)
+                    outputs = command_output.collect_output(
+                        client, batch, Patience(wait), how=how, follow=follow
+                    )
                     for each in (client.send(calls.command(each.id)) for each in batch):
-                        output.line({**output.plain(each), "output": outputs[each.ordinal]})
+                        output.print_json_line({**output.plain(each), "output": outputs[each.ordinal]})
                 else:
-                    command_output.stream(client, batch, Patience(wait), how=how, follow=follow)
+                    command_output.print_output(client, batch, Patience(wait), how=how, follow=follow)
 
 
 def _batches(client: "SyncClient", target: str) -> "list[list[Command]]":

@@ -48,7 +48,7 @@ def _list(state: list[str] | None, template: str | None) -> None:
     with open_client() as client:
         nodes = _all(client, state or [], template)
     if output.wants_json():
-        output.document({"items": nodes})
+        output.print_json({"items": nodes})
         return
     columns = (
         output.Column("NODE"),
@@ -68,8 +68,8 @@ def _list(state: list[str] | None, template: str | None) -> None:
             node.template,
             node.resource_class,
             node.run or "-",
-            output.since(node.created_at),
-            output.since(node.last_seen_at),
+            output.age(node.created_at),
+            output.age(node.last_seen_at),
         )
         for node in nodes
     ]
@@ -108,15 +108,17 @@ def show(node: NodeId, *, _output: Output = None) -> None:
         found = client.send(calls.node(node))
         boot = client.send(calls.boot(node))
     if output.wants_json():
-        output.document({**output.plain(found), "boot": output.plain(boot)})
+        output.print_json({**output.plain(found), "boot": output.plain(boot)})
         return
     where = f"{found.template} (revision {found.revision}), {found.resource_class}, {found.usage_class}"
     drained = " (drain)" if found.drain else ""
-    left = f"{output.until(found.deadline_at)} left ({found.deadline_source})" if found.deadline_at else ""
-    output.facts(
+    left = (
+        f"{output.time_left(found.deadline_at)} left ({found.deadline_source})" if found.deadline_at else ""
+    )
+    output.print_facts(
         (
             ("node", found.id),
-            ("state", f"{found.state}{drained}, for {output.since(found.entered_at)}"),
+            ("state", f"{found.state}{drained}, for {output.age(found.entered_at)}"),
             ("reason", f"{found.reason}: {found.detail}" if found.detail else str(found.reason or "")),
             ("health", _health(found)),
             ("boot", "" if found.booted_at else " · ".join(filter(None, (found.phase, found.step)))),
@@ -128,10 +130,10 @@ def show(node: NodeId, *, _output: Output = None) -> None:
             ("assignment", found.assignment_id or ""),
             ("operation", found.operation_id or ""),
             ("deadline", left),
-            ("created", output.stamp(found.created_at)),
-            ("joined", output.stamp(found.joined_at)),
-            ("booted", output.stamp(found.booted_at)),
-            ("attached", output.stamp(found.attached_at)),
+            ("created", output.timestamp(found.created_at)),
+            ("joined", output.timestamp(found.joined_at)),
+            ("booted", output.timestamp(found.booted_at)),
+            ("attached", output.timestamp(found.attached_at)),
             ("last seen", _last_seen(found)),
             ("timeline", "\n".join(charts.timeline(boot))),
         )
@@ -142,7 +144,7 @@ def _last_seen(node: "Node") -> str:
     from muster.cli import output
 
     if node.last_seen_at:
-        return f"{output.since(node.last_seen_at)} ago"
+        return f"{output.age(node.last_seen_at)} ago"
     return "not kept any more" if node.state is NodeState.TERMINATED else "never"
 
 
@@ -152,7 +154,7 @@ def _health(node: "Node") -> str:
     if node.health is None:
         return ""
     why = f": {node.health_reason}" if node.health_reason else ""
-    since = f", for {output.since(node.health_since)}" if node.health_since else ""
+    since = f", for {output.age(node.health_since)}" if node.health_since else ""
     return f"{node.health}{why} (by {node.health_source}){since}"
 
 
@@ -166,10 +168,10 @@ def diagnosis(node: NodeId, *, _output: Output = None) -> None:
     with open_client() as client:
         found = client.send(calls.diagnosis(node))
     if output.wants_json():
-        output.document(found)
+        output.print_json(found)
         return
     proof = found.evidence
-    output.facts(
+    output.print_facts(
         (
             ("node", found.node_id),
             ("cause", found.cause),
@@ -177,7 +179,7 @@ def diagnosis(node: NodeId, *, _output: Output = None) -> None:
             ("evidence", f"{proof.section} line {proof.line}: {proof.text}" if proof else ""),
             ("advice", found.advice),
             ("reason", f"{found.reason}: {found.detail}" if found.detail else str(found.reason or "")),
-            ("collected", f"{output.since(found.collected_at)} ago"),
+            ("collected", f"{output.age(found.collected_at)} ago"),
         )
     )
     for section in found.sections:
@@ -195,6 +197,6 @@ def terminate(node: NodeId, *, _output: Output = None) -> None:
     with open_client() as client:
         found = client.send(calls.terminate(node))
     if output.wants_json():
-        output.document(found)
+        output.print_json(found)
     else:
         output.say(f"✔ {found.id} is {found.state}")

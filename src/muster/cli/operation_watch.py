@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from muster.cli.durations import clock
+from muster.cli.durations import format_clock
 from muster.cli.exits import Detached, OutOfPatience
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ class Patience:
 
     def over(self, how: str) -> OutOfPatience:
         return OutOfPatience(
-            f"stopped waiting after {clock(self._seconds or 0.0)}; the work continues: {how}"
+            f"stopped waiting after {format_clock(self._seconds or 0.0)}; the work continues: {how}"
         )
 
 
-def again(operation_id: str) -> str:
+def watch_hint(operation_id: str) -> str:
     return f"watch it with `muster operations watch {operation_id}`"
 
 
@@ -74,7 +74,7 @@ def progress_of(
         try:
             item = waiting.get(timeout=patience.left())
         except queue.Empty:
-            raise patience.over(again(operation_id)) from None
+            raise patience.over(watch_hint(operation_id)) from None
         if item is None:
             return
         if isinstance(item, Exception):
@@ -86,7 +86,7 @@ def watch(client: "SyncClient", operation: "Operation", view: "View", patience: 
     """Show an operation to its end; gives its final record."""
     from muster.client import calls
 
-    with detachable(again(operation.operation_id)), view:
+    with detachable(watch_hint(operation.operation_id)), view:
         for progress in progress_of(client, operation.operation_id, patience):
             view.show(progress)
     return client.send(calls.operation(operation.operation_id))
@@ -112,15 +112,15 @@ def finish_or_detach(
 
     if detach:
         if output.wants_json():
-            output.document(operation)
+            output.print_json(operation)
         else:
             output.say(operation.operation_id)
-            output.say(f"  {again(operation.operation_id)}")
+            output.say(f"  {watch_hint(operation.operation_id)}")
         return
-    view = progress_views.chosen(elapsed=operation.elapsed_seconds)
+    view = progress_views.choose_view(elapsed=operation.elapsed_seconds)
     ended = watch(client, operation, view, Patience(wait))
     if output.wants_json():
-        output.document(ended)
+        output.print_json(ended)
     if ended.status not in (good or (Status.SUCCEEDED,)):
         raise OperationFailed(ended)
     if not output.wants_json():

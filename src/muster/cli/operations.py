@@ -63,7 +63,7 @@ def listed(
 def _list(kind: str | None, status: list[str] | None, run: str | None, limit: int) -> None:
     from muster.cli import output
     from muster.cli.connection import open_client
-    from muster.cli.durations import took
+    from muster.cli.durations import format_taken
     from muster.client import calls
     from muster.domain import checks
     from muster.domain.operation import Kind, Status
@@ -75,7 +75,7 @@ def _list(kind: str | None, status: list[str] | None, run: str | None, limit: in
     with open_client() as client:
         page = client.send(calls.operations(kind=kind, status=status or (), run=run, limit=limit))
     if output.wants_json():
-        output.document(page)
+        output.print_json(page)
         return
     columns = (
         output.Column("OPERATION"),
@@ -93,8 +93,8 @@ def _list(kind: str | None, status: list[str] | None, run: str | None, limit: in
             str(each.status),
             each.run or "-",
             _step(each),
-            output.since(each.started_at),
-            took(each.elapsed_seconds),
+            output.age(each.started_at),
+            format_taken(each.elapsed_seconds),
         )
         for each in page.items
     ]
@@ -112,21 +112,21 @@ def show(target: Target, *, _output: Output = None) -> None:
     """Show an operation: its progress, or how it ended."""
     from muster.cli import exits, output
     from muster.cli.connection import find_operation, open_client
-    from muster.cli.durations import took
-    from muster.cli.progress_views import LOOKS, chip_name, left, where
+    from muster.cli.durations import format_taken
+    from muster.cli.progress_views import LOOKS, chip_name, time_left_text, where
 
     with open_client() as client:
         found = find_operation(client, target)
     if output.wants_json():
-        output.document(found)
+        output.print_json(found)
         return
     error = found.error
-    deadline = "" if found.ended else f"in {output.until(found.deadline_at)} ({found.deadline_source})"
+    deadline = "" if found.ended else f"in {output.time_left(found.deadline_at)} ({found.deadline_source})"
     nodes = "\n".join(
         f"{LOOKS[part.tone][0]} {chip_name(part, full=True)} {part.state} {part.detail}".rstrip()
         for part in found.parts
     )
-    output.facts(
+    output.print_facts(
         (
             ("operation", found.operation_id),
             ("kind", str(found.kind)),
@@ -135,13 +135,13 @@ def show(target: Target, *, _output: Output = None) -> None:
             ("message", found.message),
             ("error", f"{error.code} ({error.reason}): {error.message}" if error else ""),
             ("advice", error.advice if error and error.diagnosis is None else ""),
-            ("diagnosis", "\n".join(exits.examined(error))),
+            ("diagnosis", "\n".join(exits.diagnosis_lines(error))),
             ("result", found.result),
             ("run", found.run or ""),
             ("template", found.template or ""),
-            ("started", f"{output.stamp(found.started_at)} ({output.since(found.started_at)} ago)"),
-            ("took" if found.ended else "so far", took(found.elapsed_seconds)),
-            ("left", "" if found.ended else left(found.eta_seconds).removeprefix(" · ")),
+            ("started", f"{output.timestamp(found.started_at)} ({output.age(found.started_at)} ago)"),
+            ("format_taken" if found.ended else "so far", format_taken(found.elapsed_seconds)),
+            ("time_left_text", "" if found.ended else time_left_text(found.eta_seconds).removeprefix(" · ")),
             ("deadline", deadline),
             ("nodes", nodes or "\n".join(member.node_id for member in found.members)),
         )
@@ -155,9 +155,9 @@ def watch(target: Target, *, wait: options.Wait = None, _output: Output = None) 
     For a run, it is the worst exit code of its commands, as with `muster run`.
     """
     from muster.cli import output, progress_views
-    from muster.cli.command_results import by_commands, exit_code, of_run, told
+    from muster.cli.command_results import commands_of_run, decided_by_commands, exit_code, print_failures
     from muster.cli.connection import find_operation, open_client
-    from muster.cli.durations import took
+    from muster.cli.durations import format_taken
     from muster.cli.exits import OperationFailed
     from muster.cli.operation_watch import Patience
     from muster.cli.operation_watch import watch as watched
@@ -165,16 +165,16 @@ def watch(target: Target, *, wait: options.Wait = None, _output: Output = None) 
 
     with open_client() as client:
         found = find_operation(client, target)
-        view = progress_views.chosen(elapsed=found.elapsed_seconds, stream=True)
+        view = progress_views.choose_view(elapsed=found.elapsed_seconds, stream=True)
         ended = watched(client, found, view, Patience(wait))
-        commands = of_run(client, ended) if ended.kind is Kind.RUN else []
+        commands = commands_of_run(client, ended) if ended.kind is Kind.RUN else []
     code = exit_code(ended, commands)
-    if not by_commands(ended):
+    if not decided_by_commands(ended):
         raise OperationFailed(ended, code)
     if not output.wants_json():
         said = f"{ended.label or 'done'}: {ended.message}" if ended.message else ended.label or "done"
-        output.say(f"{'✖' if code else '✔'} {said} ({took(ended.elapsed_seconds)})")
-    told(commands)
+        output.say(f"{'✖' if code else '✔'} {said} ({format_taken(ended.elapsed_seconds)})")
+    print_failures(commands)
     raise typer.Exit(code)
 
 
@@ -183,17 +183,17 @@ def cancel(target: Target, *, _output: Output = None) -> None:
     """Stop an operation. If its nodes are handed over already, release it instead."""
     from muster.cli import output
     from muster.cli.connection import find_operation, open_client
-    from muster.cli.operation_watch import again
+    from muster.cli.operation_watch import watch_hint
     from muster.client import calls
 
     with open_client() as client:
         found = client.send(calls.cancel(find_operation(client, target).operation_id))
     if output.wants_json():
-        output.document(found)
+        output.print_json(found)
     elif found.ended:
         output.say(f"✔ {found.operation_id} is {found.status}")
     else:
-        output.say(f"✔ {found.operation_id} is asked to stop; {again(found.operation_id)}")
+        output.say(f"✔ {found.operation_id} is asked to stop; {watch_hint(found.operation_id)}")
 
 
 @app.command()
@@ -201,7 +201,7 @@ def why(target: Target, *, _output: Output = None) -> None:
     """Show what an operation waits for, since when and until when; or why it ended."""
     from muster.cli import exits, output
     from muster.cli.connection import find_operation, open_client
-    from muster.cli.durations import took
+    from muster.cli.durations import format_taken
     from muster.client import calls
     from muster.domain.operation import ENDED
 
@@ -209,28 +209,31 @@ def why(target: Target, *, _output: Output = None) -> None:
         found = client.send(calls.why(find_operation(client, target).operation_id))
         ended = client.send(calls.operation(found.operation_id)) if found.status in ENDED else None
     if output.wants_json():
-        output.document(found)
+        output.print_json(found)
         return
     if ended is not None:
-        examined = exits.examined(ended.error)
-        output.facts(
+        examined = exits.diagnosis_lines(ended.error)
+        output.print_facts(
             (
                 ("operation", f"{ended.operation_id} ({ended.kind})"),
                 ("status", str(ended.status)),
                 ("because", found.because),
                 ("advice", "" if ended.error is not None and ended.error.diagnosis else found.advice),
                 ("diagnosis", "\n".join(examined)),
-                ("began", f"{output.since(ended.started_at)} ago, and took {took(ended.elapsed_seconds)}"),
+                (
+                    "began",
+                    f"{output.age(ended.started_at)} ago, and took {format_taken(ended.elapsed_seconds)}",
+                ),
             )
         )
         return
-    output.facts(
+    output.print_facts(
         (
             ("operation", found.operation_id),
             ("status", str(found.status)),
             ("waits for", found.waits_for.removeprefix("waiting for ")),
-            ("since", f"{output.since(found.since)} ago"),
+            ("since", f"{output.age(found.since)} ago"),
             ("place in queue", "" if found.position is None else str(found.position)),
-            ("until", f"{output.stamp(found.until)} ({output.until(found.until)})"),
+            ("until", f"{output.timestamp(found.until)} ({output.time_left(found.until)})"),
         )
     )

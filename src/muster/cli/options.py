@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.durations import seconds
+from muster.cli.durations import parse_duration
 
 _DIGITS = 20
 
@@ -58,13 +58,15 @@ Usage = Annotated[
 ]
 MaxRuntime = Annotated[
     float | None,
-    typer.Option("--max-runtime", parser=seconds, metavar="DURATION", help="How long the run may last."),
+    typer.Option(
+        "--max-runtime", parser=parse_duration, metavar="DURATION", help="How long the run may last."
+    ),
 ]
 Timeout = Annotated[
     float | None,
     typer.Option(
         "--timeout",
-        parser=seconds,
+        parser=parse_duration,
         metavar="DURATION",
         help="The deadline: ready by then, or it fails.",
     ),
@@ -73,7 +75,7 @@ WholeTimeout = Annotated[
     float | None,
     typer.Option(
         "--timeout",
-        parser=seconds,
+        parser=parse_duration,
         metavar="DURATION",
         help="The deadline of it all: over by then, or it is stopped. (default: boot + max runtime + 2m)",
     ),
@@ -82,7 +84,7 @@ QueueTimeout = Annotated[
     float | None,
     typer.Option(
         "--queue-timeout",
-        parser=seconds,
+        parser=parse_duration,
         metavar="DURATION",
         help="How long to wait for room under the caps. (default: 0)",
     ),
@@ -97,7 +99,7 @@ Wait = Annotated[
     float | None,
     typer.Option(
         "--wait",
-        parser=seconds,
+        parser=parse_duration,
         metavar="DURATION",
         help="How long to watch. The work continues after that. (default: to the end)",
     ),

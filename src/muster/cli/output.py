@@ -32,7 +32,7 @@ class Form(StrEnum):
     JSON = "json"
 
 
-class Chosen:
+class OutputSettings:
     """One process is one command: what it was asked for holds everywhere in it."""
 
     form = Form.TEXT
@@ -42,8 +42,8 @@ class Chosen:
 def _choose(value: Form | None) -> Form:
     """Store the form for the whole process, so that errors have it too."""
     if value is not None:
-        Chosen.form = value
-    return Chosen.form
+        OutputSettings.form = value
+    return OutputSettings.form
 
 
 Output = Annotated[
@@ -52,7 +52,7 @@ Output = Annotated[
 
 
 def _choose_raw(value: bool) -> bool:
-    Chosen.raw = value
+    OutputSettings.raw = value
     return value
 
 
@@ -67,12 +67,12 @@ Raw = Annotated[
 
 
 def wants_json() -> bool:
-    return Chosen.form is Form.JSON
+    return OutputSettings.form is Form.JSON
 
 
-def guarded(file: IO[str] | None = None) -> bool:
+def must_sanitise(file: IO[str] | None = None) -> bool:
     """Return whether control sequences of nodes must be removed: a terminal would obey them."""
-    return not Chosen.raw and (file or sys.stdout).isatty()
+    return not OutputSettings.raw and (file or sys.stdout).isatty()
 
 
 # --- JSON ----------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def plain(value: object) -> Any:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, datetime):
-        return stamp(value)
+        return timestamp(value)
     names = getattr(value, "__struct_fields__", None)
     if names is None and is_dataclass(value):
         names = [each.name for each in fields(value)]
@@ -101,12 +101,12 @@ def plain(value: object) -> Any:
     return value
 
 
-def document(value: object) -> None:
+def print_json(value: object) -> None:
     """Print the one JSON document of a command."""
     say(json.dumps(plain(value), indent=2, ensure_ascii=False))
 
 
-def line(value: object) -> None:
+def print_json_line(value: object) -> None:
     """Print one item of a stream of JSON."""
     say(json.dumps(plain(value), ensure_ascii=False))
 
@@ -115,17 +115,17 @@ def line(value: object) -> None:
 
 
 def say(text: str, *, file: IO[str] | None = None) -> None:
-    print(harmless(text) if guarded(file) else text, file=file or sys.stdout, flush=True)
+    print(harmless(text) if must_sanitise(file) else text, file=file or sys.stdout, flush=True)
 
 
-def terminal(file: IO[str] | None = None) -> bool:
+def is_terminal(file: IO[str] | None = None) -> bool:
     """Return whether output goes to a real terminal that understands more than lines."""
     return (file or sys.stdout).isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
-def coloured() -> bool:
+def uses_colour() -> bool:
     """Return whether to use colours, by the rule of https://no-color.org."""
-    return terminal() and not os.environ.get("NO_COLOR")
+    return is_terminal() and not os.environ.get("NO_COLOR")
 
 
 def console(file: IO[str] | None = None) -> "Console":
@@ -154,23 +154,23 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, nothing: 
         say(nothing)
         return
     listed: Sequence[Sequence[str]] = [[column.name for column in columns], *rows]
-    if not terminal():
-        widths = fitted(columns, listed, None)
+    if not is_terminal():
+        widths = column_widths(columns, listed, None)
         for row in listed:
             say("  ".join(_cells(columns, row, widths)).rstrip())
         return
     out = console()
-    columns, listed = spared(columns, listed, out.width)
-    widths = fitted(columns, listed, out.width)
+    columns, listed = without_empty_columns(columns, listed, out.width)
+    widths = column_widths(columns, listed, out.width)
     for number, row in enumerate(listed):
         out.print(_drawn(columns, _cells(columns, row, widths), heading=number == 0), soft_wrap=True)
 
 
-def spared(
+def without_empty_columns(
     columns: Sequence[Column], listed: Sequence[Sequence[str]], room: int
 ) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
     """Leave out columns that are all zero, if only then the table fits."""
-    widths = fitted(columns, listed, room)
+    widths = column_widths(columns, listed, room)
     if sum(widths) + GAP * (len(widths) - 1) <= room:
         return columns, listed
     kept = [
@@ -181,13 +181,13 @@ def spared(
     return [columns[number] for number in kept], [[row[number] for number in kept] for row in listed]
 
 
-def indented(text: str) -> None:
+def print_indented(text: str) -> None:
     """Print a line that belongs to the line above; in a terminal, wrap it between words."""
-    for each in folded(text, console().width) if terminal() else [f"  {text}"]:
+    for each in wrapped(text, console().width) if is_terminal() else [f"  {text}"]:
         say(each)
 
 
-def folded(text: str, room: int) -> list[str]:
+def wrapped(text: str, room: int) -> list[str]:
     import textwrap
 
     return textwrap.wrap(
@@ -201,7 +201,7 @@ def folded(text: str, room: int) -> list[str]:
     )
 
 
-def fitted(columns: Sequence[Column], listed: Sequence[Sequence[str]], room: int | None) -> list[int]:
+def column_widths(columns: Sequence[Column], listed: Sequence[Sequence[str]], room: int | None) -> list[int]:
     """Return the width of each column. If the table is too wide, cut the widest of the columns that may be
     cut."""
     widths = [max(len(row[number]) for row in listed) for number in range(len(columns))]
@@ -233,7 +233,7 @@ def _drawn(columns: Sequence[Column], cells: Sequence[str], *, heading: bool) ->
     return drawn
 
 
-def facts(pairs: Sequence[tuple[str, str]]) -> None:
+def print_facts(pairs: Sequence[tuple[str, str]]) -> None:
     """Print names and values, one pair per line, without empty values."""
     shown = [(name, value) for name, value in pairs if value]
     width = max((len(name) for name, _ in shown), default=0)
@@ -267,23 +267,23 @@ def state_style(state: str) -> str:
     return _STATES.get(state.partition(" ")[0], "")
 
 
-def since(at: datetime | None) -> str:
+def age(at: datetime | None) -> str:
     """Return how long ago a time was, in one unit."""
-    from muster.cli.durations import rough
+    from muster.cli.durations import format_rough
 
-    return "-" if at is None else rough(time.time() - at.timestamp())
+    return "-" if at is None else format_rough(time.time() - at.timestamp())
 
 
-def until(at: datetime | None) -> str:
-    from muster.cli.durations import rough
+def time_left(at: datetime | None) -> str:
+    from muster.cli.durations import format_rough
 
     if at is None:
         return "-"
     left = at.timestamp() - time.time()
-    return rough(left) if left > 0 else "over"
+    return format_rough(left) if left > 0 else "over"
 
 
-def stamp(at: datetime | None) -> str:
+def timestamp(at: datetime | None) -> str:
     """Return a time as the API writes it; empty if there is none."""
     return "" if at is None else at.isoformat().replace("+00:00", "Z")
 
@@ -291,30 +291,30 @@ def stamp(at: datetime | None) -> str:
 # --- errors --------------------------------------------------------------------------------------
 
 
-def tell(error: "MusterError") -> int:
+def report_error(error: "MusterError") -> int:
     """Say what went wrong; gives the exit code."""
     from muster.cli import exits
 
     left = isinstance(error, exits.Detached | exits.OutOfPatience)
     failed = isinstance(error, exits.OperationFailed)
-    where = f"see {exits.see(exits.explained(error))}"
+    where = f"see {exits.help_link(exits.explained_code(error))}"
     told = left or failed or wants_json()
-    code = complain(
+    code = print_error(
         exits.name_of(error),
         f"{error}{exits.hint(error)}" + ("" if told else f" ({where})"),
         exit_code=exits.code_of(error),
         sign="" if left else "error: ",
-        explained=exits.explained(error),
+        explained=exits.explained_code(error),
     )
     if not wants_json():  # the record that was printed has it
-        for line in exits.diagnosis(error):
-            say(f"  {line}", file=sys.stderr)
+        for detail in exits.diagnosis(error):
+            say(f"  {detail}", file=sys.stderr)
         if failed:
             say(f"  {where}", file=sys.stderr)
     return code
 
 
-def complain(
+def print_error(
     code: str, message: str, *, exit_code: int, sign: str = "error: ", explained: str | None = None
 ) -> int:
     """Print an error as a sentence or a line of JSON, and return the exit code.
@@ -322,7 +322,7 @@ def complain(
     `explained`: the code of the reason, if it differs.
     """
     if wants_json():
-        from muster.cli.exits import see
+        from muster.cli.exits import help_link
 
         why = {} if explained in (None, code) else {"reason": explained}
         error = {
@@ -330,7 +330,7 @@ def complain(
             **why,
             "message": message,
             "exit_code": exit_code,
-            "help": see(explained or code),
+            "help": help_link(explained or code),
         }
         say(json.dumps({"error": error}, ensure_ascii=False), file=sys.stderr)
     else:
@@ -338,7 +338,7 @@ def complain(
     return exit_code
 
 
-def remark(code: str, message: str) -> None:
+def print_notice(code: str, message: str) -> None:
     """Print a notice on stderr. It changes nothing about the result."""
     if wants_json():
         message = json.dumps({"notice": {"code": code, "message": message}}, ensure_ascii=False)

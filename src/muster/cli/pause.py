@@ -28,14 +28,14 @@ def pause(template: Template = None, *, yes: Yes = False, _output: Output = None
         confirm("This stops new claims and launches of every template.", yes=yes)
 
     with open_client() as client:
-        told(client.send(calls.pause(template)))
+        print_pauses(client.send(calls.pause(template)))
 
 
-def told(pauses: "Pauses") -> None:
+def print_pauses(pauses: "Pauses") -> None:
     from muster.cli import output
 
     if output.wants_json():
-        output.document(pauses)
+        output.print_json(pauses)
         return
     held = ["everything"] if pauses.all else []
     held += pauses.templates
@@ -48,4 +48,4 @@ def resume(template: Template = None, *, _output: Output = None) -> None:
     from muster.client import calls
 
     with open_client() as client:
-        told(client.send(calls.resume(template)))
+        print_pauses(client.send(calls.resume(template)))

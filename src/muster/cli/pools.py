@@ -13,7 +13,7 @@ def pools(*, _output: Output = None) -> None:
     with open_client() as client:
         found = client.send(calls.pools())
     if output.wants_json():
-        output.document(found)
+        output.print_json(found)
         return
     names = ("IDLE", "MIN", "RUN", "CLAIM", "BOOT", "RELEASE", "FAIL", "END", "USED", "MAX")
     columns = (

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from muster.cli import output
-from muster.cli.durations import about, clock
+from muster.cli.durations import format_clock, format_estimate
 from muster.domain.progress import Motion, Tone
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class CurrentView:
 
 def report_connection(happened: "ConnectionChange") -> None:
     """Print that the connection was lost or is back, in the live view if there is one."""
-    url, patience = happened.url, clock(happened.patience)
+    url, patience = happened.url, format_clock(happened.patience)
     if happened.back:
         notice = Notice(code="connection_back", words=f"connection to {url} is back", good=True)
     else:
@@ -52,7 +52,7 @@ def report_connection(happened: "ConnectionChange") -> None:
     if view is not None:
         view(notice)
     else:
-        output.remark(notice.code, notice.words)
+        output.print_notice(notice.code, notice.words)
 
 
 LOOKS = {
@@ -82,7 +82,7 @@ class View(Protocol):
     def show(self, progress: "Progress") -> None: ...
 
 
-class Quiet:
+class SilentView:
     """Shows nothing: the result says it all."""
 
     def __enter__(self) -> Self:
@@ -97,12 +97,12 @@ class Quiet:
         return None
 
 
-class JsonLines(Quiet):
+class JsonLineView(SilentView):
     def show(self, progress: "Progress") -> None:
-        output.line(progress)
+        output.print_json_line(progress)
 
 
-class Lines(Quiet):
+class LineView(SilentView):
     """One line per change. No control codes, nothing twice."""
 
     def __init__(self, file: IO[str] | None = None) -> None:
@@ -114,10 +114,10 @@ class Lines(Quiet):
         if said != self._last:
             self._last = said
             words = heading(progress, progress.elapsed_seconds, message=True)
-            output.say(words + left(progress.eta_seconds), file=self._file)
+            output.say(words + time_left_text(progress.eta_seconds), file=self._file)
 
 
-class Live(Quiet):
+class LiveView(SilentView):
     """Redrawn in place several times a second; gone when it ends, so that the result stands alone."""
 
     def __init__(self, *, elapsed: float = 0.0, file: IO[str] | None = None) -> None:
@@ -207,13 +207,13 @@ class Easing:
         return self._value
 
 
-def chosen(*, elapsed: float = 0.0, file: IO[str] | None = None, stream: bool = False) -> View:
+def choose_view(*, elapsed: float = 0.0, file: IO[str] | None = None, stream: bool = False) -> View:
     """Return the view that fits the output. `stream`: in JSON, each change is a line of its own."""
     if output.wants_json():
-        return JsonLines() if stream else Quiet()
-    if output.terminal(sys.stdout) and output.terminal(file):
-        return Live(elapsed=elapsed, file=file)
-    return Lines(file)
+        return JsonLineView() if stream else SilentView()
+    if output.is_terminal(sys.stdout) and output.is_terminal(file):
+        return LiveView(elapsed=elapsed, file=file)
+    return LineView(file)
 
 
 # --- the words -----------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def where(progress: "Progress") -> str:
 
 
 def heading(progress: "Progress", elapsed: float, *, message: bool = False) -> str:
-    said = f"{where(progress)} · {clock(elapsed)}"
+    said = f"{where(progress)} · {format_clock(elapsed)}"
     return f"{said} · {progress.message}" if message and progress.message else said
 
 
@@ -247,9 +247,9 @@ def chip(part: "Part", *, full: bool) -> "Text":
     )
 
 
-def left(eta: float | None) -> str:
+def time_left_text(eta: float | None) -> str:
     """Return ` · about 12 s left`, or nothing without a good estimate."""
-    return f" · about {about(eta)} left" if eta is not None else ""
+    return f" · about {format_estimate(eta)} left" if eta is not None else ""
 
 
 def banner(
@@ -258,17 +258,17 @@ def banner(
     from rich.console import Group
     from rich.text import Text
 
-    where_and_when = heading(progress, elapsed) + (left(eta) if percent is None else "")
+    where_and_when = heading(progress, elapsed) + (time_left_text(eta) if percent is None else "")
     rows: list[Any] = [Text(where_and_when, style="bold", no_wrap=True, overflow="ellipsis")]
     if progress.message:
         rows.append(Text(progress.message, style="dim", no_wrap=True, overflow="ellipsis"))
     if percent is not None:
-        rows.append(_bar(percent, left(eta), width))
+        rows.append(_bar(percent, time_left_text(eta), width))
     rows.extend(_chips(progress, width))
     return Group(*rows)
 
 
-def _bar(percent: float, left: str, width: int) -> "RenderableType":
+def _bar(percent: float, rest: str, width: int) -> "RenderableType":
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
@@ -276,9 +276,9 @@ def _bar(percent: float, left: str, width: int) -> "RenderableType":
     grid = Table.grid(padding=(0, 1))
     grid.add_column()
     grid.add_column(no_wrap=True)
-    room = max(10, min(width - 11 - len(left), 60))
+    room = max(10, min(width - 11 - len(rest), 60))
     # Two decimals: of a step of ten minutes each second is seen.
-    said = Text(f"{math.floor(percent * 100) / 100:6.2f} %{left}")
+    said = Text(f"{math.floor(percent * 100) / 100:6.2f} %{rest}")
     grid.add_row(ProgressBar(total=100, completed=percent, width=room), said)
     return grid
 

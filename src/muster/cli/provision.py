@@ -57,11 +57,11 @@ def provision(
 
 
 def _ready(operation: "Operation") -> None:
-    from muster.cli.durations import took
+    from muster.cli.durations import format_taken
     from muster.cli.output import say
 
     run, nodes = operation.run or "", len(operation.members)
-    say(f"✔ {counted(nodes, 'node')} ready for {run} in {took(operation.elapsed_seconds)}")
+    say(f"✔ {counted(nodes, 'node')} ready for {run} in {format_taken(operation.elapsed_seconds)}")
     for member in operation.members:
         say(f"  {member.node_id}")
     typeable = len(run) <= LONGEST_SHOWN and run.replace("-", "").replace("_", "").isalnum()

@@ -44,7 +44,7 @@ def release(
 
 
 def _returned(operation: "Operation") -> None:
-    from muster.cli.durations import took
+    from muster.cli.durations import format_taken
     from muster.cli.output import say
 
-    say(f"✔ {operation.message or 'the nodes are back'} ({took(operation.elapsed_seconds)})")
+    say(f"✔ {operation.message or 'the nodes are back'} ({format_taken(operation.elapsed_seconds)})")

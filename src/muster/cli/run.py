@@ -114,13 +114,13 @@ def run(
 
 def _left(operation: "Operation") -> None:
     from muster.cli import output
-    from muster.cli.operation_watch import again
+    from muster.cli.operation_watch import watch_hint
 
     if output.wants_json():
-        output.document(operation)
+        output.print_json(operation)
         return
     output.say(operation.operation_id)
-    output.say(f"  {again(operation.operation_id)}")
+    output.say(f"  {watch_hint(operation.operation_id)}")
     output.say(f"  see its output with `muster logs -f {operation.operation_id}`")
 
 
@@ -128,7 +128,7 @@ def _watched(
     client: "SyncClient", operation: "Operation", *, wait: float | None, results: Path | None
 ) -> None:
     from muster.cli import command_output, output, progress_views
-    from muster.cli.command_results import by_commands, exit_code, of_run, told
+    from muster.cli.command_results import commands_of_run, decided_by_commands, exit_code, print_failures
     from muster.cli.downloads import FetchedResults
     from muster.cli.exits import OperationFailed
     from muster.cli.operation_watch import Patience, detachable, progress_of
@@ -141,20 +141,20 @@ def _watched(
         feed = progress_of(client, name, patience, over)
         commands = _started(client, feed, operation)
         if output.wants_json():
-            outputs = command_output.gathered(client, commands, patience, how=how, over=over)
+            outputs = command_output.collect_output(client, commands, patience, how=how, over=over)
         else:
-            command_output.stream(client, commands, patience, how=how, over=over)
-        with progress_views.chosen(elapsed=operation.elapsed_seconds, file=sys.stderr) as view:
+            command_output.print_output(client, commands, patience, how=how, over=over)
+        with progress_views.choose_view(elapsed=operation.elapsed_seconds, file=sys.stderr) as view:
             for progress in feed:
                 view.show(progress)
         ended = client.send(calls.operation(name))
-        commands = of_run(client, ended)
+        commands = commands_of_run(client, ended)
         fetched = FetchedResults(client, commands, results) if results is not None else None
     short = fetched is not None and bool(fetched.missing)
     code = exit_code(ended, commands) or int(short)
     if outputs is not None:
         shown = [{**output.plain(each), "output": outputs.get(each.ordinal, "")} for each in commands]
-        output.document(
+        output.print_json(
             {
                 "exit_code": code,
                 "operation": ended,
@@ -163,10 +163,10 @@ def _watched(
                 "missing": fetched.missing if fetched else [],
             }
         )
-    if not by_commands(ended):
+    if not decided_by_commands(ended):
         raise OperationFailed(ended, code)
     if outputs is None:
-        told(commands)
+        print_failures(commands)
         _summed_up(ended, commands, short=short)
     raise typer.Exit(code)
 
@@ -174,15 +174,15 @@ def _watched(
 def _started(client: "SyncClient", feed: "Iterator[Progress]", operation: "Operation") -> "list[Command]":
     """Show the provisioning until its commands are there to be followed; then their output is shown."""
     from muster.cli import progress_views
-    from muster.cli.command_results import of_run
+    from muster.cli.command_results import commands_of_run
 
     commands: list[Command] = []
-    with progress_views.chosen(elapsed=operation.elapsed_seconds, file=sys.stderr) as view:
+    with progress_views.choose_view(elapsed=operation.elapsed_seconds, file=sys.stderr) as view:
         for progress in feed:
             view.show(progress)
             step = progress.step or 0
             if step >= _RUNNING:
-                commands = of_run(client, operation)
+                commands = commands_of_run(client, operation)
             if step > _RUNNING or len(commands) == operation.detail.count:
                 break
     return commands
@@ -190,10 +190,12 @@ def _started(client: "SyncClient", feed: "Iterator[Progress]", operation: "Opera
 
 def _summed_up(operation: "Operation", commands: "Sequence[Command]", *, short: bool) -> None:
     from muster.cli import output
-    from muster.cli.durations import took
+    from muster.cli.durations import format_taken
 
     good = sum(1 for command in commands if command.exit_status == 0)
     sign = "✖" if short or good < len(commands) else "✔"
     lacking = ", but results are missing" if short else ""
-    words = f"{sign} {good} of {len(commands)} succeeded in {took(operation.elapsed_seconds)}{lacking}"
+    words = (
+        f"{sign} {good} of {len(commands)} succeeded in {format_taken(operation.elapsed_seconds)}{lacking}"
+    )
     output.say(words, file=sys.stderr)

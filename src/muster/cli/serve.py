@@ -109,7 +109,7 @@ def _told(serving: "Serving", config: "Config") -> None:
 
     data = serving.data.path
     if output.wants_json():
-        output.line({"url": serving.url, "data_dir": str(data), "pid": os.getpid()})
+        output.print_json_line({"url": serving.url, "data_dir": str(data), "pid": os.getpid()})
         return
     here = "muster doctor"
     if config.server.data_dir is not None and "MUSTER_DATA_DIR" not in os.environ:

@@ -87,7 +87,7 @@ def install(
     place.systemctl("enable", *(["--now"] if start else []), NAME)
     words = f"installed {place.unit}" + (" and started it" if start and place.live else "")
     if output.wants_json():
-        output.document({"unit": str(place.unit), "started": start and place.live})
+        output.print_json({"unit": str(place.unit), "started": start and place.live})
         return
     output.say(words)
     own = " --user" if place.user else ""
@@ -112,7 +112,7 @@ def uninstall(
         place.systemctl("daemon-reload")
     words = f"removed {place.unit}" if there else f"nothing to remove: there is no {place.unit}"
     if output.wants_json():
-        output.document({"unit": str(place.unit), "removed": there})
+        output.print_json({"unit": str(place.unit), "removed": there})
     else:
         output.say(words)
 
@@ -126,7 +126,7 @@ def show(*, file: SettingsFile = None, user: User = False, _output: Output = Non
     own = user or os.geteuid() != 0
     text = unit_text(_program(), settings=find_settings_file(file), user=own)
     if output.wants_json():
-        output.document({"unit": text})
+        output.print_json({"unit": text})
     else:
         output.say(text.rstrip("\n"))
 

@@ -33,7 +33,7 @@ def status(
             return
         seen = client.send(calls.overview())
     if output.wants_json():
-        output.document(seen)
+        output.print_json(seen)
         return
     for finding in (seen.verdict, *seen.findings[1:]):
         _verdict(finding)
@@ -49,7 +49,7 @@ def status(
         if lines:
             output.say(f"\n{title}")
             for line in lines:
-                output.indented(line)
+                output.print_indented(line)
     if seen.findings:
         output.say("\nHide these findings until they happen again: `muster acknowledge --all`")
 
@@ -60,7 +60,7 @@ def _verdict(finding: "Finding") -> None:
 
     sign, style = LOOKS[finding.tone]
     advice = f" {finding.advice}" if finding.advice else ""
-    if output.terminal():
+    if output.is_terminal():
         from rich.text import Text
 
         named = f"  {finding.id}" if advice else ""
@@ -74,14 +74,14 @@ def _acknowledged(seen: "Overview") -> Iterator[str]:
     from muster.cli import output
 
     for given in seen.acknowledged[:SHOWN]:
-        yield f"{given.finding.text} ({given.finding.id}, by {given.by}, {output.since(given.at)} ago)"
+        yield f"{given.finding.text} ({given.finding.id}, by {given.by}, {output.age(given.at)} ago)"
 
 
 def _waiting(seen: "Overview") -> Iterator[str]:
     from muster.cli import output
 
     for group in seen.waiting.reasons:
-        age = output.since(group.oldest_since)
+        age = output.age(group.oldest_since)
         yield f"{group.count} {group.text}, the oldest for {age}: {group.operation_ids[0]}"
 
 
@@ -90,7 +90,7 @@ def _runs(seen: "Overview") -> Iterator[str]:
 
     for run in seen.runs.items[:SHOWN]:
         unwell = f", {run.unwell} unwell" if run.unwell else ""
-        ends = "" if run.deadline_at is None else f", {output.until(run.deadline_at)} left"
+        ends = "" if run.deadline_at is None else f", {output.time_left(run.deadline_at)} left"
         yield f"{run.run or 'apps'}: {counted(run.count, 'node')} of {run.template}{unwell}{ends}"
     more = seen.runs.count - min(SHOWN, len(seen.runs.items))
     if more or seen.runs.more:
@@ -114,7 +114,7 @@ def _group(group: "FailureGroup", lately: int) -> str:
     example = group.example_node_id or group.example_operation_id or ""
     return (
         f"{group.count} × {group.cause}{of}{revision} ({lately} in the last hour),"
-        f" last {output.since(group.last_at)} ago, e.g. {example}"
+        f" last {output.age(group.last_at)} ago, e.g. {example}"
     )
 
 
@@ -126,7 +126,7 @@ def _lingering(seen: "Overview") -> Iterator[str]:
         ("orphan", seen.leftovers.orphans),
     ):
         for item in found.items[:SHOWN]:
-            age = output.since(item.since)
+            age = output.age(item.since)
             yield f"{item.machine_id} at {item.provider}: {what}, for {age} ({item.node_id})"
 
 
@@ -135,7 +135,7 @@ def _changed(seen: "Overview") -> Iterator[str]:
 
     for change in seen.changes[:SHOWN]:
         who = f", by {change.who}" if change.who else ""
-        yield f"{output.since(change.at):>4} ago  {change.text}{who}"
+        yield f"{output.age(change.at):>4} ago  {change.text}{who}"
 
 
 def _nodes(seen: "Overview") -> Iterator[str]:
@@ -151,9 +151,9 @@ def _nodes(seen: "Overview") -> Iterator[str]:
 
 
 def _warmth(found: "Warm") -> str:
-    from muster.cli.durations import took
+    from muster.cli.durations import format_taken
 
     if found.rate is None or found.ready is None:
         return "no requests"
-    ready = f"ready in {took(found.ready.p50)} (p50), {took(found.ready.p95)} (p95)"
+    ready = f"ready in {format_taken(found.ready.p50)} (p50), {format_taken(found.ready.p95)} (p95)"
     return f"{found.warm} of {counted(found.nodes, 'node')} warm ({found.rate:.0%}), {ready}"

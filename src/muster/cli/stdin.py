@@ -61,7 +61,7 @@ def refuse_unread() -> None:
 def tell_unread() -> None:
     """Say so if something came after the command had started."""
     if _waits():
-        output.remark("stdin_unread", f"standard input was not passed on: {_INSTEAD}")
+        output.print_notice("stdin_unread", f"standard input was not passed on: {_INSTEAD}")
 
 
 def _waits() -> bool:

@@ -109,7 +109,7 @@ def backup(
     sqlite.back_up(file, to)
     to.chmod(0o600)
     if output.wants_json():
-        output.document({"file": str(to), "bytes": to.stat().st_size})
+        output.print_json({"file": str(to), "bytes": to.stat().st_size})
     else:
         output.say(f"copied {file} to {to} ({to.stat().st_size:,} bytes)")
 
@@ -164,7 +164,7 @@ def restore(
             data.keep_installation(report.installation_id)
     words = f"restored {file} from {backup}" + (f"; the old file is {kept}" if kept else "")
     if output.wants_json():
-        output.document({"file": str(file), "kept": str(kept) if kept else None})
+        output.print_json({"file": str(file), "kept": str(kept) if kept else None})
     else:
         output.say(words)
         output.say("  start the server: it ends nodes that the backup does not know")
@@ -213,7 +213,7 @@ def _told(report: "Report") -> None:
             f"its schema is newer than this program ({report.version} > {report.latest}): upgrade Muster"
         )
     if output.wants_json():
-        output.document({"ok": not problem, "report": report})
+        output.print_json({"ok": not problem, "report": report})
     else:
         output.say(f"{report.engine} at {report.where}")
         output.say(f"  schema        version {report.version}, this program knows {report.latest}")

@@ -26,7 +26,7 @@ def create(address: str, *, shards: int | None) -> None:
     )
     if output.wants_json():
         where = {"table": location.table, "region": location.region}
-        output.document({**where, "made": made, "policy": json.loads(dynamodb.policy(location))})
+        output.print_json({**where, "made": made, "policy": json.loads(dynamodb.policy(location))})
         return
     for each in made:
         output.say(f"made {each}")
@@ -39,7 +39,7 @@ def check(address: str) -> None:
     location = Location.of(address)
     wrong = _with(location, lambda aws: dynamodb.check(aws, ids=SystemIds(), clock=SystemClock()))
     if output.wants_json():
-        output.document({"table": location.table, "region": location.region, "wrong": wrong})
+        output.print_json({"table": location.table, "region": location.region, "wrong": wrong})
     elif wrong:
         for each in wrong:
             output.say(f"wrong: {each}")

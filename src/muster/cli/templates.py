@@ -46,7 +46,7 @@ def retire(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output:
     with open_client() as client:
         found = client.send(calls.retire(name))
     if output.wants_json():
-        output.document(found)
+        output.print_json(found)
         return
     output.say(
         f"✔ {found.name} is retired: its warm nodes end, its runs continue; `muster apply` restores it"
@@ -61,7 +61,7 @@ def _list(*, retired: bool = False) -> None:
     with open_client() as client:
         found = [each for each in client.send(calls.templates()) if retired or not each.retired]
     if output.wants_json():
-        output.document({"items": found})
+        output.print_json({"items": found})
         return
     columns = (
         output.Column("TEMPLATE", cut=True),
@@ -121,25 +121,25 @@ def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: O
     """Show a template, and how long its boots take."""
     from muster.cli import charts, output
     from muster.cli.connection import open_client
-    from muster.cli.durations import rough
+    from muster.cli.durations import format_rough
     from muster.client import calls
 
     with open_client() as client:
         found = client.send(calls.template(name))
         boots = client.send(calls.boots(name))
     if output.wants_json():
-        output.document({**output.plain(found), "boots": output.plain(boots)})
+        output.print_json({**output.plain(found), "boots": output.plain(boots)})
         return
     own = (
         ("template", f"{found.name}, revision {found.revision}{_mark(found)}"),
-        ("applied", f"{output.since(found.applied_at)} ago"),
+        ("applied", f"{output.age(found.applied_at)} ago"),
         ("provider", found.provider),
         *_tables(found),
     )
     if getattr(found, CLUSTER, None) is not None:
-        output.facts((*own, ("ready within", rough(boots.deadline.seconds))))
+        output.print_facts((*own, ("ready within", format_rough(boots.deadline.seconds))))
         return
-    output.facts(
+    output.print_facts(
         (
             *own,
             ("class", _class(found)),
@@ -149,13 +149,13 @@ def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: O
             ("reuse", str(found.reuse)),
             ("nodes", f"{found.min_idle} kept warm, at most {found.max_nodes}"),
             ("replacements", str(found.replacements or "")),
-            ("boot within", f"{rough(boots.deadline.seconds)} ({boots.deadline.source})"),
-            ("if it advances", f"extended to {rough(boots.ceiling_seconds)} at most"),
-            ("stalls after", "" if found.stall_after is None else rough(found.stall_after)),
+            ("boot within", f"{format_rough(boots.deadline.seconds)} ({boots.deadline.source})"),
+            ("if it advances", f"extended to {format_rough(boots.ceiling_seconds)} at most"),
+            ("stalls after", "" if found.stall_after is None else format_rough(found.stall_after)),
             ("learns", "" if found.learn else "no: its deadline is never lengthened by past boots"),
-            ("attach within", "" if found.attach_timeout is None else rough(found.attach_timeout)),
-            ("max runtime", rough(found.max_runtime)),
-            ("idle timeout", rough(found.idle_timeout)),
+            ("attach within", "" if found.attach_timeout is None else format_rough(found.attach_timeout)),
+            ("max runtime", format_rough(found.max_runtime)),
+            ("idle timeout", format_rough(found.idle_timeout)),
             ("boots", "\n".join(line for kind in boots.kinds for line in charts.boots(kind))),
             ("boot script", found.boot_script.rstrip()),
         )

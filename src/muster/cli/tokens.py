@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.durations import seconds
+from muster.cli.durations import parse_duration
 from muster.cli.output import Output
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def create(
         typer.Option(
             "--expires-in",
             "--ttl",
-            parser=seconds,
+            parser=parse_duration,
             metavar="DURATION",
             help="e.g. 12h or 90d, at most 3650d. (default: never)",
         ),
@@ -57,14 +57,14 @@ def create(
     with open_client() as client:
         made = client.send(calls.make_token(name, role, expires_in=expires_in, template=template))
     if output.wants_json():
-        output.document(made)
+        output.print_json(made)
         return
-    output.facts(
+    output.print_facts(
         (
             ("token", made.secret),
             ("id", made.id),
             ("role", str(made.role) if made.template is None else f"{made.role} ({made.template})"),
-            ("expires", f"in {output.until(made.expires_at)}" if made.expires_at else "never"),
+            ("expires", f"in {output.time_left(made.expires_at)}" if made.expires_at else "never"),
         )
     )
     variable = "MUSTER_TOKEN" if made.template is None else "MUSTER_ENROL_TOKEN"
@@ -85,7 +85,7 @@ def _list() -> None:
     with open_client() as client:
         found = client.send(calls.tokens())
     if output.wants_json():
-        output.document({"items": [{**output.plain(each), "secret": None} for each in found]})
+        output.print_json({"items": [{**output.plain(each), "secret": None} for each in found]})
         return
     columns = (
         output.Column("ID"),
@@ -94,20 +94,18 @@ def _list() -> None:
         output.Column("AGE", right=True),
         output.Column("STATE"),
     )
-    rows = [
-        (each.id, each.name, str(each.role), output.since(each.created_at), _state(each)) for each in found
-    ]
+    rows = [(each.id, each.name, str(each.role), output.age(each.created_at), _state(each)) for each in found]
     output.table(columns, rows, nothing="no tokens")
 
 
 def _state(token: "Token") -> str:
-    from muster.cli.output import until
+    from muster.cli.output import time_left
 
     if token.revoked_at is not None:
         return "revoked"
     if token.expires_at is None:
         return "valid"
-    left = until(token.expires_at)
+    left = time_left(token.expires_at)
     return "expired" if left == "over" else f"valid for {left}"
 
 
@@ -130,7 +128,7 @@ def revoke(
             _check_others(token, client.send(calls.tokens()))
         found = client.send(calls.revoke_token(token))
     if output.wants_json():
-        output.document({**output.plain(found), "secret": None})
+        output.print_json({**output.plain(found), "secret": None})
     else:
         output.say(f"✔ {found.id} ({found.name}) is revoked")
 

@@ -38,7 +38,7 @@ _SUBMODULE = b"160000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class FileSelection:
     names: tuple[str, ...]
     """Relative to the root, sorted."""
     submodules: tuple[str, ...] = ()
@@ -47,12 +47,12 @@ class Choice:
     """Whether git chose."""
 
 
-def chosen(root: Path, *, all_files: bool) -> Choice:
+def select_files(root: Path, *, all_files: bool) -> FileSelection:
     asked = None if all_files else _asked(root)
     if asked is None:
-        return Choice(names=tuple(sorted(_walked(root))))
+        return FileSelection(names=tuple(sorted(_walked(root))))
     listed = _listed(asked)
-    return Choice(
+    return FileSelection(
         names=tuple(sorted(name for name in listed if not listed[name] and os.path.lexists(root / name))),
         submodules=tuple(sorted(name for name in listed if listed[name])),
         tracked=True,
@@ -123,7 +123,7 @@ class Packed:
 def pack(directory: Path, into: IO[bytes], *, all_files: bool = False) -> Packed:
     """Pack the git-tracked files as they are now; without git, or with `all_files`, all but .git."""
     root = _directory(directory)
-    choice = chosen(root, all_files=all_files)
+    choice = select_files(root, all_files=all_files)
     files, size = 0, 0
     left_out: list[str] = []
     with _archive(into) as archive:
@@ -184,7 +184,7 @@ def _check(root: Path, files: int, size: int) -> None:
         )
 
 
-def _check_packed(root: Path, files: int, size: int, choice: Choice) -> None:
+def _check_packed(root: Path, files: int, size: int, choice: FileSelection) -> None:
     if not files and choice.tracked:
         raise UsageProblem(f"cannot send {root}: none of its files is tracked by git; add them, {WAY_OUT}")
     if not files:
@@ -214,6 +214,6 @@ def upload_tree(client: "SyncClient", directory: Path, *, all_files: bool) -> st
 
 def _without(names: Sequence[str], why: str) -> None:
     for name in names[:_NAMED]:
-        output.remark("not_sent", f"without {name}: {why}")
+        output.print_notice("not_sent", f"without {name}: {why}")
     if len(names) > _NAMED:
-        output.remark("not_sent", f"… and {len(names) - _NAMED} more: {why}")
+        output.print_notice("not_sent", f"… and {len(names) - _NAMED} more: {why}")

@@ -126,11 +126,11 @@ def command_written_at(after: Command) -> float:
     return max(time for time in times if time is not None)
 
 
-def moved(name: str, version: int) -> Conflict:
+def version_conflict(name: str, version: int) -> Conflict:
     return Conflict(f"cannot write {name}: it has moved on from version {version}; read it again")
 
 
-def lease_lost(fence: Fence) -> LeaseLost:
+def lease_lost_error(fence: Fence) -> LeaseLost:
     return LeaseLost(
         f"cannot write for operation {fence.operation_id}: its lease was taken over"
         f" (epoch {fence.epoch} is not the present one); stop driving it"

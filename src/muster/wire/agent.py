@@ -10,7 +10,7 @@ from muster.domain.app import App
 from muster.domain.command import Command, CommandState
 from muster.domain.desired_state import Directive
 from muster.domain.health import Health
-from muster.wire.base import Query, Said, Shape, shaped
+from muster.wire.base import AgentMessage, Query, Shape, convert
 
 POLL_MOST = 60.0
 DESIRED_EXAMPLE: dict[str, Any] = {
@@ -35,7 +35,7 @@ DESIRED_EXAMPLE: dict[str, Any] = {
 }
 
 
-class JoinRequest(Said):
+class JoinRequest(AgentMessage):
     EXAMPLE = {"proof": "process:m-7:…", "key": "made-at-start", "boot_id": "boot-1"}
 
     proof: Annotated[str, Meta(max_length=65536)]
@@ -43,7 +43,7 @@ class JoinRequest(Said):
     boot_id: str
 
 
-class Beat(Said):
+class Beat(AgentMessage):
     """A sign of life. `muster.api.beats` reads it, without this shape."""
 
     EXAMPLE = {"activity": 1234}
@@ -62,7 +62,7 @@ class Beaten(Shape):
     """Of the node's record: if it moved, ask for the desired state."""
 
 
-class Report(Said):
+class Report(AgentMessage):
     EXAMPLE = {"booted": True}
 
     booted: bool = False
@@ -97,7 +97,7 @@ class Order(Shape):
 
     @classmethod
     def of(cls, command: Command) -> Self:
-        return shaped(
+        return convert(
             cls,
             command.execution,
             id=command.id,
@@ -143,7 +143,7 @@ class StreamLine(Shape):
     """If the stream breaks: wait for a part of so many seconds, drawn at random, before you open it anew."""
 
 
-class KitRequest(Said):
+class KitRequest(AgentMessage):
     EXAMPLE = {"assignment": "as-1hx2k9q0c7m3t8v5e3"}
 
     assignment: str
@@ -177,7 +177,7 @@ class Joined(Shape):
     desired: Desired
 
 
-class EnrolRequest(Said):
+class EnrolRequest(AgentMessage):
     EXAMPLE = {
         "key": "drawn-at-random-when-the-app-started",
         "boot_id": "boot-1",
@@ -195,7 +195,7 @@ class EnrolRequest(Said):
     beat_seconds: float = 5.0
 
     def app(self) -> App:
-        return shaped(App, self, address=self.address or "")
+        return convert(App, self, address=self.address or "")
 
 
 class Enrolled(Shape):
@@ -222,7 +222,7 @@ class OutputKept(Shape):
     full: bool
 
 
-class CommandReport(Said):
+class CommandReport(AgentMessage):
     EXAMPLE = {"state": "exited", "exit_code": 0, "signal": None}
 
     state: CommandState

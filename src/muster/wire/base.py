@@ -33,7 +33,7 @@ class Query(Shape):
     """Query parameters. They are text by nature, so numbers are read from it."""
 
 
-class Said(Shape):
+class AgentMessage(Shape):
     """What an agent sends. The agent may be newer than its server, which leaves unknown fields aside."""
 
 
@@ -43,7 +43,7 @@ class Page(Shape, Generic[T]):
     """Where to go on; null: nothing more at present."""
 
 
-def shaped(cls: type[T], source: object, /, **others: object) -> T:
+def convert(cls: type[T], source: object, /, **others: object) -> T:
     """Make a shape from a domain value, or a domain value from a shape.
 
     Fields of the same name are copied, nested ones too. Seconds become a time where `cls` says so. `others`

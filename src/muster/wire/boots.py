@@ -8,7 +8,7 @@ from muster.domain.boot import Boot, Distribution, Learned, Mark, Span
 from muster.domain.deadlines import Deadline
 from muster.domain.node import Node
 from muster.domain.template import Template
-from muster.wire.base import EXAMPLE_TIME, Shape, Time, shaped
+from muster.wire.base import EXAMPLE_TIME, Shape, Time, convert
 
 SHOWN_LAST = 20
 SPAN_EXAMPLE = {"name": "boot_script", "seconds": 41.5}
@@ -39,7 +39,7 @@ class Timeline(Shape):
         """Return a boot's timeline. A failed boot lasted until it was given up."""
         given_up = domain.given_up_at(marks) or (node.entered_at if node.reason is not None else now)
         until = node.booted_at or given_up
-        return shaped(
+        return convert(
             cls,
             node,
             node_id=node.id,
@@ -80,7 +80,7 @@ class BootKind(Shape):
             instance_type=last[0].instance_type,
             total=total,
             phases=_rounded(domain.typical(last)),
-            last=tuple(shaped(Booted, boot, seconds=round(boot.seconds, 3)) for boot in last[:SHOWN_LAST]),
+            last=tuple(convert(Booted, boot, seconds=round(boot.seconds, 3)) for boot in last[:SHOWN_LAST]),
             seconds=tuple(round(boot.seconds, 3) for boot in last),
             learned=learned,
             deadline=deadline,

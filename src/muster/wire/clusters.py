@@ -10,7 +10,7 @@ from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
 from muster.domain.requests import ClusterCreateRequest
 from muster.domain.template import CLUSTER, TemplateSpec
-from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, shaped
+from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, convert
 from muster.wire.operations import PROGRESS_EXAMPLE, Progress
 from muster.wire.templates import SHAPES
 
@@ -44,7 +44,7 @@ class ClusterRequest(Shape):
     timeout: float | None = None
 
     def request(self) -> ClusterCreateRequest:
-        return shaped(ClusterCreateRequest, self)
+        return convert(ClusterCreateRequest, self)
 
 
 class ClustersQuery(Query):
@@ -102,7 +102,7 @@ class Cluster(Shape):
 
     @classmethod
     def of(cls, cluster: domain.Cluster, plan: ClusterPlan, /, **more: object) -> Self:
-        return shaped(
+        return convert(
             cls,
             cluster,
             subscription=plan.place.account,

@@ -9,7 +9,7 @@ from muster.domain.command import CommandState, exit_status
 from muster.domain.errors import InvalidRequest
 from muster.domain.health import Silence
 from muster.domain.reasons import Reason
-from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, shaped
+from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, convert
 
 INDEXES_MOST = 1000
 EXECUTION_EXAMPLE = {"argv": ["make", "test"], "env": {"CI": "1"}, "timeout": 600}
@@ -61,7 +61,7 @@ class Execution(Shape):
 
     def execution(self) -> domain.Execution:
         env = tuple(domain.Variable(name=name, value=value) for name, value in self.env.items())
-        return shaped(domain.Execution, self, env=env)
+        return convert(domain.Execution, self, env=env)
 
 
 class CommandsRequest(Shape):
@@ -126,7 +126,7 @@ class Command(Shape):
     @classmethod
     def of(cls, command: domain.Command, silence: Silence | None = None) -> Self:
         asked = command.execution
-        return shaped(
+        return convert(
             cls,
             command,
             argv=asked.argv,

@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from muster.domain import diagnosis as domain
 from muster.domain.reasons import Reason
-from muster.wire.base import EXAMPLE_TIME, Shape, Time, shaped
+from muster.wire.base import EXAMPLE_TIME, Shape, Time, convert
 
 Cause = Annotated[str, Meta(extra_json_schema={"enum": [*domain.Cause]})]
 Source = Annotated[str, Meta(extra_json_schema={"enum": [*domain.Source]})]
@@ -66,7 +66,7 @@ class Bundle(Diagnosis):
 
     @classmethod
     def of(cls, bundle: domain.Bundle, found: domain.Diagnosis) -> Self:
-        return shaped(
+        return convert(
             cls,
             bundle,
             cause=found.cause,

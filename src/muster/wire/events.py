@@ -19,7 +19,7 @@ from muster.domain.events import Entity
 from muster.domain.events import Event as StoredEvent
 from muster.domain.operation import ENDED
 from muster.domain.reasons import ADVICE
-from muster.wire.base import EXAMPLE_TIME, Query, Shape, Time, shaped
+from muster.wire.base import EXAMPLE_TIME, Query, Shape, Time, convert
 
 FEED_MOST = 1000
 TAIL_MOST = 10_000
@@ -78,7 +78,7 @@ class Event(Shape):
 
     @classmethod
     def of(cls, event: StoredEvent) -> Self:
-        return shaped(cls, event, changes=changes_of(event))
+        return convert(cls, event, changes=changes_of(event))
 
 
 class EventsQuery(Query):

@@ -10,7 +10,7 @@ from muster.domain.health import Health, HealthSource, Vitals
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
 from muster.domain.template import UsageClass
-from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, shaped
+from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, convert
 
 
 class Node(Shape):
@@ -92,8 +92,8 @@ class Node(Shape):
     @classmethod
     def of(cls, node: domain.Node, vitals: Vitals | None) -> Self:
         if vitals is None:
-            return shaped(cls, node)
-        return shaped(
+            return convert(cls, node)
+        return convert(
             cls,
             node,
             last_seen_at=vitals.seen_at,
@@ -193,4 +193,4 @@ class Pools(Shape):
 
     @classmethod
     def of(cls, pools: overview.Pools) -> Self:
-        return shaped(cls, pools, items=tuple(Pool.of(pool) for pool in pools.items))
+        return convert(cls, pools, items=tuple(Pool.of(pool) for pool in pools.items))

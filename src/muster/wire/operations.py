@@ -15,7 +15,7 @@ from muster.domain.reasons import ADVICE, Reason
 from muster.domain.requests import ClusterCreateRequest, ProvisionRequest, RunRequest
 from muster.domain.serialization import to_plain
 from muster.domain.steps import STEPS
-from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, shaped
+from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, convert
 from muster.wire.diagnoses import Diagnosis
 from muster.wire.events import without_environment
 
@@ -81,7 +81,7 @@ class Motion(Shape):
 
     @classmethod
     def of(cls, motion: progress.Motion) -> Self:
-        return shaped(
+        return convert(
             cls,
             motion,
             from_percent=motion.low,
@@ -153,7 +153,7 @@ class Progress(Shape):
         """Make the payload, or the whole record of an `Operation`, as it is at `now`."""
         shown = operation.progress
         ended = operation.ended_at if operation.ended_at is not None else now
-        return shaped(
+        return convert(
             cls,
             operation,
             operation_id=operation.id,
@@ -294,7 +294,7 @@ def _error(operation: domain.Operation, diagnosis: Diagnosed | None) -> Failure 
         advice=verdict.advice or ADVICE[verdict.reason],
         help=help_for(verdict.reason),
         node_id=verdict.node_id,
-        diagnosis=shaped(Diagnosis, diagnosis) if diagnosis is not None else None,
+        diagnosis=convert(Diagnosis, diagnosis) if diagnosis is not None else None,
     )
 
 

@@ -15,9 +15,9 @@ from muster.domain.overview import GROUPS_MOST, LEFTOVERS_MOST
 from muster.domain.progress import Tone
 from muster.domain.reasons import Reason
 from muster.domain.recent_changes import Change as Changed
-from muster.wire.base import EXAMPLE_TIME, Shape, Time, shaped
-from muster.wire.machinery import Dependency, Duty, StoreCalls
+from muster.wire.base import EXAMPLE_TIME, Shape, Time, convert
 from muster.wire.nodes import Pools
+from muster.wire.observations import Dependency, Duty, StoreCalls
 from muster.wire.templates import Pauses
 
 Culprit = Annotated[str, Meta(extra_json_schema={"enum": [*findings.Culprit]})]
@@ -55,7 +55,7 @@ class Finding(Shape):
 
     @classmethod
     def of(cls, found: findings.Finding) -> Self:
-        return shaped(cls, found)
+        return convert(cls, found)
 
 
 class AcknowledgedFinding(Shape):
@@ -66,7 +66,7 @@ class AcknowledgedFinding(Shape):
 
     @classmethod
     def of(cls, given: acknowledgements.Acknowledged) -> Self:
-        return shaped(cls, given, by=given.actor)
+        return convert(cls, given, by=given.actor)
 
 
 class WaitingReason(Shape):
@@ -116,7 +116,7 @@ class Runs(Shape):
 
     @classmethod
     def of(cls, found: domain.Runs) -> Self:
-        return shaped(cls, found, count=len(found.items), items=found.items[: holdings.SHOWN])
+        return convert(cls, found, count=len(found.items), items=found.items[: holdings.SHOWN])
 
 
 class FailureGroup(Shape):
@@ -138,7 +138,7 @@ class FailureGroup(Shape):
 
     @classmethod
     def of(cls, group: failures.Group) -> Self:
-        return shaped(cls, group, example_node_id=group.node_id, example_operation_id=group.operation_id)
+        return convert(cls, group, example_node_id=group.node_id, example_operation_id=group.operation_id)
 
 
 class Failed(Shape):
@@ -149,7 +149,7 @@ class Failed(Shape):
 
     @classmethod
     def of(cls, found: domain.Failures) -> Self:
-        return shaped(cls, found, groups=tuple(FailureGroup.of(each) for each in found.groups[:GROUPS_MOST]))
+        return convert(cls, found, groups=tuple(FailureGroup.of(each) for each in found.groups[:GROUPS_MOST]))
 
 
 class Failures(Shape):
@@ -168,7 +168,7 @@ class Leftover(Shape):
 
     @classmethod
     def of(cls, node: Node) -> Self:
-        return shaped(cls, node, node_id=node.id, since=node.entered_at)
+        return convert(cls, node, node_id=node.id, since=node.entered_at)
 
 
 class LeftoverList(Shape):
@@ -203,7 +203,7 @@ class Change(Shape):
 
     @classmethod
     def of(cls, change: Changed) -> Self:
-        return shaped(cls, change)
+        return convert(cls, change)
 
 
 class Ready(Shape):
@@ -224,9 +224,9 @@ class Warm(Shape):
     @classmethod
     def of(cls, found: domain.Warmth, *, more: bool) -> Self:
         spread = found.ready
-        ready = spread and shaped(Ready, spread, p50=round(spread.p50, 3), p95=round(spread.p95, 3))
+        ready = spread and convert(Ready, spread, p50=round(spread.p50, 3), p95=round(spread.p95, 3))
         rate = None if found.rate is None else round(found.rate, 4)
-        return shaped(cls, found, rate=rate, more=more, ready=ready)
+        return convert(cls, found, rate=rate, more=more, ready=ready)
 
 
 class Warmth(Shape):
@@ -263,11 +263,11 @@ class Overview(Shape):
     @classmethod
     def of(cls, seen: domain.Overview) -> Self:
         left = seen.leftovers
-        return shaped(
+        return convert(
             cls,
             seen,
             acknowledged=tuple(AcknowledgedFinding.of(each) for each in seen.acknowledged),
-            waiting=shaped(Waiting, seen.waiting, reasons=seen.waiting.groups),
+            waiting=convert(Waiting, seen.waiting, reasons=seen.waiting.groups),
             runs=Runs.of(seen.runs),
             failures=Failures(hour=Failed.of(seen.failed_hour), day=Failed.of(seen.failed_day)),
             leftovers=Leftovers(

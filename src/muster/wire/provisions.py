@@ -5,7 +5,7 @@ from muster.domain import workflow
 from muster.domain.errors import InvalidRequest
 from muster.domain.ids import AssignmentId, OperationId
 from muster.domain.template import UsageClass
-from muster.wire.base import Shape, shaped
+from muster.wire.base import Shape, convert
 from muster.wire.commands import EXECUTION_EXAMPLE, Execution
 
 PROVISION_EXAMPLE = {"template": "ci", "count": 3, "run": "ci-42", "owner": "acme/shop", "max_runtime": 1800}
@@ -24,7 +24,7 @@ class Workflow(Shape):
 
     def workflow(self) -> workflow.Workflow:
         label = workflow.default_label(self.run_id, self.attempt) if self.label is None else self.label
-        return shaped(workflow.Workflow, self, label=label)
+        return convert(workflow.Workflow, self, label=label)
 
 
 class ProvisionRequest(Shape):
@@ -47,7 +47,7 @@ class ProvisionRequest(Shape):
 
     def request(self) -> domain.ProvisionRequest:
         given = None if self.workflow is None else self.workflow.workflow()
-        return shaped(domain.ProvisionRequest, self, workflow=given)
+        return convert(domain.ProvisionRequest, self, workflow=given)
 
 
 class ReleaseRequest(Shape):

@@ -11,7 +11,7 @@ from muster.domain.errors import InvalidRequest
 from muster.domain.template import Reuse, Runtime, UsageClass
 from muster.domain.template_plan import Effect
 from muster.domain.template_plan import TemplatePlan as Planned
-from muster.wire.base import EXAMPLE_TIME, Shape, Time, shaped
+from muster.wire.base import EXAMPLE_TIME, Shape, Time, convert
 from muster.wire.problems import shown
 
 SPEC_EXAMPLE: dict[str, Any] = {
@@ -125,7 +125,7 @@ class TemplateSpec(Tables):
     rescue_window: float = 120.0
 
     def spec(self, name: str) -> domain.TemplateSpec:
-        return shaped(
+        return convert(
             domain.TemplateSpec,
             self,
             name=name,
@@ -153,7 +153,7 @@ class Template(TemplateSpec):
     @classmethod
     def of(cls, template: domain.Template, *, paused: bool) -> Self:
         spec = template.spec
-        return shaped(
+        return convert(
             cls,
             spec,
             revision=template.revision,
@@ -204,7 +204,7 @@ class TemplatePlan(Shape):
 
     @classmethod
     def of(cls, plan: Planned) -> Self:
-        return shaped(cls, plan, errors=tuple(Refusal.of(error) for error in plan.errors))
+        return convert(cls, plan, errors=tuple(Refusal.of(error) for error in plan.errors))
 
     @classmethod
     def refused(cls, name: str, error: InvalidRequest) -> Self:

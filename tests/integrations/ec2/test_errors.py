@@ -29,7 +29,7 @@ TEXT = "in AWS's own words"
 def test_an_answer_says_what_is_known_of_machines_and_keeps_the_text(
     code: str, status: int, kind: type[ProviderError], reason: Reason | None
 ) -> None:
-    error = errors.of_launch(AwsError(code, TEXT, status, pause=3.0))
+    error = errors.launch_error(AwsError(code, TEXT, status, pause=3.0))
     assert type(error) is kind and TEXT in str(error) and code in str(error)
     if reason is not None:
         assert error.reason is reason
@@ -38,8 +38,8 @@ def test_an_answer_says_what_is_known_of_machines_and_keeps_the_text(
 
 
 def test_without_an_answer_anything_may_have_happened_and_without_a_question_nothing() -> None:
-    assert type(errors.of_launch(NoAnswer("closed"))) is Uncertain
-    refused = errors.of_launch(NotAsked("no credentials"))
+    assert type(errors.launch_error(NoAnswer("closed"))) is Uncertain
+    refused = errors.launch_error(NotAsked("no credentials"))
     assert type(refused) is Refused and "no credentials" in str(refused)
 
 
@@ -55,7 +55,7 @@ def test_without_an_answer_anything_may_have_happened_and_without_a_question_not
 def test_a_look_that_fails_says_nothing_about_machines(
     error: AwsError | NoAnswer | NotAsked, kind: type[ProviderError]
 ) -> None:
-    found = errors.of_look(error)
+    found = errors.look_error(error)
     assert type(found) is kind and TEXT in str(found)
 
 

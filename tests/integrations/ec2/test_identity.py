@@ -103,12 +103,12 @@ async def test_content_that_was_changed_after_it_was_signed_is_refused(
 async def test_no_byte_of_a_message_can_be_changed_without_being_noticed(signer: Signer) -> None:
     """Every byte, one by one: refused, or (in what nobody reads) the very same document."""
     message, key = signed_bytes(signer), identity_documents.key_of(signer.pem)
-    meant = identity_documents.verified(message, key)
+    meant = identity_documents.verify(message, key)
     for place in range(len(message)):
         changed = bytearray(message)
         changed[place] ^= 0x01
         try:
-            assert identity_documents.verified(bytes(changed), key) == meant
+            assert identity_documents.verify(bytes(changed), key) == meant
         except identity_documents.Forged:
             continue
 
@@ -118,7 +118,7 @@ async def test_a_message_that_is_cut_or_longer_is_refused(
     signer: Signer, cut: Callable[[bytes], bytes]
 ) -> None:
     with pytest.raises(identity_documents.Forged):
-        identity_documents.verified(cut(signed_bytes(signer)), identity_documents.key_of(signer.pem))
+        identity_documents.verify(cut(signed_bytes(signer)), identity_documents.key_of(signer.pem))
 
 
 @pytest.mark.parametrize(

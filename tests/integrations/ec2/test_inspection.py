@@ -10,13 +10,13 @@ from fakes.ec2 import FakeEc2
 from muster.domain.errors import Uncertain
 from muster.domain.template import TemplateSpec, UsageClass
 from muster.integrations.ec2 import policies
-from muster.integrations.ec2.inspection import QUOTAS, Finding, Inspection
+from muster.integrations.ec2.inspection import QUOTAS, AwsCheck, Inspection
 from muster.integrations.ec2.provider import Ec2Provider
 from muster.testing.provider_contract import ids, listed
 from tests.integrations.ec2.region import SUBNETS, Region, spec, template, wanting
 
 
-async def found(region: Region, *templates: TemplateSpec, **more: Any) -> dict[str, Finding]:
+async def found(region: Region, *templates: TemplateSpec, **more: Any) -> dict[str, AwsCheck]:
     provider = region.provider(**more)
     inspection = Inspection(region.settings(**more), provider.aws)
     return {each.subject: each async for each in inspection.findings(templates or (template(),))}

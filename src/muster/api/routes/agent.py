@@ -6,7 +6,7 @@ from muster.api import context
 from muster.api.access import Access
 from muster.api.agent_stream import MEDIA_TYPE, AgentStream, meaning, with_commands
 from muster.api.context import CallerToken, Context, Ctx, Node, NodeCaller, RawRequest
-from muster.api.problems import of_error
+from muster.api.problems import problem_of_error
 from muster.api.router import Raw, Route, Table
 from muster.domain.errors import Conflict, NotFound
 from muster.domain.ids import AssignmentId, CommandId
@@ -33,7 +33,7 @@ from muster.wire.agent import (
     Stored,
     StreamLine,
 )
-from muster.wire.base import encode, shaped
+from muster.wire.base import convert, encode
 
 
 async def join(ctx: Ctx, body: JoinRequest) -> Joined:
@@ -70,7 +70,7 @@ async def beat(ctx: Ctx, node_id: Node, body: Beat) -> Beaten:  # noqa: ARG001 â
 
 async def report(ctx: Ctx, node_view: NodeCaller, body: Report) -> Desired:
     """Say what has become true. The answer is what to do now."""
-    node_id, said = node_view.node.id, shaped(reports.Report, body, step=body.step or None)
+    node_id, said = node_view.node.id, convert(reports.Report, body, step=body.step or None)
     with ctx.streams.answering(node_id) as stream:
         answer = await with_commands(
             ctx, node_id, await ctx.plane.enrolment.report(node_id, said, node_view=node_view)
@@ -112,7 +112,7 @@ async def output(
     try:
         kept = await commands.output(node_id, named, asked.offset, await request.whole())
     except Conflict as gap:
-        problem = of_error(gap)
+        problem = problem_of_error(gap)
         assert problem is not None  # noqa: S101 â€” it is in the table
         kept = await commands.output(node_id, named, 0, b"")
         problem.more["offset"] = kept.size  # type: ignore[index]  # a dict that was made for this answer

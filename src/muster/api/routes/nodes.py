@@ -2,7 +2,7 @@
 
 from muster.api.access import Access
 from muster.api.context import CallerToken, Context, Ctx
-from muster.api.diagnoses import classified
+from muster.api.diagnoses import classify_bundle
 from muster.api.router import Route, Table
 from muster.domain import node as domain
 from muster.domain.boot import by_type
@@ -45,7 +45,7 @@ async def diagnosis(ctx: Ctx, node_id: str) -> Bundle:
     bundle = await ctx.ports.store.bundle(node.id)
     if bundle is None:
         raise NoDiagnosis(_why_none(node))
-    return Bundle.of(bundle, await classified(bundle))
+    return Bundle.of(bundle, await classify_bundle(bundle))
 
 
 def _why_none(node: domain.Node) -> str:

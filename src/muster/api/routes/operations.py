@@ -8,13 +8,13 @@ from muster.api import streams
 from muster.api.access import Access
 from muster.api.confinement import own_operation, visible_nodes, visible_operations
 from muster.api.context import CallerConfinement, CallerPermit, CallerToken, Context, Ctx, LastEventId
-from muster.api.diagnoses import diagnosed
+from muster.api.diagnoses import diagnose
 from muster.api.router import Raw, Route, Table
 from muster.domain import node as domain
 from muster.domain.ids import OperationId
 from muster.domain.operation import Status
 from muster.ports.store import Cursor
-from muster.wire.base import Page, shaped
+from muster.wire.base import Page, convert
 from muster.wire.nodes import Node
 from muster.wire.operations import PROGRESS_EXAMPLE, Extension, Operation, OperationsQuery, Why
 
@@ -38,14 +38,14 @@ async def listed(ctx: Ctx, asked: OperationsQuery, confinement: CallerConfinemen
 async def show(ctx: Ctx, operation_id: str, confinement: CallerConfinement) -> Operation:
     """Show an operation."""
     operation = await own_operation(ctx.ports.store, operation_id, confinement)
-    told = await diagnosed(ctx.ports.store, operation, now=ctx.now())
+    told = await diagnose(ctx.ports.store, operation, now=ctx.now())
     return Operation.of(operation, now=ctx.now(), diagnosis=told)
 
 
 async def why(ctx: Ctx, operation_id: str, confinement: CallerConfinement) -> Why:
     """Say what an operation waits for, since when, until when."""
     await own_operation(ctx.ports.store, operation_id, confinement)
-    return shaped(Why, await ctx.plane.desk.why(OperationId(operation_id)))
+    return convert(Why, await ctx.plane.desk.why(OperationId(operation_id)))
 
 
 async def cancel(

@@ -7,7 +7,7 @@ from muster.api.router import Route, Table
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import EXTERNAL
-from muster.wire.base import shaped
+from muster.wire.base import convert
 from muster.wire.tokens import Identity, MintedToken, Token, TokenRequest, Tokens
 
 
@@ -33,13 +33,13 @@ async def create(ctx: Ctx, caller: CallerToken, body: TokenRequest) -> MintedTok
         template=body.template,
         actor=caller.actor,
     )
-    return shaped(MintedToken, token, secret=secret)
+    return convert(MintedToken, token, secret=secret)
 
 
 async def whoami(ctx: Ctx, token: CallerToken) -> Identity:
     """Say whose token this is, and what it may do."""
     installation = await ctx.ports.store.installation()
-    return shaped(
+    return convert(
         Identity,
         token,
         token_id=token.id,
@@ -50,13 +50,13 @@ async def whoami(ctx: Ctx, token: CallerToken) -> Identity:
 
 async def listed(ctx: Ctx) -> Tokens:
     """List tokens, without their secrets."""
-    return Tokens(items=tuple(shaped(Token, token) for token in await ctx.ports.access.tokens()))
+    return Tokens(items=tuple(convert(Token, token) for token in await ctx.ports.access.tokens()))
 
 
 async def revoke(ctx: Ctx, caller: CallerToken, token_id: str) -> Token:
     """Revoke a token, at once and for ever."""
     token = await ctx.ports.access.revoke_token(token_id, now=ctx.now(), actor=caller.actor)
-    return shaped(Token, token)
+    return convert(Token, token)
 
 
 TABLE = Table(

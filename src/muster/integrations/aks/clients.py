@@ -51,7 +51,9 @@ def no_credential() -> AsyncTokenCredential:
     return _NoCredential()
 
 
-def made(subscription: str, endpoint: str, credential: AsyncTokenCredential, *, timeout: float) -> Clients:
+def make_clients(
+    subscription: str, endpoint: str, credential: AsyncTokenCredential, *, timeout: float
+) -> Clients:
     options: dict[str, Any] = {
         "base_url": endpoint,
         "credential_scopes": [f"{endpoint.rstrip('/')}/.default"],

@@ -46,7 +46,7 @@ class Conflicting(ProviderError):
 
 
 @contextmanager
-def translating(doing: str) -> Iterator[None]:
+def translate_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except ClientAuthenticationError as error:
@@ -71,14 +71,14 @@ def _by_arm(error: ClientAuthenticationError) -> bool:
 
 
 @contextmanager
-def polling(doing: str, method: AsyncARMPolling | None = None) -> Iterator[None]:
+def translate_poll_errors(doing: str, method: AsyncARMPolling | None = None) -> Iterator[None]:
     """Translate the errors of one poll. They are no outcome of the operation: never Refused.
 
     `method`: the polling method; None while the token is read. For an answer that isn't a success, the SDK
     raises exceptions without status or body. For a token that it can't read, it raises ValueError.
     """
     try:
-        with plainly(), translating(doing):
+        with raise_translation(), translate_errors(doing):
             yield
     except (BadStatus, BadResponse) as error:
         raise _of_poll(error, doing, method) from error
@@ -178,7 +178,7 @@ def _said(error: BaseException) -> str:
 
 
 @contextmanager
-def needing(what: str) -> Iterator[None]:
+def refuse_if_missing(what: str) -> Iterator[None]:
     """Turn a missing prerequisite into a refusal: asking again won't bring it."""
     try:
         yield
@@ -187,7 +187,7 @@ def needing(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def plainly() -> Iterator[None]:
+def raise_translation() -> Iterator[None]:
     """Raise the translation of a conflict that has no meaning of its own here."""
     try:
         yield

@@ -22,7 +22,14 @@ from muster.domain.ids import InstallationId
 from muster.domain.template import TemplateSpec
 from muster.integrations.aks import bodies, clients, credentials
 from muster.integrations.aks.clients import Clients
-from muster.integrations.aks.errors import Conflicting, NotThere, needing, plainly, polling, translating
+from muster.integrations.aks.errors import (
+    Conflicting,
+    NotThere,
+    raise_translation,
+    refuse_if_missing,
+    translate_errors,
+    translate_poll_errors,
+)
 from muster.integrations.aks.lazy_provider import AksSettings
 from muster.integrations.aks.plan import place as place_of
 from muster.integrations.aks.plan import plan
@@ -83,7 +90,7 @@ class AksProvider:
 
     def _of(self, subscription: str) -> Clients:
         if subscription not in self._clients:
-            self._clients[subscription] = clients.made(
+            self._clients[subscription] = clients.make_clients(
                 subscription, self._settings.endpoint, self._who(), timeout=self._settings.call_timeout
             )
         return self._clients[subscription]
@@ -100,7 +107,7 @@ class AksProvider:
 
     async def group(self, place: Place) -> Group | None:
         try:
-            with translating(f"look at resource group {place.group}"):
+            with translate_errors(f"look at resource group {place.group}"):
                 found = await self._at(place).resources.resource_groups.get(place.group)
         except NotThere:
             return None
@@ -110,13 +117,17 @@ class AksProvider:
     async def make_group(self, place: Place, *, region: str, tags: Mapping[str, str]) -> None:
         body = ResourceGroup(location=region, tags=dict(tags))
         doing = f"make resource group {place.group}"
-        with needing(f"check subscription = {place.account}"), plainly(), translating(doing):
+        with (
+            refuse_if_missing(f"check subscription = {place.account}"),
+            raise_translation(),
+            translate_errors(doing),
+        ):
             await self._at(place).resources.resource_groups.create_or_update(place.group, body)
 
     async def holdings(self, place: Place) -> Sequence[str]:
         found: list[str] = []
         try:
-            with translating(f"list what is in resource group {place.group}"):
+            with translate_errors(f"list what is in resource group {place.group}"):
                 pages = self._at(place).resources.resources.list_by_resource_group(
                     place.group, top=HOLDINGS_MOST
                 )
@@ -130,7 +141,7 @@ class AksProvider:
 
     async def delete_group(self, place: Place) -> None:
         try:
-            with plainly(), translating(f"delete resource group {place.group}"):
+            with raise_translation(), translate_errors(f"delete resource group {place.group}"):
                 _ = await self._at(place).resources.resource_groups.begin_delete(place.group, polling=False)
         except NotThere:
             return
@@ -139,7 +150,7 @@ class AksProvider:
 
     async def look(self, place: Place) -> Sight | None:
         try:
-            with translating(f"look at cluster {place.name}"):
+            with translate_errors(f"look at cluster {place.name}"):
                 found = await self._at(place).clusters.managed_clusters.get(place.group, place.name)
         except NotThere:
             return None
@@ -149,7 +160,11 @@ class AksProvider:
         self, account: str, installation: InstallationId
     ) -> Sequence[tuple[Place, Mapping[str, str]]]:
         found: list[tuple[Place, Mapping[str, str]]] = []
-        with needing(f"check subscription = {account}"), plainly(), translating("list clusters"):
+        with (
+            refuse_if_missing(f"check subscription = {account}"),
+            raise_translation(),
+            translate_errors("list clusters"),
+        ):
             async for each in self._of(account).clusters.managed_clusters.list():
                 tags = dict(each.tags or {})
                 parts = str(each.id).split("/")
@@ -159,7 +174,11 @@ class AksProvider:
 
     async def create(self, order: Order) -> str:
         place = order.place
-        with needing(f"check resource_group = {place.group}"), plainly(), translating(MAKING):
+        with (
+            refuse_if_missing(f"check resource_group = {place.group}"),
+            raise_translation(),
+            translate_errors(MAKING),
+        ):
             poller = await self._at(place).clusters.managed_clusters.begin_create_or_update(
                 place.group,
                 place.name,
@@ -169,26 +188,26 @@ class AksProvider:
             return poller.continuation_token()
 
     async def follow(self, place: Place, token: str) -> bool:
-        with polling(FOLLOWING):
+        with translate_poll_errors(FOLLOWING):
             poller = await self._at(place).clusters.managed_clusters.begin_create_or_update(
                 place.group, place.name, cast(Any, None), continuation_token=token
             )
             method = cast(AsyncARMPolling, poller.polling_method())
         if not method.finished():
-            with polling(FOLLOWING, method):
+            with translate_poll_errors(FOLLOWING, method):
                 await method.update_status()
         if not method.finished():
             return False
         if sights.succeeded(method.status()):
             return True  # its last GET isn't made: the cluster is looked at anyway
-        with plainly(), translating(MAKING):
+        with raise_translation(), translate_errors(MAKING):
             # Not the poller's `result`: it can't read a first answer that came out of a token.
             await method.run()
         return True
 
     async def abort(self, place: Place) -> None:
         try:
-            with translating(f"stop what is done to cluster {place.name}"):
+            with translate_errors(f"stop what is done to cluster {place.name}"):
                 _ = await self._at(place).clusters.managed_clusters.begin_abort_latest_operation(
                     place.group, place.name, polling=False
                 )
@@ -197,7 +216,7 @@ class AksProvider:
 
     async def delete(self, place: Place) -> None:
         try:
-            with plainly(), translating(f"delete cluster {place.name}"):
+            with raise_translation(), translate_errors(f"delete cluster {place.name}"):
                 _ = await self._at(place).clusters.managed_clusters.begin_delete(
                     place.group, place.name, polling=False
                 )
@@ -215,7 +234,10 @@ class AksProvider:
             principal_type="ServicePrincipal",
         )
         try:
-            with needing(f"check roles.scope = {grant.scope}"), translating(f"grant {grant.role}"):
+            with (
+                refuse_if_missing(f"check roles.scope = {grant.scope}"),
+                translate_errors(f"grant {grant.role}"),
+            ):
                 await self._of(subscription).roles.role_assignments.create(grant.scope, grant.name, body)
         except Conflicting as conflict:
             if conflict.problem.code != _ASSIGNED:
@@ -223,7 +245,7 @@ class AksProvider:
 
     async def revoke(self, name: str, scope: str) -> None:
         try:
-            with plainly(), translating("take a role back"):
+            with raise_translation(), translate_errors("take a role back"):
                 await self._of(scope.split("/")[2]).roles.role_assignments.delete(scope, name)
         except NotThere:
             return

@@ -20,7 +20,7 @@ def schema(*, _output: Output = None) -> None:
     from muster.cli import output
     from muster.integrations.command import protocol
 
-    output.document(protocol.schema())
+    output.print_json(protocol.schema())
 
 
 @app.command()
@@ -54,7 +54,7 @@ def check(
     outcomes = asyncio.run(_tried(_trial(executable, file, machines), dry=dry))
     broken = sum(each.verdict is Verdict.FAILED for each in outcomes)
     if output.wants_json():
-        output.document({"kept": not broken, "promises": outcomes})
+        output.print_json({"kept": not broken, "promises": outcomes})
     else:
         output.say(f"{broken} of {len(outcomes)} promises not kept" if broken else "every promise kept")
     raise typer.Exit(1 if broken else 0)

@@ -8,7 +8,7 @@ from muster.integration import Check, Level
 
 if TYPE_CHECKING:
     from muster.config import Config
-    from muster.integrations.ec2.inspection import Finding
+    from muster.integrations.ec2.inspection import AwsCheck
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 UNKNOWN = "inst-unknown"
@@ -51,7 +51,7 @@ def _public_url(config: "Config") -> Check:
     return Check(subject="public_url", level=Level.FAILED, words=words, advice=advice)
 
 
-def _asked(config: "Config", installation_id: str) -> "list[Finding]":
+def _asked(config: "Config", installation_id: str) -> "list[AwsCheck]":
     import asyncio
 
     from muster.domain import deadlines
@@ -72,7 +72,7 @@ def _asked(config: "Config", installation_id: str) -> "list[Finding]":
         certificates=ec2.certificates,
     )
 
-    async def ask() -> "list[Finding]":
+    async def ask() -> "list[AwsCheck]":
         aws = Aws(settings, SystemClock(), SystemIds())
         # As a server would: it doesn't start without the certificate.
         Ec2Verifier(settings, aws, SystemClock())
@@ -85,7 +85,7 @@ def _asked(config: "Config", installation_id: str) -> "list[Finding]":
     return asyncio.run(ask())
 
 
-def _check(finding: "Finding") -> Check:
+def _check(finding: "AwsCheck") -> Check:
     bad = Level.FAILED if finding.fatal else Level.WARNING
     return Check(
         subject=finding.subject,

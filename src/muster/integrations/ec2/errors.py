@@ -104,19 +104,19 @@ def throttles(error: AwsError) -> bool:
     return error.code in _THROTTLED
 
 
-def is_about_some(error: AwsError) -> bool:
+def may_fit_fewer(error: AwsError) -> bool:
     """Return whether fewer machines may be allowed what a batch was refused."""
     return error.status < SERVER_ERROR and not throttles(error) and error.code not in _NOBODY
 
 
-def of_launch(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
+def launch_error(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
     """Return what an error of the launch call means."""
     if isinstance(error, AwsError) and error.code in _SPENT:
         return TokenSpent(f"EC2 knows the token: {error}")
-    return of_preparation(error)
+    return preparation_error(error)
 
 
-def of_preparation(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
+def preparation_error(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
     """Return what an error before the launch call means. It says nothing about an earlier launch call."""
     if isinstance(error, NoAnswer):
         return Uncertain(f"EC2 gave no answer: {error}")
@@ -132,7 +132,7 @@ def of_preparation(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
     return Refused(f"EC2 refused: {error}", reason_of(error.code))
 
 
-def of_look(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
+def look_error(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
     """Return what an error means for a look or a termination: nothing is known."""
     if isinstance(error, AwsError) and throttles(error):
         return Throttled(f"EC2 throttles: {error}", error.pause or AGAIN)

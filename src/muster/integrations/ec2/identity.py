@@ -61,7 +61,7 @@ class Ec2Verifier:
         region = identity_documents.claimed_region(message)
         if region != self._region:
             raise Forged(f"it is of the region {region!r}, and this server's machines are in {self._region}")
-        return identity_documents.verified(message, self._keys[region])
+        return identity_documents.verify(message, self._keys[region])
 
     async def _check(self, document: Document) -> None:
         account = await self._own_account()

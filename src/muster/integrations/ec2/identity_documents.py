@@ -66,7 +66,7 @@ def claimed_region(message: bytes) -> str:
     return read(_parts(message).content).region
 
 
-def verified(message: bytes, key: RSAPublicKey) -> Document:
+def verify(message: bytes, key: RSAPublicKey) -> Document:
     """Check the signature. Raises Forged unless the key's owner signed it."""
     parts = _parts(message)
     try:

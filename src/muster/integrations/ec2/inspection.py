@@ -37,7 +37,7 @@ _FAILURES = (AwsError, NoAnswer, NotAsked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class AwsCheck:
     subject: str
     words: str
     fine: bool = True
@@ -53,14 +53,14 @@ class Inspection:
         self._survey = Placements(aws)
         self._sizes = Sizes(aws)
 
-    async def findings(self, templates: Sequence[TemplateSpec]) -> AsyncIterator[Finding]:
+    async def findings(self, templates: Sequence[TemplateSpec]) -> AsyncIterator[AwsCheck]:
         try:
             who = await self._aws.read("get_caller_identity", service="sts")
         except _FAILURES as error:
             advice = "give the server credentials as every AWS SDK finds them: environment, profile or role"
             yield _broken("ec2 credentials", str(error), advice)
             return
-        yield Finding(subject="ec2 credentials", words=f"{who['Arn']} in {self._settings.region}")
+        yield AwsCheck(subject="ec2 credentials", words=f"{who['Arn']} in {self._settings.region}")
         if self._settings.account and self._settings.account != who["Account"]:
             words = f"ec2.account is {self._settings.account}, and the credentials are of {who['Account']}"
             yield _broken("ec2 account", words, "set ec2.account to where the machines are, or leave it out")
@@ -70,7 +70,7 @@ class Inspection:
         async for finding in self._quotas(templates):
             yield finding
 
-    async def _template(self, template: TemplateSpec) -> AsyncIterator[Finding]:
+    async def _template(self, template: TemplateSpec) -> AsyncIterator[AwsCheck]:
         subject = f"template {template.name}"
         try:
             place = await self._survey.place(spec_of(template))
@@ -79,7 +79,7 @@ class Inspection:
             words = str(error).removeprefix("cannot launch: ")
             yield _broken(subject, words, f"correct [templates.{template.name}.ec2]")
             return
-        yield Finding(
+        yield AwsCheck(
             subject=subject, words=f"image and groups are there, subnets in {', '.join(place.zones)}"
         )
         asked = _example(template, self._settings.installation_id)
@@ -108,15 +108,15 @@ class Inspection:
         if groups:
             await self._aws.read("describe_security_groups", GroupIds=groups)
 
-    async def _kept(self, subject: str, content: launch_templates.Content) -> Finding:
+    async def _kept(self, subject: str, content: launch_templates.Content) -> AwsCheck:
         try:
             number = await LaunchTemplates(self._aws).found(content)
         except _FAILURES as error:
             return _broken(f"{subject} launch template", str(error), "see `muster iam`")
         words = f"{content.name} has it as version {number}" if number else "is made at the first launch"
-        return Finding(subject=f"{subject} launch template", words=words)
+        return AwsCheck(subject=f"{subject} launch template", words=words)
 
-    async def _may(self, subject: str, verb: str, given: Mapping[str, Any]) -> Finding | None:
+    async def _may(self, subject: str, verb: str, given: Mapping[str, Any]) -> AwsCheck | None:
         """Return why a call would be denied, or None if it would be allowed, as far as that is known now."""
         try:
             await self._aws.read(verb, DryRun=True, **given)
@@ -127,12 +127,14 @@ class Inspection:
                 return None
             words = f"{verb}: a trial of it is refused ({error})"
             advice = "it may be about the trial alone; else correct what the template names"
-            return Finding(subject=f"{subject} {verb}", words=words, fine=False, fatal=False, advice=advice)
+            return AwsCheck(subject=f"{subject} {verb}", words=words, fine=False, fatal=False, advice=advice)
         except (NoAnswer, NotAsked) as error:
-            return Finding(subject=f"{subject} permission", words=f"{verb}: {error}", fine=False, fatal=False)
+            return AwsCheck(
+                subject=f"{subject} permission", words=f"{verb}: {error}", fine=False, fatal=False
+            )
         return None
 
-    async def _quotas(self, templates: Sequence[TemplateSpec]) -> AsyncIterator[Finding]:
+    async def _quotas(self, templates: Sequence[TemplateSpec]) -> AsyncIterator[AwsCheck]:
         for usage, code in QUOTAS.items():
             wanted = sum(
                 each.max_nodes * each.size(each.resource_class).cpu
@@ -142,7 +144,7 @@ class Inspection:
             if wanted:
                 yield await self._quota(usage, code, wanted)
 
-    async def _quota(self, usage: UsageClass, code: str, wanted: int) -> Finding:
+    async def _quota(self, usage: UsageClass, code: str, wanted: int) -> AwsCheck:
         subject = f"ec2 quota {usage}"
         try:
             answer = await self._aws.read(
@@ -150,20 +152,20 @@ class Inspection:
             )
         except _FAILURES as error:
             advice = "allow servicequotas:GetServiceQuota, or look it up in the console"
-            return Finding(subject=subject, words=str(error), fine=False, fatal=False, advice=advice)
+            return AwsCheck(subject=subject, words=str(error), fine=False, fatal=False, advice=advice)
         allowed = int(answer["Quota"]["Value"])
         words = f"{allowed} processors, and the templates' max_nodes need {wanted}"
         if wanted > allowed:
             advice = f"ask AWS to raise quota {code}, or lower max_nodes"
-            return Finding(subject=subject, words=words, fine=False, fatal=False, advice=advice)
-        return Finding(subject=subject, words=words)
+            return AwsCheck(subject=subject, words=words, fine=False, fatal=False, advice=advice)
+        return AwsCheck(subject=subject, words=words)
 
 
-def _broken(subject: str, words: str, advice: str) -> Finding:
-    return Finding(subject=subject, words=words, fine=False, advice=advice)
+def _broken(subject: str, words: str, advice: str) -> AwsCheck:
+    return AwsCheck(subject=subject, words=words, fine=False, advice=advice)
 
 
-def _denied(subject: str, verb: str, why: str) -> Finding:
+def _denied(subject: str, verb: str, why: str) -> AwsCheck:
     advice = "give the server's credentials the policy that `muster iam` prints"
     if verb not in ON_WHAT_IS_MADE:
         return _broken(subject, f"{verb}: {why}", advice)
@@ -171,7 +173,7 @@ def _denied(subject: str, verb: str, why: str) -> Finding:
         f"{verb}: can't be checked without a machine of this installation: the tag conditions that "
         f"`muster iam` prints deny the call ({why})"
     )
-    return Finding(subject=f"{subject} {verb}", words=words, fine=False, fatal=False, advice=advice)
+    return AwsCheck(subject=f"{subject} {verb}", words=words, fine=False, fatal=False, advice=advice)
 
 
 def _example(template: TemplateSpec, installation_id: str) -> LaunchRequest:
@@ -188,17 +190,17 @@ def _example(template: TemplateSpec, installation_id: str) -> LaunchRequest:
     )
 
 
-def _chosen(subject: str, asked: LaunchRequest, fit: Fit) -> Finding:
+def _chosen(subject: str, asked: LaunchRequest, fit: Fit) -> AwsCheck:
     size = asked.resource_class
     if not fit.types:
         words = "can't be checked: the credentials lack ec2:GetInstanceTypesFromInstanceRequirements"
         advice = "give the server's credentials the policy that `muster iam` prints"
-        return Finding(subject=subject, words=words, fine=False, fatal=False, advice=advice)
+        return AwsCheck(subject=subject, words=words, fine=False, fatal=False, advice=advice)
     more = f" and {len(fit.types) - SHOWN_TYPES} more" if len(fit.types) > SHOWN_TYPES else ""
     words = f"{size.name} ({size.cpu} cpu, {size.memory_mib} MiB): {', '.join(fit.types[:SHOWN_TYPES])}{more}"
     if fit.cpu_most > size.cpu:
         words += f"; no type has exactly {size.cpu} cpu, so up to {fit.cpu_most} will do"
-    return Finding(subject=subject, words=words)
+    return AwsCheck(subject=subject, words=words)
 
 
 def _dry_runs(

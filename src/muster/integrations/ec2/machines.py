@@ -40,7 +40,7 @@ def machines(page: Mapping[str, Any]) -> Iterator[Machine]:
             )
 
 
-def made(answer: Mapping[str, Any], asked: LaunchRequest) -> Iterator[Machine]:
+def launched_machines(answer: Mapping[str, Any], asked: LaunchRequest) -> Iterator[Machine]:
     """Yield the machines of an answer to CreateFleet."""
     for group in answer.get("Instances", ()):
         for machine_id in group.get("InstanceIds", ()):

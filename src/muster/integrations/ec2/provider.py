@@ -25,7 +25,7 @@ from muster.integrations.ec2.errors import (
     NotAsked,
 )
 from muster.integrations.ec2.launch_templates import Content, LaunchTemplates
-from muster.integrations.ec2.machines import made
+from muster.integrations.ec2.machines import launched_machines
 from muster.integrations.ec2.placement import Placements
 from muster.integrations.ec2.sizes import Sizes
 from muster.integrations.ec2.tables import EC2, TEMPLATE, Ec2Settings, Ec2Spec
@@ -70,16 +70,16 @@ class Ec2Provider:
 
     async def launch(self, request: LaunchRequest) -> LaunchAnswer:
         spec = spec_of(request.template)
-        with _meaning(errors.of_preparation):
+        with _meaning(errors.preparation_error):
             content = await self._content(request, spec)
             fit = await self._sizes.fit(request, spec)
             version = await self._templates.version(content)
         asked = fleet.request(
             request, spec, launch_template=content.name, version=version, cpu_most=fit.cpu_most
         )
-        with _meaning(errors.of_launch):
+        with _meaning(errors.launch_error):
             answer = await self._create(asked, content)
-        machines = tuple(made(answer, request))
+        machines = tuple(launched_machines(answer, request))
         reason, message = errors.fleet_errors(answer.get("Errors", ()))
         if len(machines) >= request.count:
             reason, message = None, ""
@@ -90,22 +90,22 @@ class Ec2Provider:
         )
 
     async def find(self, token: str) -> Sequence[Machine]:
-        with _meaning(errors.of_look):
+        with _meaning(errors.look_error):
             return await self._describer.of_launch(token)
 
     async def list(self) -> AsyncIterator[Machine]:
-        with _meaning(errors.of_look):
+        with _meaning(errors.look_error):
             async for machine in self._describer.all(self._settings.installation_id):
                 yield machine
 
     async def describe(self, machine_ids: Sequence[str]) -> Mapping[str, Machine]:
-        with _meaning(errors.of_look):
+        with _meaning(errors.look_error):
             return await self._describer.of_ids(_possible(machine_ids))
 
     async def console(self, machine_id: str, *, lines: int) -> str | None:
         if not _possible([machine_id]) or lines <= 0:
             return None
-        with _meaning(errors.of_look):
+        with _meaning(errors.look_error):
             try:
                 answer = await self.aws.hear("get_console_output", InstanceId=machine_id, Latest=True)
             except AwsError as error:
@@ -121,7 +121,7 @@ class Ec2Provider:
     async def terminate(self, machine_ids: Sequence[str]) -> None:
         possible = _possible(machine_ids)
         refused: dict[str, AwsError] = {}
-        with _meaning(errors.of_look):
+        with _meaning(errors.look_error):
             for start in range(0, len(possible), BATCH):
                 refused.update(await self._end(possible[start : start + BATCH]))
             await self._check_refused(refused)
@@ -169,7 +169,7 @@ class Ec2Provider:
         try:
             await self.aws.write("terminate_instances", InstanceIds=list(machine_ids))
         except AwsError as error:
-            if not errors.is_about_some(error):
+            if not errors.may_fit_fewer(error):
                 raise
             if len(machine_ids) == 1:
                 return {machine_ids[0]: error}

@@ -103,7 +103,7 @@ def _perform(*, keep: bool) -> None:
                 _told("cleaning up")
             site.end()
     if output.wants_json():
-        output.document({**output.plain(figures), "leaked": leaked})
+        output.print_json({**output.plain(figures), "leaked": leaked})
     else:
         output.say(figures.line(f"{leaked} leaked"))
     if leaked:
@@ -139,7 +139,7 @@ def _shown(client: "SyncClient") -> Figures:
 
 
 def _provisioned(client: "SyncClient", run: str) -> "tuple[float, Operation]":
-    from muster.cli.durations import took
+    from muster.cli.durations import format_taken
     from muster.client import calls
     from muster.domain.requests import ProvisionRequest
 
@@ -148,17 +148,17 @@ def _provisioned(client: "SyncClient", run: str) -> "tuple[float, Operation]":
     operation = client.send(calls.provision(request))
     ended = _followed(client, operation)
     seconds = time.perf_counter() - started
-    _told(f"✔ {counted(len(ended.members), 'node')} ready for {run} in {took(seconds)}")
+    _told(f"✔ {counted(len(ended.members), 'node')} ready for {run} in {format_taken(seconds)}")
     return seconds, ended
 
 
 def _released(client: "SyncClient", operation: "Operation") -> None:
-    from muster.cli.durations import took
+    from muster.cli.durations import format_taken
     from muster.client import calls
 
     _told(f"\n$ muster release {operation.run}")
     ended = _followed(client, client.send(calls.release(operation_id=operation.operation_id)))
-    _told(f"✔ {ended.message} ({took(ended.elapsed_seconds)})")
+    _told(f"✔ {ended.message} ({format_taken(ended.elapsed_seconds)})")
 
 
 def _followed(client: "SyncClient", operation: "Operation") -> "Operation":
@@ -168,7 +168,7 @@ def _followed(client: "SyncClient", operation: "Operation") -> "Operation":
     from muster.client import calls
     from muster.domain.operation import Status
 
-    with progress_views.chosen(elapsed=operation.elapsed_seconds) as view:
+    with progress_views.choose_view(elapsed=operation.elapsed_seconds) as view:
         for progress in progress_of(client, operation.operation_id, Patience(2 * TIMEOUT)):
             view.show(progress)
     ended = client.send(calls.operation(operation.operation_id))
@@ -186,9 +186,9 @@ def _executed(client: "SyncClient", operation: "Operation") -> None:
     made = client.send(calls.execute({"argv": list(COMMAND)}, operation_id=operation.operation_id))
     patience, how = Patience(TIMEOUT), "the demo ends"
     if output.wants_json():
-        command_output.gathered(client, made, patience, how=how)
+        command_output.collect_output(client, made, patience, how=how)
     else:
-        command_output.stream(client, made, patience, how=how)
+        command_output.print_output(client, made, patience, how=how)
     for each in made:
         ended = client.send(calls.command(each.id))
         if ended.exit_status != 0:
@@ -203,7 +203,7 @@ def _left_up(site: "Site", figures: Figures) -> None:
     again = f"muster demo --stop {site.directory}"
     if output.wants_json():
         kept = {"url": site.url, "data_dir": str(site.directory), "stop": again}
-        output.document({**output.plain(figures), **kept})
+        output.print_json({**output.plain(figures), **kept})
         return
     output.say(f"\nleft up: {site.url}")
     output.say(f"  see it:       {site.url}, signed in with what is in {site.directory / 'admin.token'}")

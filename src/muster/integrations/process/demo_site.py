@@ -17,7 +17,7 @@ from typing import Self
 
 from muster.cli.exits import UsageProblem
 from muster.domain.errors import MusterError
-from muster.integrations.process.local_server import LocalServer, undisturbed
+from muster.integrations.process.local_server import LocalServer, ignore_interrupts
 
 PREFIX = "muster-demo-"
 RECORD = "demo.json"
@@ -118,7 +118,7 @@ class Site(LocalServer):
 
     def end(self) -> int:
         """End everything; gives the number of nodes that were still there after the server had ended them."""
-        with undisturbed():
+        with ignore_interrupts():
             return self._end()
 
     def _end(self) -> int:

@@ -34,7 +34,7 @@ def down(
     from muster.cli.options import confirm
     from muster.config import DataDirectory, default_data_directory, load
     from muster.domain.text import counted
-    from muster.integrations.process.local_server import NotEnded, undisturbed
+    from muster.integrations.process.local_server import NotEnded, ignore_interrupts
 
     if os.environ.get("MUSTER_SERVER"):
         raise UsageProblem("cannot end a server elsewhere: unset MUSTER_SERVER to end that of this machine")
@@ -52,7 +52,7 @@ def down(
         confirm(f"{counted(active, 'node')} {whose}. They will be terminated.", yes=yes)
     if served:
         _end_by_server(server)
-    with undisturbed():
+    with ignore_interrupts():
         server.stop()
         server.force()
     left = server.leftovers()
@@ -131,6 +131,6 @@ def _told(*, served: bool, ended: int, words: str) -> None:
 
     if output.wants_json():
         server = "ended" if served else "not running"
-        output.document({"server": server, "nodes_ended": ended, "left": 0})
+        output.print_json({"server": server, "nodes_ended": ended, "left": 0})
     else:
         output.say(f"✔ {words}")

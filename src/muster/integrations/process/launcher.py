@@ -17,9 +17,9 @@ from muster.domain.errors import Refused, Throttled, TokenSpent, Uncertain
 from muster.domain.matching import type_matches
 from muster.domain.reasons import Reason
 from muster.domain.serialization import to_plain
-from muster.integrations.process.machines import machine
+from muster.domain.template import UsageClass
 from muster.integrations.process.spawner import Spawner
-from muster.ports.provider import LaunchAnswer, LaunchRequest
+from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
 from muster.slots import granting
 from muster.slots.granting import Granter
 from muster.slots.tree import Grant, Slot, Tree, launching
@@ -100,3 +100,15 @@ class Launcher:
             usage_class=request.usage_class.value,
             at=self.now(),
         )
+
+
+def machine(slot: Slot, state: str) -> Machine:
+    """Return a slot as a machine. `state` is a word of muster.slots.looking."""
+    return Machine(
+        id=slot.machine_id,
+        installation_id=slot.grant.installation_id,
+        token=slot.grant.token,
+        instance_type=slot.grant.instance_type,
+        usage_class=UsageClass(slot.grant.usage_class),
+        state=MachineState(state),
+    )

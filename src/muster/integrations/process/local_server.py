@@ -133,7 +133,7 @@ class LocalServer:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def ignore_interrupts() -> Iterator[None]:
     """Ignore a second Ctrl-C and a closed terminal, so that nothing is left half done."""
     signs = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(sign, signal.SIG_IGN) for sign in signs]

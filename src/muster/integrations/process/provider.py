@@ -24,8 +24,7 @@ from muster.domain.errors import Refused, Uncertain
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
 from muster.integrations.process.isolation_report import Report, report
-from muster.integrations.process.launcher import Launcher
-from muster.integrations.process.machines import machine
+from muster.integrations.process.launcher import Launcher, machine
 from muster.integrations.process.probe import probe
 from muster.integrations.process.sandbox import Isolation, Sandbox
 from muster.integrations.process.spawner import KEEPER, Spawner, Steps, no_steps

@@ -60,7 +60,7 @@ def check(names: Names = None, *, file: SettingsFile = None, _output: Output = N
     found = asyncio.run(looked(place.inventory, place.data, place.installation(), urls, wanted))
     broken = any(each.level is Level.FAILED for each in found)
     if output.wants_json():
-        output.document({"ok": not broken, "checks": found})
+        output.print_json({"ok": not broken, "checks": found})
     else:
         drawn(found)
     if broken:
@@ -108,7 +108,7 @@ def trust(
         confirm(f"{name} at {host.address} shows {key}.{changed}", yes=yes or fingerprint is not None)
         keys.trust(ssh.known_hosts, name, key)
     if output.wants_json():
-        output.document({"host": name, "fingerprint": key.fingerprint, "known_hosts": ssh.known_hosts})
+        output.print_json({"host": name, "fingerprint": key.fingerprint, "known_hosts": ssh.known_hosts})
     else:
         how = "was trusted already" if key in before else f"is trusted from now on ({ssh.known_hosts})"
         output.say(f"{name}: {key} {how}")
@@ -154,7 +154,7 @@ def _list(file: Path | None) -> None:
     place = _Place(file)
     found = asyncio.run(_told(place.hosts(), list(place.inventory.hosts), "facts"))
     if output.wants_json():
-        output.document({"items": found})
+        output.print_json({"items": found})
         return
     columns = (
         output.Column("HOST", cut=True),
@@ -190,7 +190,7 @@ def _drain(file: Path | None, names: list[str], *, on: bool) -> None:
         place.inventory.host(name)
     found = asyncio.run(_told(place.hosts(), names, "drain", on=on))
     if output.wants_json():
-        output.document({"items": found})
+        output.print_json({"items": found})
     else:
         for each in found:
             more = f" ({each['why']})" if each["why"] else f", {each['nodes']} of {each['slots']} slots taken"

@@ -139,7 +139,7 @@ class AwsClient:
             sqs = await clients.enter_async_context(client("sqs", min(attempts, SQS_ATTEMPTS)))
         except Exception as error:
             await clients.aclose()
-            raise translated(error, location) from error
+            raise translate_error(error, location) from error
         return cls(location, clients, dynamodb, sqs)
 
     def at(self, location: Location) -> "AwsClient":
@@ -171,7 +171,7 @@ class AwsClient:
                 return await self._call(self._dynamodb, verb, given)
         except TimeoutError as error:
             told = TimeoutError(f"none within {ANSWER_SECONDS:g} s")
-            raise translated(told, self.location) from error
+            raise translate_error(told, self.location) from error
 
     async def sqs(self, verb: str, **given: Any) -> Mapping[str, Any]:
         return await self._call(self._sqs, verb, given)
@@ -180,7 +180,7 @@ class AwsClient:
         try:
             answer: Mapping[str, Any] = await getattr(client, verb)(**given)
         except Exception as error:
-            raise translated(error, self.location) from error
+            raise translate_error(error, self.location) from error
         return answer
 
 
@@ -222,7 +222,7 @@ _SENSELESS = (
 )
 
 
-def translated(error: Exception, location: Location) -> Exception:
+def translate_error(error: Exception, location: Location) -> Exception:
     """Return an error that the caller can act on. Errors that are not the SDK's stay as they are."""
     response = getattr(error, "response", None)
     if isinstance(response, dict) and "Error" in response:

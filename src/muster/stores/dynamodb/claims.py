@@ -26,7 +26,7 @@ from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import number, restored, whole
 from muster.stores.dynamodb.vitals import Liveness
 from muster.stores.dynamodb.writes import Write
-from muster.stores.records import claimed, lease_lost, of_claim
+from muster.stores.records import claimed, lease_lost_error, of_claim
 
 AT_ONCE = 20
 """Nodes per transaction: three items each, beside up to as many fences and the heads."""
@@ -241,7 +241,7 @@ class _Group:
 
     def _forget(self, fence: Fence) -> None:
         """Leave out an operation whose lease was taken over; the others continue."""
-        self._lost[fence] = lease_lost(fence)
+        self._lost[fence] = lease_lost_error(fence)
         self._places = deque((ask, binding) for ask, binding in self._places if ask.fence != fence)
 
     def _claimed(self, node: Node, ask: Ask, binding: Binding) -> Node:

@@ -21,7 +21,7 @@ from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, Value, moment, record, restored, text
-from muster.stores.dynamodb.writes import ABSENT, Write, conflict, moved
+from muster.stores.dynamodb.writes import ABSENT, Write, conflict, version_conflict
 
 
 class _NameTaken(Exception):
@@ -179,7 +179,7 @@ def _apply(write: Write, change: ClusterChange, *, concerned: tuple[OperationId,
             _item(after),
             where="#v = :expected",
             values={"expected": before.version},
-            refused=moved(before.id, before.version),
+            refused=version_conflict(before.id, before.version),
         )
         if after.state is ClusterState.DELETED:
             write.update(keys.cluster_name(after.name), "SET #live = :no", {"no": False})

@@ -23,7 +23,7 @@ from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.nodes import Nodes
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, Value, moment, record, restored, text, whole
-from muster.stores.dynamodb.writes import ABSENT, Write, moved
+from muster.stores.dynamodb.writes import ABSENT, Write, version_conflict
 from muster.stores.records import command_written_at
 
 PIECE = 256 * 1024
@@ -114,7 +114,7 @@ class DynamoCommands:
             _item(after),
             where="#v = :expected",
             values={"expected": before.version},
-            refused=moved(before.id, before.version),
+            refused=version_conflict(before.id, before.version),
         )
         if after.ended_at is not None:
             write.delete(keys.assigned(after.assignment_id, _place(after)))

@@ -29,7 +29,7 @@ from muster.stores import cursors
 from muster.stores.announcements import AfterCommit
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.aws_client import Refused
-from muster.stores.dynamodb.feed_horizon import Chain
+from muster.stores.dynamodb.feed_horizon import FeedHorizon
 from muster.stores.dynamodb.table import TRIES, Table, expressed
 from muster.stores.dynamodb.values import Item, decoded, encoded, moment, named, packed, unpacked, whole
 from muster.stores.dynamodb.writes import MOST, Told, Write
@@ -69,7 +69,7 @@ class Feed:
         self._turns = tuple(asyncio.Lock() for _ in range(shards))
         self._heads = [0] * shards
         self._time = 0
-        self._chain = Chain(table, shards=shards, clock=clock)
+        self._chain = FeedHorizon(table, shards=shards, clock=clock)
 
     # --- writing ----------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ what it accepted at once. The rest is for clocks that disagree.
 """
 
 
-class Chain:
+class FeedHorizon:
     def __init__(self, table: Table, *, shards: int, clock: Clock) -> None:
         self._table = table
         self._clock = clock

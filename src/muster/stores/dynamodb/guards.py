@@ -12,7 +12,7 @@ from muster.domain.operation import Fence
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.values import Item, Refusal, Value, whole
 from muster.stores.dynamodb.writes import Write
-from muster.stores.records import lease_lost
+from muster.stores.records import lease_lost_error
 
 EPOCH = "#epoch = :epoch"
 
@@ -31,7 +31,7 @@ def check_all(write: Write, fence: Fence | None, guards: Sequence[OperationGuard
     if fence is not None:
         write.by = fence.operation_id
         if fence.operation_id not in by_operation:
-            check_epoch(write, fence, lease_lost(fence))
+            check_epoch(write, fence, lease_lost_error(fence))
     for operation_id, guard in by_operation.items():
         _guard(write, guard, fence if fence is not None and fence.operation_id == operation_id else None)
 
@@ -58,7 +58,7 @@ def _guard(write: Write, guard: OperationGuard, fence: Fence | None) -> None:
 def _refusal(guard: OperationGuard, fence: Fence | None) -> Refusal:
     def refused(item: Item | None) -> Exception:
         if fence is not None and not held_by(fence, item):
-            return lease_lost(fence)
+            return lease_lost_error(fence)
         state = "is not committed" if guard.committed else "was committed (or is gone)"
         return Conflict(f"cannot write the node: operation {guard.operation_id} {state}")
 

@@ -18,7 +18,7 @@ from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.nodes import ADOPTED_AT_ONCE, Nodes
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, Value, moment, record, restored, text
-from muster.stores.dynamodb.writes import ABSENT, Write, given, moved, setting
+from muster.stores.dynamodb.writes import ABSENT, Write, given, setting, version_conflict
 from muster.stores.records import launch_written_at
 
 
@@ -100,7 +100,7 @@ class Launches:
                 "ADD #made :made",
                 {"made": len(part), "expected": before.version},
                 where="#v = :expected",
-                refused=moved(before.id, before.version),
+                refused=version_conflict(before.id, before.version),
             )
             self._adopt(write, part, now=now)
             counters.add(write, after.template, len(part))
@@ -140,7 +140,7 @@ class Launches:
             f"{setting(sets)} ADD #made :made",
             values,
             where="#v = :expected",
-            refused=moved(before.id, before.version),
+            refused=version_conflict(before.id, before.version),
         )
 
 

@@ -25,7 +25,7 @@ from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import Item, Refusal, Value, moment, record, restored, text
 from muster.stores.dynamodb.vitals import Liveness
-from muster.stores.dynamodb.writes import ABSENT, Write, moved
+from muster.stores.dynamodb.writes import ABSENT, Write, version_conflict
 from muster.stores.records import operations_of
 
 ADOPTED_AT_ONCE = 15
@@ -179,7 +179,7 @@ class Nodes:
                 "SET #live = :no REMOVE #sp, #ss",
                 {"no": False, "id": after.id},
                 where="#node = :id",
-                refused=moved(after.id, before.version),
+                refused=version_conflict(after.id, before.version),
             )
             counters.add(write, after.template, -1)
         else:
@@ -189,7 +189,7 @@ class Nodes:
             item(after),
             where="#v = :expected",
             values={"expected": before.version},
-            refused=moved(before.id, before.version),
+            refused=version_conflict(before.id, before.version),
         )
         _rebind(write, before, after)
         trim = await boots.note(self._table, write, change)
@@ -207,10 +207,10 @@ class Nodes:
         if after.up and not before.up:
             return {**self._liveness.booted(after.id), **self._liveness.stays(True)}
         stays = after.state not in _LEAVING
-        moved = {} if stays is (before.state not in _LEAVING) else self._liveness.stays(stays)
+        counted = {} if stays is (before.state not in _LEAVING) else self._liveness.stays(stays)
         if before.state is NodeState.CREATED and after.state is not NodeState.CREATED and not after.up:
-            return {**moved, **self._liveness.stopped_booting(after.id)}
-        return moved
+            return {**counted, **self._liveness.stopped_booting(after.id)}
+        return counted
 
     async def patience(self, node: Node) -> float | None:
         """Return how long a boot of the node's revision may stand still, if the revision says."""
@@ -235,7 +235,7 @@ class Nodes:
             values={"no": False},
             refused=refused,
         )
-        write.put(keys.node(node.id), item(node), where=ABSENT, refused=moved(node.id, 0))
+        write.put(keys.node(node.id), item(node), where=ABSENT, refused=version_conflict(node.id, 0))
         if node.operation_id is not None:
             write.put(keys.held(node.operation_id, node.id), {})
 

@@ -44,8 +44,8 @@ from muster.stores.dynamodb.values import (
     whole,
 )
 from muster.stores.dynamodb.vitals import Liveness
-from muster.stores.dynamodb.writes import ABSENT, Write, given, moved, setting
-from muster.stores.records import lease_lost, same_request
+from muster.stores.dynamodb.writes import ABSENT, Write, given, setting, version_conflict
+from muster.stores.records import lease_lost_error, same_request
 
 _TOGETHER = 99
 """Nodes that are read in one moment, beside their operation."""
@@ -267,9 +267,9 @@ class Operations:
         before, after = change.before, change.after
         item = await self._table.get(keys.operation(before.id))
         if fence is not None and not guards.held_by(fence, item):
-            raise lease_lost(fence)
+            raise lease_lost_error(fence)
         if item is None:
-            raise moved(before.id, before.version)(None)
+            raise version_conflict(before.id, before.version)(None)
         conditions = ["#v = :expected"]
         values: dict[str, Value] = {"expected": before.version}
         if fence is not None:
@@ -332,7 +332,7 @@ class Operations:
             some = [keys.node(node_id) for node_id in ids[start : start + _TOGETHER]]
             found = await self._together([own, *some])
             if own not in found or whole(found[own], "v") != before.version:
-                raise moved(before.id, before.version)(None)
+                raise version_conflict(before.id, before.version)(None)
             for node in (restored(Node, found[key]) for key in some if key in found):
                 if node.state not in HELD or node.operation_id != before.id:
                     raise Conflict(f"cannot commit {before.id}: {node.id} is {node.state}; read it again")
@@ -380,10 +380,10 @@ class Operations:
 def _refusal(before: Operation, fence: Fence | None) -> Callable[[Item | None], Exception]:
     def refused(item: Item | None) -> Exception:
         if fence is not None and not guards.held_by(fence, item):
-            return lease_lost(fence)
+            return lease_lost_error(fence)
         if item is not None and whole(item, "v") == before.version:
             return LeaseLost(f"cannot commit {before.id}: its lease ran out; stop driving it")
-        return moved(before.id, before.version)(item)
+        return version_conflict(before.id, before.version)(item)
 
     return refused
 

@@ -112,8 +112,8 @@ def conflict(message: str) -> Refusal:
     return lambda _item: Conflict(message)
 
 
-def moved(name: str, version: int) -> Refusal:
-    return lambda _item: records.moved(name, version)
+def version_conflict(name: str, version: int) -> Refusal:
+    return lambda _item: records.version_conflict(name, version)
 
 
 def setting(values: Mapping[str, Value], *, bump: str | None = None) -> str:

@@ -6,7 +6,7 @@ from muster.domain.ids import NodeId
 from muster.domain.lifecycle import LIVE
 from muster.domain.node import Node, NodeChange
 from muster.stores.sql import counters, liveness, nodes, templates
-from muster.stores.sql.tx import Again, Tx
+from muster.stores.sql.tx import Retry, Tx
 
 
 def admit(tx: Tx, change: NodeChange | None, node_id: NodeId, *, key_hash: str, token_hash: str) -> None:
@@ -45,7 +45,7 @@ def enrol(
             nodes.apply(tx, lifecycle.displaced(other, now=now))
             liveness.forget_probes(tx, other.id)
     if not nodes.adopt(tx, node, now=now):
-        raise Again(f"{node.machine_id} was enrolled at the same moment")
+        raise Retry(f"{node.machine_id} was enrolled at the same moment")
     joined = lifecycle.joined(node, boot_id=boot_id, now=now)
     admit(tx, joined, node.id, key_hash=key_hash, token_hash=token_hash)
     liveness.set_stale_after(tx, node.id, stale_after=stale_after)

@@ -12,7 +12,7 @@ from muster.domain.matching import Demand
 from muster.domain.node import Binding, Node
 from muster.domain.template import Reuse
 from muster.stores.claim_batcher import Ask, End
-from muster.stores.records import lease_lost, of_claim
+from muster.stores.records import lease_lost_error, of_claim
 from muster.stores.sql import events, guards, statements
 from muster.stores.sql.rows import NODE
 from muster.stores.sql.tx import Tx, Value
@@ -53,7 +53,7 @@ def claim_together(tx: Tx, demand: Demand, asks: Sequence[Ask]) -> Sequence[End]
     return [
         served.get(id(ask))
         if epochs.get(ask.fence.operation_id, ask.fence.epoch) == ask.fence.epoch
-        else lease_lost(ask.fence)
+        else lease_lost_error(ask.fence)
         for ask in asks
     ]
 
@@ -108,7 +108,7 @@ def _take(
 
 
 def count(tx: Tx, demand: Demand, *, seen_since: float, now: float) -> int:
-    usages = statements.marks("usage", len(demand.usage))
+    usages = statements.placeholders("usage", len(demand.usage))
     owners = {
         Reuse.NEVER: "AND n.last_owner IS NULL",
         Reuse.SAME_OWNER: "AND (n.last_owner IS NULL OR n.last_owner = :owner)",

@@ -62,14 +62,14 @@ def listing(states: int, *, paged: bool) -> str:
         f"SELECT {CLUSTER.select} FROM clusters WHERE state = :state{index}{before}"
         for index in range(states)
     ]
-    return statements.merged(wanted, "created_at DESC, id DESC")
+    return statements.merge_queries(wanted, "created_at DESC, id DESC")
 
 
 def _page(tx: Tx, *, states: Sequence[ClusterState], after: Cursor | None, limit: int) -> Page[Cluster]:
     wanted = tuple(dict.fromkeys(state.value for state in states))
     if not wanted:
         return Page(items=(), next=None)
-    params: dict[str, Value] = {"limit": limit + 1, **statements.bound("state", wanted)}
+    params: dict[str, Value] = {"limit": limit + 1, **statements.bind("state", wanted)}
     if after is not None:
         params["created_at"], params["id"] = cursors.decode("clusters", after, float, str)
     rows = tx.execute(listing(len(wanted), paged=after is not None), params)

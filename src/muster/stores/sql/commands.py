@@ -19,7 +19,7 @@ from muster.stores.records import command_written_at
 from muster.stores.sql import events, guards, nodes
 from muster.stores.sql.engines import EngineVerbs, read, write
 from muster.stores.sql.rows import COMMAND
-from muster.stores.sql.tx import Again, Tx, Value
+from muster.stores.sql.tx import Retry, Tx, Value
 
 _BY_ID = f"SELECT {COMMAND.select} FROM commands WHERE id = :id"
 OF_OPERATION = f"""
@@ -89,7 +89,7 @@ def _start(tx: Tx, command: Command, change: NodeChange) -> Command:
         nodes.apply(tx, change)
     except Conflict:
         if _find(tx, command.id) is not None:
-            raise Again(f"{command.id} was started at the same moment") from None
+            raise Retry(f"{command.id} was started at the same moment") from None
         raise
     tx.change(COMMAND.insert, COMMAND.params(command))
     _log(tx, None, command, at=command.created_at)

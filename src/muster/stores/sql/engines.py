@@ -19,7 +19,7 @@ from muster.domain.errors import StoreUnavailable
 from muster.ports.verbs import reads, writes
 from muster.stores.announcements import AfterCommit, Written
 from muster.stores.sql.events import EVERYTHING
-from muster.stores.sql.tx import Done, Tx, Work
+from muster.stores.sql.tx import Tx, Work, WorkResult
 
 J = TypeVar("J")
 
@@ -97,7 +97,7 @@ class Runner(Protocol):
         """Return whether it should get work. False: it can do none, and others can."""
         ...
 
-    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
+    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[WorkResult], list[Written]]:
         """Run a batch; return each one's end, and what was appended. Never raises."""
         ...
 
@@ -158,7 +158,7 @@ def write(work: Callable[Concatenate[Tx, P], T], *, urgent: bool = False) -> Ver
     return writes(verb)
 
 
-class Inline:
+class InlineEngine:
     """Everything on the calling thread and one connection."""
 
     def __init__(self, writer: Runner, reader: Runner, after_commit: AfterCommit) -> None:
@@ -187,7 +187,7 @@ class Inline:
         self._writer.close()
 
 
-class Threaded:
+class ThreadedEngine:
     """A thread for each of the writers and readers."""
 
     def __init__(
@@ -308,7 +308,9 @@ class _WorkerPool:
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._deliver, answers, ends, written)
 
-    def _deliver(self, answers: list[asyncio.Future[Any]], ends: list[Done], written: list[Written]) -> None:
+    def _deliver(
+        self, answers: list[asyncio.Future[Any]], ends: list[WorkResult], written: list[Written]
+    ) -> None:
         self._waiting -= len(answers)
         for answer, end in zip(answers, ends, strict=True):
             if answer.done():

@@ -11,7 +11,7 @@ from muster.domain.errors import Conflict
 from muster.domain.ids import OperationId
 from muster.domain.node import OperationGuard
 from muster.domain.operation import Fence
-from muster.stores.records import lease_lost, moved
+from muster.stores.records import lease_lost_error, version_conflict
 from muster.stores.sql import statements
 from muster.stores.sql.rows import Codec
 from muster.stores.sql.tx import Tx
@@ -36,14 +36,14 @@ def check_fence(tx: Tx, fence: Fence | None) -> None:
     # Held to the end: a takeover waits for this write, or this write sees the takeover.
     rows = tx.execute(EPOCH + tx.locks.hold, {"id": fence.operation_id})
     if not rows or rows[0][0] != fence.epoch:
-        raise lease_lost(fence)
+        raise lease_lost_error(fence)
     tx.by = fence.operation_id
 
 
 def lock_fences(tx: Tx, fences: Sequence[Fence]) -> Mapping[OperationId, int]:
     """Lock the operations that no other transaction holds; return their epochs."""
     params = {f"id{place}": fence.operation_id for place, fence in enumerate(fences)}
-    rows = tx.execute(f"{EPOCHS} ({statements.marks('id', len(fences))}){tx.locks.skip}", params)
+    rows = tx.execute(f"{EPOCHS} ({statements.placeholders('id', len(fences))}){tx.locks.skip}", params)
     return {OperationId(name): epoch for name, epoch in rows}
 
 
@@ -71,4 +71,4 @@ def update(tx: Tx, codec: Codec[R], before: R, after: R) -> None:
     changes = codec.changed(before, after)
     sql = codec.update(tuple(changes))
     if not tx.change(sql, {**changes, "id": before.id, "expected": before.version}):
-        raise moved(before.id, before.version)
+        raise version_conflict(before.id, before.version)

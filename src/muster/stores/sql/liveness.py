@@ -251,7 +251,8 @@ def last_seen(tx: Tx, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:
     for chunk in statements.in_chunks(tuple(dict.fromkeys(node_ids))):
         sql = f"""
             SELECT node_id, seen_at FROM liveness
-            WHERE node_id IN ({statements.marks("id", len(chunk))}) AND seen_at IS NOT NULL ORDER BY node_id
+            WHERE node_id IN ({statements.placeholders("id", len(chunk))}) AND seen_at IS NOT NULL
+            ORDER BY node_id
         """
-        seen.update((NodeId(node_id), at) for node_id, at in tx.execute(sql, statements.bound("id", chunk)))
+        seen.update((NodeId(node_id), at) for node_id, at in tx.execute(sql, statements.bind("id", chunk)))
     return seen

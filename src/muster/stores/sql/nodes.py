@@ -51,9 +51,9 @@ def recorded(tx: Tx, provider: str, machine_ids: Sequence[str]) -> Sequence[str]
     for chunk in statements.in_chunks(tuple(dict.fromkeys(machine_ids))):
         sql = f"""
             SELECT machine_id FROM nodes WHERE provider = :provider AND state <> 'terminated'
-            AND machine_id IN ({statements.marks("id", len(chunk))}) ORDER BY machine_id
+            AND machine_id IN ({statements.placeholders("id", len(chunk))}) ORDER BY machine_id
         """
-        rows = tx.execute(sql, {"provider": provider, **statements.bound("id", chunk)})
+        rows = tx.execute(sql, {"provider": provider, **statements.bind("id", chunk)})
         known.update((row[0], None) for row in rows)
     return [machine_id for machine_id in dict.fromkeys(machine_ids) if machine_id in known]
 
@@ -66,7 +66,7 @@ def listing(states: tuple[NodeState, ...], by_template: bool) -> str:
     compares with a partial index's condition.
     """
     template = "template = :template AND " if by_template else ""
-    return statements.merged(
+    return statements.merge_queries(
         [
             f"SELECT {NODE.select} FROM nodes WHERE {template}state = '{state.value}' AND id > :after"
             for state in states

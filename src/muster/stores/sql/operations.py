@@ -113,7 +113,7 @@ def listing(statuses: tuple[Status, ...], *, kind: Kind | None, by_run: bool, pa
     of_kind = "" if kind is None else f" AND kind = '{kind.value}'"
     of_run = " AND run = :run" if by_run else ""
     extra = f"{of_kind}{of_run}{' AND (created_at, id) < (:created_at, :id)' if paged else ''}"
-    return statements.merged(
+    return statements.merge_queries(
         [
             f"SELECT {OPERATION.select} FROM operations WHERE status = '{status.value}'{extra}"
             for status in statuses

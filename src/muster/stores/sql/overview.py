@@ -32,7 +32,7 @@ HEALTH = f"""
     WHERE n.template = names.name AND n.state IN ({", ".join(f"'{state}'" for state in _LIVE)})
     GROUP BY n.template, l.health ORDER BY n.template
 """
-UNFINISHED = statements.merged(
+UNFINISHED = statements.merge_queries(
     [
         f"SELECT {OPERATION.select} FROM operations WHERE status = '{status.value}'"
         for status in Status

@@ -114,8 +114,8 @@ def _light(tx: Tx, nodes: list[str]) -> list[str]:
     """Return as many from the front as have few enough bundles between them."""
     bundled: dict[str, bool] = {}
     for chunk in statements.in_chunks(nodes):
-        sql = f"SELECT node_id FROM bundles WHERE node_id IN ({statements.marks('id', len(chunk))})"
-        bundled.update((row[0], True) for row in tx.execute(sql, statements.bound("id", chunk)))
+        sql = f"SELECT node_id FROM bundles WHERE node_id IN ({statements.placeholders('id', len(chunk))})"
+        bundled.update((row[0], True) for row in tx.execute(sql, statements.bind("id", chunk)))
     heavy = [place for place, node_id in enumerate(nodes) if node_id in bundled]
     return nodes[: heavy[BUNDLES]] if len(heavy) > BUNDLES else nodes
 
@@ -126,7 +126,7 @@ def _without_commands(tx: Tx, operations: list[str]) -> list[str]:
     bare: list[str] = []
     room = BITE
     for chunk in statements.in_chunks(operations, WEIGHED):
-        found = tx.execute(weighed(len(chunk)), statements.bound("id", chunk))
+        found = tx.execute(weighed(len(chunk)), statements.bind("id", chunk))
         doomed: list[str] = []
         for command_id, weight in found:
             if weight > room and room < BITE:  # the first one goes however much it is
@@ -136,7 +136,7 @@ def _without_commands(tx: Tx, operations: list[str]) -> list[str]:
         _delete(tx, "command_output", "command_id", doomed)
         _delete(tx, "commands", "id", doomed)
         if len(doomed) < len(found):
-            left = {row[0]: True for row in tx.execute(_busy(len(chunk)), statements.bound("id", chunk))}
+            left = {row[0]: True for row in tx.execute(_busy(len(chunk)), statements.bind("id", chunk))}
             return bare + [each for each in chunk if each not in left]
         bare += chunk
     return bare
@@ -150,14 +150,15 @@ def weighed(operations: int) -> str:
         SELECT c.id, {RECORD} + (
             SELECT coalesce(sum(length(p.data)), 0) FROM command_output AS p WHERE p.command_id = c.id
         ) AS weight
-        FROM commands AS c WHERE c.operation_id IN ({statements.marks("id", operations)})
+        FROM commands AS c WHERE c.operation_id IN ({statements.placeholders("id", operations)})
         ORDER BY c.operation_id, c.created_at, c.id LIMIT {2 * BITE // RECORD}
     """
 
 
 @cache
 def _busy(operations: int) -> str:
-    return f"SELECT operation_id FROM commands WHERE operation_id IN ({statements.marks('id', operations)})"
+    ids = statements.placeholders("id", operations)
+    return f"SELECT operation_id FROM commands WHERE operation_id IN ({ids})"
 
 
 def _operations_being_released(tx: Tx) -> frozenset[str]:
@@ -187,5 +188,5 @@ def _prune_events(tx: Tx, *, before: float, limit: int) -> int:
 
 def _delete(tx: Tx, table: str, column: str, ids: list[str]) -> None:
     for chunk in statements.in_chunks(ids):
-        marks = statements.marks("id", len(chunk))
-        tx.change(f"DELETE FROM {table} WHERE {column} IN ({marks})", statements.bound("id", chunk))
+        marks = statements.placeholders("id", len(chunk))
+        tx.change(f"DELETE FROM {table} WHERE {column} IN ({marks})", statements.bind("id", chunk))

@@ -20,7 +20,7 @@ from muster.stores.announcements import Written
 from muster.stores.sql.disk_reserve import Reserve, give_up_spare
 from muster.stores.sql.schema import LATEST
 from muster.stores.sql.statements import APPEND
-from muster.stores.sql.tx import ALONE, FULL, NOTHING, Done, Params, Report, Row, T, Work, caused
+from muster.stores.sql.tx import ALONE, FULL, NOTHING, Params, Report, Row, T, Work, WorkResult, with_cause
 from muster.stores.sql.vacuum import Vacuum
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ def look(path: Path) -> Report:
                 version = connection.execute("SELECT max(version) FROM schema_migrations").fetchone()[0] or 0
                 named = connection.execute("SELECT max(id) FROM installation").fetchone()[0]
     except sqlite3.Error as error:
-        raise translated(error) from error
+        raise translate_error(error) from error
     return Report(
         where=str(path),
         engine=f"SQLite {sqlite3.sqlite_version}",
@@ -147,7 +147,7 @@ def installation_of(path: Path) -> str | None:
             named: str | None = connection.execute("SELECT max(id) FROM installation").fetchone()[0]
             return named
     except sqlite3.Error as error:
-        raise translated(error) from error
+        raise translate_error(error) from error
 
 
 def back_up(path: Path, copy: Path) -> None:
@@ -161,7 +161,7 @@ def back_up(path: Path, copy: Path) -> None:
             source.backup(target)
     except sqlite3.Error as error:
         copy.unlink(missing_ok=True)
-        raise translated(error) from error
+        raise translate_error(error) from error
 
 
 def put_back(copy: Path, path: Path) -> Path | None:
@@ -210,7 +210,7 @@ class Writer:
             self._vacuum.step()
         return True
 
-    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
+    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[WorkResult], list[Written]]:
         """Run a batch; return each write's end, and what the commit appended. Never raises."""
         try:
             self._cursor.execute("BEGIN IMMEDIATE")
@@ -218,18 +218,18 @@ class Writer:
             self._cursor.execute("COMMIT")
         except BaseException as error:  # whatever it was, every waiter must hear of it
             _roll_back(self._connection)
-            return [Done(error=translated(error)) for _ in batch], []
+            return [WorkResult(error=translate_error(error)) for _ in batch], []
         if self._reserve is not None:
             self._reserve.keep()
         return [end for end, _ in ends], [each for _, written in ends for each in written]
 
-    def _alone(self, work: Work[T]) -> tuple[Done, list[Written]]:
+    def _alone(self, work: Work[T]) -> tuple[WorkResult, list[Written]]:
         tx = SqliteTx(self._cursor, self._reserve)
-        return Done(value=work(tx)), tx.written
+        return WorkResult(value=work(tx)), tx.written
 
-    def _apart(self, batch: Sequence[Work[Any]]) -> list[tuple[Done, list[Written]]]:
+    def _apart(self, batch: Sequence[Work[Any]]) -> list[tuple[WorkResult, list[Written]]]:
         execute = self._cursor.execute
-        ends: list[tuple[Done, list[Written]]] = []
+        ends: list[tuple[WorkResult, list[Written]]] = []
         for work in batch:
             execute("SAVEPOINT one")
             try:
@@ -238,7 +238,7 @@ class Writer:
                 if not self._connection.in_transaction:
                     raise  # the engine gave up the whole batch, e.g. because the disk is full
                 execute("ROLLBACK TO one")
-                ends.append((Done(error=translated(error)), []))
+                ends.append((WorkResult(error=translate_error(error)), []))
             execute("RELEASE one")
         return ends
 
@@ -264,7 +264,7 @@ class Reader:
     def ready(self) -> bool:
         return True
 
-    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
+    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[WorkResult], list[Written]]:
         if self._alone:
             return [self._one(work) for work in batch], []
         try:
@@ -273,14 +273,14 @@ class Reader:
             self._cursor.execute("COMMIT")
         except BaseException as error:  # whatever it was, every waiter must hear of it
             _roll_back(self._connection)
-            return [Done(error=translated(error)) for _ in batch], []
+            return [WorkResult(error=translate_error(error)) for _ in batch], []
         return ends, []
 
-    def _one(self, work: Work[T]) -> Done:
+    def _one(self, work: Work[T]) -> WorkResult:
         try:
-            return Done(value=work(SqliteTx(self._cursor)))
+            return WorkResult(value=work(SqliteTx(self._cursor)))
         except Exception as error:  # handed to the one who waits for it
-            return Done(error=translated(error))
+            return WorkResult(error=translate_error(error))
 
     def close(self) -> None:
         self._connection.close()
@@ -310,14 +310,14 @@ _PRIMARY = 0xFF
 """Extended codes carry the primary one in their low byte."""
 
 
-def translated(error: BaseException) -> BaseException:
+def translate_error(error: BaseException) -> BaseException:
     """Return an error that the caller can act on. Anything else stays as it is."""
     if not isinstance(error, sqlite3.Error):
         return error
     code = getattr(error, "sqlite_errorcode", None)
     advice = None if code is None else _ADVICE.get(code & _PRIMARY)
     if code in _TAKEN:
-        return caused(Conflict(f"cannot write: the record exists ({error})"), error)
+        return with_cause(Conflict(f"cannot write: the record exists ({error})"), error)
     if advice is None:
         return error
-    return caused(StoreUnavailable(f"cannot use the store: {advice} ({error})", why=advice), error)
+    return with_cause(StoreUnavailable(f"cannot use the store: {advice} ({error})", why=advice), error)

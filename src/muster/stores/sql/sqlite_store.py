@@ -12,7 +12,7 @@ from muster.ports.ids import Ids
 from muster.stores.announcements import AfterCommit
 from muster.stores.sql import schema, sqlite, templates
 from muster.stores.sql.disk_reserve import give_up_spare
-from muster.stores.sql.engines import Inline, Threaded
+from muster.stores.sql.engines import InlineEngine, ThreadedEngine
 from muster.stores.sql.store import SqlStore
 from muster.stores.sql.tx import T, Work
 from muster.stores.sql.vacuum import convert
@@ -42,7 +42,7 @@ def open_sqlite(
     try:
         if inline:
             writer = _opened(path, ids, cache=cache)
-            return SqlStore(Inline(writer, writer.reader(), after_commit))
+            return SqlStore(InlineEngine(writer, writer.reader(), after_commit))
         give_up_spare(Path(path))
         writer = _opened(path, ids, cache=cache, file=Path(path))
         writer.reserve(path)
@@ -53,8 +53,8 @@ def open_sqlite(
             writer.close()
             raise
     except Exception as error:
-        raise _naming(path, sqlite.translated(error)) from error
-    return SqlStore(Threaded([writer], [reader], after_commit, near=near))
+        raise _naming(path, sqlite.translate_error(error)) from error
+    return SqlStore(ThreadedEngine([writer], [reader], after_commit, near=near))
 
 
 def _naming(path: str | Path, error: BaseException) -> BaseException:

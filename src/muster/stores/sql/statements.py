@@ -10,12 +10,12 @@ APPEND = f"{INTO} VALUES ({', '.join(f':{name}' for name in COLUMNS)})"
 """Drivers know this statement, because some append at the very end."""
 
 
-def marks(prefix: str, count: int) -> str:
+def placeholders(prefix: str, count: int) -> str:
     """Return `:a0, :a1, …` for IN (…)."""
     return ", ".join(f":{prefix}{index}" for index in range(count))
 
 
-def bound(prefix: str, values: Sequence[Value]) -> dict[str, Value]:
+def bind(prefix: str, values: Sequence[Value]) -> dict[str, Value]:
     return {f"{prefix}{index}": value for index, value in enumerate(values)}
 
 
@@ -24,7 +24,7 @@ def in_chunks(values: Sequence[str], size: int = 500) -> list[Sequence[str]]:
     return [values[start : start + size] for start in range(0, len(values), size)]
 
 
-def merged(branches: Sequence[str], order: str) -> str:
+def merge_queries(branches: Sequence[str], order: str) -> str:
     """Combine several ordered and limited queries over one index each into one ordered and limited list.
 
     `IN (…)` with ORDER BY would sort everything that matches; this reads at most `:limit` rows per branch. A

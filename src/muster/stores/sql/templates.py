@@ -17,7 +17,7 @@ from muster.ports.store import Installation
 from muster.stores.records import MAX_NODES
 from muster.stores.sql import events
 from muster.stores.sql.rows import from_json, to_json
-from muster.stores.sql.tx import Again, Row, Tx, Value
+from muster.stores.sql.tx import Retry, Row, Tx, Value
 
 _COLUMNS = "spec, revision, coalesce(version, revision), applied_at"
 _CURRENT = f"SELECT {_COLUMNS} FROM templates WHERE name = :name ORDER BY revision DESC LIMIT 1"
@@ -103,7 +103,7 @@ def apply(tx: Tx, spec: TemplateSpec, *, now: float, actor: str = "", over: int 
         "applied_at": now,
     }
     if not tx.change(_ADJUST if adjusted else _INSERT, written):
-        raise Again(f"template {spec.name} was changed at the same moment")
+        raise Retry(f"template {spec.name} was changed at the same moment")
     events.append(tx, drafts.of_template(before, after, actor=actor), at=now)
     return after
 

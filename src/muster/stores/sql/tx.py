@@ -40,7 +40,7 @@ class Locks:
 ALONE = Locks(alone=True)
 
 
-class Again(Exception):
+class Retry(Exception):
     """Another transaction was first, so what was read is no longer true: run the function again.
 
     Only where transactions run side by side. The engine runs the function again without notice to the caller.
@@ -80,14 +80,14 @@ Work = Callable[[Tx], T]
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class WorkResult:
     """How one piece of work ended."""
 
     value: Any = None
     error: BaseException | None = None
 
 
-def caused(error: Exception, cause: BaseException) -> Exception:
+def with_cause(error: Exception, cause: BaseException) -> Exception:
     """Return the error with its cause, for an error that is handed over instead of raised."""
     error.__cause__ = cause
     return error

@@ -58,9 +58,9 @@ def get(tx: Tx, node_ids: Sequence[NodeId]) -> Mapping[NodeId, Vitals]:
     for chunk in statements.in_chunks(tuple(dict.fromkeys(node_ids))):
         sql = f"""
             SELECT {VITALS.select} FROM liveness
-            WHERE node_id IN ({statements.marks("id", len(chunk))}) ORDER BY node_id
+            WHERE node_id IN ({statements.placeholders("id", len(chunk))}) ORDER BY node_id
         """
-        for row in tx.execute(sql, statements.bound("id", chunk)):
+        for row in tx.execute(sql, statements.bind("id", chunk)):
             vitals = VITALS.decode(row)
             found[vitals.node_id] = vitals
     return found

@@ -9,7 +9,7 @@ import psycopg
 from psycopg import errors
 
 from muster.domain.errors import Conflict, StoreUnavailable
-from muster.stores.sql.tx import Again, caused
+from muster.stores.sql.tx import Retry, with_cause
 
 
 class Remedy(Enum):
@@ -19,7 +19,7 @@ class Remedy(Enum):
 
 
 _RACES = (
-    Again,
+    Retry,
     errors.SerializationFailure,
     errors.DeadlockDetected,
     # Two inserted the same at once. Whoever lost finds it there when it looks again.
@@ -69,10 +69,10 @@ def remedy(error: BaseException, *, connected: bool) -> Remedy:
     return Remedy.NONE
 
 
-def translated(error: BaseException, *, where: str, connected: bool = True) -> BaseException:
+def translate_error(error: BaseException, *, where: str, connected: bool = True) -> BaseException:
     """Return an error that the caller can act on. Anything else stays as it is."""
     if isinstance(error, errors.UniqueViolation):
-        return caused(Conflict(f"cannot write: the record exists ({_said(error)})"), error)
+        return with_cause(Conflict(f"cannot write: the record exists ({_said(error)})"), error)
     if isinstance(error, _RACES):
         return _unavailable(where, "too many write the same at once; try again later", error)
     for kind, advice in _ADVICE:
@@ -100,7 +100,7 @@ def _lost(connected: bool) -> str:
 
 def _unavailable(where: str, advice: str, error: BaseException) -> BaseException:
     words = f"cannot use the store at {where}: {advice} ({_said(error)})"
-    return caused(StoreUnavailable(words, why=advice), error)
+    return with_cause(StoreUnavailable(words, why=advice), error)
 
 
 def _said(error: BaseException) -> str:

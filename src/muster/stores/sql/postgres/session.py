@@ -8,8 +8,10 @@ is told so.
 
 import contextlib
 import random
+import re
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import psycopg
@@ -22,9 +24,8 @@ from muster.stores.announcements import Written
 from muster.stores.sql.postgres import feed
 from muster.stores.sql.postgres.connection_shares import Share
 from muster.stores.sql.postgres.connections import Connection, ConnectionFactory
-from muster.stores.sql.postgres.dialect import numbered, storable, values
-from muster.stores.sql.postgres.errors import Remedy, connection_ended, remedy, translated, uncertain
-from muster.stores.sql.tx import NOTHING, Again, Done, Locks, Params, Row, Value, Work
+from muster.stores.sql.postgres.errors import Remedy, connection_ended, remedy, translate_error, uncertain
+from muster.stores.sql.tx import NOTHING, Locks, Params, Retry, Row, Value, Work, WorkResult
 
 SIDE_BY_SIDE = Locks(alone=False, hold=" FOR UPDATE", skip=" FOR UPDATE SKIP LOCKED", share=" FOR SHARE")
 RACES_MOST = 12
@@ -172,7 +173,7 @@ class Writer:
     def ready(self) -> bool:
         return self._session.ready()
 
-    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
+    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[WorkResult], list[Written]]:
         ends, written = [], []
         for work in batch:
             end, made = self._one(work)
@@ -183,7 +184,7 @@ class Writer:
     def close(self) -> None:
         self._session.close()
 
-    def _one(self, work: Work[Any]) -> tuple[Done, list[Written]]:
+    def _one(self, work: Work[Any]) -> tuple[WorkResult, list[Written]]:
         lost = 0
         for attempt in range(1, RACES_MOST + 1):
             try:
@@ -192,18 +193,18 @@ class Writer:
                 connected = self._session.connected and not connection_ended(error)
                 if self._committing and not connected:
                     self._session.close()
-                    return Done(error=uncertain(error, where=self._session.where)), []
+                    return WorkResult(error=uncertain(error, where=self._session.where)), []
                 found = remedy(error, connected=connected)
                 self._session.leave(found)
                 lost += found is Remedy.RECONNECT
                 if found is Remedy.NONE or lost > 1 or attempt == RACES_MOST:
-                    told = translated(error, where=self._session.where, connected=connected)
-                    return Done(error=told), []
+                    told = translate_error(error, where=self._session.where, connected=connected)
+                    return WorkResult(error=told), []
                 # Apart, or those who met will meet again.
                 time.sleep(PAUSE * attempt * random.random())  # noqa: S311 — spreads load, guards nothing
         raise AssertionError("unreachable")
 
-    def _transact(self, work: Work[Any]) -> tuple[Done, list[Written]]:
+    def _transact(self, work: Work[Any]) -> tuple[WorkResult, list[Written]]:
         self._committing = False
         cursor = self._session.cursor()
         _command(cursor, b"BEGIN")
@@ -213,8 +214,8 @@ class Writer:
             tx.finish(self._key(cursor))
         self._committing = True
         if _command(cursor, b"COMMIT") != b"COMMIT":
-            raise Again("the server rolled back instead")
-        return Done(value=value), tx.written
+            raise Retry("the server rolled back instead")
+        return WorkResult(value=value), tx.written
 
     def _key(self, cursor: psycopg.Cursor[Row]) -> int:
         if not self._session.key:
@@ -231,7 +232,7 @@ class Reader:
     def ready(self) -> bool:
         return self._session.ready()
 
-    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[Done], list[Written]]:
+    def run(self, batch: Sequence[Work[Any]]) -> tuple[list[WorkResult], list[Written]]:
         for last in (False, True):
             try:
                 return self._look(batch), []
@@ -243,27 +244,27 @@ class Reader:
                     # One of them is at fault, and the others need not know.
                     return [self.run([work])[0][0] for work in batch], []
                 if last or found is Remedy.NONE:
-                    told = translated(error, where=self._session.where, connected=connected)
-                    return [Done(error=told) for _ in batch], []
+                    told = translate_error(error, where=self._session.where, connected=connected)
+                    return [WorkResult(error=told) for _ in batch], []
         raise AssertionError("unreachable")
 
     def close(self) -> None:
         self._session.close()
 
-    def _look(self, batch: Sequence[Work[Any]]) -> list[Done]:
+    def _look(self, batch: Sequence[Work[Any]]) -> list[WorkResult]:
         cursor = self._session.cursor()
         _command(cursor, _READ)
         ends = [self._one(work, cursor) for work in batch]
         _command(cursor, b"COMMIT")
         return ends
 
-    def _one(self, work: Work[Any], cursor: psycopg.Cursor[Row]) -> Done:
+    def _one(self, work: Work[Any], cursor: psycopg.Cursor[Row]) -> WorkResult:
         try:
-            return Done(value=work(PgTx(cursor)))
+            return WorkResult(value=work(PgTx(cursor)))
         except psycopg.Error:
             raise  # the snapshot is gone, and with it what the others would have read
         except Exception as error:  # handed to the one who waits for it
-            return Done(error=error)
+            return WorkResult(error=error)
 
 
 def _command(cursor: psycopg.Cursor[Row], command: bytes) -> bytes:
@@ -275,3 +276,37 @@ def _command(cursor: psycopg.Cursor[Row], command: bytes) -> bytes:
             raise psycopg.OperationalError(connection.pgconn.get_error_message())
         raise error_from_result(result)
     return result.command_status or b""
+
+
+_NAME = re.compile(r":([a-z_][a-z0-9_]*)")
+_TYPES = {
+    "INTEGER PRIMARY KEY AUTOINCREMENT": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    "INTEGER": "BIGINT",
+    "REAL": "DOUBLE PRECISION",
+    "BLOB": "BYTEA",
+    # Texts are compared by their bytes, as SQLite does, whatever the database's language is.
+    "TEXT": 'TEXT COLLATE "C"',
+}
+_TYPE = re.compile("|".join(rf"\b{name}\b" for name in _TYPES))
+
+
+@lru_cache(maxsize=4096)
+def numbered(sql: str) -> tuple[str, tuple[str, ...]]:
+    """Return SQL with `$1` for `:name`, and the names in the order of their numbers."""
+    names: dict[str, int] = {}
+    text = _NAME.sub(lambda found: f"${names.setdefault(found[1], len(names) + 1)}", sql)
+    return text, tuple(names)
+
+
+def values(names: tuple[str, ...], params: Params) -> tuple[Value, ...]:
+    return tuple(params[name] for name in names)
+
+
+def storable(given: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Return text without the one character that PostgreSQL can't store."""
+    return tuple(each.replace("\0", "\ufffd") if isinstance(each, str) else each for each in given)
+
+
+def schema(statement: str) -> str:
+    """Return a statement of a migration in PostgreSQL's types."""
+    return _TYPE.sub(lambda found: _TYPES[found[0]], statement)

@@ -17,13 +17,13 @@ from muster.domain.ids import InstallationId
 from muster.ports.ids import Ids
 from muster.stores.announcements import AfterCommit
 from muster.stores.sql import schema, templates
-from muster.stores.sql.engines import Threaded
+from muster.stores.sql.engines import ThreadedEngine
 from muster.stores.sql.postgres import feed
 from muster.stores.sql.postgres.connection_shares import Share
 from muster.stores.sql.postgres.connections import Connection, ConnectionFactory
-from muster.stores.sql.postgres.dialect import schema as spelt
-from muster.stores.sql.postgres.errors import translated
+from muster.stores.sql.postgres.errors import translate_error
 from muster.stores.sql.postgres.session import PgTx, Reader, Writer
+from muster.stores.sql.postgres.session import schema as spelt
 from muster.stores.sql.store import SqlStore
 from muster.stores.sql.tx import NOTHING, Params, Report, T, Work
 
@@ -56,7 +56,7 @@ def open_postgres(
     # One of each first: where there are fewer than wanted, neither takes them all.
     readers[0].ready()
     writers[0].ready()
-    engine = Threaded(writers, readers, after_commit, together=1, horizon=feed.complete_upto)
+    engine = ThreadedEngine(writers, readers, after_commit, together=1, horizon=feed.complete_upto)
     return SqlStore(engine, groups=CLAIMING)
 
 
@@ -136,7 +136,7 @@ def _translating(factory: ConnectionFactory) -> Iterator[None]:
             f" ({' '.join(str(error).split())}); name another, which `muster store create` makes"
         ) from error
     except psycopg.Error as error:
-        raise translated(error, where=factory.where) from error
+        raise translate_error(error, where=factory.where) from error
 
 
 def _advance(connection: Connection) -> bool:

@@ -5,7 +5,7 @@ from typing import Self
 from muster.domain import observations as domain
 from muster.domain.progress import Tone
 from muster.domain.verdicts import tone_of, tone_of_store
-from muster.wire.base import Shape, Time, shaped
+from muster.wire.base import Shape, Time, convert
 
 
 class Duty(Shape):
@@ -17,7 +17,7 @@ class Duty(Shape):
 
     @classmethod
     def of(cls, duty: domain.DutyObservation) -> Self:
-        return shaped(cls, duty, every_seconds=duty.every, last_tick_at=duty.ticked_at)
+        return convert(cls, duty, every_seconds=duty.every, last_tick_at=duty.ticked_at)
 
 
 class StoreCalls(Shape):
@@ -34,7 +34,7 @@ class StoreCalls(Shape):
 
     @classmethod
     def of(cls, calls: domain.Calls) -> Self:
-        return shaped(
+        return convert(
             cls,
             calls,
             tone=tone_of_store(calls),
@@ -62,7 +62,7 @@ class Dependency(Shape):
     @classmethod
     def of(cls, found: domain.Dependency) -> Self:
         calls = found.calls
-        return shaped(
+        return convert(
             cls,
             calls,
             name=found.name,
