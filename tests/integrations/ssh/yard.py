@@ -21,7 +21,7 @@ from muster.integrations.ssh.tables import HostConfig, Place, SshConfig
 from muster.slots.processes import kill_carriers
 from muster.slots.tree import Slot, Tree
 from muster.testing.provider_contract import INSTALLATION, OTHER_INSTALLATION
-from tests.e2e.site import until
+from tests.e2e.site import below, until
 
 SSHD = shutil.which("sshd") or ("/usr/sbin/sshd" if Path("/usr/sbin/sshd").exists() else None)
 needs_sshd = pytest.mark.skipif(
@@ -179,16 +179,15 @@ class Machine:
 
 
 def _children(pid: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            fields = path.read_text().rpartition(") ")[2].split()
-            if int(fields[1]) == pid:
-                child = int(path.parent.name)
-                # Sessions of sshd, not what was started in them.
-                if b"sshd" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    found += [*_children(child), child]
-    return found
+    """Sessions of an sshd, not what was started in them."""
+    return [each for each in below(pid) if each != pid and _program(each) == _program(pid)]
+
+
+def _program(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/exe").readlink())
+    except OSError:
+        return ""
 
 
 def keygen(path: Path) -> None:

@@ -49,7 +49,7 @@ def program() -> str:
     """The first line that a host reads."""
     packages = ("muster", "muster.slots", "muster.integrations", "muster.integrations.ssh")
     sources = [(name, source(name)) for name in MODULES]
-    sources.insert(0, ("muster.agent", muster.agent.source()))
+    sources.insert(0, ("muster.agent", agent()))
     return json.dumps(_LOADER.format(packages=packages, sources=sources))
 
 
@@ -58,6 +58,11 @@ def source(module: str) -> str:
     """A file as it is sent: without what only readers need."""
     package, _, name = module.rpartition(".")
     return bare(resources.files(package).joinpath(f"{name}.py").read_text(encoding="utf-8"))
+
+
+@cache
+def agent() -> str:
+    return muster.agent.source()
 
 
 def keeper() -> str:

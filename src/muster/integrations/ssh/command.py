@@ -31,6 +31,10 @@ class Ssh:
         """A command on a host through its master. Without a command: what `options` say."""
         return [*self._ssh(host, *options), "--", host.address, *command]
 
+    def way(self, host: Host) -> list[Host]:
+        """The jump hosts that lead to a host, the nearest to the server first."""
+        return self._inventory.way(host)
+
     def control(self, host: Host, act: str, *more: str) -> list[str]:
         """Tell a host's master to do something: exit, forward …"""
         return [*self._ssh(host), "-O", act, *more, "--", host.address]

@@ -30,6 +30,6 @@ def explained(host: str, said: str, code: int | None) -> str:
         return f"{last.removeprefix('muster: ')}: set python under [hosts.{host}]"
     if code == _NO_PROGRAM:
         return f"it can't start Python ({last}): install 3.8 or later, or set python of [hosts.{host}]"
-    if code is None:
-        return f"no answer in time{f' ({last})' if last else ''}"
+    if code is None and not last:
+        return "no answer in time"
     return last or f"ssh ended with {code} and said nothing"

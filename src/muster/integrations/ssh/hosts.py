@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from muster.domain.errors import Uncertain
 from muster.integrations.ssh import bundle
 from muster.integrations.ssh.command import Ssh
+from muster.integrations.ssh.failures import explained
 from muster.integrations.ssh.inventory import Host, Inventory
 from muster.integrations.ssh.session import Lost, NotOpened, Session, run
 from muster.integrations.ssh.tunnels import Tunnel
@@ -25,6 +26,10 @@ RETRY = 5.0
 LOOK_WITHIN = 10.0
 STARTING = 4.0
 """Seconds beyond the connection that Python on a host may take to start."""
+
+
+SSH_FAILED = 255
+ENDING = 2.0
 
 
 class Away(Uncertain):
@@ -73,7 +78,7 @@ class RemoteHost:
 
     async def _opened(self) -> Session:
         async with self._opening:
-            if self._session is not None and self._session.open_:
+            if self._session is not None and self._session.usable:
                 return self._session
             if self._away is not None and time.monotonic() < self._retry_at:
                 raise self._away
@@ -81,8 +86,9 @@ class RemoteHost:
             try:
                 self._session = await self._open()
             except NotOpened as error:
-                self._note(str(error))
-                self._away = Away(self.name, str(error))
+                why = await self._hop() or str(error)
+                self._note(why)
+                self._away = Away(self.name, why)
                 self._retry_at = time.monotonic() + RETRY
                 raise self._away from error
             if self._away is not None:
@@ -109,6 +115,14 @@ class RemoteHost:
                 raise
         return session
 
+    async def _hop(self) -> str:
+        """What is wrong with the way, hop by hop: ssh hides it behind the host's own failure."""
+        for hop in self._ssh.way(self.host):
+            code, _, words = await run(self._ssh.argv(hop, "true"), within=self._within)
+            if code in (None, SSH_FAILED):
+                return f"its way leads through {hop.name}: {explained(hop.name, words, code)}"
+        return ""
+
     def _note(self, why: str) -> None:
         if self._away is None or self._away.why != why:
             logger.warning("cannot reach a host: %s", why, extra={"provider": "ssh", "host": self.name})
@@ -117,12 +131,19 @@ class RemoteHost:
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
+            if session.stuck:
+                # Its master may hold the same dead line for a while; a new one gets a new line.
+                await self._end_master(self.host)
 
     async def close(self) -> None:
         """End the session and ssh's master. What runs on the host stays."""
         if self._session is not None:
             await self._leave()
-            await run(self._ssh.control(self.host, "exit"), within=2.0)
+            for host in (self.host, *self._ssh.way(self.host)):
+                await self._end_master(host)
+
+    async def _end_master(self, host: Host) -> None:
+        await run(self._ssh.control(host, "exit"), within=ENDING)
 
 
 class Hosts:

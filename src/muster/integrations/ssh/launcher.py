@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import muster.agent
 from muster.domain.errors import Refused, Throttled, TokenSpent, Uncertain
 from muster.domain.reasons import Reason
 from muster.domain.serialization import to_plain
@@ -197,7 +196,7 @@ class Launcher:
             proof=f"ssh:{{}}@{remote.name}:",
             dead_man=self.dead_man(request.template),
             limits=remote.host.settings.limits,
-            agent=muster.agent.source(),
+            agent=bundle.agent(),
             keeper=bundle.keeper(),
         )
 

@@ -6,19 +6,21 @@ asked and not answered is lost: it may have happened, or not.
 
 import asyncio
 import json
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from muster.integrations.ssh import bundle
 from muster.integrations.ssh.failures import explained
 
 LINE_MOST = 16 << 20
-NOISE_MOST = 1000
-"""Lines that a login shell may write before the first answer."""
+NOISE_MOST = 1 << 20
+"""Bytes that a login shell may write before the first answer."""
 WORDS_MOST = 16 << 10
 PARTING = 1.0
+"""Seconds that ssh has to end by itself, or to say its last words."""
+OUT, WORDS = 1, 2
 
 
 class NotOpened(Exception):
@@ -37,146 +39,166 @@ class Refused(Exception):
         self.kind = kind
 
 
-class Session:
-    def __init__(self, host: str, process: Process) -> None:
-        self._host = host
-        self._process = process
+class Session(asyncio.SubprocessProtocol):
+    """The process of ssh, seen from its pipes. Pipes may outlive it: its master may hold them."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.SubprocessTransport
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._count = 0
+        self._rest = b""
+        self._noise = 0
         self._words = b""
-        self._listening = asyncio.create_task(self._hear_words())
-        self._reading: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
+        self._quiet = asyncio.Event()
+        """All words were heard."""
+        self._over = ""
+        """Why nothing can be asked any more."""
+        self.stuck = False
+        """Whether a request went without an answer: the line may be dead."""
         self.boot_id = ""
 
     @classmethod
     async def open(cls, host: str, argv: Sequence[str], *, within: float, **hello: str) -> "Session":
         """Start ssh and the host's program. Raises NotOpened."""
+        loop = asyncio.get_running_loop()
         try:
-            process = await asyncio.create_subprocess_exec(
-                *argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LINE_MOST, start_new_session=True
+            _, session = await loop.subprocess_exec(
+                cls, *argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
             )
         except OSError as error:
             raise NotOpened(f"cannot start ssh: {error}") from error
-        session = cls(host, process)
+        session._write(bundle.program().encode())
         try:
-            async with asyncio.timeout(within):
-                await session._greet(hello)
-        except BaseException as error:
-            code = None if isinstance(error, TimeoutError) else await session._ended()
-            await session.close()
-            if isinstance(error, TimeoutError | OSError | ValueError | EOFError):
-                raise NotOpened(explained(host, session.words, code)) from error
-            raise
+            session.boot_id = (await session.ask("hello", within=within, **hello))["boot_id"]
+        except Lost as error:
+            code = await session._exit_code()
+            raise NotOpened(explained(host, session.words, code)) from error
+        except Refused as error:
+            raise NotOpened(f"its program failed: {error}") from error
+        finally:
+            if not session.boot_id:
+                await session.close()
         return session
 
     @property
     def words(self) -> str:
+        """What ssh wrote to standard error, the end of it."""
         return self._words.decode("utf-8", "replace")
 
     @property
-    def open_(self) -> bool:
-        return self._reading is not None and not self._reading.done()
+    def usable(self) -> bool:
+        return not self._over
 
     async def ask(self, verb: str, *, within: float, **fields: Any) -> Any:
         """Raises Lost or Refused."""
-        if not self.open_:
-            raise Lost("the session has ended")
-        self._count += 1
-        number = self._count
+        if self._over:
+            raise Lost(self._over)
+        number, self._count = self._count, self._count + 1
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
+        self._write(json.dumps({"n": number, "verb": verb, **fields}).encode())
         try:
             async with asyncio.timeout(within):
-                await self._say({"n": number, "verb": verb, **fields})
                 return await answer
         except TimeoutError as error:
             # A link that is cut looks like this: nothing that is asked on it will be answered.
+            self.stuck = True
             await self.close()
             raise Lost(f"no answer to {verb} within {within:g} s") from error
-        except OSError as error:
-            raise Lost(f"the session ended ({error})") from error
         finally:
             self._waiting.pop(number, None)
 
     async def close(self) -> None:
-        """End ssh and with it the host's program, as if the line were cut."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                self._process.terminate()
-        await self._ended()
-        for task in (self._listening, self._reading):
-            if task is not None and not task.done():
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        """End ssh and with it the host's program: its input ends, and if that isn't enough, it is killed."""
         self._fail("the session was closed")
+        if self._transport.get_returncode() is None:
+            with suppress(AttributeError):
+                self._pipe().close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.1 if self.stuck else PARTING):
+                    await self._ended.wait()
+        self._transport.close()
 
-    async def _ended(self) -> int | None:
-        try:
+    async def _exit_code(self) -> int | None:
+        """How ssh ended, when it has said its last words; None if it didn't."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(PARTING):
-                code = await self._process.wait()
-                # An old ssh leaves its words' pipe to its master, which stays.
-                await asyncio.wait([self._listening], timeout=PARTING)
-                return code
-        except TimeoutError:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-            return self._process.returncode
+                await self._ended.wait()
+                # An old ssh leaves the pipe of its words to its master, which stays.
+                await self._quiet.wait()
+        return self._transport.get_returncode()
 
-    # --- lines ------------------------------------------------------------------------------------
+    def _write(self, line: bytes) -> None:
+        self._pipe().write(line + b"\n")
 
-    async def _greet(self, hello: dict[str, str]) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None  # noqa: S101  # pipes
-        self._process.stdin.write(bundle.program().encode() + b"\n")
-        await self._say({"n": 0, "verb": "hello", **hello})
-        for _ in range(NOISE_MOST):
-            line = await self._process.stdout.readline()
-            if not line:
-                raise EOFError
-            with suppress(ValueError, TypeError, KeyError):
-                self.boot_id = json.loads(line)["answer"]["boot_id"]
-                self._reading = asyncio.create_task(self._read())
-                return
-        raise ValueError("its shell writes without an end")
+    def _pipe(self) -> asyncio.WriteTransport:
+        return cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
 
-    async def _say(self, request: dict[str, Any]) -> None:
-        assert self._process.stdin is not None  # noqa: S101  # a pipe
-        self._process.stdin.write(json.dumps(request).encode() + b"\n")
-        await self._process.stdin.drain()
+    # --- what the loop tells ----------------------------------------------------------------------
 
-    async def _read(self) -> None:
-        assert self._process.stdout is not None  # noqa: S101  # a pipe
-        why = "the session ended"
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == WORDS:
+            self._words = (self._words + data)[-WORDS_MOST:]
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._take(line)
+        if len(self._rest) > LINE_MOST:
+            self._break("the host wrote a line without an end")
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd == WORDS:
+            self._quiet.set()
+        elif fd == OUT:
+            self._fail("the session ended")
+
+    def process_exited(self) -> None:
+        self._ended.set()
+        self._fail("the session ended")
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def _take(self, line: bytes) -> None:
+        if self._over:
+            return
         try:
-            while line := await self._process.stdout.readline():
-                self._take(json.loads(line))
-        except (ValueError, TypeError, KeyError) as error:
-            why = f"the host wrote what is no answer ({error})"
-        except OSError as error:
-            why = f"the session ended ({error})"
-        self._fail(why)
-
-    def _take(self, said: dict[str, Any]) -> None:
-        answer = self._waiting.get(said["n"])
+            said = json.loads(line)
+            answer = self._waiting.get(said["n"])
+            told = Refused(said["error"], said["message"]) if "error" in said else said["answer"]
+        except (ValueError, TypeError, KeyError):
+            self._pass_over(line)
+            return
         if answer is None or answer.done():
             return  # its caller didn't wait
-        if "error" in said:
-            answer.set_exception(Refused(said["error"], said["message"]))
+        if isinstance(told, Refused):
+            answer.set_exception(told)
         else:
-            answer.set_result(said["answer"])
+            answer.set_result(told)
+
+    def _pass_over(self, line: bytes) -> None:
+        """Before the first answer, a login shell may say what it likes, up to a bound."""
+        self._noise += len(line) + 1
+        if self.boot_id:
+            self._break(f"the host wrote what is no answer ({line[:60]!r})")
+        elif self._noise > NOISE_MOST:
+            self._break("its shell writes without an end")
+
+    def _break(self, why: str) -> None:
+        self._words += f"\n{why}".encode()
+        self._fail(why)
+        self._transport.close()
 
     def _fail(self, why: str) -> None:
+        self._over = self._over or why
         last = self.words.strip().rpartition("\n")[2]
+        words = self._over if not last or last in self._over else f"{self._over}: {last}"
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(Lost(f"{why}{f': {last}' if last else ''}"))
-
-    async def _hear_words(self) -> None:
-        assert self._process.stderr is not None  # noqa: S101  # a pipe
-        while data := await self._process.stderr.read(WORDS_MOST):
-            self._words = (self._words + data)[-WORDS_MOST:]
+                answer.set_exception(Lost(words))
 
 
 async def run(argv: Sequence[str], *, within: float) -> tuple[int | None, str, str]:
