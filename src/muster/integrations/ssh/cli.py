@@ -108,7 +108,7 @@ def trust(
         confirm(f"{name} at {host.address} shows {key}.{changed}", yes=yes or fingerprint is not None)
         keys.trust(ssh.known_hosts, name, key)
     if output.wants_json():
-        output.print_json({"host": name, "fingerprint": key.fingerprint, "known_hosts": ssh.known_hosts})
+        output.print_json({"host": name, "fingerprint": key.fingerprint, "known_hosts": str(ssh.known_hosts)})
     else:
         how = "was trusted already" if key in before else f"is trusted from now on ({ssh.known_hosts})"
         output.say(f"{name}: {key} {how}")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from muster.domain.errors import InvalidRequest, NotFound
+from muster.domain.errors import InvalidRequest
 from muster.domain.matching import type_matches
 from muster.integrations.ssh.spec import Architecture, SshSpec
 from muster.integrations.ssh.tables import HostConfig, SshConfig
@@ -72,7 +72,8 @@ class Inventory:
 
     def host(self, name: str) -> Host:
         if name not in self.hosts:
-            raise NotFound("host", name)
+            rule = f"is none of the settings: {', '.join(self.hosts) or 'they name no host'}"
+            raise InvalidRequest("host", name, rule)
         return self.hosts[name]
 
     def way(self, host: Host) -> list[Host]:
