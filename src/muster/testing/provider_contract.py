@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import isawaitable
 from typing import Any
 
 import pytest
@@ -53,10 +54,15 @@ class Scene:
     provider: NodeProvider
     neighbour: NodeProvider
     write: Callable[[str, str], object]
-    """Let a machine write to its console: its id, and the text."""
+    """Let a machine write to its console: its id, and the text. What it returns is awaited, if it can be."""
     template: TemplateSpec = TEMPLATE
     size: str = "small"
     """A class that there are machines for, whose types end with its name."""
+
+    async def written(self, machine_id: str, text: str) -> None:
+        done = self.write(machine_id, text)
+        if isawaitable(done):
+            await done
 
     def asking(self, token: str, count: int = 1, **more: Any) -> LaunchRequest:
         return asking(token, count, template=self.template, size=self.size, **more)
@@ -169,8 +175,8 @@ class ProviderContract:
     async def test_the_console_is_the_end_of_what_a_machine_wrote(self, scene: Scene) -> None:
         answer = await scene.provider.launch(scene.asking("t1", 2))
         first, second = ids(answer)
-        scene.write(first, "".join(f"line {number}\n" for number in range(1000)))
-        scene.write(second, "mine\n")
+        await scene.written(first, "".join(f"line {number}\n" for number in range(1000)))
+        await scene.written(second, "mine\n")
         shown = await scene.provider.console(first, lines=3)
         assert shown is not None and len(shown.split("\n")) == 3
         assert "line 999" in (await scene.provider.console(first, lines=5) or "")
@@ -179,14 +185,14 @@ class ProviderContract:
 
     async def test_the_console_outlives_its_machine(self, scene: Scene) -> None:
         answer = await scene.provider.launch(scene.asking("t1", 1))
-        scene.write(ids(answer)[0], "last words\n")
+        await scene.written(ids(answer)[0], "last words\n")
         await scene.provider.terminate(ids(answer))
         await until_gone(scene.provider, ids(answer))
         assert "last words" in (await scene.provider.console(ids(answer)[0], lines=200) or "")
 
     async def test_of_what_is_unknown_and_of_no_lines_there_is_no_console(self, scene: Scene) -> None:
         answer = await scene.provider.launch(scene.asking("t1", 1))
-        scene.write(ids(answer)[0], "words\n")
+        await scene.written(ids(answer)[0], "words\n")
         assert await scene.provider.console(ids(answer)[0], lines=0) is None
         for unknown in ("no-such-machine", "../../etc", ""):
             assert await scene.provider.console(unknown, lines=10) is None
