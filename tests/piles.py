@@ -16,6 +16,7 @@ WAITING = (
     "tests/browser/",
     "tests/e2e/",
     "tests/cli/",
+    "tests/integrations/docker/",
     "tests/integrations/ssh/",
     "tests/integrations/process/",
     "tests/agent/",
@@ -30,7 +31,7 @@ COMPUTING = (
     "tests/contracts/test_claim_matching",
 )
 """They keep a core busy. The longest come first."""
-SHARED = ("tests/browser/",)
+SHARED = ("tests/browser/", "tests/integrations/docker/")
 """All of the folder shares what is costly to set up; elsewhere a file does, at most."""
 
 
@@ -52,6 +53,7 @@ SLOW = (
     "tests/contracts/test_dynamodb_",
     "tests/e2e/",
     "tests/fuzz/test_openapi.py",
+    "tests/integrations/docker/",
     "tests/integrations/example/",
     "tests/operations/test_cluster_crashes.py",
     "tests/operations/test_cluster_storms.py",

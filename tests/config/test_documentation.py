@@ -27,6 +27,8 @@ VARIABLES = [
     ),
 ]
 ELSEWHERE = {
+    "[docker.NAME]": "docker.md",
+    "[templates.NAME.docker]": "docker.md",
     "[ssh]": "ssh.md",
     "[hosts.NAME]": "ssh.md",
     "[templates.NAME.ssh]": "ssh.md",

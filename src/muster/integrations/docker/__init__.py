@@ -7,7 +7,7 @@
     pulling        images, with progress                    starting    from a record to a container that runs
     reading        states and causes in our words           logs        consoles
     watching       deaths, told by the engine's events      pruning     what is left of ended machines
-    identity       who a joining agent is                   doctor      what `muster doctor` asks an engine
+    identity       who a joining agent is                   inspection  what `muster doctor` asks an engine
 
 The journal is the only memory: any replica can go on after any other was killed. Everything in it is written
 once, by the first writer, because a volume's labels never change.

@@ -22,7 +22,7 @@ HOME = "/muster"
 """An anonymous volume: the agent, its directory and every workspace. It goes with the container."""
 NODE = f"{HOME}/node"
 SECRET_FD = 3
-START = f'exec {SECRET_FD}<{HOME}/secret && rm -f {HOME}/secret && exec "$0" {HOME}/agent.py run "$@"'
+START = f'exec {SECRET_FD}<{NODE}/secret && rm -f {NODE}/secret && exec "$0" {HOME}/agent.py run "$@"'
 """$0 is the interpreter."""
 GRACE = 10
 """Seconds from SIGTERM to SIGKILL: the agent ends its jobs and wipes."""
@@ -107,13 +107,14 @@ def for_machine(common: str, machine: MachineName, *, kind: str, usage: str, sec
 
 
 def archive(agent: str, secret: str) -> bytes:
-    """What is put into the volume: the directory's own mode, the agent and the secret."""
+    """What is put into the volume: the agent, and the node's directory with the secret."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w") as tar:
-        top = tarfile.TarInfo("./")
-        top.type, top.mode = tarfile.DIRTYPE, OPEN
-        tar.addfile(top)
-        for name, text in {"agent.py": agent, "secret": secret}.items():
+        # Not the top: Podman doesn't change the mode of a volume's own directory.
+        directory = tarfile.TarInfo("node")
+        directory.type, directory.mode = tarfile.DIRTYPE, OPEN
+        tar.addfile(directory)
+        for name, text in {"agent.py": agent, "node/secret": secret}.items():
             data = text.encode()
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(data), PRIVATE
