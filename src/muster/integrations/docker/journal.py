@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from muster.domain.plain import fields_to_plain, from_plain
 from muster.domain.reasons import Reason
+from muster.domain.serialization import fields_to_plain, from_plain
 from muster.domain.template import UsageClass
 from muster.integrations.docker import names
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer, path_of

@@ -10,12 +10,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from muster.domain.counting import counted
 from muster.domain.errors import Refused, TokenSpent, Uncertain
 from muster.domain.matching import type_matches
-from muster.domain.plain import to_plain
 from muster.domain.reasons import Reason
+from muster.domain.serialization import to_plain
 from muster.domain.template import TemplateSpec
+from muster.domain.text import counted
 from muster.integrations.docker import body, journal, names
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer
 from muster.integrations.docker.journal import ENDED, Fate, Launch

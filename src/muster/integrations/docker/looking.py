@@ -1,4 +1,4 @@
-"""Looks at engines, and the last one of each: what an engine that is away was seen to have."""
+"""Looks at engines, and the causes of ended containers. The log says when an engine goes and comes back."""
 
 import asyncio
 import logging
@@ -19,7 +19,6 @@ class Looks:
     def __init__(self, engines: Mapping[str, Engine], installation_id: str) -> None:
         self._engines = engines
         self._installation_id = installation_id
-        self._last: dict[str, View] = {}
         self._away: dict[str, bool] = {}
         self._causes: dict[str, Machine] = {}
         """By container: a machine that ended, with why. That never changes."""
@@ -27,7 +26,7 @@ class Looks:
     async def fresh(self, engine: Engine) -> View:
         """Raises EngineError or NoAnswer."""
         try:
-            view = self._last[engine.name] = await look(engine, self._installation_id)
+            view = await look(engine, self._installation_id)
         except (EngineError, NoAnswer) as error:
             if not self._away.get(engine.name):
                 logger.warning("an engine does not answer: %s", journal.lost(error, engine))
@@ -50,9 +49,6 @@ class Looks:
 
         await asyncio.gather(*(one(engine) for engine in self._engines.values()))
         return {name: views[name] for name in self._engines if name in views}, away
-
-    def last(self, engine: str) -> View | None:
-        return self._last.get(engine)
 
     async def explained(self, engine: Engine, view: View, machine: Machine) -> Machine:
         """A machine that is gone with the cause that its container tells. Raises EngineError or NoAnswer."""

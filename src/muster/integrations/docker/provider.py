@@ -11,7 +11,7 @@ from typing import Any
 
 from muster.domain.errors import Uncertain
 from muster.domain.reasons import Reason
-from muster.domain.template import TemplateSpec
+from muster.domain.template import TemplateSpec, UsageClass
 from muster.integrations.docker import body, journal, logs, names, reading
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer, path_of
 from muster.integrations.docker.journal import ENDED, Fate
@@ -38,7 +38,7 @@ HEARD_WITHIN = 2.0
 
 
 class DockerProvider:
-    """Implements muster.ports.provider.NodeProvider and muster.ports.endings.Endings."""
+    """Implements muster.ports.provider.NodeProvider and muster.ports.provider.EndingsSource."""
 
     name = DOCKER
     visibility_window = 0.0
@@ -125,7 +125,7 @@ class DockerProvider:
         )
 
     async def ended(self) -> Sequence[Machine]:
-        """Implements muster.ports.endings.Endings by the engines' events."""
+        """Implements muster.ports.provider.EndingsSource by the engines' events."""
         return await self._watcher.ended(self.describe)
 
     # --- for the server ---------------------------------------------------------------------------
@@ -157,17 +157,25 @@ class DockerProvider:
         return list(views.values())
 
     async def _described(self, engine: Engine, asked: Sequence[MachineName]) -> Sequence[Machine]:
-        """From an engine that is away: what it was last seen to have, which may be better off by now."""
+        """Machines of an engine that does not answer are neither here nor gone."""
         try:
             view = await self._looks.fresh(engine)
             found = [each for machine in asked if (each := view.machine(machine.id)) is not None]
             return [await self._looks.explained(engine, view, each) for each in found]
         except (EngineError, NoAnswer) as error:
-            last = self._looks.last(engine.name)
-            known = [] if last is None else [last.machine(machine.id) for machine in asked]
-            if last is None or None in known:
-                raise Uncertain(f"cannot describe machines: {journal.lost(error, engine)}") from error
-            return [machine for machine in known if machine is not None]
+            why = journal.lost(error, engine)
+            return [self._uncertain(machine, why) for machine in asked]
+
+    def _uncertain(self, machine: MachineName, why: str) -> Machine:
+        return Machine(
+            id=machine.id,
+            installation_id=self._installation_id,
+            token="",
+            instance_type="",
+            usage_class=UsageClass.ON_DEMAND,
+            state=MachineState.UNKNOWN,
+            why=why,
+        )
 
     # --- ending -----------------------------------------------------------------------------------
 
@@ -223,7 +231,7 @@ async def _stopped(engine: Engine, machine: MachineName) -> None:
                 case MachineState.PENDING:
                     # Without force: it may have started meanwhile.
                     await engine.call("DELETE", path_of(*path), params={"v": "true"})
-                case MachineState.RUNNING | MachineState.STOPPING:
+                case _:
                     if word == "paused":
                         await engine.post(path_of(*path, "unpause"))
                     asked = {"t": str(body.GRACE)}
