@@ -23,7 +23,7 @@ def template(**docker: Any) -> TemplateSpec:
 
 
 async def no_phases(machine_id: str, phase: str, step: str) -> None:
-    """For when nobody listens."""
+    """For tests that don't listen."""
 
 
 class Yard:

@@ -1,7 +1,7 @@
 """Who a joining agent is: it shows the secret that was put into its container.
 
-A proof is `docker:<machine id>:<secret>`. The container's label has only the secret's hash, so reading it
-lets nobody join. A container that doesn't run proves nothing.
+A proof is `docker:<machine id>:<secret>`. The container's label has only the secret's hash, which lets no
+reader join. A container that doesn't run proves nothing.
 """
 
 import hashlib

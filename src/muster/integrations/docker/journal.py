@@ -1,11 +1,11 @@
-"""What must outlive this process, kept on the engines as volumes: nothing but labels, written once.
+"""Records that must outlive this process, kept on the engines as volumes: nothing but labels, written once.
 
-    muster-<launch>            what was asked for with a token, and which engine takes which machine
-    muster-<launch>-<ordinal>  its fate: `made` once its container was started, or `ended` if it never will
+    muster-<launch>                   what was asked for with a token, and which engine takes which machine
+    muster-<launch>-<ordinal>         its fate: `made` before it starts, or `ended` if it never will
     muster-<launch>-<ordinal>-failed  why one that was `made` could not start
 
-A second writer of a name gets the labels of the first. So one of two launches, and one of `made` and `ended`,
-wins for good, whoever asks. Owns the reading: labels that can't be read are not ours.
+A second writer of a name gets the labels of the first. So one of two launches wins for good, and one of
+`made` and `ended`. Owns the reading: labels that can't be read are not ours.
 """
 
 import json

@@ -1,7 +1,8 @@
 """One launch: placed on engines with room, and recorded before anything is made.
 
-The record is final for its token. Launches of one server take turns. Of two servers, each counts again after
-it wrote: who finds too many gives back from its own, so that an engine never has more than its capacity.
+The record is final for its token. Launches of one server take turns. Two servers may write at the same time,
+so each counts again after it wrote. A server that finds too many machines gives back from its own. So an
+engine never has more than its capacity.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""What is left of ended machines, removed when their time of keeping is over.
+"""Removal of what is left of ended machines, when their time of keeping is over.
 
-The time runs from when this process first saw that all machines of a launch are gone: no clock of an engine
-is needed, and a restart only keeps them longer. The launch's record goes first. So a prune that is cut off
-leaves containers and fates without a record, which are leftovers themselves, and never a launch that looks
+The time runs from when this process first saw all machines of a launch gone. It needs no clock of an engine,
+and a restart only keeps them longer. The launch's record goes first. A prune that is cut off leaves
+containers and fates without a record, which are leftovers themselves. It never leaves a launch that looks
 unfinished.
 """
 

@@ -1,7 +1,7 @@
 """Images: whether an engine has one, and getting it, with progress.
 
-One pull per engine and image at a time, whoever needs it. Credentials are read from their file at each pull,
-so they can be changed without a restart.
+There is one pull per engine and image at a time. Credentials are read from their file at each pull, so they
+can be changed without a restart.
 """
 
 import asyncio

@@ -6,9 +6,8 @@
     fate `made`                unless its end was asked for meanwhile: then it is `ended` and never starts
     started                    a missing container now means that it could not start, or was removed
 
-Cut off anywhere, the next round goes on: a container that was created and not started within TAKEOVER
-seconds is made anew, because only its maker knew the secret. A failure that a repeat won't mend becomes the
-fate `ended`.
+Cut off anywhere, the next round goes on. A container without a fate after TAKEOVER seconds is made anew,
+because only its maker knew the secret. A failure that a repeat won't mend becomes the fate `ended`.
 """
 
 import asyncio
