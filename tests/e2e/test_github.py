@@ -1,6 +1,7 @@
 """The whole way with real processes: a workflow's steps, a server, nodes, runners, jobs; GitHub is ours."""
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,7 +40,7 @@ def test_a_workflow_from_its_first_step_to_warm_reuse(world: Workflows) -> None:
     assert len(nodes) == len(world.runners()) == 2
     assert world.labels() == [(f"{run.id}-1",)] * 2, "and not self-hosted, which jobs of others ask for"
     assert step.outputs["operation-id"] in step.summary and nodes[0] in step.summary
-    assert "::add-mask::ey" in step.log and "[3/5]" in step.log
+    assert "::add-mask::ey" in step.log and re.search(r"\[\d/5\]", step.log)
 
     again = world.step(run, mode="provision", template="ci", instance_count="2").done()
     assert again.outputs == step.outputs, "the same attempt is the same provision"
