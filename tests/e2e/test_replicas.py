@@ -22,6 +22,7 @@ from tests.e2e.site import Site, until
 from tests.stores import emulator, postgres
 from tests.stores.wire import Wire
 
+pytestmark = pytest.mark.timeout(400)  # takeovers wait for leases: up to 72 s each on a busy machine
 ENGINES = {"postgresql": postgres.empty, "dynamodb": emulator.address}
 
 

@@ -36,7 +36,7 @@ class Planted:
     defect: Callable[[pytest.MonkeyPatch], None]
     faults: Level
     within: int = 40
-    """Seeds, from the first on. All but two are found by the seventh, the last one by the thirteenth."""
+    """Seeds, from the first on. All but one are found by the seventh, that one by the thirteenth."""
     replicas: int = REPLICAS
     """One keeps records in memory; several, only what seldom changes."""
 
