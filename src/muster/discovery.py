@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from muster.domain.errors import MusterError
 
 if TYPE_CHECKING:
-    from muster.config.tables import Table, TemplateTable
+    from muster.config.tables import RequestTable, Table, TemplateTable
     from muster.integration import Integration
 
 GROUP = "muster.integrations"
@@ -65,6 +65,7 @@ class Installed:
     integrations: Mapping[str, "Integration"]
     tables: Mapping[str, "Table"]
     template_tables: Mapping[str, "TemplateTable[Any]"]
+    request_tables: Mapping[str, "RequestTable[Any]"]
     broken: Mapping[str, str]
     """Integrations that can't be used, by name: why, and what to do. Everything else works without them."""
 
@@ -105,6 +106,7 @@ def installed() -> Installed:
     integrations: dict[str, Integration] = {}
     tables: dict[str, Table] = {}
     template_tables: dict[str, TemplateTable[Any]] = {}
+    request_tables: dict[str, RequestTable[Any]] = {}
     broken: dict[str, str] = {}
     for each in entry_points():
         try:
@@ -115,11 +117,13 @@ def installed() -> Installed:
                 if each.name in integrations:
                     raise ValueError(f"{integrations[each.name].__module__} has the same name")
                 own, parts = dict(integration.tables()), list(integration.template_tables())
-                known = [*tables, *template_tables]
-                for name in (*own, *(part.name for part in parts)):
+                asked = list(integration.request_tables())
+                every: list[TemplateTable[Any] | RequestTable[Any]] = [*parts, *asked]
+                known = [*tables, *template_tables, *request_tables]
+                for name in (*own, *(part.name for part in every)):
                     if name in known:
                         raise ValueError(f"another integration brings the table {name}")
-                for part in parts:
+                for part in every:
                     get_type_hints(part.kind), fields(part.kind)
         except IntegrationBroken as error:
             broken.setdefault(each.name, str(error))
@@ -127,10 +131,12 @@ def installed() -> Installed:
         integrations[each.name] = integration
         tables |= own
         template_tables |= {part.name: part for part in parts}
+        request_tables |= {part.name: part for part in asked}
     return Installed(
         integrations=dict(sorted(integrations.items())),
         tables=tables,
         template_tables=template_tables,
+        request_tables=request_tables,
         broken=broken,
     )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from muster.config import Config
-    from muster.config.tables import Table, TemplateTable
+    from muster.config.tables import RequestTable, Table, TemplateTable
     from muster.domain.deadlines import Limits
     from muster.domain.reasons import Reason
     from muster.domain.template import TemplateSpec
@@ -149,6 +149,10 @@ class Integration:
 
     def template_tables(self) -> Sequence[TemplateTable[Any]]:
         """Tables of a template."""
+        return ()
+
+    def request_tables(self) -> Sequence[RequestTable[Any]]:
+        """Tables of a provision request."""
         return ()
 
     def advice(self) -> Mapping[Reason, str]:

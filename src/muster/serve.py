@@ -317,6 +317,7 @@ class _Parts:
                 name: each.advice() for each in installed().integrations.values() for name in each.providers
             },
             lacks=[part.lacks for part in parts],
+            request_parts=tuple(installed().request_tables.values()),
             template_parts=tuple(installed().template_tables.values()),
             setup=_setups(),
             cluster_providers={
@@ -350,7 +351,6 @@ class _Parts:
                 settings=settings,
                 remember_beats=REMEMBER_BEATS if self._opened.shared else REMEMBER_BEATS_ALONE,
                 look_every=self._opened.look_every,
-                trust=self._config.tables["trust"],
                 driving=self._driving,
             ),
             metrics=self._metrics,

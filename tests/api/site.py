@@ -234,6 +234,7 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
         providers={each.name: metrics.telemetry.watched(each, clock) for each in (provider, apps)},
         cluster_providers={azure.name: azure},
         template_parts=tuple(installed().template_tables.values()),
+        request_parts=tuple(installed().request_tables.values()),
         verifier=SimulatedVerifier(cloud),
     )
     plane = ControlPlane(ports, owner=ids.new("replica"), settings=settings.get("settings"))

@@ -11,10 +11,10 @@ from fakes.github.issuer import Issuer
 from muster.api.access import Authenticator
 from muster.client import calls
 from muster.domain.template import Reuse
-from muster.domain.trust import Trust
 from muster.integrations.github.api import new_http
 from muster.integrations.github.federation import GitHubFederation
 from muster.integrations.github.runners import RunnerSpec
+from muster.integrations.github.trust import Trust
 from muster.ports.clock import Clock
 from tests.api.site import Site
 
@@ -34,8 +34,9 @@ class Signing:
 
     def trust(self, *rules: Trust) -> None:
         context, ports = self._site.api.context, self._site.ports
+        self._federation.rules = rules
         authenticator = Authenticator(
-            ports.access, context.plane.enrolment, ports.clock, federation=self._federation, trust=rules
+            ports.access, context.plane.enrolment, ports.clock, federation=self._federation
         )
         self._site.api.application.context = replace(context, authenticator=authenticator)
 

@@ -78,7 +78,7 @@ BAD_PROVISIONS: Values = {
     "max_runtime": NOT_SECONDS,
     "timeout": NOT_SECONDS,
     "queue_timeout": [*NOT_SECONDS_OR_ZERO, None],
-    "workflow": ["acme/shop", 3, {"repository": "acme/shop"}],
+    "tables": [None, "acme", {"workflow": "acme"}, {"workflow": 3}, {"run": {}}],
 }
 BAD_RELEASES: Values = {
     "operation_id": NOT_TEXTS,

@@ -13,11 +13,11 @@ from fakes.github.state import Run, Runner
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.node import Node
 from muster.domain.operation import Operation
-from muster.domain.workflow import Workflow, default_label
 from muster.enrolment.reports import Report
 from muster.integrations.github.parts import Account, GitHub, duties
 from muster.integrations.github.runtime import RunnerPackage
 from muster.integrations.github.tables import TEMPLATE
+from muster.integrations.github.workflow import Workflow, default_label
 from muster.ports.duties import DutyContext
 from muster.ports.runtime import Kit
 from tests.stage.agents import enrolling
@@ -126,4 +126,4 @@ def asked(run: Run, *, label: str | None = None, **more: Any) -> dict[str, Any]:
         attempt=run.attempt,
         label=label or default_label(run.id, run.attempt),
     )
-    return {"run": workflow.run, "owner": run.repository, "workflow": workflow, **more}
+    return {"run": workflow.run, "owner": run.repository, "tables": {"workflow": workflow}, **more}

@@ -141,6 +141,7 @@ class Stage:
             providers={"cloud": self.provider},
             cluster_providers={self.clusters.name: self.clusters},
             template_parts=tuple(installed().template_tables.values()),
+            request_parts=tuple(installed().request_tables.values()),
             verifier=StageVerifier(self.cloud),
         )
         self.enrolment = enrolling(self.ports, self.settings)

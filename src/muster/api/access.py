@@ -14,13 +14,12 @@ from starlette.types import Scope
 
 from muster.api.problems import Unauthenticated
 from muster.domain.access import ApiToken, Role, hashed, may
-from muster.domain.errors import Conflict, Forbidden, NotYet
+from muster.domain.errors import Conflict, Forbidden, NotYet, Unproven
 from muster.domain.ids import NodeId
-from muster.domain.trust import Confinement, Trust, confined
 from muster.enrolment.enroller import Enrolment
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
-from muster.ports.identity import Federation
+from muster.ports.identity import Confinement, Federation
 from muster.ports.ids import Ids
 from muster.ports.store import NodeView
 
@@ -62,13 +61,11 @@ class Authenticator:
         clock: Clock,
         *,
         federation: Federation | None = None,
-        trust: Sequence[Trust] = (),
     ) -> None:
         self._tokens = tokens
         self._enrolment = enrolment
         self._clock = clock
         self._federation = federation
-        self._trust = trust
 
     async def caller(self, authorization: str | None, needed: Role) -> Caller:
         """Return the caller who sent this header. Raises Unauthenticated, or Forbidden with the role that is
@@ -93,13 +90,11 @@ class Authenticator:
 
     async def _workflow(self, federation: Federation, signed: str) -> Caller:
         try:
-            job = await federation.verify(signed)
-        except Forbidden as error:
+            held = await federation.admit(signed)
+        except Unproven as error:
             raise Unauthenticated(str(error)) from error
-        held = confined(self._trust, job)
-        name = f"run {job.run_id}-{job.attempt}"
         token = ApiToken(
-            id=f"workflow:{job.repository}", name=name, role=held.role, created_at=self._clock.now()
+            id=f"workflow:{held.owner}", name=held.name, role=held.role, created_at=self._clock.now()
         )
         return Caller(token=token, confinement=held)
 

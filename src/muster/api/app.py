@@ -90,7 +90,6 @@ def create_app(
             plane.enrolment,
             ports.clock,
             federation=ports.federation,
-            trust=settings.trust,
         ),
         beats=Beats(
             plane.enrolment,

@@ -10,9 +10,7 @@ from muster.domain.ids import OperationId, operation_of
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.requests import ProvisionRequest, ReleaseRequest, RunRequest
-from muster.domain.template import TemplateSpec
-from muster.domain.trust import Confinement
-from muster.domain.workflow import Workflow
+from muster.ports.identity import Confinement
 from muster.ports.store import Page, Store
 
 
@@ -25,13 +23,10 @@ async def confined_request(
     to.granting(request.template)
     spec = (await store.template(request.template)).spec
     to.check(request, spec)
-    _check_bounds(request, spec)
     if request.run.lower() != to.run.lower():
         # Under another's name it would stand in the way of what that one does with its own.
         raise Forbidden(f"cannot provision for run {request.run}: this is run {to.run}")
-    if request.workflow is not None:
-        _check_run(request.workflow, to)
-    return replace(request, owner=to.repository)
+    return replace(request, owner=to.owner)
 
 
 def scoped_key(key: str | None, to: Confinement | None) -> str | None:
@@ -39,43 +34,15 @@ def scoped_key(key: str | None, to: Confinement | None) -> str | None:
     if key is None or to is None:
         return key
     checks.text("idempotency_key", key, longest=checks.KEY_MAX)
-    named = sha256(f"{to.repository.lower()}:{key}".encode()).hexdigest()
+    named = sha256(f"{to.owner.lower()}:{key}".encode()).hexdigest()
     return f"workflow:{named}"
-
-
-def _check_bounds(request: ProvisionRequest, spec: TemplateSpec) -> None:
-    """Refuse runners without a workflow, which could have any label, and runs longer than the template
-    allows."""
-    if spec.kitted and request.workflow is None:
-        raise Forbidden(
-            f"cannot provision runners of {spec.name} without `workflow`: "
-            "a workflow gets runners for its own run only, so it must name that"
-        )
-    if request.max_runtime is not None and request.max_runtime > spec.max_runtime:
-        raise Forbidden(
-            f"cannot provision {spec.name} for {request.max_runtime:g} s: workflows get at most the "
-            f"{spec.max_runtime:g} s of the template, whose max_runtime an operator may raise"
-        )
-
-
-def _check_run(workflow: Workflow, to: Confinement) -> None:
-    asked = (workflow.repository.lower(), workflow.run_id, workflow.attempt)
-    if asked != (to.repository.lower(), to.run_id, to.attempt):
-        raise Forbidden(
-            f"cannot provision for run {workflow.run_id}-{workflow.attempt} of {workflow.repository}: "
-            f"this is run {to.run_id}-{to.attempt} of {to.repository}"
-        )
-    if workflow.label.partition("-")[0] != str(to.run_id):
-        # Another run's label would get us its jobs.
-        rule = f"it must be {to.run_id}, or begin with {to.run_id}-"
-        raise Forbidden(f"cannot give out the label {workflow.label}: {rule}")
 
 
 async def own_operation(store: Store, operation_id: str, to: Confinement | None) -> Operation:
     """Return an operation of the caller. Raises NotFound also for operations of others, so that they stay
     hidden."""
     operation = await store.operation(OperationId(operation_id))
-    if to is not None and await _owner(store, operation) != to.repository:
+    if to is not None and await _owner(store, operation) != to.owner:
         raise NotFound("operation", operation_id)
     return operation
 
@@ -87,7 +54,7 @@ def visible_operations(page: Page[Operation], run: str | None, to: Confinement |
         return page.items
     if run is None or run.lower() != to.run.lower():
         raise Forbidden(f"cannot list operations beside those of run {to.run}: name it as `run`")
-    return [each for each in page.items if _is_provision_of(each, to.repository)]
+    return [each for each in page.items if _is_provision_of(each, to.owner)]
 
 
 def visible_nodes(nodes: Sequence[Node], operation_id: str, to: Confinement | None) -> Sequence[Node]:
@@ -101,10 +68,10 @@ def visible_nodes(nodes: Sequence[Node], operation_id: str, to: Confinement | No
         replace(
             node,
             launch_id=node.launch_id if operation_of(node.launch_id) == operation_id else None,
-            last_owner=node.last_owner if node.last_owner == to.repository else None,
+            last_owner=node.last_owner if node.last_owner == to.owner else None,
         )
         for node in nodes
-        if (node.owner or node.last_owner) == to.repository
+        if (node.owner or node.last_owner) == to.owner
     ]
 
 

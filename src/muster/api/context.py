@@ -1,6 +1,6 @@
 """What every handler can reach: the context of the server, and the parts of a request."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -19,10 +19,10 @@ from muster.domain.diagnosis import Section
 from muster.domain.ids import NodeId
 from muster.domain.overview import Overview
 from muster.domain.settings import Settings
-from muster.domain.trust import Confinement, Trust
 from muster.enrolment.streams import Streams
 from muster.operations.overview import OverviewReader
 from muster.plane import ControlPlane, Ports
+from muster.ports.identity import Confinement
 from muster.ports.store import NodeView
 from muster.ports.wakeups import Wakeups
 from muster.single_flight import SingleFlight
@@ -49,8 +49,6 @@ class ApiSettings:
     """Seconds between signs of life on a silent stream: below the usual idle limit of proxies."""
     look_every: float = inf
     """Seconds after which a stream reads by itself: writes of other replicas may cause no wake-up here."""
-    trust: Sequence[Trust] = ()
-    """Which workflows may sign in by themselves."""
     driving: Callable[[], bool] = _always
     """Whether the control plane behind this API still runs."""
 

@@ -160,6 +160,7 @@ def _words(shape: type) -> dict[str, str]:
 def _components(shapes: Iterable[Any]) -> Document:
     _, components = msgspec.json.schema_components(dict.fromkeys(shapes), ref_template=_REF)
     named = _PAGE.sub(rb"\1Page", encode(components))
+    named = _ALIKE.sub(lambda found: found[1].upper() + found[2] + found[3], named)
     plain: Document = msgspec.json.decode(named.replace(b'{"type":"object"}', _ANY_OBJECT))
     for name, schema in plain.items():
         if "enum" in schema:
@@ -175,6 +176,8 @@ def _in_order(name: str, words: list[str]) -> list[str]:
 
 _ANY_OBJECT = b'{"type":"object","additionalProperties":true}'
 _PAGE = re.compile(rb"Page[_[](\w+?)[]_](?=\")")
+_ALIKE = re.compile(rb"muster\.integrations\.(\w)(\w*)(?:\.\w+)*\.(\w+)")
+"""The name of a shape that two integrations have."""
 """How msgspec names a page of something."""
 
 

@@ -11,7 +11,8 @@ from typing import Any, Generic, TypeVar
 from muster.config.settings_file import nearest
 from muster.config.values import Check
 from muster.domain.errors import InvalidRequest
-from muster.domain.serialization import Plain, fields_to_plain, from_plain
+from muster.domain.requests import ProvisionRequest
+from muster.domain.serialization import Plain, field_names, fields_to_plain, from_plain
 from muster.domain.template import TemplateSpec
 
 T = TypeVar("T")
@@ -119,6 +120,56 @@ class TemplateTable(Generic[T]):
                 raise InvalidRequest(f"{self.name}.{key}", None, "must be given")
         try:
             return from_plain(self.kind, content) if self.read is None else self.read(content)
+        except InvalidRequest as error:
+            own = error.field.removeprefix(f"{self.name}.")
+            raise InvalidRequest(f"{self.name}.{own}", error.value, error.rule) from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidRequest(self.name, "…", f"can't be read: {error}") from error
+
+
+def _any_request(_request: ProvisionRequest, _value: Any) -> None:
+    """Accept any combination of table and request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestTable(Generic[T]):
+    """One table of a provision request: `"workflow": {…}`. Implements muster.ports.template_part.RequestPart.
+
+    A request carries it as plain data; `of` reads it. What is stored has every default.
+    """
+
+    name: str
+    kind: type[T]
+    """A frozen dataclass that checks itself."""
+    runtime: str
+    """The runtime of the templates for which it may be given."""
+    rule: Callable[[ProvisionRequest, T], None] = _any_request
+    """How the table and the rest of the request go together. Raises InvalidRequest."""
+
+    def of(self, request: ProvisionRequest) -> T | None:
+        """Return what a request says in this table; None: nothing."""
+        given = request.tables.get(self.name)
+        return None if given is None else self._read(given)
+
+    def whole(self, request: ProvisionRequest) -> Mapping[str, Plain] | None:
+        value = self.of(request)
+        if value is None:
+            return None
+        self.rule(request, value)
+        return fields_to_plain(value)
+
+    def check(self, request: ProvisionRequest, spec: TemplateSpec) -> None:
+        if self.name in request.tables and spec.runtime != self.runtime:
+            rule = f"its runtime is {spec.runtime}, and `{self.name}` is for the runtime {self.runtime}"
+            raise InvalidRequest("template", spec.name, rule)
+
+    def _read(self, content: Mapping[str, Plain]) -> T:
+        keys = field_names(self.kind)
+        for key in content:
+            if key not in keys:
+                raise InvalidRequest(f"{self.name}.{key}", content[key], nearest(key, keys))
+        try:
+            return from_plain(self.kind, content)
         except InvalidRequest as error:
             own = error.field.removeprefix(f"{self.name}.")
             raise InvalidRequest(f"{self.name}.{own}", error.value, error.rule) from error

@@ -1,10 +1,11 @@
 """Checks of values where they enter. Each raises InvalidRequest naming the field, the value and the rule."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 
 from muster.domain.errors import InvalidRequest
+from muster.domain.serialization import Plain, to_plain
 
 NAME_MAX = 63
 PATTERN_MAX = 30
@@ -125,3 +126,14 @@ def patterns(field: str, value: object) -> tuple[str, ...]:
     if not all(len(item) <= PATTERN_MAX and _PATTERN.fullmatch(item) for item in lowered):
         raise InvalidRequest(field, value, rule)
     return lowered
+
+
+def tables(value: object, *, taken: Collection[str]) -> dict[str, Plain]:
+    """Return the tables of integrations as plain data. `taken`: names that are no table's."""
+    if not isinstance(value, Mapping):
+        raise InvalidRequest("tables", value, "must be tables, by their names")
+    plain = {name: to_plain(table) for name, table in value.items() if table is not None}
+    for name, table in plain.items():
+        if name in taken or not isinstance(table, Mapping):
+            raise InvalidRequest("tables", name, "must be tables of integrations, by their names")
+    return plain

@@ -72,6 +72,10 @@ class Forbidden(MusterError):
     """The caller proved who it is, and that isn't enough."""
 
 
+class Unproven(MusterError):
+    """The caller's proof of who it is can't be accepted."""
+
+
 class Ambiguous(MusterError):
     """A run id that had several provisions; carries them so that the caller can name one."""
 

@@ -1,13 +1,15 @@
 """What callers ask for: one validated value per kind of operation."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from muster.domain import checks
 from muster.domain.command import Execution
 from muster.domain.errors import InvalidRequest
 from muster.domain.ids import AssignmentId, ClusterId, OperationId
+from muster.domain.serialization import FLAT, field_names
 from muster.domain.template import RESOURCE_CLASSES, UsageClass
-from muster.domain.workflow import Workflow, whole_workflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +29,8 @@ class ProvisionRequest:
     """A hard deadline: neither learning nor extension passes it."""
     queue_timeout: float = 0.0
     """How long to wait for room under the caps; 0 fails at once."""
-    workflow: Workflow | None = None
-    """For runners: whose jobs they serve. Given back when it is over, asked for or not."""
+    tables: Mapping[str, Any] = field(default_factory=dict, metadata=FLAT)
+    """What it says to integrations: plain data, by the name of the table. Each reads its own."""
 
     def __post_init__(self) -> None:
         checks.name("template", self.template)
@@ -46,8 +48,7 @@ class ProvisionRequest:
         if self.timeout is not None:
             checks.seconds("timeout", self.timeout)
         checks.seconds("queue_timeout", self.queue_timeout, zero=True)
-        if self.workflow is not None and self.run != whole_workflow("workflow", self.workflow).run:
-            raise InvalidRequest("run", self.run, f"must be {self.workflow.run}, the run of its workflow")
+        object.__setattr__(self, "tables", checks.tables(self.tables, taken=field_names(type(self))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,4 +140,11 @@ def _optional(options: tuple[Any, ...]) -> Callable[[Any], Any]:
         decode = decoder(inner[0])
         return lambda value: None if value is None else decode(value)
     by_fields = {frozenset(field_names(option)): option for option in inner}
-    return lambda value: from_plain(by_fields[frozenset(value)], value)
+    flat = [(frozenset(field_names(each)) - {_flat(each)}, each) for each in inner if _flat(each)]
+
+    def told_apart(value: Any) -> Any:
+        names = frozenset(value)
+        option = by_fields.get(names) or next(each for own, each in flat if own <= names)
+        return from_plain(option, value)
+
+    return told_apart

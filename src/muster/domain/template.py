@@ -12,7 +12,7 @@ from typing import Any
 
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
-from muster.domain.serialization import FLAT, fields_to_plain, to_plain
+from muster.domain.serialization import FLAT, fields_to_plain
 
 CPU_MOST = 1024
 MEMORY_LEAST = 64
@@ -139,7 +139,7 @@ class TemplateSpec:
             )
         if self.min_idle and self.runtime == Runtime.SERVICE:
             raise InvalidRequest("min_idle", self.min_idle, "must be 0 for services: they are never idle")
-        self._check_tables()
+        object.__setattr__(self, "tables", checks.tables(self.tables, taken=_DEFAULTS))
         self._check_cluster()
 
     def check_in_use(self) -> None:
@@ -158,17 +158,6 @@ class TemplateSpec:
         names = [checks.known("classes", each.name, RESOURCE_CLASSES) for each in self.classes]
         if names != sorted(set(names)):
             raise InvalidRequest("classes", names, "must name each class once, in order")
-
-    def _check_tables(self) -> None:
-        """Check the tables, and turn each value of an integration into plain data."""
-        given: object = self.tables
-        if not isinstance(given, Mapping):
-            raise InvalidRequest("tables", given, "must be tables, by their names")
-        tables = {name: to_plain(table) for name, table in given.items() if table is not None}
-        for name, table in tables.items():
-            if name in _DEFAULTS or not isinstance(table, Mapping):
-                raise InvalidRequest("tables", name, "must be tables of integrations, by their names")
-        object.__setattr__(self, "tables", tables)
 
     def _check_cluster(self) -> None:
         if self.clusters and (self.min_idle or self.boot_script):

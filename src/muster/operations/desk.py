@@ -81,8 +81,9 @@ class OperationDesk:
 
         `fence`: another operation asks, as long as its lease holds. Raises LeaseLost if it doesn't.
         """
+        request = self._whole(request)
         first = await self._answered(key, Kind.PROVISION, request, ours=ours or fence is not None)
-        if first is None and request.workflow is not None and not ours:
+        if first is None and request.tables and not ours:
             first = await self._made_for_rerun(request)
         if first is not None:
             return first
@@ -98,6 +99,15 @@ class OperationDesk:
             fence=fence,
             queue_cap=None if ours or fence is not None else self._settings.limits.queued_per_owner,
         )
+
+    def _whole(self, request: ProvisionRequest) -> ProvisionRequest:
+        """Return the request with every table as it is stored. Raises InvalidRequest."""
+        found = {part.name: part.whole(request) for part in self._ports.request_parts}
+        for name in request.tables:
+            if name not in found:
+                rule = f"is no table that this server knows: it knows {', '.join(sorted(found)) or 'none'}"
+                raise InvalidRequest(name, "…", rule)
+        return replace(request, tables=found) if found else request
 
     async def _made_for_rerun(self, request: ProvisionRequest) -> Operation | None:
         """Return the provision that this attempt got before its own step asked for the same; None: none is
@@ -139,9 +149,8 @@ class OperationDesk:
         if runtime is not None:
             with suppress(Throttled, Uncertain):  # the operation looks again, while it has time
                 await runtime.check(request, spec)
-        if request.workflow is not None and not spec.kitted:
-            rule = f"its nodes are no runners (its runtime is {spec.runtime}), so they serve no workflow"
-            raise InvalidRequest("template", template.name, rule)
+        for part in self._ports.request_parts:
+            part.check(request, spec)
 
     async def _provision_deadline(self, request: ProvisionRequest, template: Template) -> Deadline:
         return deadlines.for_provision(
@@ -215,6 +224,7 @@ class OperationDesk:
 
         Its time covers the provision, the longest run and the release, unless the caller named a timeout.
         """
+        request = replace(request, provision=self._whole(request.provision))
         first = await self._answered(key, Kind.RUN, request)
         if first is not None:
             return first

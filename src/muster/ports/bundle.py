@@ -18,7 +18,7 @@ from muster.ports.probe import Prober
 from muster.ports.provider import EndingsSource, NodeProvider, UnmetRequirement
 from muster.ports.runtime import NodeRuntime
 from muster.ports.store import Store
-from muster.ports.template_part import TemplatePart
+from muster.ports.template_part import RequestPart, TemplatePart
 from muster.ports.wakeups import Wakeups
 
 
@@ -44,6 +44,8 @@ class Ports:
     """By provider: what to do after a refusal or failure, where the usual advice is of no use."""
     lacks: Sequence[Callable[[TemplateSpec], UnmetRequirement | None]] = ()
     """What else a template may want of a provider or runtime, and this server doesn't have."""
+    request_parts: Sequence[RequestPart] = ()
+    """Tables of a provision request that integrations read."""
     template_parts: Sequence[TemplatePart] = ()
     """Tables of a template that integrations read."""
     setup: Mapping[str, str] = field(default_factory=dict)

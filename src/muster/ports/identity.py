@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from muster.domain.trust import Workload
+from muster.domain.access import Role
+from muster.domain.requests import ProvisionRequest
+from muster.domain.template import TemplateSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +30,45 @@ class IdentityVerifier(Protocol):
         ...
 
 
+class Confinement(Protocol):
+    """What a workload that signed in by an issuer's signature is held to: its own run, and the rules."""
+
+    @property
+    def owner(self) -> str:
+        """The trust domain whose nodes it may have and see."""
+        ...
+
+    @property
+    def run(self) -> str:
+        """The only run that it may ask for."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Which piece of work it is, for the audit trail."""
+        ...
+
+    @property
+    def role(self) -> Role: ...
+
+    def check(self, request: ProvisionRequest, spec: TemplateSpec) -> None:
+        """Raise Forbidden for a request that no rule allows."""
+        ...
+
+    def granting(self, template: str) -> object:
+        """Raise Forbidden for a template that no rule names."""
+        ...
+
+
 class Federation(Protocol):
     def recognises(self, token: str) -> bool:
         """Return whether a token looks like one of this issuer. Proves nothing."""
         ...
 
-    async def verify(self, token: str) -> Workload:
-        """Check signature, issuer, audience and times.
+    async def admit(self, token: str) -> Confinement:
+        """Check signature, issuer, audience and times, then the rules of the operator.
 
-        Raises Forbidden, saying what is wrong. Raises NotYet if the issuer's keys are not available now.
+        Raises Unproven for a token that proves nothing, saying what is wrong, and Forbidden for a workload
+        that no rule covers. Raises NotYet if the issuer's keys are not available now.
         """
         ...

@@ -12,7 +12,7 @@ from muster.domain.requests import ClusterCreateRequest
 from muster.domain.template import CLUSTER, TemplateSpec
 from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, convert
 from muster.wire.operations import PROGRESS_EXAMPLE, Progress
-from muster.wire.templates import SHAPES
+from muster.wire.tables import SHAPES
 
 if TYPE_CHECKING:
     ClusterSpec = Any

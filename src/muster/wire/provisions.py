@@ -1,33 +1,26 @@
 """Asking for nodes, giving them back, and runs that do both."""
 
+from typing import TYPE_CHECKING
+
+from muster.discovery import installed
 from muster.domain import requests as domain
-from muster.domain import workflow
 from muster.domain.errors import InvalidRequest
 from muster.domain.ids import AssignmentId, OperationId
 from muster.domain.template import UsageClass
 from muster.wire.base import Shape, convert
 from muster.wire.commands import EXECUTION_EXAMPLE, Execution
+from muster.wire.tables import given_tables, tables_of
 
 PROVISION_EXAMPLE = {"template": "ci", "count": 3, "run": "ci-42", "owner": "acme/shop", "max_runtime": 1800}
 
 
-class Workflow(Shape):
-    """One attempt of a workflow run of GitHub Actions: whose jobs the nodes are for."""
-
-    EXAMPLE = {"repository": "acme/shop", "run_id": 123456789, "attempt": 1}
-
-    repository: str
-    run_id: int
-    attempt: int
-    label: str | None = None
-    """What `runs-on` names; by default the run id and the attempt: 123456789-1."""
-
-    def workflow(self) -> workflow.Workflow:
-        label = workflow.default_label(self.run_id, self.attempt) if self.label is None else self.label
-        return convert(workflow.Workflow, self, label=label)
+if TYPE_CHECKING:
+    Tables = Shape
+else:
+    Tables = tables_of("RequestTables", installed().request_tables.values())
 
 
-class ProvisionRequest(Shape):
+class ProvisionRequest(Tables):
     """N nodes for a run, all or nothing. What is left out follows the template."""
 
     EXAMPLE = PROVISION_EXAMPLE
@@ -42,12 +35,9 @@ class ProvisionRequest(Shape):
     max_runtime: float | None = None
     timeout: float | None = None
     queue_timeout: float = 0.0
-    workflow: Workflow | None = None
-    """For templates of the runtime github."""
 
     def request(self) -> domain.ProvisionRequest:
-        given = None if self.workflow is None else self.workflow.workflow()
-        return convert(domain.ProvisionRequest, self, workflow=given)
+        return convert(domain.ProvisionRequest, self, tables=given_tables(self, installed().request_tables))
 
 
 class ReleaseRequest(Shape):

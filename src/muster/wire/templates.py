@@ -1,9 +1,6 @@
 """Templates, limits and brakes."""
 
-from dataclasses import MISSING, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Self, get_args, get_origin, get_type_hints
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Self
 
 from muster.discovery import installed
 from muster.domain import template as domain
@@ -13,6 +10,7 @@ from muster.domain.template_plan import Effect
 from muster.domain.template_plan import TemplatePlan as Planned
 from muster.wire.base import EXAMPLE_TIME, Shape, Time, convert
 from muster.wire.problems import shown
+from muster.wire.tables import given_tables, tables_of
 
 SPEC_EXAMPLE: dict[str, Any] = {
     "provider": "process",
@@ -41,54 +39,10 @@ SPEC_EXAMPLE: dict[str, Any] = {
 }
 
 
-def _tables() -> type[Shape]:
-    """Return a shape with a field for each template table of an installed integration."""
-    types: dict[str, Any] = {}
-    defaults: dict[str, Any] = {}
-    for table in installed().template_tables.values():
-        shape = SHAPES[table.name]
-        types[table.name] = shape if table.always else shape | None
-        defaults[table.name] = msgspec.field(default_factory=shape) if table.always else None
-    return _made("Tables", types, defaults)
-
-
-def _shape(kind: type) -> type[Shape]:
-    """Return the shape of a table: the fields of the dataclass that reads it."""
-    types = {name: _typed(hint) for name, hint in get_type_hints(kind).items()}
-    defaults: dict[str, Any] = {}
-    for each in fields(kind):
-        if each.default is not MISSING:
-            defaults[each.name] = each.default
-        elif each.default_factory is not MISSING:
-            defaults[each.name] = msgspec.field(default_factory=each.default_factory)
-    return _made(kind.__name__.removesuffix("Spec"), types, defaults, __doc__=kind.__doc__)
-
-
-def _typed(hint: Any) -> Any:
-    """Replace dataclasses in a type by shapes, so that unknown fields are refused there too."""
-    if is_dataclass(hint):
-        return _shape(hint)  # type: ignore[arg-type]  # a class, not an instance
-    if get_origin(hint) is not tuple:
-        return hint
-    inner: Any = _typed(get_args(hint)[0])
-    return tuple[inner, ...]
-
-
-def _made(name: str, types: dict[str, Any], defaults: dict[str, Any], **more: Any) -> type[Shape]:
-    make: Any = type(Shape)
-    made: type[Shape] = make(
-        name, (Shape,), {"__annotations__": types, "__module__": __name__, **defaults, **more}
-    )
-    return made
-
-
-SHAPES: dict[str, type[Shape]] = {
-    each.name: _shape(each.kind) for each in installed().template_tables.values()
-}
 if TYPE_CHECKING:
     Tables = Shape
 else:
-    Tables = _tables()
+    Tables = tables_of("Tables", installed().template_tables.values())
 
 
 class ResourceClass(Shape):
@@ -130,7 +84,7 @@ class TemplateSpec(Tables):
             self,
             name=name,
             classes=tuple(sorted(self.classes, key=lambda each: each.name)),
-            tables={name: msgspec.to_builtins(getattr(self, name)) for name in installed().template_tables},
+            tables=given_tables(self, installed().template_tables),
         )
 
 

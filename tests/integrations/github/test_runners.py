@@ -1,5 +1,6 @@
 """Names of runners, places and labels; when a run is over."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,6 @@ from muster.domain.errors import InvalidRequest
 from muster.domain.ids import AssignmentId
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, TemplateSpec
-from muster.domain.workflow import ATTEMPT_MOST, LABEL_MAX, Workflow, default_label
 from muster.integrations.github.runners import (
     LABELS_MOST,
     RunnerSpec,
@@ -21,6 +21,7 @@ from muster.integrations.github.runners import (
 )
 from muster.integrations.github.runtime import ephemeral
 from muster.integrations.github.tables import TEMPLATE
+from muster.integrations.github.workflow import ATTEMPT_MOST, LABEL_MAX, WORKFLOW, Workflow, default_label
 
 RUN: dict[str, Any] = {"repository": "acme/shop", "run_id": 7, "attempt": 1, "label": "7-1"}
 
@@ -41,7 +42,7 @@ def test_a_runner_s_name_tells_its_assignment_to_its_own_installation_alone() ->
         *(("repository", bad) for bad in ("", "shop", "acme/", "/shop", "a/b/c", "acme/..", "acme/sh op", 3)),
         *(("run_id", bad) for bad in (0, -1, "7", True, 1 << 63)),
         *(("attempt", bad) for bad in (0, ATTEMPT_MOST + 1, 1.0)),
-        *(("label", bad) for bad in ("", "a,b", "a b", "-a", "x" * (LABEL_MAX + 1), None)),
+        *(("label", bad) for bad in ("", "a,b", "a b", "-a", "x" * (LABEL_MAX + 1), 3)),
     ],
 )
 def test_a_workflow_that_can_t_be_is_refused_with_its_field(field: str, value: object) -> None:
@@ -52,11 +53,15 @@ def test_a_workflow_that_can_t_be_is_refused_with_its_field(field: str, value: o
 
 def test_a_request_for_a_workflow_is_named_after_its_attempt() -> None:
     workflow = Workflow(**RUN)
-    assert (
-        ProvisionRequest(template="ci", count=1, run="acme/shop/7-1", workflow=workflow).run == workflow.run
-    )
+    asked = ProvisionRequest(template="ci", count=1, run="acme/shop/7-1", tables={"workflow": workflow})
+    assert asked.run == workflow.run and WORKFLOW.of(asked) == workflow
+    assert WORKFLOW.whole(asked) == {**RUN, "label": workflow.label}
     with pytest.raises(InvalidRequest, match="must be acme/shop/7-1, the run of its workflow"):
-        ProvisionRequest(template="ci", count=1, run="acme/shop/7-2", workflow=workflow)
+        WORKFLOW.whole(replace(asked, run="acme/shop/7-2"))
+    with pytest.raises(InvalidRequest, match="there is no atempt; did you mean attempt"):
+        WORKFLOW.whole(replace(asked, tables={"workflow": {**RUN, "atempt": 1}}))
+    with pytest.raises(InvalidRequest, match="is for the runtime github"):
+        WORKFLOW.check(asked, TemplateSpec(name="ci", provider="cloud"))
     assert default_label(7, 2) == "7-2"
 
 

@@ -45,7 +45,7 @@ export type FeedEvent = Shapes["Event"];
 export type Command = Shapes["Command"];
 export type Cluster = Shapes["Cluster"];
 export type ClusterState = Shapes["ClusterState"];
-export type ClusterSpec = Shapes["Aks"];
+export type ClusterSpec = Shapes["AksTable"];
 
 /** Of a server that is older than the page, a block may be missing; the page leaves it out then. */
 export type Overview = Partial<Shapes["Overview"]>;

@@ -39,7 +39,7 @@ async def release(
             await own_operation(ctx.ports.store, request.operation_id, confinement)
         operation = await desk.release(request, key=key)
     else:
-        owner = None if confinement is None else confinement.repository
+        owner = None if confinement is None else confinement.owner
         operation = await desk.release_run(body.run or "", latest=body.latest, owner=owner, key=key)
     return Operation.of(operation, now=ctx.now())
 

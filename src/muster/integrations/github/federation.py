@@ -15,10 +15,10 @@ from typing import Any
 
 import httpx
 
-from muster.domain.errors import Forbidden, InvalidRequest, NotYet
-from muster.domain.trust import Workload
-from muster.domain.workflow import repository
+from muster.domain.errors import Forbidden, InvalidRequest, NotYet, Unproven
 from muster.integrations.github.credentials import signing
+from muster.integrations.github.trust import Confinement, Trust, Workload, confined
+from muster.integrations.github.workflow import repository
 from muster.ports.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -35,8 +35,15 @@ REQUIRED = ("iss", "aud", "exp", "iat", "sub", "repository", "ref", "run_id", "r
 
 class GitHubFederation:
     def __init__(
-        self, http: httpx.AsyncClient, clock: Clock, *, issuer: str, audiences: Sequence[str]
+        self,
+        http: httpx.AsyncClient,
+        clock: Clock,
+        *,
+        issuer: str,
+        audiences: Sequence[str],
+        rules: Sequence[Trust] = (),
     ) -> None:
+        self.rules = rules
         self._jwt = signing()
         self._http = http
         self._clock = clock
@@ -55,6 +62,13 @@ class GitHubFederation:
 
     def recognises(self, token: str) -> bool:
         return token.count(".") == 2 and len(token) <= LONGEST and token.startswith("ey")  # noqa: PLR2004
+
+    async def admit(self, token: str) -> Confinement:
+        try:
+            job = await self.verify(token)
+        except Forbidden as error:
+            raise Unproven(str(error)) from error
+        return confined(self.rules, job)
 
     async def verify(self, token: str) -> Workload:
         jwt = self._jwt

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from muster.integration import Check, Integration, Machine, Parts, Site
 
 if TYPE_CHECKING:
-    from muster.config.tables import Table, TemplateTable
+    from muster.config.tables import RequestTable, Table, TemplateTable
 
 
 class GitHubActions(Integration):
@@ -23,6 +23,11 @@ class GitHubActions(Integration):
         from muster.integrations.github.tables import TEMPLATE
 
         return (TEMPLATE,)
+
+    def request_tables(self) -> Sequence["RequestTable[Any]"]:
+        from muster.integrations.github.workflow import WORKFLOW
+
+        return (WORKFLOW,)
 
     async def connect(self, site: Site) -> Parts:
         from muster.integrations.github.parts import connect

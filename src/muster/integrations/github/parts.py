@@ -18,6 +18,7 @@ from muster.integrations.github.provisioned_scopes import ProvisionedScopes
 from muster.integrations.github.registry import GitHubRegistry
 from muster.integrations.github.runtime import DOWNLOAD, GitHubRuntime, RunnerPackage
 from muster.integrations.github.tables import GitHubConfig
+from muster.integrations.github.trust import Trust
 from muster.integrations.github.workflows import WorkflowKeeper
 from muster.ports.clock import Clock
 from muster.ports.duties import Duty, DutyContext
@@ -97,8 +98,10 @@ class GitHub:
         await self._http.aclose()
 
 
-def federation(account: Account, clock: Clock, *, audiences: Sequence[str]) -> GitHubFederation:
-    return GitHubFederation(new_http(), clock, issuer=account.signs, audiences=audiences)
+def federation(
+    account: Account, clock: Clock, *, audiences: Sequence[str], rules: Sequence[Trust]
+) -> GitHubFederation:
+    return GitHubFederation(new_http(), clock, issuer=account.signs, audiences=audiences, rules=rules)
 
 
 def account_of(given: GitHubConfig) -> Account:
@@ -161,7 +164,9 @@ async def connect(site: Site) -> Parts:
         if site.tables["trust"]:
             own = tuple(each.rstrip("/") for each in site.urls)
             audiences = (given.audience,) if given.audience else own
-            signed = federation(account_of(given), site.clock, audiences=audiences)
+            signed = federation(
+                account_of(given), site.clock, audiences=audiences, rules=site.tables["trust"]
+            )
             opened.push_async_callback(signed.close)
             found["federation"] = signed
         return Parts(**found, close=opened.pop_all().aclose)

@@ -13,6 +13,7 @@ from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Template
 from muster.integrations.github.runners import Scope, scope_of
 from muster.integrations.github.tables import TEMPLATE
+from muster.integrations.github.workflow import WORKFLOW
 from muster.ports.duties import DutyContext
 from muster.ports.store import Cursor
 
@@ -86,12 +87,13 @@ class ProvisionedScopes:
         template = templates[request.template]
         if template is None or template.spec.runtime != "github":
             return
-        scope = scope_of(TEMPLATE.of(template.spec), request.workflow)
+        workflow = WORKFLOW.of(request)
+        scope = scope_of(TEMPLATE.of(template.spec), workflow)
         if scope is None:
             return
         self._scopes[scope] = max(self._scopes.get(scope, 0.0), operation.created_at)
-        if request.workflow is not None:
-            name = request.workflow.repository
+        if workflow is not None:
+            name = workflow.repository
             self._repositories[name] = max(self._repositories.get(name, 0.0), operation.created_at)
 
     async def _template(self, name: str) -> Template | None:

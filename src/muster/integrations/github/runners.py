@@ -13,7 +13,7 @@ from typing import Protocol
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
 from muster.domain.ids import AssignmentId
-from muster.domain.workflow import ACCOUNT_MAX, OWNER, Workflow, label, repository
+from muster.integrations.github.workflow import ACCOUNT_MAX, OWNER, Workflow, label, repository
 
 LABELS_MOST = 20
 _ACCOUNT = re.compile(OWNER)

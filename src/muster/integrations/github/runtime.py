@@ -14,9 +14,9 @@ from muster.domain.errors import InvalidRequest, Uncertain
 from muster.domain.node import Node
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, TemplateSpec
-from muster.domain.workflow import label
 from muster.integrations.github.runners import RunnerRegistry, Scope, runner_name, scope_of
 from muster.integrations.github.tables import TEMPLATE, check_sharing
+from muster.integrations.github.workflow import WORKFLOW, label
 from muster.ports.runtime import Kit, NodeRuntime
 
 USER = "runner"
@@ -134,7 +134,7 @@ class GitHubRuntime(NodeRuntime):
         return runner_name(self._installation, node.assignment_id)
 
     def _scope(self, request: ProvisionRequest, spec: TemplateSpec) -> Scope:
-        found = scope_of(TEMPLATE.of(spec), request.workflow)
+        found = scope_of(TEMPLATE.of(spec), WORKFLOW.of(request))
         if found is None:
             rule = (
                 "must come with a workflow, or its template with a runner.scope: where is the runner to be?"
@@ -151,7 +151,8 @@ def ephemeral(spec: TemplateSpec) -> bool:
 
 def labels_of(request: ProvisionRequest, spec: TemplateSpec) -> tuple[str, ...]:
     """Return the labels, the run's own first. Without a workflow, the run is its label."""
-    own = request.workflow.label if request.workflow is not None else label("run", request.run)
+    workflow = WORKFLOW.of(request)
+    own = workflow.named if workflow is not None else label("run", request.run)
     named: dict[str, str] = {}
     for each in (own, *TEMPLATE.of(spec).labels):
         named.setdefault(each.lower(), each)  # to GitHub, case makes no difference

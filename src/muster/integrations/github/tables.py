@@ -10,8 +10,8 @@ from muster.domain import checks
 from muster.domain.access import Role
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import Reuse, TemplateSpec
-from muster.domain.trust import REPOSITORY_ID_MOST, Trust
 from muster.integrations.github.runners import RunnerSpec
+from muster.integrations.github.trust import REPOSITORY_ID_MOST, Trust
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 

@@ -17,9 +17,9 @@ from muster.domain.node import Node
 from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest, ReleaseRequest
 from muster.domain.run_decisions import RERUN, RESERVED
-from muster.domain.workflow import Workflow, run_name, whole_workflow
 from muster.integrations.github.provisioned_scopes import ProvisionedScopes
 from muster.integrations.github.runners import WorkflowRun, Workflows
+from muster.integrations.github.workflow import WORKFLOW, Workflow, run_name
 from muster.ports.duties import DutyContext
 from muster.ports.paging import items, provisions
 
@@ -179,15 +179,18 @@ class WorkflowKeeper:
         async for operation in provisions(self._store, run=run_name(run.repository, run.run_id, attempt)):
             workflow = workflow_of(operation)
             if workflow is not None:
-                found.setdefault(workflow.label.lower(), []).append(operation)
+                found.setdefault(workflow.named.lower(), []).append(operation)
         return found
 
     async def _provision_again(self, run: WorkflowRun, request: ProvisionRequest, *, tries: int) -> bool:
         """Provision again; return whether there is a provision now. False: it was refused, and would be
         again."""
-        workflow = replace(whole_workflow("workflow", request.workflow), attempt=run.attempt)
-        label = workflow.label
-        again = replace(request, run=workflow.run, workflow=workflow)
+        before = WORKFLOW.of(request)
+        if before is None:
+            return False
+        workflow = replace(before, attempt=run.attempt)
+        label = workflow.named
+        again = replace(request, run=workflow.run, tables={**request.tables, WORKFLOW.name: workflow})
         named = hashlib.sha256(f"{workflow.run}/{label}/{tries}".encode()).hexdigest()[:32]
         try:
             await self._desk.provision(again, key=f"{RERUN}{named}", ours=True)
@@ -211,4 +214,4 @@ def is_due(tried: Sequence[Operation], *, now: float) -> bool:
 
 def workflow_of(operation: Operation) -> Workflow | None:
     request = operation.request
-    return request.workflow if isinstance(request, ProvisionRequest) else None
+    return WORKFLOW.of(request) if isinstance(request, ProvisionRequest) else None

@@ -3,8 +3,10 @@
 import re
 from dataclasses import dataclass
 
+from muster.config.tables import RequestTable
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
+from muster.domain.requests import ProvisionRequest
 
 LABEL_MAX = 200
 ACCOUNT_MAX = 100
@@ -38,25 +40,26 @@ class Workflow:
     repository: str
     run_id: int
     attempt: int
-    label: str
-    """What `runs-on` names."""
+    label: str | None = None
+    """What `runs-on` names; by default the run id and the attempt: 123456789-1."""
 
     def __post_init__(self) -> None:
         repository("workflow.repository", self.repository)
         checks.whole("workflow.run_id", self.run_id, least=1, most=RUN_ID_MOST)
         checks.whole("workflow.attempt", self.attempt, least=1, most=ATTEMPT_MOST)
+        if self.label is None:
+            object.__setattr__(self, "label", default_label(self.run_id, self.attempt))
         label("workflow.label", self.label)
+
+    @property
+    def named(self) -> str:
+        """Its label, which it always has."""
+        return self.label or ""
 
     @property
     def run(self) -> str:
         """The attempt as a run of Muster's."""
         return run_name(self.repository, self.run_id, self.attempt)
-
-
-def whole_workflow(field: str, value: object) -> Workflow:
-    if not isinstance(value, Workflow):
-        raise InvalidRequest(field, value, "must name a repository, a run_id and an attempt")
-    return value
 
 
 def run_name(repository: str, run_id: int, attempt: int) -> str:
@@ -66,3 +69,12 @@ def run_name(repository: str, run_id: int, attempt: int) -> str:
 def default_label(run_id: int, attempt: int) -> str:
     """With the attempt, so that a re-run can't meet runners of the attempt before."""
     return f"{run_id}-{attempt}"
+
+
+def _own_run(request: ProvisionRequest, workflow: Workflow) -> None:
+    if request.run != workflow.run:
+        raise InvalidRequest("run", request.run, f"must be {workflow.run}, the run of its workflow")
+
+
+WORKFLOW = RequestTable(name="workflow", kind=Workflow, runtime="github", rule=_own_run)
+"""Whose jobs the nodes serve. They are given back when it is over, asked for or not."""

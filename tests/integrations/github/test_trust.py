@@ -9,7 +9,7 @@ from muster.domain.access import Role
 from muster.domain.errors import Forbidden, InvalidRequest
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
-from muster.domain.trust import Confinement, Trust, Workload, confined
+from muster.integrations.github.trust import Confinement, Trust, Workload, confined
 
 MAIN = "refs/heads/main"
 CI = f"acme/shop/.github/workflows/ci.yml@{MAIN}"

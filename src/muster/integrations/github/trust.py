@@ -13,7 +13,7 @@ from muster.domain.access import Role
 from muster.domain.errors import Forbidden, InvalidRequest
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import RESOURCE_CLASSES, TemplateSpec
-from muster.domain.workflow import run_name
+from muster.integrations.github.workflow import WORKFLOW, run_name
 
 REPOSITORY_ID_MOST = 1 << 62
 _EVENT = re.compile(r"[a-z][a-z0-9_]*")
@@ -167,6 +167,14 @@ class Confinement:
     rules: tuple[Trust, ...]
 
     @property
+    def owner(self) -> str:
+        return self.repository
+
+    @property
+    def name(self) -> str:
+        return f"run {self.run_id}-{self.attempt}"
+
+    @property
     def run(self) -> str:
         """The only run that it may ask for."""
         return run_name(self.repository, self.run_id, self.attempt)
@@ -202,6 +210,33 @@ class Confinement:
                 f"cannot provision {request.template} as asked for {self.repository}: {found[0]}; "
                 f"an operator may allow more in [trust.{rules[0].name}]"
             )
+        if request.max_runtime is not None and request.max_runtime > spec.max_runtime:
+            raise Forbidden(
+                f"cannot provision {spec.name} for {request.max_runtime:g} s: workflows get at most the "
+                f"{spec.max_runtime:g} s of the template, whose max_runtime an operator may raise"
+            )
+        self._check_workflow(request, spec)
+
+    def _check_workflow(self, request: ProvisionRequest, spec: TemplateSpec) -> None:
+        """Refuse runners for another run, and those without a workflow, which could have any label."""
+        workflow = WORKFLOW.of(request)
+        if workflow is None:
+            if spec.kitted:
+                raise Forbidden(
+                    f"cannot provision runners of {spec.name} without `workflow`: "
+                    "a workflow gets runners for its own run only, so it must name that"
+                )
+            return
+        asked = (workflow.repository.lower(), workflow.run_id, workflow.attempt)
+        if asked != (self.repository.lower(), self.run_id, self.attempt):
+            raise Forbidden(
+                f"cannot provision for run {workflow.run_id}-{workflow.attempt} of {workflow.repository}: "
+                f"this is {self.name} of {self.repository}"
+            )
+        if workflow.named.partition("-")[0] != str(self.run_id):
+            # Another run's label would get us its jobs.
+            rule = f"it must be {self.run_id}, or begin with {self.run_id}-"
+            raise Forbidden(f"cannot give out the label {workflow.named}: {rule}")
 
 
 def confined(rules: Sequence[Trust], job: Workload) -> Confinement:

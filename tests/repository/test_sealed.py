@@ -1,0 +1,61 @@
+"""The core knows no provider, runtime or cloud by name: what is specific is in `muster/integrations`."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from muster.discovery import installed
+
+SOURCE = Path(__file__).parents[2] / "src" / "muster"
+CORE = ("domain", "ports", "operations", "controllers", "enrolment", "plane.py", "serve.py", "integration.py")
+CLOUDS = ("aws", "amazon", "boto", "azure", "arm", "actions", "hetzner", "gcp", "podman", "virsh")
+GLOSSARY = ("exec", "service", "command")
+"""Names of integrations that are words of the core: docs/glossary.md."""
+ORDINARY = ("process", "external", "simulated", "simulation")
+"""Names of integrations that are also words of plain English: they count only as a whole string."""
+EXCEPT = {
+    (
+        "domain/redaction.py",
+        "*",
+    ): "a list of the world's secrets by their shape: any job may print any of them",
+    ("domain/template.py", "external"): "the core's own word for apps that enrol themselves",
+    ("integration.py", "hetzner"): "an example that nobody installs",
+}
+
+
+def names() -> set[str]:
+    """The words that each integration brings: of itself, its providers, runtimes and tables."""
+    every = installed().integrations.values()
+    found = {word for each in every for word in (each.name, *each.providers, *each.runtimes)}
+    return found - {*GLOSSARY}
+
+
+def files() -> Iterator[Path]:
+    for each in CORE:
+        yield from (SOURCE / each).rglob("*.py") if (SOURCE / each).is_dir() else (SOURCE / each,)
+
+
+@pytest.mark.parametrize("path", sorted(files()), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_file_of_the_core_names_no_provider_runtime_or_cloud(path: Path) -> None:
+    place, text = str(path.relative_to(SOURCE)), path.read_text(encoding="utf-8")
+    told = {word for word in {*names(), *CLOUDS} - {*ORDINARY} if _stands(word, text)}
+    told |= {
+        node.value
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant) and node.value in ORDINARY and node.value in names()
+    }
+    assert not {word for word in told if (place, word) not in EXCEPT and (place, "*") not in EXCEPT}
+
+
+def test_each_exception_is_needed() -> None:
+    for place, word in EXCEPT:
+        text = (SOURCE / place).read_text(encoding="utf-8")
+        assert word == "*" or _stands(word, text), (place, word)
+
+
+def _stands(word: str, text: str) -> bool:
+    """Whether a word stands in a text, also as a part of a name: `aws_key`."""
+    return re.search(rf"(?<![a-z]){word}(?![a-z])", text, re.IGNORECASE) is not None
