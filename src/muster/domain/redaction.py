@@ -365,7 +365,7 @@ _OTHERS = (
     r"\bmysql(?:dump|admin)?\b[^\n|;]{0,200}?[ \t]-p(?P<s>[^\s]++)",
     r"(?i:\bidentified[ \t]+by[ \t]+)(?P<s>\"[^\"\n]*+\"?|'[^'\n]*+'?|\S++)",
     r"\$(?:1|2[aby]|5|6|7|y|gy|argon2(?:i|d|id))\$(?P<s>[^\s:\"']{8,}+)",  # hashed passwords
-    r"\bprocess:l-[0-9a-f]{24}\.[0-9]{1,6}:(?P<s>\S++)",  # what a machine of ours proves itself with
+    r"\b[a-z0-9-]{1,63}:l-[0-9a-f]{24}\.[0-9]{1,6}:(?P<s>\S++)",  # what a machine of ours proves itself with
 )
 
 _NAMED = tuple(re.compile(pattern, _FLAGS) for pattern in _ASSIGNED)
