@@ -11,7 +11,7 @@ from muster.integration import Check, Level
 from muster.integrations.ssh.hosts import RemoteHost
 from muster.integrations.ssh.inventory import Host
 from muster.integrations.ssh.session import Refused
-from muster.integrations.ssh.spec import Architecture
+from muster.integrations.ssh.spec import HostArchitecture
 
 DISK_LEAST = 1 << 30
 FILES_LEAST = 10_000
@@ -77,7 +77,7 @@ def _room(host: Host, told: Mapping[str, Any], _now: float) -> Iterator[Finding]
             words = f"it has {has} {what}, and {counted(host.slots, 'slot')} of {size.name} need {needs}"
             yield Level.WARNING, words, f"lower slots under [hosts.{host.name}]"
     asked = host.settings.architecture
-    if asked is not Architecture.ANY and asked != told["machine"]:
+    if asked is not HostArchitecture.ANY and asked != told["machine"]:
         yield Level.FAILED, f"it is {told['machine']}, and the settings say {asked}", "correct architecture"
 
 

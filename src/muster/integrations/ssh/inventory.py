@@ -6,7 +6,7 @@ from typing import Any
 
 from muster.domain.errors import InvalidRequest
 from muster.domain.matching import type_matches
-from muster.integrations.ssh.spec import Architecture, SshSpec
+from muster.integrations.ssh.spec import HostArchitecture, SshSpec
 from muster.integrations.ssh.tables import HostConfig, SshConfig
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -46,7 +46,7 @@ class Host:
             and mine.resource_class in ("", resource_class)
             and type_matches(self.type_of(resource_class), patterns)
             and all(label in mine.labels for label in spec.labels)
-            and (spec.architecture is Architecture.ANY or spec.architecture is mine.architecture)
+            and (spec.architecture is HostArchitecture.ANY or spec.architecture is mine.architecture)
         )
 
 

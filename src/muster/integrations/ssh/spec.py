@@ -9,7 +9,7 @@ from muster.domain.errors import InvalidRequest
 LABELS_MOST = 20
 
 
-class Architecture(StrEnum):
+class HostArchitecture(StrEnum):
     X86_64 = "x86_64"
     AARCH64 = "aarch64"
     ANY = "any"
@@ -19,11 +19,11 @@ class Architecture(StrEnum):
 class SshSpec:
     labels: tuple[str, ...] = ()
     """Labels that a host must have, all of them."""
-    architecture: Architecture = Architecture.ANY
+    architecture: HostArchitecture = HostArchitecture.ANY
 
     def __post_init__(self) -> None:
         labels("ssh.labels", self.labels)
-        checks.word("ssh.architecture", self.architecture, Architecture)
+        checks.word("ssh.architecture", self.architecture, HostArchitecture)
 
 
 def labels(name: str, value: object) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from muster.domain import checks
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import RESOURCE_CLASSES
 from muster.integrations.ssh.scopes import AUTO, RLIMITS
-from muster.integrations.ssh.spec import Architecture, SshSpec, labels
+from muster.integrations.ssh.spec import HostArchitecture, SshSpec, labels
 
 SLOTS_MOST = 1000
 PORTS = 65535
@@ -61,7 +61,7 @@ class HostConfig:
     resource_class: str = ""
     """The class that the slots are for; empty: any."""
     labels: tuple[str, ...] = ()
-    architecture: Architecture = Architecture.ANY
+    architecture: HostArchitecture = HostArchitecture.ANY
     python: str = "python3"
     directory: str = "~/.muster"
     limits: str = AUTO
@@ -121,7 +121,7 @@ HOSTS = Table(
         "slots": values.whole(0, SLOTS_MOST),
         "resource_class": values.known(*RESOURCE_CLASSES),
         "labels": labels,
-        "architecture": values.one_of(Architecture),
+        "architecture": values.one_of(HostArchitecture),
         "python": _matched(_COMMAND, "must be a program like python3 or /usr/bin/python3.11"),
         "directory": _matched(_DIRECTORY, "must be a path that begins with / or ~, without blanks"),
         "limits": values.known(AUTO, RLIMITS),
@@ -132,6 +132,6 @@ HOSTS = Table(
 TEMPLATE = TemplateTable(
     name="ssh",
     kind=SshSpec,
-    keys={"labels": labels, "architecture": values.one_of(Architecture)},
+    keys={"labels": labels, "architecture": values.one_of(HostArchitecture)},
     provider="ssh",
 )
