@@ -45,7 +45,10 @@ def test_help_starts_without_loading_what_commands_need(alone: Terminal, record_
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("provison",), "error: no such command 'provison'. Did you mean 'provision'? See `muster --help`"),
+        (
+            ("provison",),
+            "error: no such command 'provison'. Did you mean 'provision', 'provider'? See `muster --help`",
+        ),
         (("nodes", "shwo"), "Did you mean 'show'? See `muster nodes --help`"),
         (("provision", "--cuont", "3"), "Possible options: --count"),
         (("extend", "ci-42"), "error: missing option '--by'; see `muster extend --help`"),

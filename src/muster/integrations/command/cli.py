@@ -10,8 +10,13 @@ from muster.cli.output import Output
 if TYPE_CHECKING:
     from muster.integrations.command.promises import Outcome, Trial
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(help="Try an executable that makes machines.", no_args_is_help=True, add_completion=False)
 MACHINES_MOST = 10
+
+
+@app.callback()
+def root(*, _output: Output = None) -> None:
+    """Try an executable that makes machines (docs/provider-protocol.md)."""
 
 
 @app.command()
