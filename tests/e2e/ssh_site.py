@@ -17,10 +17,9 @@ def config(yard: Yard, changes: Mapping[str, Mapping[str, Any]] | None = None, m
     lines += [f'key = "{yard.key}"', f'known_hosts = "{yard.known_hosts}"', 'config = "/dev/null"']
     lines += ["connect_timeout = 5"]
     for name, machine in yard.machines.items():
-        assert machine.link is not None
         given = {
-            "address": "127.0.0.1",
-            "port": machine.link.port,
+            "address": machine.address,
+            "port": machine.reached_at,
             "slots": 5,
             "python": PYTHON,
             "directory": str(machine.directory),

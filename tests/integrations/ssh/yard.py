@@ -28,11 +28,12 @@ needs_sshd = pytest.mark.skipif(
     SSHD is None or shutil.which("ssh") is None,
     reason="there is no sshd: get these tests with `apt-get install openssh-server`",
 )
+LOOPBACK = "127.0.0.1"
 PYTHON = os.environ.get("MUSTER_AGENT_PYTHON", "/usr/bin/python3")
 """The interpreter of the hosts: any from 3.8 on."""
 CONFIG = """
 Port {port}
-ListenAddress 127.0.0.1
+ListenAddress {listen}
 HostKey {place}/hostkey
 PidFile {place}/sshd.pid
 AuthorizedKeysFile {keys}
@@ -122,8 +123,14 @@ class Machine:
     keys: Path
     wrapper: Sequence[str] = ()
     """What its sshd is started with: another user, another namespace."""
+    address: str = LOOPBACK
     sshd: subprocess.Popen[bytes] | None = None
     link: Link | None = None
+
+    @property
+    def reached_at(self) -> int:
+        """The port that ssh connects to."""
+        return self.port if self.link is None else self.link.port
 
     @property
     def directory(self) -> Path:
@@ -136,7 +143,8 @@ class Machine:
     def start(self) -> None:
         assert SSHD is not None
         config = self.place / "sshd_config"
-        config.write_text(CONFIG.format(port=self.port, place=self.place, keys=self.keys))
+        listen = LOOPBACK if self.address == LOOPBACK else "0.0.0.0"  # noqa: S104  # in a network of its own
+        config.write_text(CONFIG.format(port=self.port, place=self.place, keys=self.keys, listen=listen))
         if os.getuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         with (self.place / "sshd.log").open("ab") as log:
@@ -144,13 +152,13 @@ class Machine:
                 [*self.wrapper, SSHD, "-D", "-e", "-f", str(config)], stdout=log, stderr=log
             )
         until(self._listens, f"sshd of {self.name}: {(self.place / 'sshd.log').read_text()}")
-        if self.link is None:
+        if self.link is None and self.address == LOOPBACK:
             self.link = Link(self.port)
 
     def _listens(self) -> bool:
         assert self.sshd is not None and self.sshd.poll() is None, (self.place / "sshd.log").read_text()
         with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+            return probe.connect_ex((self.address, self.port)) == 0
 
     def kill(self) -> None:
         """SIGKILL to its sshd and to all its sessions."""
@@ -215,8 +223,10 @@ class Yard:
     def known_hosts(self) -> Path:
         return self.root / "known_hosts"
 
-    def host(self, name: str, *, wrapper: Sequence[str] = ()) -> Machine:
-        """A host that runs and is trusted."""
+    def host(
+        self, name: str, *, wrapper: Sequence[str] = (), address: str = LOOPBACK, owner: int | None = None
+    ) -> Machine:
+        """A host that runs and is trusted. `owner`: the user of its files."""
         if not self.key.exists():
             keygen(self.key)
             shutil.copy(self.root / "key.pub", self.root / "authorized_keys")
@@ -228,9 +238,13 @@ class Yard:
             port=free_port(),
             keys=self.root / "authorized_keys",
             wrapper=wrapper,
+            address=address,
         )
         self.machines[name] = machine
         machine.new_key()
+        if owner is not None:
+            for path in (place, place / "hostkey"):
+                os.chown(path, owner, owner)
         machine.start()
         self.trust(machine)
         return machine
@@ -252,11 +266,10 @@ class Yard:
         """`changes`: settings of single hosts that differ."""
         hosts = []
         for name, machine in self.machines.items():
-            assert machine.link is not None
             given = HostConfig(
                 name=name,
-                address="127.0.0.1",
-                port=machine.link.port,
+                address=machine.address,
+                port=machine.reached_at,
                 slots=5,
                 python=PYTHON,
                 directory=str(machine.directory),

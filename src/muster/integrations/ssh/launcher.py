@@ -210,7 +210,7 @@ def _state(
     fitting: Mapping[str, RemoteHost], here: Mapping[str, Any], missing: Mapping[str, Uncertain]
 ) -> str:
     """Why there is not more room, in words."""
-    full = [name for name, offer in here.items() if not offer["free"] and not offer["drained"]]
+    full = [name for name, offer in here.items() if not (offer["free"] or offer["drained"] or offer["why"])]
     drained = [name for name, offer in here.items() if offer["drained"]]
     ill = [f"{name}: {offer['why']}" for name, offer in here.items() if offer["why"]]
     words = [f"{counted(len(fitting), 'host')} fit"]
