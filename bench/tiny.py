@@ -22,6 +22,7 @@ TINY: Mapping[str, Mapping[str, object]] = {
     "provision_load": {"PROVISIONS": 4, "SPARE": 2, "IN_FLIGHT": 2},
     "connected_nodes": {"NODES": 16, "STREAMING_NODES": 8, "EVERY": 0.5, "SECONDS": 2.0},
     "probes": {"SERVICES": 10, "EVERY": 2.0, "SETTLE": 1.0, "SECONDS": 1.0},
+    "ssh_hosts": {"NODES": 2, "HOSTS": 2, "ROUNDS": 1},
     "runners": {"EACH": 2, "ROUNDS": 2},
 }
 
