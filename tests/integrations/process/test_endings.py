@@ -11,8 +11,8 @@ import pytest
 from muster.domain.errors import Uncertain
 from muster.ports.provider import MachineState
 from muster.slots import tree
-from muster.slots.killing import SLACK
 from muster.slots.processes import running, start_time
+from muster.slots.termination import SLACK
 from muster.testing.provider_contract import asking, ids, listed, until_gone
 from tests.integrations.process.yard import Yard, ended, recorded, unlocked
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from muster.agent.agent import wipe
 from muster.domain.reasons import Reason
-from muster.slots.pruning import Keeping, prune
+from muster.slots.pruner import Keeping, prune
 from muster.testing.provider_contract import PATIENCE, asking, ids, listed, until_gone
 from tests.integrations.process.yard import Yard
 

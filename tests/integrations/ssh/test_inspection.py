@@ -8,14 +8,16 @@ from muster.domain.template import RESOURCE_CLASSES
 from muster.integration import Level
 from muster.integrations.ssh.inspection import DISK_LEAST, FILES_LEAST, SHARED, SKEW_MOST, judged
 from muster.integrations.ssh.inventory import Host
-from muster.integrations.ssh.spec import Architecture
+from muster.integrations.ssh.spec import HostArchitecture
 from muster.integrations.ssh.tables import HostConfig
 
 NOW = 1_000_000.0
 SLOTS = 3
 LARGE = RESOURCE_CLASSES["large"]
 HOST = Host(
-    settings=HostConfig(name="web1", slots=SLOTS, resource_class="large", architecture=Architecture.X86_64)
+    settings=HostConfig(
+        name="web1", slots=SLOTS, resource_class="large", architecture=HostArchitecture.X86_64
+    )
 )
 FINE: dict[str, Any] = {
     "user": "muster",

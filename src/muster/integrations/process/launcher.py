@@ -1,7 +1,7 @@
 """One launch on this machine: one at a time under one root, in whatever process, and inside the caller's
 deadline.
 
-Owns the turn among this process's threads, and the translation into the port's errors. `slots.granting`
+Owns the turn among this process's threads, and the translation into the port's errors. `slots.grants`
 does the rest.
 """
 
@@ -20,8 +20,8 @@ from muster.domain.serialization import to_plain
 from muster.domain.template import UsageClass
 from muster.integrations.process.spawner import Spawner
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
-from muster.slots import granting
-from muster.slots.granting import Granter
+from muster.slots import grants
+from muster.slots.grants import Granter
 from muster.slots.tree import Grant, Slot, Tree, launching
 
 LOCK_WAIT = 10.0
@@ -52,13 +52,13 @@ class Launcher:
                 answer = granter.launch(
                     wanted, start, latest=latest, granted=lambda: spawner.on_step("granted")
                 )
-            except granting.Spent as error:
+            except grants.Spent as error:
                 raise TokenSpent(str(error)) from error
-            except granting.Full as error:
+            except grants.Full as error:
                 raise Refused(str(error), Reason.CAPACITY) from error
-            except granting.Later as error:
+            except grants.Later as error:
                 raise Throttled(str(error), 5.0) from error
-            except granting.Late as error:
+            except grants.Late as error:
                 raise Uncertain(str(error)) from error
         return LaunchAnswer(
             machines=tuple(machine(slot, state) for slot, state in answer.living),
@@ -103,7 +103,7 @@ class Launcher:
 
 
 def machine(slot: Slot, state: str) -> Machine:
-    """Return a slot as a machine. `state` is a word of muster.slots.looking."""
+    """Return a slot as a machine. `state` is a word of muster.slots.states."""
     return Machine(
         id=slot.machine_id,
         installation_id=slot.grant.installation_id,

@@ -113,8 +113,8 @@ class LocalServer:
 
     def force(self) -> None:
         """End nodes without a server: what it did not end any more."""
-        from muster.slots import killing
-        from muster.slots.looking import look
+        from muster.slots import termination
+        from muster.slots.states import look
 
         until = time.monotonic() + END_WITHIN
         while time.monotonic() < until:
@@ -122,7 +122,7 @@ class LocalServer:
             if not alive:
                 return
             for slot in alive:
-                killing.ask(slot, now=time.time())
+                termination.ask(slot, now=time.time())
             look(alive, grace=1.0, now=time.time())
             time.sleep(LOOK_EVERY)
 

@@ -30,11 +30,11 @@ from muster.integrations.process.sandbox import Isolation, Sandbox
 from muster.integrations.process.spawner import KEEPER, Spawner, Steps, no_steps
 from muster.integrations.process.tables import TEMPLATE, Demand, Home
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
-from muster.slots import killing
+from muster.slots import termination
 from muster.slots.console import keepers_last_word, said
 from muster.slots.limits import NO_CGROUPS, Cgroups, find_cgroups
-from muster.slots.looking import GONE, look
-from muster.slots.pruning import Keeping, prune
+from muster.slots.pruner import Keeping, prune
+from muster.slots.states import GONE, look
 from muster.slots.tree import Slot, Tree
 
 logger = logging.getLogger(__name__)
@@ -176,7 +176,7 @@ class ProcessProvider:
         slots = self._slots(machine_ids)
         for slot in slots:
             if slot.started and not slot.gone:
-                killing.ask(slot, now=self._now())
+                termination.ask(slot, now=self._now())
         self._look(slots)
 
     def _console(self, machine_id: str, lines: int) -> str | None:

@@ -22,7 +22,7 @@ from muster.domain.template import ResourceClass
 from muster.integrations.process.sandbox import NODE, Sandbox
 from muster.slots.limits import Cgroups, rlimits
 from muster.slots.processes import MARKER, boot_id
-from muster.slots.spawning import SECRET_FD, spawn
+from muster.slots.spawn import SECRET_FD, spawn
 from muster.slots.tree import Slot, Started
 
 KEEPER = Path(muster.slots.__file__).with_name("keeper.py")

@@ -24,14 +24,14 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from muster.integrations.ssh import facts, scopes
-from muster.slots import granting, killing
+from muster.slots import grants, termination
 from muster.slots.console import keepers_last_word, said
-from muster.slots.granting import Granter
+from muster.slots.grants import Granter
 from muster.slots.limits import rlimits
-from muster.slots.looking import GONE, look
 from muster.slots.processes import MARKER, boot_id
-from muster.slots.pruning import Keeping, prune
-from muster.slots.spawning import SECRET_FD, spawn
+from muster.slots.pruner import Keeping, prune
+from muster.slots.spawn import SECRET_FD, spawn
+from muster.slots.states import GONE, look
 from muster.slots.tree import Grant, Started, Tree, launching, read, write
 
 if TYPE_CHECKING:
@@ -125,11 +125,11 @@ class Host:
                     lambda slot: self._children.append(self._start(slot, request, programs)),
                     latest=latest,
                 )
-            except granting.Spent as error:
+            except grants.Spent as error:
                 raise Refusal("spent", str(error)) from error
-            except granting.Late as error:
+            except grants.Late as error:
                 raise Refusal("late", str(error)) from error
-            except (granting.Later, OSError) as error:
+            except (grants.Later, OSError) as error:
                 raise Refusal("later", str(error)) from error
         shown = [self._shown(slot, state) for slot, state in answer.living]
         return {"machines": shown, "reason": answer.reason, "message": answer.message}
@@ -226,7 +226,7 @@ class Host:
         for each in request["ids"]:
             slot = self.tree.slot(each)
             if slot is not None and slot.started and not slot.gone:
-                killing.ask(slot, now=time.time())
+                termination.ask(slot, now=time.time())
         return self.do_look(request)
 
     def do_console(self, request: Request) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from muster.slots import killing
+from muster.slots import termination
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,11 +25,11 @@ def look(slots: Sequence[Slot], *, grace: float, now: float) -> list[tuple[Slot,
     started = [slot for slot in slots if slot.started]
     states = [(slot, _state(slot)) for slot in started]
     over = [slot for slot, state in states if not state]
-    leftover = killing.sweep(over, now=now) if over else []
+    leftover = termination.sweep(over, now=now) if over else []
     seen: list[tuple[Slot, str]] = []
     for slot, state in states:
         if state == STOPPING:
-            killing.press_on(slot, grace=grace, now=now)
+            termination.press_on(slot, grace=grace, now=now)
         seen.append((slot, state or (STOPPING if slot in leftover else GONE)))
     return seen
 

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from muster.slots.looking import GONE, look
+from muster.slots.states import GONE, look
 
 if TYPE_CHECKING:
     from collections.abc import Callable
