@@ -1,13 +1,12 @@
-"""What a server of 10,000 nodes costs while each beats every five seconds on its own connection.
+"""What a server of 10,000 nodes costs while all of them beat and hold their streams, as real agents do.
 
-Memory and time of the server's process, from /proc, over a settled stretch. The second pair of figures adds
-what real agents do beside beating: each holds its stream, on another connection. The floor is an empty raw
-handler on the same uvicorn settings under the same beats.
+Memory and time of the server's process, from /proc, over a settled stretch. The nodes beat as often as the
+server would tell so many. The floor is an empty handler on the same uvicorn settings under the same load: it
+holds as many streams, and says as many lines.
 """
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from bench import Figure
@@ -15,11 +14,12 @@ from bench.children import Child, child
 from bench.empty_server import empty
 from bench.server_process import data_directory, served
 from bench.warm_store import Warm, warm
+from muster.domain.deadlines import Limits
+from muster.domain.pace import interval
 
 NODES = 10_000
-STREAMING_NODES = 9_000
-"""Two connections per node: as many as 20,000 descriptors allow, with some left for the server itself."""
-EVERY = 5.0
+EVERY = interval(NODES, least=Limits().beat_seconds, rate=Limits().beats_per_second)
+SETTLE = 30.0
 SECONDS = 25.0
 CONNECTED_WITHIN = 180.0
 
@@ -28,41 +28,50 @@ async def measure() -> Sequence[Figure]:
     with data_directory() as data:
         nodes = await warm(data, NODES)
         async with empty() as (port, process):
-            floors = await _figures(process, port, nodes, "", streaming=False, settle=2 * EVERY)
+            least, idlest, _ = await _usage(process, port, nodes)
         async with served(data) as server:
-            figures = await _figures(
-                server.child, server.port, nodes, "beating every 5 s", streaming=False, settle=2 * EVERY
-            )
-        async with served(data) as server:
-            few = nodes[:STREAMING_NODES]
-            also = await _figures(
-                server.child, server.port, few, "also holding their streams", streaming=True, settle=4 * EVERY
-            )
-    (least, idlest), found = floors, []
-    for memory, cpu in (figures, also):
-        found += [_wished(memory, 200.0, floor=least.value), _wished(cpu, 25.0, floor=idlest.value)]
-    return found
+            resident, core, end = await _usage(server.child, server.port, nodes)
+    p50, p99 = end["p50"] * 1e3, end["p99"] * 1e3
+    name = f"server with {NODES:,} nodes that beat and hold streams"
+    note = (
+        f"each beats every {EVERY:g} s: {end['rate']:,.0f} beats/s answered in p50 {p50:.1f},"
+        f" p99 {p99:.1f} ms, {end['late']} late; floor: an empty handler with as many streams and beats"
+    )
+    return [
+        Figure(
+            name=f"{name}: time",
+            value=core * 100,
+            unit="% of a core",
+            floor=idlest * 100,
+            limit=25.0,
+            lower_is_better=True,
+            note=note,
+        ),
+        Figure(
+            name=f"{name}: memory",
+            value=resident / 1e6,
+            unit="MB",
+            floor=least / 1e6,
+            limit=200.0,
+            lower_is_better=True,
+        ),
+    ]
 
 
-def _wished(figure: Figure, limit: float, *, floor: float) -> Figure:
-    return Figure(**{**asdict(figure), "limit": limit, "floor": floor})
-
-
-async def _figures(
-    server: Child, port: int, nodes: Sequence[Warm], doing: str, *, streaming: bool, settle: float
-) -> tuple[Figure, Figure]:
+async def _usage(server: Child, port: int, nodes: Sequence[Warm]) -> tuple[int, float, Any]:
+    """Bytes at the most, cores, and how the beats went."""
     given = {
         "mode": "paced",
         "port": port,
         "tokens": [node.token for node in nodes],
         "every": EVERY,
-        "streaming": streaming,
-        "settle": settle,
+        "streaming": True,
+        "settle": SETTLE,
         "seconds": SECONDS,
     }
     async with child("bench.load_generator", given) as generator:
         await generator.line(CONNECTED_WITHIN)
-        await generator.line()
+        await generator.line(CONNECTED_WITHIN)
         before = server.usage()
         resident = before.resident
         for _ in range(int(SECONDS) - 1):
@@ -70,12 +79,4 @@ async def _figures(
             resident = max(resident, server.usage().resident)
         after = server.usage()
         end = await generator.line()
-    core = (after.cpu - before.cpu) / (int(SECONDS) - 1)
-    return _pair(f"server with {len(nodes):,} nodes {doing}", resident, core, end)
-
-
-def _pair(name: str, resident: int, core: float, end: Any) -> tuple[Figure, Figure]:
-    p50, p99 = end["p50"] * 1e3, end["p99"] * 1e3
-    note = f"{end['rate']:,.0f} beats/s answered in p50 {p50:.1f}, p99 {p99:.1f} ms, {end['late']} late"
-    memory = Figure(name=name, value=resident / 1e6, unit="MB", lower_is_better=True, note=note)
-    return memory, Figure(name=name, value=core * 100, unit="% of a core", lower_is_better=True)
+    return resident, (after.cpu - before.cpu) / (int(SECONDS) - 1), end

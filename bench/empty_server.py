@@ -14,10 +14,13 @@ from starlette.types import Receive, Scope, Send
 
 from bench.children import Child, child, say, told
 from muster.api import Api
+from muster.api.agent_stream import PATH
 from muster.api.gathering import Answering
 from muster.api.server import HttpServer, bind, url_of
+from muster.enrolment.streams import SILENT_MOST
 
 _BODY = b"{}"
+_LINE = b"{%s}\n" % (b" " * 250)
 _HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"2")]
 
 
@@ -26,6 +29,9 @@ class Empty:
         self._wake = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == PATH:
+            await self._stream(send)
+            return
         if scope["path"] == "/hold":
             await self._wake.wait()
             self._wake.clear()
@@ -33,6 +39,13 @@ class Empty:
             self._wake.set()
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await send({"type": "http.response.body", "body": _BODY})
+
+    async def _stream(self, send: Send) -> None:
+        """A line now and then, for ever."""
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS[:1]})
+        while True:
+            await send({"type": "http.response.body", "body": _LINE, "more_body": True})
+            await asyncio.sleep(SILENT_MOST * 0.875)
 
     def close(self) -> None:
         self._wake.set()

@@ -9,9 +9,13 @@ from typing import Any, Self
 HOST = "127.0.0.1"
 
 
-def request(method: str, path: str, *, token: str = "", said: Mapping[str, Any] | None = None) -> bytes:
+def request(
+    method: str, path: str, *, token: str = "", said: Mapping[str, Any] | None = None, close: bool = False
+) -> bytes:
     body = b"" if said is None else json.dumps(said).encode()
     lines = [f"{method} {path} HTTP/1.1", f"Host: {HOST}"]
+    if close:
+        lines.append("Connection: close")
     if token:
         lines.append(f"Authorization: Bearer {token}")
     if said is not None:

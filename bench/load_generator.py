@@ -15,6 +15,7 @@ from typing import Any
 
 from bench.children import say, told
 from bench.http_client import HOST, request
+from muster.agent.agent import SELDOM
 
 BEAT = "/api/v1/agent/beat"
 STREAM = "/api/v1/agent/stream"
@@ -85,22 +86,31 @@ def flat_out(*, port: int, path: str, tokens: Sequence[str], connections: int, s
 
 
 class _Crowd:
+    """Nodes that beat on a connection each, or, if they beat seldom, on a new one each time: as agents do."""
+
     def __init__(self, port: int, tokens: Sequence[str], *, every: float, streaming: bool) -> None:
+        self._port = port
         self._every = every
+        self._seldom = every >= SELDOM
         self._poll = select.epoll()
         self._lines: dict[int, _Line] = {}
         self._after: dict[int, Callable[[_Line], None]] = {}
         self.took: list[float] = []
         self.late = 0
-        asked = [request("POST", BEAT, token=token, said={"activity": 1}) for token in tokens]
-        self._beats = [(self._line(port, self._beaten, each), each) for each in asked]
+        asked = [
+            request("POST", BEAT, token=token, said={"activity": 1}, close=self._seldom) for token in tokens
+        ]
+        self._beats = [(None if self._seldom else self._admitted(self._beaten, each), each) for each in asked]
         for token in tokens if streaming else ():
             # Its lines are read and left aside.
-            self._line(port, lambda _line: None, request("GET", STREAM, token=token))
+            self._admitted(lambda _line: None, request("GET", STREAM, token=token))
 
-    def _line(self, port: int, after: Callable[[_Line], None], payload: bytes) -> _Line:
-        line = _Line(port)
+    def _admitted(self, after: Callable[[_Line], None], payload: bytes) -> _Line:
+        line = _Line(self._port)
         line.admitted(payload)
+        return self._heard(line, after)
+
+    def _heard(self, line: _Line, after: Callable[[_Line], None]) -> _Line:
         number = line.socket.fileno()
         self._lines[number], self._after[number] = line, after
         self._poll.register(number, select.EPOLLIN)
@@ -108,6 +118,19 @@ class _Crowd:
 
     def _beaten(self, line: _Line) -> None:
         self.took.append(time.perf_counter() - line.asked_at)
+        if self._seldom:
+            number = line.socket.fileno()
+            self._poll.unregister(number)
+            del self._lines[number], self._after[number]
+            line.socket.close()
+
+    def _beat(self, line: _Line | None, payload: bytes) -> None:
+        if line is None:
+            line = self._heard(_Line(self._port), self._beaten)
+        if line.busy:
+            self.late += 1
+        else:
+            line.ask(payload)
 
     def run(self, seconds: float) -> None:
         """Send for every node in turn, evenly over the time of a round."""
@@ -116,11 +139,7 @@ class _Crowd:
         following, lines = 0, self._beats
         while (now := time.perf_counter()) < until:
             while began + following * self._every / len(lines) <= now:
-                line, payload = lines[following % len(lines)]
-                if line.busy:
-                    self.late += 1
-                else:
-                    line.ask(payload)
+                self._beat(*lines[following % len(lines)])
                 following += 1
             for number, _ in self._poll.poll(0.002, 1024):
                 line = self._lines[number]

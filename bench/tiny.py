@@ -20,7 +20,7 @@ TINY: Mapping[str, Mapping[str, object]] = {
     "heartbeats": {"NODES": 16, "CONNECTIONS": 4, "SECONDS": 0.2, "TURNS": 1},
     "handover": {"CALLERS": 1, "EACH": 2, "ROUNDS": 1, "COLD": 1, "IDLE": 0.5},
     "provision_load": {"PROVISIONS": 4, "SPARE": 2, "IN_FLIGHT": 2},
-    "connected_nodes": {"NODES": 16, "STREAMING_NODES": 8, "EVERY": 0.5, "SECONDS": 2.0},
+    "connected_nodes": {"NODES": 16, "EVERY": 0.5, "SETTLE": 1.0, "SECONDS": 2.0},
     "probes": {"SERVICES": 10, "EVERY": 2.0, "SETTLE": 1.0, "SECONDS": 1.0},
     "ssh_hosts": {"NODES": 2, "HOSTS": 2, "ROUNDS": 1},
     "runners": {"EACH": 2, "ROUNDS": 2},

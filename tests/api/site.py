@@ -11,8 +11,8 @@ import httpx
 
 from muster.api import Api, ApiSettings, create_app
 from muster.api.access import mint
+from muster.api.connections import bounded
 from muster.api.metrics import Metrics, timed
-from muster.api.repeating import repeating
 from muster.api.server import HttpServer, bind, url_of
 from muster.client import AsyncClient, calls
 from muster.discovery import installed
@@ -241,7 +241,7 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
     api = create_app(plane, ports, ApiSettings(data=data, **settings), metrics=metrics)
     apis.append(api)
     listener = bind("127.0.0.1", 0)
-    http = repeating(api.context.beats)
+    http = bounded()
     server = HttpServer(api, http, backlog=http.lines.backlog)
     site = Site(url_of(listener), api, store, cloud, ports)
     cloud.watch(site)

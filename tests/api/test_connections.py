@@ -217,7 +217,7 @@ async def test_strangers_leave_descriptors_to_those_that_are_known(
 ) -> None:
     descriptors = 40
     monkeypatch.setattr(connections, "HEAD_SECONDS", LATE)
-    monkeypatch.setattr("muster.api.repeating.Lines", lambda: Lines(descriptors))
+    monkeypatch.setattr("muster.api.connections.Lines", lambda: Lines(descriptors))
     async with opened(tmp_path) as site:
         known = [await _known(site) for _ in range(10)]
         strangers = [await _connected(site) for _ in range(descriptors)]
@@ -238,7 +238,7 @@ async def test_a_burst_takes_no_more_descriptors_than_strangers_and_the_server_m
     The test counts the sockets that this server accepts: other tests share its process."""
     descriptors = 160
     monkeypatch.setattr(connections, "HEAD_SECONDS", LATE)
-    monkeypatch.setattr("muster.api.repeating.Lines", lambda: Lines(descriptors))
+    monkeypatch.setattr("muster.api.connections.Lines", lambda: Lines(descriptors))
     accepted: list[socket.socket] = []
     peak = 0
     async with opened(tmp_path) as site:

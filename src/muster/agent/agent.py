@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 POLL = 50  # seconds that the server may hold a long poll; proxies cut at 60
+SELDOM = 15.0  # a node that beats less often keeps no connection for it
 SILENCE = 30.0  # a stream without a line for so long is broken, or a proxy keeps its lines back
 POLLS = 12  # long polls instead of the stream, before it is tried again
 GRACE = 5.0  # from SIGTERM to SIGKILL
@@ -837,8 +838,11 @@ class Link:
         timeout: float = 15.0,
         sink: Any = None,
         tell: Callable[[Any], None] | None = None,
+        once: bool = False,  # the connection is not kept for the next call
     ) -> Any:
         headers = {"Authorization": "Bearer " + token} if token else {}
+        if once:
+            headers["Connection"] = "close"
         if isinstance(body, dict):
             headers["Content-Type"], body = "application/json", json.dumps(body).encode()
         answer: Any = (0, {}, 0.0)
@@ -859,6 +863,8 @@ class Link:
                 if tell and response.status == 200:
                     return self.follow(response, tell)
                 answer = self.read(response, sink)
+                if once:
+                    self.close()
                 refused += 1
                 if answer[0] < 500:
                     return answer
@@ -1102,7 +1108,8 @@ class Agent:
                 return 0, {}, 0.0
             return link.call("POST", "/join", body)
         if e.what == "beat":
-            return link.call("POST", "/beat", {"activity": self.activity()}, e.token)
+            once = self.state.beat_seconds >= SELDOM
+            return link.call("POST", "/beat", {"activity": self.activity()}, e.token, once=once)
         if e.what == "stream":
             return link.call(
                 "GET",

@@ -9,10 +9,13 @@ says then what is true then: nothing piles up for an agent that doesn't read.
 import asyncio
 import logging
 
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from muster.api.access import admitted
+from muster.api.beats import authorization_of
 from muster.api.context import SHUTDOWN, Context
+from muster.api.middleware import HEADERS
+from muster.api.problems import translate
 from muster.domain import desired_state as domain
 from muster.domain.errors import MusterError
 from muster.domain.ids import NodeId
@@ -22,12 +25,9 @@ from muster.wire.base import encode
 
 logger = logging.getLogger(__name__)
 
+PATH = "/api/v1/agent/stream"
 MEDIA_TYPE = "application/x-ndjson"
-_HEADERS = [
-    (b"content-type", MEDIA_TYPE.encode()),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
+_HEADERS = [(b"content-type", MEDIA_TYPE.encode()), (b"x-accel-buffering", b"no"), *HEADERS]
 
 
 async def with_commands(ctx: Context, node_id: NodeId, found: domain.Desired) -> Desired:
@@ -41,39 +41,59 @@ def meaning(desired: Desired) -> object:
     return desired.directive, desired.assignment_id, desired.run, desired.kit, desired.commands
 
 
-class AgentStream(Response):
-    """The answer to a node that listens, for as long as `shown` proves that it is this node."""
+class AgentStream:
+    """The answer to a node that listens, for as long as its token proves that it is this node.
 
-    def __init__(self, context: Context, node_id: NodeId, shown: str | None) -> None:
+    Answers in front of the other routes, as beats do: thousands of streams are open at once, and what lies
+    between a stream and its connection is there for each of them.
+    """
+
+    __slots__ = ("_begun", "_context", "_node_id", "_receive", "_shown")
+
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._node_id = node_id
-        self._shown = shown
+        self._begun = False
 
-    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        async def over(silent: bool) -> bool:
-            return self._context.shutdown.begun or (silent and await self._gone(receive))
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._context.metrics.agents.add(what="stream")
+        try:
+            self._shown = authorization_of(scope["headers"]).decode("latin-1")
+            self._node_id = await self._context.authenticator.node(self._shown)
+            admitted(scope)
+            scope["headers"].clear()  # nothing asks for them again, and they would stay for hours
+            await self._follow(send)
+        except Exception as error:
+            if self._begun:
+                raise
+            await translate(error, method="GET", path=PATH).response()(scope, receive, send)
 
+    async def _follow(self, send: Send) -> None:
         with self._context.streams.open(self._node_id, SHUTDOWN) as stream:
-            line = await stream.line(self._now, meaning, over)
+            line = await stream.line(self._now, meaning, self._over)
+            self._begun = True
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             try:
                 while line is not None:
                     await self._tell(*line, send)
-                    line = await stream.line(self._now, meaning, over)
+                    line = await stream.line(self._now, meaning, self._over)
             except MusterError as error:
                 # Said in full when the agent asks anew.
                 logger.debug("a stream ended", extra={"node_id": self._node_id, "error": str(error)})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
+    async def _over(self, silent: bool) -> bool:
+        return self._context.shutdown.begun or (silent and await self._gone())
+
     async def _now(self) -> Desired:
         found = await self._context.plane.enrolment.desired(self._node_id)
         return await with_commands(self._context, self._node_id, found)
 
-    async def _gone(self, receive: Receive) -> bool:
+    async def _gone(self) -> bool:
         """Whether the agent has closed its connection, or another speaks for the node by now."""
         try:
             async with asyncio.timeout(0):
-                while (await receive())["type"] != "http.disconnect":
+                while (await self._receive())["type"] != "http.disconnect":
                     pass
         except TimeoutError:
             return await self._context.authenticator.node(self._shown) != self._node_id

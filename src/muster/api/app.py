@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from starlette.types import Receive, Scope, Send
 
-from muster.api import beats
+from muster.api import agent_stream, beats
 from muster.api.access import Authenticator
 from muster.api.beats import Beats
 from muster.api.context import ApiSettings, Context, Shutdown
@@ -43,8 +43,11 @@ class Api:
         self._others = DefaultHeaders(QueryLimit(Dashboard(bounded)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == beats.PATH and scope["method"] == "POST":
+        asked = (scope["method"], scope["path"]) if scope["type"] == "http" else None
+        if asked == ("POST", beats.PATH):
             await self._beats(scope, receive, send)
+        elif asked == ("GET", agent_stream.PATH):
+            await agent_stream.AgentStream(self.context)(scope, receive, send)
         else:
             self._count(scope)
             await self._others(scope, receive, send)

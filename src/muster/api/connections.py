@@ -134,6 +134,8 @@ class Bounded(Answering):
         self._expect(None)
         self._taken()
         super().connection_lost(exc)
+        # Both refer back to the connection. Without them it is freed at once, not by the garbage collector.
+        self.parser = self.scope = None  # type: ignore[assignment]  # nothing is read any more
 
     def admitted(self) -> None:
         """A token that was shown here is good."""
@@ -246,3 +248,13 @@ class Bounded(Answering):
         head = b"".join(b"%s: %s\r\n" % field for field in fields)
         self.send(STATUS_LINE[status] + head + b"\r\n" + body)
         self.transport.close()
+
+
+def bounded() -> type[Bounded]:
+    """Return the protocol of one server, with connections of its own."""
+
+    class Ours(Bounded):
+        __slots__ = ()
+
+    Ours.lines = Lines()
+    return Ours

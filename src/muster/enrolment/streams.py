@@ -35,6 +35,8 @@ class Cause(StrEnum):
 class Stream:
     """One node's. `last_sent` is what was last sent, in the form that its owner compares."""
 
+    __slots__ = ("_clock", "_due", "_ids", "_listener", "answering", "ended", "last_sent", "missed")
+
     def __init__(self, listener: Listener, clock: Clock, ids: Ids) -> None:
         self._listener = listener
         self._clock = clock

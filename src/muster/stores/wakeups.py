@@ -30,6 +30,8 @@ class LocalWakeups(Wakeups):
 
 
 class LocalListener(Listener):
+    __slots__ = ("_notified", "_waiting", "_wakeups", "number", "topics")
+
     def __init__(self, wakeups: LocalWakeups, number: int, topics: tuple[str, ...]) -> None:
         self.number = number
         self.topics = topics

@@ -4,7 +4,7 @@ from starlette.responses import FileResponse, Response
 
 from muster.api import context
 from muster.api.access import Access
-from muster.api.agent_stream import MEDIA_TYPE, AgentStream, meaning, with_commands
+from muster.api.agent_stream import MEDIA_TYPE, meaning, with_commands
 from muster.api.context import CallerToken, Context, Ctx, Node, NodeCaller, RawRequest
 from muster.api.problems import problem_of_error
 from muster.api.router import Raw, Route, Table
@@ -98,9 +98,12 @@ async def desired(ctx: Ctx, node_view: NodeCaller, asked: DesiredQuery) -> Desir
     return await with_commands(ctx, node.id, found)
 
 
-async def stream(ctx: Ctx, node_id: Node, request: RawRequest) -> Response:
-    """Hear what to do: a line of JSON at once, whenever it changes, and at least every 25 s."""
-    return AgentStream(ctx, node_id, request.authorization)
+async def stream(ctx: Ctx, node_id: Node) -> StreamLine:
+    """Hear what to do: a line of JSON at once, whenever it changes, and at least every 25 s.
+    Answered by `agent_stream`, in front of all this; here for the documentation."""
+    desired = await with_commands(ctx, node_id, await ctx.plane.enrolment.desired(node_id))
+    beat_seconds = await ctx.plane.watch_tracker.beat_seconds()
+    return StreamLine(desired=desired, beat_seconds=beat_seconds, spread=ctx.streams.spread)
 
 
 async def output(
