@@ -20,6 +20,8 @@ class Figure:
     """The least value that we want whatever the floor, or the greatest, in the same unit."""
     lower_is_better: bool = False
     note: str = ""
+    load: tuple[float, float] | None = None
+    """The machine's load average before and after: what else ran."""
 
     @property
     def ratio(self) -> float | None:

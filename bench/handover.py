@@ -27,6 +27,8 @@ from muster.wire.events import Event
 CALLERS = 10
 EACH = 4
 ROUNDS = 30
+ALONE = 40
+"""Hand-overs to one caller, one after the other."""
 COLD = 30
 COLD_EACH = 2
 IDLE = 6.0
@@ -47,6 +49,7 @@ async def measure() -> Sequence[Figure]:
                     await _until_idle(server, wires[0])
                     async with counted(server, idle=IDLE) as counts:
                         took = await _warm(server, wires)
+                    alone = await _alone(server, wires[0])
             finally:
                 await _end_all(server)
         commits = await asyncio.to_thread(_commits, data / "floor.db")
@@ -58,6 +61,13 @@ async def measure() -> Sequence[Figure]:
     return [
         _figure(f"{name}, p50", _share(took, 0.5), floor=floor[0], limit=60.0, note=note),
         _figure(f"{name}, p99", _share(took, 0.99), floor=floor[1], limit=150.0, note=""),
+        _figure(
+            f"warm hand-over of {EACH} nodes, one caller, p50",
+            _share(alone, 0.5),
+            floor=floor[0],
+            limit=12.0,
+            note=f"{len(alone)} of them, p99 {_share(alone, 0.99):.0f} ms",
+        ),
         *_costs(counts, len(took)),
         _figure(
             "cold: last node booted → succeeded, p99",
@@ -134,6 +144,14 @@ async def _warm(server: Server, wires: Sequence[Wire]) -> list[float]:
     return took
 
 
+async def _alone(server: Server, wire: Wire) -> list[float]:
+    took: list[float] = []
+    for number in range(ALONE):
+        took += await _round(server, [wire], ROUNDS + 1 + number)
+        await _until_idle(server, wire, pause=0.05)
+    return took
+
+
 async def _round(server: Server, wires: Sequence[Wire], number: int) -> list[float]:
     async def caller(wire: Wire, place: int) -> tuple[float, str]:
         started = time.perf_counter()
@@ -149,15 +167,15 @@ async def _round(server: Server, wires: Sequence[Wire], number: int) -> list[flo
     return [took for took, _ in ends]
 
 
-async def _until_idle(server: Server, wire: Wire) -> None:
+async def _until_idle(server: Server, wire: Wire, *, pause: float = 0.5) -> None:
     """Wait until all nodes are back and know it."""
     while True:
         path = "/api/v1/nodes?state=idle&template=warm&limit=200"
         page = json.loads(await wire.ask("GET", path, token=server.admin))
         if len(page["items"]) == CALLERS * EACH:
             break
-        await asyncio.sleep(0.1)
-    await asyncio.sleep(0.5)
+        await asyncio.sleep(min(0.1, pause))
+    await asyncio.sleep(pause)
 
 
 @asynccontextmanager

@@ -108,6 +108,16 @@ async def test_no_beat_is_answered_from_memory_while_the_store_takes_no_writes(
     assert (await node.post("/api/v1/agent/beat")).status_code == 200
 
 
+async def test_a_token_that_died_is_refused_although_it_was_remembered(site: Site) -> None:
+    machine = await _machine(site)
+    old = {"Authorization": f"Bearer {(await _join(site, machine)).json()['token']}"}
+    http = site.http()
+    for _ in range(2):
+        assert (await http.post("/api/v1/agent/beat", headers=old)).status_code == 200
+    assert (await _join(site, machine)).status_code == 200
+    assert (await http.post("/api/v1/agent/beat", headers=old)).status_code == 401
+
+
 async def test_a_node_whose_time_is_over_hears_it_with_its_next_beat(site: Site) -> None:
     node, admitted = await _joined(site)
     assert (await node.post("/api/v1/agent/beat")).status_code == 200

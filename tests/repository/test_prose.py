@@ -20,7 +20,7 @@ PAGES = sorted(
 
 CHECKED = ("src/muster", "src/muster_simulation", "bench", "demos", "fakes", "tools")
 """Folders whose docstrings are held to the same rules."""
-UNCHECKED = ("agent_stream", "beats", "connections", "gathering", "repeating")
+UNCHECKED = ("agent_stream", "beats", "connections", "gathering")
 """Modules of muster/api that still wait for plain words."""
 
 
