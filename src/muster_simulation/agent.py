@@ -23,7 +23,8 @@ from muster_simulation.cloud.identity import proof_of
 from muster_simulation.invariants.machine_rules import TOLD_TO_GO
 from muster_simulation.invariants.truth import Truth
 from muster_simulation.life import Life
-from muster_simulation.network import Network, Unreachable
+from muster_simulation.network import Network, Push
+from muster_simulation.wire import Silent, Unreachable, Wire
 
 T = TypeVar("T")
 FIRST_CONTACT = 1800.0
@@ -32,6 +33,10 @@ PATIENCE = 10.0
 """How long an agent waits for an answer that isn't a long poll."""
 AGAIN = 5.0
 """Between two tries of something that doesn't get through."""
+SILENCE = 30.0
+"""A stream without a line for so long is broken, or a proxy keeps its lines back."""
+POLLS = 12
+"""Long polls instead of the stream, before it is tried again."""
 
 
 class Fate(StrEnum):
@@ -66,6 +71,8 @@ class Habits:
     detach_hangs: float
     poll: float
     """How long it waits for news before it asks again."""
+    streams: bool = True
+    """Lines of a stream reach it. If not, a proxy keeps them back, and it polls."""
     says: Health | None = None
     """Its own word on how it feels, in every beat."""
 
@@ -83,6 +90,7 @@ class Agent:
         finished: Callable[["asyncio.Task[None]"], None],
         power_off: Callable[["Agent", str], None],
         moved: Callable[["Agent", AssignmentId | None], None],
+        recognised: Callable[[str, NodeId], None],
     ) -> None:
         self.machine_id = entry.machine_id
         self.life = Life(entry.machine_id)
@@ -90,6 +98,10 @@ class Agent:
         self.attached: AssignmentId | None = None
         """What it is physically attached to."""
         self.partitioned_until = 0.0
+        self.disturbed_until = 0.0
+        """The end of its last freeze or partition."""
+        self.losses: list[float] = []
+        """When something that would have told it what to do didn't reach it."""
         self.truth = Truth(reached_at=now())
         self.working = False
         """Its boot does something: output, CPU time, bytes."""
@@ -106,6 +118,7 @@ class Agent:
         self._finished = finished
         self._power_off = power_off
         self._moved = moved
+        self._recognised = recognised
         self._token = ""
         self._acknowledged: AssignmentId | None = None
         self._desired: Desired | None = None
@@ -155,6 +168,19 @@ class Agent:
         self.truth.moved_at = self._now()
 
     @property
+    def wanted(self) -> AssignmentId | None:
+        """The assignment that it was last told of."""
+        return None if self._desired is None else self._desired.assignment_id
+
+    @property
+    def poll(self) -> float:
+        return self._habits.poll
+
+    @property
+    def told_to(self) -> str:
+        return "" if self._desired is None else self._desired.directive.value
+
+    @property
     def booting(self) -> bool:
         return not self.truth.booted
 
@@ -187,28 +213,80 @@ class Agent:
                 return
 
     async def _follow(self) -> None:
-        """The long poll."""
-        poll = self._habits.poll
+        """By the stream; by long polls for a while, where nothing comes on it."""
         while True:
-            known = self._desired.version if self._desired is not None else 0
-            try:
-                desired = await self._speak(
-                    lambda plane, node_id, known=known: plane.enrolment.poll(
-                        node_id, known=known, timeout=poll
-                    ),  # type: ignore[misc]
-                    timeout=poll + PATIENCE,
-                )
-            except (Unreachable, StoreUnavailable, Conflict):
+            heard, error = await self._listen()
+            if heard or not isinstance(error, Silent):
                 await asyncio.sleep(AGAIN * (0.5 + self._chance()))
-            else:
-                self._hear(desired)
+                continue
+            for _ in range(POLLS):
+                await self._poll()
+
+    async def _listen(self) -> tuple[bool, Exception]:
+        """Follow one stream to its end. Whether a line came, and what ended it."""
+        heard = False
+        token = self._token
+        wire = Wire(reachable=lambda: self._now() >= self.partitioned_until, lost=self._lost)
+
+        async def serve(plane: ControlPlane, push: Push) -> None:
+            await self._served(plane, token, wire, push)
+
+        if self._now() >= self.partitioned_until:
+            self._network.listen(serve, wire)
+        try:
+            while True:
+                self._hear(await wire.line(SILENCE))
+                heard = True
+        except (MusterError, Unreachable) as error:
+            self._lost()
+            try:
+                await self._understand(error, token)
+            except (MusterError, Unreachable) as understood:
+                return heard, understood
+            return heard, error
+        finally:
+            wire.close()
+
+    async def _served(self, plane: ControlPlane, token: str, wire: Wire, push: Push) -> None:
+        """What a replica does for the stream: as the API does, without HTTP."""
+        node_id = await self._identified(plane, token)
+
+        async def over(silent: bool) -> bool:
+            return silent and (not wire.open or await plane.enrolment.identify(token) != node_id)
+
+        def look() -> Coroutine[Any, Any, Desired]:
+            return plane.enrolment.desired(node_id)
+
+        with plane.enrolment.streams.open(node_id) as stream:
+            line = await stream.line(look, meaning, over)
+            while line is not None:
+                if self._habits.streams:
+                    push(line[1])
+                line = await stream.line(look, meaning, over)
+
+    async def _poll(self) -> None:
+        poll = self._habits.poll
+        known = self._desired.version if self._desired is not None else 0
+        try:
+            desired = await self._speak(
+                lambda plane, node_id: plane.enrolment.poll(node_id, known=known, timeout=poll),
+                timeout=poll + PATIENCE,
+            )
+        except (Unreachable, StoreUnavailable, Conflict):
+            self._lost()
+            await asyncio.sleep(AGAIN * (0.5 + self._chance()))
+        else:
+            self._hear(desired)
+
+    def _lost(self) -> None:
+        self.losses.append(self._now())
 
     async def _report(self, report: Report) -> None:
         """Until it is acknowledged."""
         while True:
             try:
                 desired = await self._speak(
-                    lambda plane, node_id: plane.enrolment.report(node_id, report), timeout=PATIENCE
+                    lambda plane, node_id: answer(plane, node_id, report), timeout=PATIENCE
                 )
             except (Unreachable, StoreUnavailable, Conflict, NotYet):
                 await asyncio.sleep(AGAIN * (0.5 + self._chance()))
@@ -221,7 +299,7 @@ class Agent:
         report = Report(phase=Phase.BOOT_SCRIPT.value, step=step)
         try:
             desired = await self._speak(
-                lambda plane, node_id: plane.enrolment.report(node_id, report), timeout=PATIENCE
+                lambda plane, node_id: answer(plane, node_id, report), timeout=PATIENCE
             )
         except (Unreachable, MusterError):
             return
@@ -234,17 +312,31 @@ class Agent:
         token = self._token
 
         async def identified(plane: ControlPlane) -> T:
-            return await message(plane, await plane.enrolment.identify(token))
+            return await message(plane, await self._identified(plane, token))
 
         try:
             return await self._call(identified, timeout=timeout)
-        except Forbidden:
-            if self._token == token:
-                await self._join()
-            raise Unreachable("the token had died") from None
-        except (NotFound, Gone):
-            self._power_off(self, "told to leave")
-            raise Unreachable("nothing more to say") from None
+        except (Forbidden, NotFound, Gone) as error:
+            await self._understand(error, token)
+            raise
+
+    async def _identified(self, plane: ControlPlane, token: str) -> NodeId:
+        node_id = await plane.enrolment.identify(token)
+        self._recognised(token, node_id)
+        return node_id
+
+    async def _understand(self, error: Exception, token: str) -> None:
+        """Do what an answer asks for. Raises Unreachable if that was all there was to do."""
+        match error:
+            case Forbidden():
+                if self._token == token:
+                    await self._join()
+                raise Unreachable("the token had died") from None
+            case NotFound() | Gone():
+                self._power_off(self, "told to leave")
+                raise Unreachable("nothing more to say") from None
+            case _:
+                return
 
     async def _call(self, message: Callable[[ControlPlane], Coroutine[Any, Any, T]], *, timeout: float) -> T:
         if self._now() < self.partitioned_until:
@@ -324,3 +416,17 @@ class Agent:
     def _move(self, assignment: AssignmentId | None) -> None:
         self.attached = assignment
         self._moved(self, assignment)
+
+
+def meaning(desired: Desired) -> object:
+    """What an agent acts on: all but the record's version and the time that passes by itself."""
+    return desired.directive, desired.assignment_id, desired.run, desired.kit
+
+
+async def answer(plane: ControlPlane, node_id: NodeId, report: Report) -> Desired:
+    """What a replica does with a report: its answer says what the stream then needn't."""
+    with plane.enrolment.streams.answering(node_id) as stream:
+        desired = await plane.enrolment.report(node_id, report)
+        if stream is not None:
+            stream.last_sent = meaning(desired)
+    return desired

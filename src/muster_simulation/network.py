@@ -10,17 +10,21 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol, TypeVar
 
+from muster.domain.desired_state import Desired
 from muster.domain.errors import IllegalTransition, MusterError
 from muster.plane import ControlPlane
 from muster_simulation.life import Life, outside
 from muster_simulation.trace import FaultCounts
+from muster_simulation.wire import Unreachable, Wire
+
+__all__ = ["QUIET", "Message", "Network", "NetworkFaults", "Push", "Station", "Unreachable"]
 
 T = TypeVar("T")
 Message = Callable[[ControlPlane], Coroutine[Any, Any, T]]
-
-
-class Unreachable(Exception):
-    """No answer: no replica there, a broken connection, or a timeout. It may have happened."""
+Push = Callable[[Desired], None]
+HOUR = 3600.0
+HEARD = 0.5
+"""The share of cut streams whose agents are told so; the others notice the silence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +37,10 @@ class NetworkFaults:
     copies. A heartbeat is sent once."""
     stale: float = 60.0
     lost_beat: float = 0.0
+    lost_push: float = 0.0
+    """A line of a stream doesn't come, and the next ones do: its wake-up was lost, or a proxy ate it."""
+    cuts: float = 0.0
+    """Per stream and hour. Half of them tell the agent that the connection broke, the others nothing."""
 
 
 QUIET = NetworkFaults()
@@ -64,6 +72,7 @@ class Network:
         self._pick = pick
         self._failed = failed
         self._open: dict[str, dict[int, asyncio.Future[Any]]] = {}
+        self._wires: dict[str, dict[int, Wire]] = {}
         self._count = 0
 
     async def call(self, message: Message[T], *, timeout: float, repeatable: bool = True) -> T:
@@ -81,10 +90,57 @@ class Network:
         finally:
             expiry.cancel()
 
+    def listen(self, serve: Callable[[ControlPlane, Push], Coroutine[Any, Any, None]], wire: Wire) -> None:
+        """Open a stream: a replica serves it, and each line that it pushes travels on the wire."""
+        if self._strikes(self.faults.lost, "lost"):
+            return
+        loop = asyncio.get_running_loop()
+        outside(loop.call_later, self._latency(), self._serve, serve, wire)
+        if self.faults.cuts:
+            outside(loop.call_later, self._random.expovariate(self.faults.cuts / HOUR), self._sever, wire)
+
+    def _serve(self, serve: Callable[[ControlPlane, Push], Coroutine[Any, Any, None]], wire: Wire) -> None:
+        station = self._pick()
+        if station is None:
+            wire.end(Unreachable("nobody there"))
+            return
+        self._count += 1
+        number = self._count
+        self._wires.setdefault(station.life.name, {})[number] = wire
+        task = station.life.spawn(serve(station.plane, lambda desired: self._push(wire, desired)))
+        task.add_done_callback(lambda done: self._served(done, station.life.name, number, wire))
+
+    def _push(self, wire: Wire, desired: Desired) -> None:
+        if wire.cut or self._strikes(self.faults.lost_push, "lost on a stream"):
+            wire.lose()
+            return
+        loop = asyncio.get_running_loop()
+        outside(loop.call_at, wire.arrival(loop.time(), self._latency()), wire.deliver, desired)
+
+    def _served(self, task: "asyncio.Task[None]", name: str, number: int, wire: Wire) -> None:
+        self._wires.get(name, {}).pop(number, None)
+        error: BaseException = Unreachable("the replica gave up")
+        if not task.cancelled():
+            error = task.exception() or Unreachable("the stream ended")
+            if not isinstance(error, MusterError | Unreachable) or isinstance(error, IllegalTransition):
+                self._failed(error)
+        asyncio.get_running_loop().call_later(self._latency(), wire.end, error)
+
+    def _sever(self, wire: Wire) -> None:
+        if wire.open and self.faults.cuts:
+            self._counts.add("stream cut")
+            wire.cut = True
+            wire.lose()
+            if self._random.random() < HEARD:
+                wire.end(Unreachable("connection broke"))
+
     def cut(self, life: Life) -> None:
         """A replica died: those who wait for its answers hear that the connection broke."""
+        loop = asyncio.get_running_loop()
         for reply in self._open.pop(life.name, {}).values():
-            outside(asyncio.get_running_loop().call_later, self._latency(), _fail, reply, "connection broke")
+            outside(loop.call_later, self._latency(), _fail, reply, "connection broke")
+        for wire in self._wires.pop(life.name, {}).values():
+            outside(loop.call_later, self._latency(), wire.end, Unreachable("connection broke"))
 
     def _arrive(self, message: Message[T], reply: asyncio.Future[T] | None) -> None:
         station = self._pick()

@@ -13,7 +13,7 @@ from typing import Any
 
 from muster.domain.errors import Gone, MusterError, NotFound
 from muster.domain.health import Health
-from muster.domain.ids import AssignmentId
+from muster.domain.ids import AssignmentId, NodeId
 from muster.enrolment.enroller import Admission
 from muster.enrolment.heartbeats import Heartbeats
 from muster.plane import ControlPlane
@@ -49,6 +49,8 @@ class NodeFaults:
     detach: tuple[float, float] = (1.0, 4.0)
     poll: float = 50.0
     """Of the long poll. Shorter where wake-ups get lost, or nodes would learn of a claim too late."""
+    unstreamed: float = 0.0
+    """The share of machines behind a proxy that keeps the lines of streams back."""
     mute: float = 0.0
     stuck: float = 0.0
     broken: float = 0.0
@@ -106,6 +108,7 @@ class Nodes:
         pick: Callable[[], Station | None],
         presence: Presence,
         finished: Callable[["asyncio.Task[None]"], None],
+        recognised: Callable[[str, NodeId], None],
         faults: NodeFaults = HEALTHY,
     ) -> None:
         self.faults = faults
@@ -126,6 +129,7 @@ class Nodes:
         self._installation_id = installation_id
         self._pick = pick
         self._finished = finished
+        self._recognised = recognised
 
     # --- the cloud's watcher ----------------------------------------------------------------------
 
@@ -142,6 +146,7 @@ class Nodes:
             finished=self._finished,
             power_off=self._power_off,
             moved=self._moved,
+            recognised=self._recognised,
         )
         self.agents[entry.machine_id] = agent
         self.truths[entry.machine_id] = agent.truth
@@ -278,6 +283,7 @@ class Nodes:
             attach_hangs=faults.attach_hangs,
             detach_hangs=faults.detach_hangs,
             poll=faults.poll,
+            streams=self._boots.random() >= faults.unstreamed,
             says=Health.STARTING if self._boots.random() < faults.mumbles else None,
         )
 
@@ -302,13 +308,16 @@ class Nodes:
         if agent.life.alive and self.faults.freezes:
             self._counts.add("node: frozen")
             loop = asyncio.get_running_loop()
-            agent.life.pause(loop.time() + self._random.uniform(*self.faults.freeze))
+            seconds = self._random.uniform(*self.faults.freeze)
+            agent.life.pause(loop.time() + seconds)
+            agent.disturbed_until = max(agent.disturbed_until, self._clock.now() + seconds)
             self._cloud.later(self._random.expovariate(self.faults.freezes / HOUR), self._freeze, agent)
 
     def _partition(self, agent: Agent) -> None:
         if agent.life.alive and self.faults.partitions:
             self._counts.add("node: cut off")
             agent.partitioned_until = self._clock.now() + self._random.uniform(*self.faults.partition)
+            agent.disturbed_until = max(agent.disturbed_until, agent.partitioned_until)
             self._cloud.later(self._random.expovariate(self.faults.partitions / HOUR), self._partition, agent)
 
     def _impersonate(self, agent: Agent) -> None:

@@ -43,6 +43,8 @@ class Level(StrEnum):
     """The control plane is away as a whole, again and again, while nodes boot, run and are cut off."""
     BUGS = "bugs"
     """Some operations meet an unforeseen error, and meet it each time."""
+    STREAMS = "streams"
+    """Streams break and lose lines, while warm nodes change hands all the time."""
 
 
 STORMS = tuple(level for level in Level if level not in (Level.NONE, Level.LIGHT, Level.HEAVY))
@@ -81,12 +83,13 @@ class FaultPlan:
         # Drawn apart, so that what is added here leaves the plans of known seeds as they are.
         apart = _Draw(Random(f"plan/boots/{seed}/{level}"), level)
         templates = tuple(_patient(apart, spec) for spec in templates)
+        streams = _Draw(Random(f"plan/streams/{seed}/{level}"), level)
         plan = cls(
             seed=seed,
             level=level,
             cloud=_cloud(draw),
-            nodes=_booting(apart, _nodes(draw)),
-            network=_network(draw),
+            nodes=replace(_booting(apart, _nodes(draw)), unstreamed=streams.maybe(0.3)),
+            network=replace(_network(draw), lost_push=streams.maybe(0.2), cuts=streams.maybe(30.0)),
             store=_store(draw),
             replicas=replace(_replicas(draw), absences=apart.maybe(6.0)),
             wakeups_lost=draw.maybe(0.3),
@@ -105,15 +108,15 @@ class FaultPlan:
 
     @classmethod
     def crowd(cls, nodes: int) -> "FaultPlan":
-        """A quiet world with so many warm nodes, for the benchmark. Agents wait long for news: no wake-up is
-        lost here."""
+        """A quiet world with so many warm nodes, for the benchmark. Agents poll, and wait long for news: no
+        wake-up is lost here."""
         plan = cls.draw(0, Level.NONE)
         spec = TemplateSpec(
             name="crowd", provider="simulated", max_nodes=nodes, min_idle=nodes, reuse=Reuse.ALWAYS
         )
         return replace(
             plan,
-            nodes=replace(plan.nodes, poll=600.0),
+            nodes=replace(plan.nodes, poll=600.0, unstreamed=1.0),
             load=Load(every=60.0, largest=4, cancelled=0.0, special=0.0, hurried=0.0),
             site=Site(templates=(spec,), total_cap=nodes),
             foreign=0,
@@ -212,6 +215,13 @@ def _stormy(plan: FaultPlan) -> FaultPlan:
             buggy = replace(plan.store, bugs=0.25)
             busy = replace(load, every=10.0, queued=0.6, hurried=0.5, hold=(5.0, 60.0))
             return replace(plan, store=buggy, load=busy, site=_cramped(plan.site))
+        case Level.STREAMS:
+            breaking = replace(plan.network, lost_push=0.3, cuts=40.0)
+            # Replicas that run: how long a node may take to hear counts in calm time.
+            brisk = replace(load, every=15.0, hold=(1.0, 20.0), cancelled=0.3)
+            return replace(
+                plan, network=breaking, replicas=ReplicaFaults(), load=brisk, site=_reusing(plan.site)
+            )
         case Level.NONE | Level.LIGHT | Level.HEAVY:
             return plan
 

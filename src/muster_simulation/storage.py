@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, cast
 
 from muster.domain.errors import Conflict, StoreUnavailable
-from muster.domain.ids import OperationId
+from muster.domain.ids import NodeId, OperationId
 from muster.domain.operation import Step
 from muster.domain.reasons import Reason
 from muster.ports.store import Store
@@ -65,6 +65,8 @@ class StoreFaults:
         self.counts = counts
         self.bugs: dict[str, str] = {}
         """The verb that fails for each operation that was seen; none, if it meets no bug."""
+        self.admitted: Callable[[NodeId, str], None] | None = None
+        """Told of each node that gets a token, in the moment of its commit, with the token's hash."""
 
     def strikes(self, probability: float, kind: str) -> bool:
         if probability <= 0.0 or self.random.random() >= probability:
@@ -137,6 +139,8 @@ class StorePath:
             if verb == "claim" and faults.strikes(faults.rates.short_claim, "short claim"):
                 return ()
             result = await inner(*args, **kwargs)
+            if verb == "admit" and faults.admitted is not None:
+                faults.admitted(args[1], kwargs["token_hash"])
             if reads:
                 if result and self._verb == verb and await self._struck(verb):
                     await asyncio.sleep(0)  # a paused caller stands still here, with what it has read

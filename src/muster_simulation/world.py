@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from muster.domain.ids import NodeId
 from muster.domain.settings import PRICED_LEASE, PRICED_RENEW_EVERY, Settings
 from muster.domain.template import UsageClass
 from muster.plane import ControlPlane, Ports
 from muster.ports.store import Cursor
 from muster.stores.announcements import Written, announcer
-from muster.stores.cache import CachedStore
+from muster.stores.cache import SPEAKER, CachedStore
 from muster.stores.sql import SqlStore, open_sqlite
 from muster_simulation.bus import Bus
 from muster_simulation.callers import Callers
@@ -133,6 +134,7 @@ class World:
             pick=self._replicas.pick,
             presence=self._replicas.presence,
             finished=self._finished,
+            recognised=self._recognised,
             faults=plan.nodes,
         )
         self.context = Context(
@@ -145,6 +147,8 @@ class World:
             bugs=self._store_faults.bugs,
         )
         self.judge = Judge(self.context, self.trace, self._stop)
+        self.judge.tokens.remembered = 0.0 if self._replica_count == 1 else SPEAKER
+        self._store_faults.admitted = self.judge.tokens.admitted
         # The judge first: it must see a machine before its agent can do anything.
         self.cloud.watch(self.judge)
         self.cloud.watch(self._nodes)
@@ -278,6 +282,9 @@ class World:
         if isinstance(error, Bug):
             return
         self.judge.failed(error)
+
+    def _recognised(self, token: str, node_id: NodeId) -> None:
+        self.judge.recognised(token, node_id)
 
     def _stop(self, broken: Broken) -> None:
         if self._broken is None:

@@ -25,6 +25,11 @@ UNBOUND = dict.fromkeys(("operation_id", "assignment_id", "run", "owner", "attac
 @dataclass
 class NodeView:
     attached: AssignmentId | None = None
+    poll: float = 0.0
+    disturbed_until: float = 0.0
+    losses: list[float] = field(default_factory=list)
+    wanted: AssignmentId | None = None
+    told_to: str = "stay"
 
 
 @dataclass

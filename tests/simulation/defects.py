@@ -29,10 +29,11 @@ from muster.domain.decisions import Finish
 from muster.domain.errors import Conflict, StoreUnavailable
 from muster.domain.health import Health, HealthSource
 from muster.domain.ids import OperationId
-from muster.domain.lifecycle import NodeState, Verb
-from muster.domain.node import Node, OperationGuard
+from muster.domain.lifecycle import Fact, NodeState, Verb
+from muster.domain.node import Node, NodeChange, OperationGuard
 from muster.domain.provision_decisions import Acquire, Action, Commit, RollBack, Situation
 from muster.domain.reasons import Reason
+from muster.enrolment import streams
 from muster.enrolment.enroller import Enrolment
 from muster.operations.capacity import Capacity
 from muster.operations.desk import OperationDesk
@@ -41,9 +42,11 @@ from muster.operations.launcher import Launcher
 from muster.operations.provision import ProvisionHandler
 from muster.ports.provider import LaunchRequest, Machine
 from muster.ports.store import NodeView
+from muster.stores import cache
 from muster.stores.cache import CachedStore
 from muster.stores.sql import SqlStore, claims, counters, guards, leases, liveness, operations, vitals
 from muster.stores.sql.tx import Tx
+from muster_simulation import agent
 from muster_simulation.cloud.cloud import SimulatedCloud
 
 Patch = pytest.MonkeyPatch
@@ -418,3 +421,43 @@ def a_beat_after_the_look_does_not_spare(patch: Patch) -> None:
 def a_memory_misses_commits(patch: Patch) -> None:
     patch.setattr(CachedStore, "saw", lambda _self, _written: None)
     patch.setattr(CachedStore, "_forget_records", lambda _self: None)
+
+
+def a_memory_misses_a_revocation(patch: Patch) -> None:
+    """Whom a token speaks for is remembered though the node was given another one."""
+
+    async def admit(self: CachedStore, change: Any, node_id: Any, **given: Any) -> None:
+        await self._inner.admit(change, node_id, **given)
+
+    patch.setattr(CachedStore, "admit", admit)
+    patch.setattr(CachedStore, "_forget_records", lambda _self: None)
+
+
+def a_revocation_is_noticed_late(patch: Patch) -> None:
+    """Where replicas share a store, whom a token speaks for is remembered for far too long."""
+    patch.setattr(cache, "SPEAKER", 3600.0)
+
+
+def a_lost_push_is_never_made_up_for(patch: Patch) -> None:
+    """A stream speaks only when something changed, and the agent waits for ever on a silent one."""
+    patch.setattr(streams, "SILENT_MOST", 1e9)
+    patch.setattr(agent, "SILENCE", 1e9)
+
+
+def a_reordered_report_is_believed(patch: Patch) -> None:
+    """An `attached` that arrives after the node was told to detach is taken for a newer one."""
+    real, attach = Enrolment._awaits, node.attached
+
+    def awaits(self: Enrolment, waiting: Node, assignment: Any) -> bool:
+        if waiting.state is NodeState.RELEASING and waiting.assignment_id == assignment:
+            return (waiting.attached_at or 0.0) <= waiting.entered_at
+        return real(self, waiting, assignment)
+
+    def attached(waiting: Node, *, now: float, deadline_at: float) -> NodeChange:
+        if waiting.state is not NodeState.RELEASING:
+            return attach(waiting, now=now, deadline_at=deadline_at)
+        after = replace(waiting, version=waiting.version + 1, attached_at=now)
+        return NodeChange(name=Fact.ATTACHED, before=waiting, after=after, at=now)
+
+    patch.setattr(Enrolment, "_awaits", awaits)
+    patch.setattr(node, "attached", attached)

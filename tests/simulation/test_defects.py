@@ -15,6 +15,7 @@ A storm aims at one kind of mistake. `Level` in `muster_simulation.plan` says wh
     absence       judging after the control plane was away: graces, silence, claims of the dead; a pause
                   between the look for offline nodes (`offline`) and the write that gives them up
     bugs          operations that meet an unforeseen error each time
+    streams       what nodes hear: a line that is lost, a stream that breaks and says nothing of it
 """
 
 from collections.abc import Callable
@@ -80,6 +81,10 @@ PLANTED = (
     Planted(defect=defects.what_a_bug_stops_keeps_its_nodes, faults=Level.BUGS),
     Planted(defect=defects.the_dead_can_be_claimed, faults=Level.ABSENCE),
     Planted(defect=defects.a_memory_misses_commits, faults=Level.LIGHT, replicas=1),
+    Planted(defect=defects.a_memory_misses_a_revocation, faults=Level.ECHOES, replicas=1),
+    Planted(defect=defects.a_revocation_is_noticed_late, faults=Level.ECHOES),
+    Planted(defect=defects.a_lost_push_is_never_made_up_for, faults=Level.STREAMS),
+    Planted(defect=defects.a_reordered_report_is_believed, faults=Level.ECHOES),
 )
 RARE = (
     Planted(defect=defects.an_advance_after_the_look_does_not_spare, faults=Level.SLOW, within=200),

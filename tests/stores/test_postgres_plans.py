@@ -50,6 +50,7 @@ TYPICAL: dict[str, Value] = {
     "until": 25_060.0,
     "seen_since": 19_000.0,
     "absent_since": 24_992.0,
+    "gone_since": 24_985.0,
     "revision": 1,
     "template": "t0",
     "resource_class": "small",

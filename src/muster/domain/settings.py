@@ -23,6 +23,9 @@ class Settings:
     absent_after: float | None = 8.0
     """Silence after which others take over what a replica leads in a queue: the lease is too long for those
     behind it. What is taken by mistake holds nothing, or is fenced. None: there are no others."""
+    gone_after: float = 15.0
+    """Silence after which others take over all that a replica leads, also where its leases are longer or were
+    prolonged for a call: as long as the usual lease."""
     poll_every: float = 5.0
     """How often a waiting operation looks again without a wake-up."""
     flush_every: float = 1.0
@@ -41,7 +44,15 @@ class Settings:
     """More orphans than max(floor, share of known nodes) are a sign that we are wrong, not they."""
 
     def __post_init__(self) -> None:
-        for key in ("lease", "renew_every", "present_every", "poll_every", "flush_every", "retention"):
+        for key in (
+            "lease",
+            "renew_every",
+            "present_every",
+            "gone_after",
+            "poll_every",
+            "flush_every",
+            "retention",
+        ):
             checks.seconds(key, getattr(self, key))
         checks.seconds("publish_every", self.publish_every, zero=True)
         checks.whole("driven_at_once", self.driven_at_once, least=1, most=checks.MACHINES_MAX)
@@ -53,5 +64,8 @@ class Settings:
         if self.absent_after is not None and self.present_every >= self.absent_after:
             rule = f"must be below absent_after ({self.absent_after:g} s)"
             raise InvalidRequest("present_every", self.present_every, rule)
+        if self.absent_after is not None and self.absent_after > self.gone_after:
+            rule = f"must not exceed gone_after ({self.gone_after:g} s)"
+            raise InvalidRequest("absent_after", self.absent_after, rule)
         if self.renew_every >= self.lease:
             raise InvalidRequest("renew_every", self.renew_every, f"must be below lease ({self.lease:g} s)")

@@ -104,6 +104,7 @@ class Driver:
             until=now + self._settings.lease,
             limit=free,
             absent_since=None if silence is None else now - silence,
+            gone_since=now - self._settings.gone_after,
         )
         for operation in taken:
             self.take(operation)

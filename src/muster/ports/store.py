@@ -501,13 +501,21 @@ class Store(Protocol):
 
     @writes
     async def lease(
-        self, owner: str, *, now: float, until: float, limit: int, absent_since: float | None = None
+        self,
+        owner: str,
+        *,
+        now: float,
+        until: float,
+        limit: int,
+        absent_since: float | None = None,
+        gone_since: float | None = None,
     ) -> Sequence[Operation]:
         """Take operations that have not ended and whose lease has lapsed, oldest first; epoch + 1.
 
         With `absent_since`, asking is a sign of life of the owner, also with a limit of 0. Queued operations
         are then taken, too, if their owner gave no sign of life since that time, because they block those
-        behind them. An owner that never gave a sign of life keeps its leases until they lapse.
+        behind them. With `gone_since`, an earlier time, so are all others whose owner gave none since then.
+        An owner that never gave a sign of life keeps its leases until they lapse.
         """
         ...
 

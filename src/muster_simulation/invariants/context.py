@@ -13,7 +13,33 @@ from muster_simulation.invariants.truth import Presence, Truth
 class Physical(Protocol):
     """An agent as the judge sees it."""
 
-    attached: AssignmentId | None
+    @property
+    def attached(self) -> AssignmentId | None: ...
+
+    @property
+    def poll(self) -> float:
+        """How long it waits for news where no stream reaches it."""
+        ...
+
+    @property
+    def disturbed_until(self) -> float:
+        """The end of its last freeze or partition."""
+        ...
+
+    @property
+    def losses(self) -> list[float]:
+        """When something that would have told it what to do didn't reach it."""
+        ...
+
+    @property
+    def wanted(self) -> AssignmentId | None:
+        """The assignment that it was last told of."""
+        ...
+
+    @property
+    def told_to(self) -> str:
+        """What it was last told to do."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

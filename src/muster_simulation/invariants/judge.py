@@ -7,12 +7,14 @@ catches, remembers the first, and tells the world to stop.
 from collections.abc import Callable, Sequence
 
 from muster.domain.events import Entity, Event
+from muster.domain.ids import NodeId
 from muster_simulation.cloud import Entry
 from muster_simulation.invariants.boot_rules import BootRules
 from muster_simulation.invariants.broken import Broken
 from muster_simulation.invariants.context import Context
 from muster_simulation.invariants.folding import Folded
 from muster_simulation.invariants.health_rules import HealthRules
+from muster_simulation.invariants.hearing_rules import HearingRules, TokenRules
 from muster_simulation.invariants.launch_rules import LaunchRules
 from muster_simulation.invariants.machine_rules import MachineRules
 from muster_simulation.invariants.node_rules import NodeRules
@@ -27,12 +29,14 @@ class Judge:
         self.context = context
         self.boots = BootRules(context)
         self.health = HealthRules(context)
+        self.hearing = HearingRules(context)
         self.launches = LaunchRules(context)
         self.machines = MachineRules(context)
         self.nodes = NodeRules(context)
         self.operations = OperationRules(context)
         self.queues = QueueRules(context)
         self.times = TimeRules(context)
+        self.tokens = TokenRules(context)
         self.broken: Broken | None = None
         self._trace = trace
         self._stop = stop
@@ -65,6 +69,7 @@ class Judge:
                 self.nodes.check(event, before, after)
                 self.boots.check(event, before, after)
                 self.health.check(event, before, after)
+                self.hearing.check(event, before)
             case Entity.LAUNCH:
                 self.launches.check(event, before, after)
             case Entity.OPERATION:
@@ -103,6 +108,10 @@ class Judge:
 
     def acted(self, verb: str, subject: str, outcome: str) -> None:
         self._trace.action(self.context.now(), verb, subject, outcome)
+
+    def recognised(self, token: str, node_id: NodeId) -> None:
+        """A replica takes the holder of this token for this node."""
+        self._guarded(lambda: self.tokens.recognised(token, node_id))
 
     def acknowledged(self, operation_id: str, key: str | None) -> None:
         self._guarded(lambda: self.operations.acknowledged(operation_id, key))

@@ -151,6 +151,24 @@ class LeaseContract:
             await store.write_operation(lifecycle.resumed(queued[1], now=20.0), fence=queued[1].fence)
         assert list(await store.renew("replica-a", [queued[0].fence], until=99.0)) == []
 
+    async def test_all_that_a_replica_leads_is_taken_over_once_it_was_silent_for_long(
+        self, store: Store
+    ) -> None:
+        """However long its lease: it may have been prolonged for a call."""
+        scene = Scene(store)
+        working = await scene.leased(owner="replica-a", until=1e6)
+        await store.lease("replica-a", now=10.0, until=70.0, limit=0, absent_since=2.0, gone_since=-5.0)
+        early = await store.lease(
+            "replica-b", now=25.0, until=85.0, limit=9, absent_since=17.0, gone_since=10.0
+        )
+        assert list(early) == []
+        (taken,) = await store.lease(
+            "replica-b", now=25.5, until=85.5, limit=9, absent_since=17.5, gone_since=10.5
+        )
+        assert (taken.id, taken.epoch, taken.lease_owner) == (working.id, 2, "replica-b")
+        with pytest.raises(LeaseLost):
+            await store.write_operation(lifecycle.resumed(working, now=26.0), fence=working.fence)
+
     async def test_a_replica_that_never_gave_a_sign_of_life_keeps_its_leases(self, store: Store) -> None:
         scene = Scene(store)
         await scene.queued(await scene.leased(owner="older", until=60.0))

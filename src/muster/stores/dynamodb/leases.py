@@ -27,10 +27,21 @@ class Leases:
         self._operations = operations
 
     async def lease(
-        self, owner: str, *, now: float, until: float, limit: int, absent_since: float | None = None
+        self,
+        owner: str,
+        *,
+        now: float,
+        until: float,
+        limit: int,
+        absent_since: float | None = None,
+        gone_since: float | None = None,
     ) -> Sequence[Operation]:
         """Take due operations. One that another replica takes at this moment is skipped."""
-        abandoned = [] if absent_since is None else await self._abandoned(owner, now, absent_since)
+        abandoned = (
+            []
+            if absent_since is None
+            else await self._abandoned(owner, now, absent_since=absent_since, gone_since=gone_since)
+        )
         found = await self._table.query(keys.LEASED, index="timed", high=moment(now, keys.LAST), most=1000)
         items = await self._table.get_many([(text(item, "PK"), text(item, "SK")) for item in found])
         lapsed = [each for each in known_of(items.values()) if not each.ended and each.lease_until <= now]
@@ -46,8 +57,13 @@ class Leases:
             await self._table.settled()
         return sorted(taken, key=age)
 
-    async def _abandoned(self, owner: str, now: float, absent_since: float) -> list[Operation]:
-        """Return what absent replicas lead of those in a queue; forget a replica that leads none."""
+    async def _abandoned(
+        self, owner: str, now: float, *, absent_since: float, gone_since: float | None
+    ) -> list[Operation]:
+        """Return what absent replicas lead in a queue, and all that gone ones lead.
+
+        Forget a replica that leads nothing.
+        """
         await self._table.update(
             (keys.REPLICAS, owner),
             "SET #seen_at = :now",
@@ -55,17 +71,19 @@ class Leases:
             values={"now": now},
         )
         replicas = await self._table.query(keys.REPLICAS)
-        absent = [text(each, "SK") for each in replicas if (number(each, "seen_at") or 0.0) < absent_since]
+        seen = {text(each, "SK"): number(each, "seen_at") or 0.0 for each in replicas}
+        absent = [name for name, at in seen.items() if at < absent_since]
         if not absent:
             return []
         led = [
             each
             for each in await self._operations.unended()
-            if each.queued_since is not None and each.lease_owner in absent and each.lease_until > now
+            if each.lease_owner in absent and each.lease_until > now
         ]
         leading = {each.lease_owner for each in led}
         await self._table.delete([(keys.REPLICAS, each) for each in absent if each not in leading])
-        return led
+        gone = [name for name in absent if gone_since is not None and seen[name] < gone_since]
+        return [each for each in led if each.queued_since is not None or each.lease_owner in gone]
 
     async def seize(self, operation_id: OperationId, owner: str, *, now: float, until: float) -> Operation:
         """Take a lease. Raises Again if it moved since it was read."""

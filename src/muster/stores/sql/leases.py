@@ -35,11 +35,15 @@ _ALIVE = """
 """
 _ABSENT = "SELECT owner FROM replicas WHERE seen_at < :absent_since LIMIT 1"
 # What stands in a queue holds up those behind it, so it doesn't wait until the lease of a dead owner lapses.
+# All else waits for longer, and not for a lease that is long, or was prolonged for a call.
 ABANDONED = f"""
     WITH due AS MATERIALIZED (
         SELECT id FROM operations
-        WHERE queued_since IS NOT NULL AND ended_at IS NULL AND lease_until > :now AND kind IN ({_KNOWN})
-          AND lease_owner IN (SELECT owner FROM replicas WHERE seen_at < :absent_since)
+        WHERE ended_at IS NULL AND lease_until > :now AND kind IN ({_KNOWN})
+          AND lease_owner IN (
+            SELECT owner FROM replicas WHERE seen_at < :absent_since
+              AND (operations.queued_since IS NOT NULL OR seen_at < :gone_since)
+          )
         ORDER BY created_at, id LIMIT :limit {LOCK}
     )
     UPDATE operations SET lease_owner = :owner, lease_until = :until, epoch = epoch + 1
@@ -49,7 +53,7 @@ ABANDONED = f"""
 _FORGET = """
     DELETE FROM replicas WHERE seen_at < :absent_since AND NOT EXISTS (
         SELECT 1 FROM operations
-        WHERE queued_since IS NOT NULL AND lease_owner = replicas.owner AND lease_until > :now
+        WHERE ended_at IS NULL AND lease_owner = replicas.owner AND lease_until > :now
     )
 """
 _SEIZE = f"""
@@ -75,13 +79,21 @@ _RENEWED_AT_ONCE = 500
 
 
 def lease(
-    tx: Tx, owner: str, *, now: float, until: float, limit: int, absent_since: float | None = None
+    tx: Tx,
+    owner: str,
+    *,
+    now: float,
+    until: float,
+    limit: int,
+    absent_since: float | None = None,
+    gone_since: float | None = None,
 ) -> Sequence[Operation]:
     params: dict[str, Value] = {"owner": owner, "now": now, "until": until, "limit": limit}
     taken = OPERATION.all(tx.execute(LEASE.replace(LOCK, tx.locks.skip), params))
     if absent_since is not None:
         tx.change(_ALIVE, {"owner": owner, "now": now})
-        taken += _abandoned(tx, {**params, "absent_since": absent_since, "limit": limit - len(taken)})
+        silences: dict[str, Value] = {"absent_since": absent_since, "gone_since": gone_since}
+        taken += _abandoned(tx, {**params, **silences, "limit": limit - len(taken)})
     taken.sort(key=lambda operation: (operation.created_at, operation.id))
     for operation in taken:
         if operation.epoch > 1:
