@@ -1,19 +1,14 @@
 """Measure what several servers on one PostgreSQL cost and give.
 
-Provisions of warm nodes through three servers, beside one, with the time of all servers for each. And how
-long an operation waits for another server when its own is killed. Load, servers and database share this
-machine.
+Provisions of warm nodes through three servers, beside one, with the time of all servers for each. Load,
+servers and database share this machine.
 """
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-
-import psycopg
 
 from bench import Figure
 from bench.children import child
@@ -21,13 +16,11 @@ from bench.http_client import Wire, provisioned
 from bench.postgres import database, server
 from bench.server_process import Server, data_directory, served
 from bench.warm_store import Warm, warmed
-from muster.domain.settings import Settings
 from muster.stores.sql.postgres.store import open_postgres
 from muster.system import SystemIds
 
 PROVISIONS = 300
 IN_FLIGHT = 48
-LEASE = Settings().lease
 
 
 async def measure() -> Sequence[Figure]:
@@ -68,8 +61,6 @@ async def _provisioning(url: str) -> Sequence[Figure]:
             rates[count] = await _flooded(servers, nodes)
             cpu = sum(each.child.usage().cpu for each in servers) - before
             spent[count] = cpu / PROVISIONS * 1e3
-    store = database(url, "takeover")
-    await warm_copy(hurried(store), 1)
     return [
         Figure(
             name=f"{PROVISIONS} provisions of one warm node over HTTP, three servers on one PostgreSQL",
@@ -88,7 +79,6 @@ async def _provisioning(url: str) -> Sequence[Figure]:
             lower_is_better=True,
             note="of all servers together; floor: one server",
         ),
-        await _takeover(store),
     ]
 
 
@@ -112,29 +102,3 @@ async def _flooded(servers: Sequence[Server], nodes: Sequence[Warm]) -> float:
             for place in range(IN_FLIGHT):
                 group.create_task(caller(servers[place % len(servers)]))
         return PROVISIONS / (time.perf_counter() - began)
-
-
-async def _takeover(store: str) -> Figure:
-    """Measure a takeover. The node never attaches, so the operation is under way when its server is
-    killed."""
-    async with replicas(store, 2) as (doomed, _other):
-        with psycopg.connect(store, autocommit=True) as watching:
-            watching.execute("UPDATE liveness SET seen_at = extract(epoch FROM now()) + 100")
-            async with Wire(doomed.port) as wire:
-                said = {"template": "warm", "count": 1, "run": "run"}
-                await wire.ask("POST", "/api/v1/provisions", token=doomed.admin, said=said)
-            os.kill(doomed.child.pid, signal.SIGKILL)
-            began = time.perf_counter()
-            while time.perf_counter() - began < 2 * LEASE:
-                row = watching.execute("SELECT max(epoch) FROM operations WHERE ended_at IS NULL").fetchone()
-                if row is not None and row[0] is not None and row[0] > 1:
-                    break
-                await asyncio.sleep(0.1)
-    return Figure(
-        name="time from kill -9 of a server until another leads its operation",
-        value=time.perf_counter() - began,
-        unit="s",
-        limit=20.0,
-        lower_is_better=True,
-        note=f"leases last {LEASE:g} s",
-    )

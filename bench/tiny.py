@@ -11,6 +11,7 @@ TINY: Mapping[str, Mapping[str, object]] = {
     "dynamodb": {"NODES": 8, "CLAIMERS": 2},
     "postgres": {"NODES": 64, "CLAIMERS": 4, "CONNECTIONS": 2},
     "replicas": {"PROVISIONS": 4, "IN_FLIGHT": 2},
+    "takeover": {"TIMES": 1},
     "provisions": {"PROVISIONS": 8},
     "fleet": {"COUNT": 2, "ROUNDS": 2},
     "simulation": {"NODES": 4, "HOURS": 0.02},

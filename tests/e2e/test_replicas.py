@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from muster.client import calls
-from muster.domain.settings import PRICED_LEASE, PRICED_RENEW_EVERY
+from muster.domain.settings import PRICED_LEASE, PRICED_RENEW_EVERY, Settings
 from muster.wire.operations import Operation
 from tests.e2e.nursery import Nursery
 from tests.e2e.replicas import Replicas, taken_over
@@ -23,6 +23,8 @@ from tests.stores import emulator, postgres
 from tests.stores.wire import Wire
 
 pytestmark = pytest.mark.timeout(400)  # takeovers wait for leases: up to 72 s each on a busy machine
+TAKEOVER = 20.0
+"""Seconds from the death of a server until another drives what it led."""
 ENGINES = {"postgresql": postgres.empty, "dynamodb": emulator.address}
 
 
@@ -131,6 +133,29 @@ def test_a_server_that_stood_still_in_a_write_past_its_lease_is_refused_when_it_
     again = second.succeeded(second.ask(calls.provision(second.request(1, "after"))))
     assert [member.node_id for member in again.members] == [spare.id]
     assert third.ask(calls.events(entity_id=operation.operation_id, limit=1000)).items == told
+
+
+@pytest.mark.parametrize(
+    ("engine", "lease"), [("postgresql", Settings().lease), ("dynamodb", PRICED_LEASE)], ids=list(ENGINES)
+)
+def test_another_server_drives_what_a_killed_one_led_within_20_s(
+    tmp_path: Path, nursery: Nursery, engine: str, lease: float
+) -> None:
+    """With the leases that servers really have: on DynamoDB one of 60 s, on both one prolonged for a call."""
+    replicas = Replicas(tmp_path, nursery, ENGINES[engine](), 2, lease=lease)
+    try:
+        first, second = replicas.start().sites
+        first.doom("launch:settled")
+        operation = first.client.send(calls.provision(first.request(2, "led")))
+        assert first.gone() == -signal.SIGKILL
+        killed_at = time.time()
+        assert len(second.succeeded(operation, 100.0).members) == 2
+        told = second.ask(calls.events(entity_id=operation.operation_id, limit=1000)).items
+        (taken_at,) = [event.at.timestamp() for event in told if event.name == "taken_over"]
+        assert taken_at - killed_at <= TAKEOVER
+        replicas.verify()
+    finally:
+        replicas.close()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
