@@ -14,8 +14,9 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.template import TemplateSpec
 from muster.ports.runtime import NodeRuntime
-from muster.ports.store import Cursor
+from muster.ports.store import Cursor, Store
 from muster.serve import outfit
+from muster.stores.dynamodb import DynamoStore
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.system import SystemIds
 
@@ -35,7 +36,7 @@ async def warm(data: Path, count: int, **given: Any) -> list[Warm]:
 
 
 async def warmed(
-    store: SqlStore,
+    store: SqlStore | DynamoStore,
     count: int,
     *,
     template: str = "warm",
@@ -65,7 +66,7 @@ async def warmed(
     return found
 
 
-async def _admitted(store: SqlStore, node: Node, now: float) -> Warm:
+async def _admitted(store: Store, node: Node, now: float) -> Warm:
     token = f"a-token-as-long-as-a-real-one-is-{node.id}"
     change = lifecycle.joined(node, boot_id="boot-1", now=now)
     await store.admit(change, node.id, key_hash=hashed(node.id), token_hash=hashed(token))

@@ -24,7 +24,7 @@ class Wire:
         """`reachable`: whether the agent can be reached now. `lost`: called for what it doesn't get."""
         self.open = True
         self.cut = False
-        """Nothing comes through any more, whether or not somebody noticed."""
+        """Nothing comes through any more, whether or not the agent noticed."""
         self._reachable = reachable
         self.lose = lost
         self._lines: deque[Desired] = deque()
@@ -69,7 +69,7 @@ class Wire:
             self._wake()
 
     def close(self) -> None:
-        """Nobody listens any more. The replica learns it when it looks."""
+        """Stop listening. The replica learns it when it looks."""
         self.open = False
 
     def _wake(self) -> None:

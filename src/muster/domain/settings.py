@@ -24,8 +24,8 @@ class Settings:
     """Silence after which others take over what a replica leads in a queue: the lease is too long for those
     behind it. What is taken by mistake holds nothing, or is fenced. None: there are no others."""
     gone_after: float = 15.0
-    """Silence after which others take over all that a replica leads, also where its leases are longer or were
-    prolonged for a call: as long as the usual lease."""
+    """Silence after which others take over all that a replica leads, however long its leases. As long as the
+    usual lease, so that every engine takes over at the same time."""
     poll_every: float = 5.0
     """How often a waiting operation looks again without a wake-up."""
     flush_every: float = 1.0

@@ -10,8 +10,8 @@ from muster_simulation.invariants.folding import Record
 WAY = 10.0
 """Seconds that a look at the store and an answer may take."""
 LINE = 36.0
-"""Seconds of calm in which a node hears what to do, for each message that was lost and one more: a stream
-speaks every 24 s, an agent gives a silent one up after 30 s, and the way takes some."""
+"""Seconds of calm in which a node hears what to do, for each message that was lost and one more. A stream
+speaks every 24 s, and an agent gives a silent one up after 30 s."""
 POLL = 20.0
 """Seconds beyond a long poll after which its agent has given it up and asked again."""
 _UNHEARD = {"claimed": ("attach_failed", "attach"), "releasing": ("release_timeout", "detach")}
