@@ -59,7 +59,7 @@ def test_a_workflow_from_its_first_step_to_warm_reuse(world: Workflows) -> None:
     step = world.step(warm, mode="provision", template="ci", instance_count="2").done()
     assert step.nodes == nodes
     seen = world.site.ask(calls.overview())
-    assert [each.kind for each in seen.providers if each.calls and each.name == "github"] == ["github"]
+    assert [each.kind for each in seen.providers if each.calls and each.name == "github"] == ["runtime"]
     assert (seen.warmth.hour.nodes, seen.warmth.hour.warm) == (4, 2)
     world.github.world.cancel(warm)
     until(lambda: world.states() == ["idle", "idle"], "the server to see that it was cancelled")
