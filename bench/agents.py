@@ -8,6 +8,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 from bench.children import say, told
@@ -16,15 +17,25 @@ from bench.load_generator import BEAT, STREAM
 
 AGENT = "/api/v1/agent"
 EVERY = 5.0
+OPENING = 32
+"""Connections that have shown no token yet. The server takes few from one address."""
 
 
-async def live(port: int, token: str) -> None:
+async def live(port: int, token: str, opening: asyncio.Semaphore) -> None:
     done = ""
-    async with Wire(port) as ear, Wire(port) as mouth:
+    async with AsyncExitStack() as stack:
+        mouth: Wire | None = None
+        await opening.acquire()
+        ear = await stack.enter_async_context(Wire(port))
         async for line in ear.lines(STREAM, token=token):
             desired: Any = json.loads(line)["desired"]
             fact = {f"{desired['directive']}ed": desired["assignment_id"]}
+            if mouth is None:
+                opening.release()
+                mouth = Wire(port)
             if desired["directive"] in ("attach", "detach") and str(fact) != done:
+                if not done:
+                    await stack.enter_async_context(mouth)
                 await mouth.ask("POST", f"{AGENT}/report", token=token, said=fact)
                 done = str(fact)
 
@@ -43,8 +54,9 @@ async def main() -> None:
     given = told()
     nodes, port = given["nodes"], given["port"]
     async with asyncio.TaskGroup() as group:
+        opening = asyncio.Semaphore(OPENING)
         for token, _ in nodes:
-            group.create_task(live(port, token))
+            group.create_task(live(port, token, opening))
         group.create_task(beat(port, [token for token, _ in nodes]))
 
 

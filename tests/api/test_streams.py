@@ -14,6 +14,7 @@ from muster.api.access import LOOK_AGAIN, Permit
 from muster.api.context import SHUTDOWN, Context
 from muster.api.feed_pages import PAGE, FeedPages
 from muster.api.gathering import Gathering
+from muster.api.histories import Histories
 from muster.client import calls
 from muster.domain.access import Role
 from muster.domain.errors import CursorLost, InvalidRequest, NotFound
@@ -53,6 +54,38 @@ async def test_an_operation_is_told_from_its_beginning_to_its_end(site: Site) ->
     steps = [progress.step or 0 for progress in live]
     assert steps == sorted(steps)
     assert live[-1].elapsed_seconds >= live[0].elapsed_seconds
+
+
+class _Counting:
+    """The site's store, and how often its events were read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.reads = 0
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._store, verb)
+
+    async def events(self, **given: Any) -> Page[Event]:
+        self.reads += 1
+        return await self._store.events(**given)
+
+
+async def test_followers_of_one_operation_share_what_is_read_of_it(site: Site) -> None:
+    operation = await site.provisioned(site.client())
+    counting = _Counting(site.ports.store)
+    histories = Histories(cast(Store, counting), site.ports.clock)
+    operation_id = OperationId(operation.operation_id)
+    with histories.follow(operation_id) as first, histories.follow(operation_id) as second:
+        assert first is second
+        await asyncio.gather(*(first.look() for _ in range(50)))
+        assert counting.reads == 1, "those who ask together"
+        assert [step.ended for step in first.steps][-2:] == [False, True]
+        told = list(first.steps)
+        await second.look()
+        assert first.steps == told, "nothing is told twice"
+    with histories.follow(operation_id) as anew:
+        assert anew is not first, "nothing is kept when nobody follows"
 
 
 async def test_an_operations_stream_goes_on_after_the_last_event_seen(site: Site) -> None:

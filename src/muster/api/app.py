@@ -11,6 +11,7 @@ from muster.api.context import ApiSettings, Context, Shutdown
 from muster.api.dashboard import Dashboard
 from muster.api.feed_pages import FeedPages
 from muster.api.files import FileStore
+from muster.api.histories import Histories
 from muster.api.metrics import Metrics
 from muster.api.middleware import BodyLimit, DefaultHeaders, QueryLimit
 from muster.api.router import ROOT, Application
@@ -109,6 +110,7 @@ def create_app(
         looks=SingleFlight(ports.clock, keep=REMEMBER_OVERVIEW),
         consoles=SingleFlight(ports.clock, keep=REMEMBER_CONSOLE),
         pages=FeedPages(ports.store),
+        histories=Histories(ports.store, ports.clock),
     )
     return Api(context)
 

@@ -12,6 +12,7 @@ from muster.api.access import Authenticator, Permit
 from muster.api.beats import Beats
 from muster.api.feed_pages import FeedPages
 from muster.api.files import FileStore
+from muster.api.histories import Histories
 from muster.api.metrics import Metrics
 from muster.domain.access import ApiToken
 from muster.domain.command import ARCHIVE_BYTES_MAX
@@ -86,6 +87,7 @@ class Context:
     overviewing: OverviewReader
     looks: SingleFlight[str, Overview]
     pages: FeedPages
+    histories: Histories
 
     async def overview(self) -> Overview:
         return await self.looks.get("", self.overviewing.look)

@@ -6,28 +6,18 @@ ids. An operation's place is the version of its record. Its history is rebuilt f
 """
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 from muster.api.access import Permit
 from muster.api.context import SHUTDOWN, Context
-from muster.api.diagnoses import diagnose
-from muster.api.feed_pages import sse_message
-from muster.domain import serialization
 from muster.domain.errors import InvalidRequest
-from muster.domain.events import Event
 from muster.domain.ids import OperationId
-from muster.domain.operation import Operation
-from muster.domain.serialization import Plain
 from muster.ports.store import Cursor
 from muster.ports.wakeups import EVENTS, Listener, progress_topic
-from muster.wire.base import encode
-from muster.wire.operations import Progress
 
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"X-Accel-Buffering": "no"}
 _HELLO = b"retry: 1000\n: hello\n\n"
 _ALIVE = b": still here\n\n"
-_PAGE = 200
 
 
 async def feed(
@@ -56,21 +46,22 @@ async def progress(
 ) -> AsyncIterator[bytes]:
     """Yield what an operation showed since version `seen`, and what it shows from now on, to its end."""
     listener = ctx.ports.wakeups.listen((progress_topic(operation_id), SHUTDOWN))
-    history, silence = _History(ctx, operation_id), _Silence(ctx, listener)
+    silence, read = _Silence(ctx, listener), 0
     try:
         yield _HELLO
-        while not ctx.shutdown.begun and await permit.holds():
-            async for operation, at in history.news():
-                if operation.version > seen:
-                    told = await diagnose(ctx.ports.store, operation, now=at) if operation.ended else None
-                    shown = encode(Progress.of(operation, now=at, diagnosis=told))
-                    yield sse_message(shown, event="progress", place=str(operation.version))
-                    seen = operation.version
-                    silence.broken()
-                if operation.ended:
-                    return
-            if await silence.lasts():
-                yield _ALIVE
+        with ctx.histories.follow(operation_id) as history:
+            while not ctx.shutdown.begun and await permit.holds():
+                await history.look()
+                for step in history.steps[read:]:
+                    if step.version > seen:
+                        yield step.message
+                        seen = step.version
+                        silence.broken()
+                    if step.ended:
+                        return
+                read = len(history.steps)
+                if await silence.lasts():
+                    yield _ALIVE
     finally:
         listener.close()
 
@@ -102,34 +93,3 @@ class _Silence:
             return False
         self.broken()
         return True
-
-
-class _History:
-    """An operation's record as it was after each of its events."""
-
-    def __init__(self, ctx: Context, operation_id: OperationId) -> None:
-        self._ctx = ctx
-        self._id = operation_id
-        self._cursor: Cursor | None = None
-        self._fields: dict[str, Plain] = {}
-
-    async def news(self) -> AsyncIterator[tuple[Operation, float]]:
-        store = self._ctx.ports.store
-        while True:
-            page = await store.events(after=self._cursor, limit=_PAGE, entity_id=self._id)
-            self._cursor = page.next
-            for event in page.items:
-                operation = self._after(event)
-                if operation is not None:
-                    yield operation, event.at
-            if len(page.items) < _PAGE:
-                break
-        if "request" not in self._fields:
-            # The beginning was pruned: there is no history to tell, only the present.
-            yield await store.operation(self._id), self._ctx.now()
-
-    def _after(self, event: Event) -> Operation | None:
-        self._fields.update(event.changes)
-        if "request" not in self._fields:
-            return None
-        return replace(serialization.from_plain(Operation, self._fields), version=event.version)

@@ -1,0 +1,98 @@
+"""What operations showed, read, decoded and encoded once for all streams that follow the same one.
+
+A history lives for as long as a stream follows its operation. Streams that are woken together share one read.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from muster.api.diagnoses import diagnose
+from muster.api.feed_pages import sse_message
+from muster.domain import serialization
+from muster.domain.events import Event
+from muster.domain.ids import OperationId
+from muster.domain.operation import Operation
+from muster.domain.serialization import Plain
+from muster.ports.clock import Clock
+from muster.ports.store import Cursor, Store
+from muster.single_flight import SingleFlight
+from muster.wire.base import encode
+from muster.wire.operations import Progress
+
+PAGE = 200
+"""Events that are read at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One version of an operation, as it is sent."""
+
+    version: int
+    message: bytes
+    ended: bool
+
+
+class History:
+    """The versions of one operation, oldest first."""
+
+    def __init__(self, store: Store, clock: Clock, operation_id: OperationId) -> None:
+        self._store = store
+        self._clock = clock
+        self._id = operation_id
+        self._cursor: Cursor | None = None
+        self._fields: dict[str, Plain] = {}
+        self._reads: SingleFlight[str, None] = SingleFlight()
+        self.steps: list[Step] = []
+        self.followers = 0
+
+    async def look(self) -> None:
+        """Add what was written before this call."""
+        await self._reads.get_later("", self._read)
+
+    async def _read(self) -> None:
+        full = True
+        while full:
+            page = await self._store.events(after=self._cursor, limit=PAGE, entity_id=self._id)
+            for event in page.items:
+                operation = self._after(event)
+                if operation is not None:
+                    await self._add(operation, at=event.at)
+            self._cursor, full = page.next, len(page.items) == PAGE
+        if "request" not in self._fields:
+            # The beginning was pruned: there is no history to tell, only the present.
+            await self._add(await self._store.operation(self._id), at=self._clock.now())
+
+    def _after(self, event: Event) -> Operation | None:
+        self._fields.update(event.changes)
+        if "request" not in self._fields:
+            return None
+        return replace(serialization.from_plain(Operation, self._fields), version=event.version)
+
+    async def _add(self, operation: Operation, *, at: float) -> None:
+        if self.steps and operation.version <= self.steps[-1].version:
+            return
+        told = await diagnose(self._store, operation, now=at) if operation.ended else None
+        shown = encode(Progress.of(operation, now=at, diagnosis=told))
+        message = sse_message(shown, event="progress", place=str(operation.version))
+        self.steps.append(Step(version=operation.version, message=message, ended=operation.ended))
+
+
+class Histories:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._followed: dict[OperationId, History] = {}
+
+    @contextmanager
+    def follow(self, operation_id: OperationId) -> Iterator[History]:
+        """Give the history that all present followers of the operation share."""
+        history = self._followed.get(operation_id) or History(self._store, self._clock, operation_id)
+        self._followed[operation_id] = history
+        history.followers += 1
+        try:
+            yield history
+        finally:
+            history.followers -= 1
+            if not history.followers:
+                del self._followed[operation_id]
