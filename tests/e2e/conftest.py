@@ -10,6 +10,9 @@ import pytest
 
 from tests.e2e.nursery import Nursery
 from tests.e2e.site import Site
+from tests.integrations.docker.engines import engine, own_engine, shared
+
+__all__ = ["engine", "own_engine", "shared"]
 
 if sys.platform != "linux":
     collect_ignore_glob = ["test_*.py"]  # they look into /proc and hold processes by their pidfd

@@ -15,22 +15,25 @@ from functools import cache
 from pathlib import Path
 from shutil import which
 
-PROGRAMS: tuple[str, ...] = (
-    "sh",
-    "cat",
-    "chmod",
-    "cp",
-    "date",
-    "dd",
-    "echo",
-    "env",
-    "head",
-    "hostname",
-    "id",
-    "kill",
-    "ls",
+PROGRAMS = (
+    *(
+        "sh",
+        "cat",
+        "chmod",
+        "cp",
+        "date",
+        "dd",
+        "echo",
+        "env",
+        "grep",
+        "head",
+        "hostname",
+        "id",
+        "kill",
+        "ls",
+    ),
+    *("mkdir", "mv", "nice", "ps", "rm", "setsid", "sleep", "sort", "stat", "tail", "touch", "true", "uname"),
 )
-PROGRAMS += ("mkdir", "mv", "nice", "ps", "rm", "setsid", "sleep", "sort", "stat", "tail", "touch", "true")
 LEFT_OUT = re.compile(
     r"(site|dist)-packages|tests?|idlelib|ensurepip|lib2to3|tkinter|turtledemo|config-.*|venv|pydoc_data"
 )

@@ -36,6 +36,8 @@ tmp_dir = "{root}/tmp"
 lock_type = "file"
 num_locks = 512
 """
+REGISTRIES = '[[registry]]\nprefix = "127.0.0.1"\nlocation = "127.0.0.1"\ninsecure = true\n'
+"""As dockerd has it by itself."""
 DOCKERD = "--bridge=none --iptables=false --ip6tables=false --ip-forward=false --userland-proxy=false"
 
 
@@ -67,12 +69,19 @@ class Engine:
     def start(self) -> "Engine":
         """Start it, or start it again, and wait until it answers."""
         self.root.mkdir(parents=True, exist_ok=True)
-        self.socket.unlink(missing_ok=True)
+        # One that was killed leaves these, and a containerd that died with it is a zombie for a while.
+        for left in (self.socket, self.root / "pid", self.root / "exec/containerd/containerd.pid"):
+            left.unlink(missing_ok=True)
         # Nobody's child: whoever closes it need not be who started it.
         started = subprocess.run(  # noqa: S603
             ["/bin/sh", "-c", 'setsid "$@" >>log 2>&1 </dev/null & echo $!', "sh", *self._argv()],
             cwd=self.root,
-            env={**os.environ, "PATH": getting.path(), "CONTAINERS_CONF": str(self.root / "podman.conf")},
+            env={
+                **os.environ,
+                "PATH": getting.path(),
+                "CONTAINERS_CONF": str(self.root / "podman.conf"),
+                "CONTAINERS_REGISTRIES_CONF": str(self.root / "registries.conf"),
+            },
             stdout=subprocess.PIPE,
             check=True,
         )
@@ -90,6 +99,7 @@ class Engine:
         root = self.root
         if self.kind == "podman":
             (root / "podman.conf").write_text(PODMAN_CONF.format(root=root))
+            (root / "registries.conf").write_text(REGISTRIES)
             own = ["--root", f"{root}/storage", "--runroot", f"{root}/run", *self._options]
             return ["podman", *own, "system", "service", "--time=0", self.host]
         own = ["--data-root", f"{root}/data", "--exec-root", f"{root}/exec", "--pidfile", f"{root}/pid"]

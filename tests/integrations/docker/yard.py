@@ -11,7 +11,9 @@ from muster.domain.template import TemplateSpec
 from muster.integrations.docker import names
 from muster.integrations.docker.provider import DockerProvider
 from muster.integrations.docker.tables import EngineConfig
+from muster.ports.provider import LaunchRequest
 from muster.system import SystemClock, SystemIds
+from muster.testing.provider_contract import asking
 from tools.engines.running import IMAGE, Engine
 
 PATIENCE = 30.0
@@ -46,6 +48,9 @@ class Yard:
         )
         self._made.append(made)
         return made
+
+    def asking(self, token: str, count: int) -> LaunchRequest:
+        return asking(token, count, template=template(), installation_id=self.installation_id)
 
     async def close(self) -> None:
         for provider in self._made:

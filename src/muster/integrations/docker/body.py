@@ -76,7 +76,7 @@ def _host_config(
         "PidsLimit": spec.pids,
         "CapDrop": ["ALL"],
         "CapAdd": list(spec.capabilities),
-        "SecurityOpt": ["no-new-privileges:true"],
+        "SecurityOpt": ["no-new-privileges=true"],
         "ReadonlyRootfs": spec.read_only,
         "RestartPolicy": {"Name": "no"},
         "LogConfig": LOG,

@@ -75,6 +75,11 @@ def status_of(inspected: object) -> str:
     return found if isinstance(found, str) else ""
 
 
+def runtime_of(inspected: object) -> str:
+    found = _mapping(_mapping(inspected).get("HostConfig")).get("Runtime")
+    return found if isinstance(found, str) else ""
+
+
 def labels_of(container: object) -> Mapping[str, str]:
     found = _mapping(container).get("Labels")
     if found is None:

@@ -153,7 +153,19 @@ class Starter:
         if not made:
             raise NoAnswer("its answer to a created container names no Id")
         self._waiting.pop(machine.id, None)
-        await self._start(engine, machine, made, secret)
+        runtime = asked["HostConfig"].get("Runtime")
+        if runtime is None or await self._uses(engine, machine, made, runtime):
+            await self._start(engine, machine, made, secret)
+
+    async def _uses(self, engine: Engine, machine: MachineName, made: str, runtime: str) -> bool:
+        """Podman's Engine API takes a runtime and ignores it: then nothing may run there unprotected."""
+        found = await engine.get(path_of("containers", made, "json"))
+        if reading.runtime_of(found) == runtime:
+            return True
+        why = f"engine {engine.name} ignores the runtime {runtime} of the template: make it the engine's default"
+        await self._end_all(engine, [machine], why, Reason.PROVIDER_REFUSED)
+        await self._discard(engine, made)
+        return False
 
     async def _start(self, engine: Engine, machine: MachineName, made: str, secret: str) -> None:
         data = body.archive(muster.agent.source(), secret)
@@ -177,9 +189,20 @@ class Starter:
         try:
             await engine.post(path_of("containers", made, "start"))
         except EngineError as error:
-            if not error.missing:  # else somebody removed it
-                await self._failed(engine, machine, "start", error, failure=True)
-                await self._discard(engine, made)
+            # What is missing may be the container, which somebody removed; or a network that it names.
+            if error.missing and not await self._there(engine, made):
+                return
+            await self._failed(engine, machine, "start", error, failure=True)
+            await self._discard(engine, made)
+
+    async def _there(self, engine: Engine, made: str) -> bool:
+        try:
+            await engine.get(path_of("containers", made, "json"))
+        except EngineError as error:
+            if error.missing:
+                return False
+            raise
+        return True
 
     async def _look_at_other(self, engine: Engine, machine: MachineName) -> None:
         """Its container is there: made by another replica, or by one that died since."""
