@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.domain.template import TemplateSpec
 from muster.integration import Check, Level
-from muster.integrations.docker import pulling, reading
+from muster.integrations.docker import names, pulling, reading
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer, path_of
 from muster.integrations.docker.body import GRACE
 from muster.integrations.docker.reaching import unreachable
@@ -80,6 +80,7 @@ async def _reach(engine: Engine, spec: DockerSpec, urls: Sequence[str]) -> Check
         "Image": spec.parts.whole,
         "Entrypoint": [spec.python, "-c", _ASK, url],
         "StopTimeout": GRACE,
+        "Labels": {names.KIND: "doctor"},
         "HostConfig": {**host, "ExtraHosts": list(engine.config.extra_hosts)},
     }
     made = ""

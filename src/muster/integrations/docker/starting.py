@@ -162,7 +162,7 @@ class Starter:
         found = await engine.get(path_of("containers", made, "json"))
         if reading.runtime_of(found) == runtime:
             return True
-        why = f"engine {engine.name} ignores the runtime {runtime} of the template: make it the engine's default"
+        why = f"engine {engine.name} ignores the runtime {runtime} of the template: make it its default"
         await self._end_all(engine, [machine], why, Reason.PROVIDER_REFUSED)
         await self._discard(engine, made)
         return False
