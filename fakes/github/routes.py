@@ -2,11 +2,13 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
+from fakes.github import service
+from fakes.github.exchange import Asked, Handler, Said
 from fakes.github.faults import Lost
 from fakes.github.state import LASTS, GitHubState, Job, Run, Runner, etag
 
@@ -14,29 +16,6 @@ T = TypeVar("T")
 
 POLL_MOST = 5.0
 NAME_MAX = 64
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    method: str
-    path: str
-    query: Mapping[str, str]
-    authorization: str
-    body: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    status: int
-    data: Any = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def body(self) -> bytes:
-        return b"" if self.data is None else json.dumps(self.data).encode()
-
-
-Handler = Callable[..., Said]
 
 
 def answer(world: GitHubState, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Said:
@@ -52,25 +31,28 @@ def answer(world: GitHubState, method: str, target: str, headers: Mapping[str, s
             raise Lost
         data = {"message": fault.message} if fault.body is None else fault.body
         return Said(status=fault.status, data=data, headers=fault.headers)
+    scheme, _, authorization = headers.get("authorization", "").partition(" ")
     asked = Asked(
         method=method,
         path=path,
         query={name: values[0] for name, values in parse_qs(parts.query).items()},
-        authorization=headers.get("authorization", "").partition(" ")[2],
+        authorization=authorization,
+        scheme=scheme,
+        headers=headers,
         body=json.loads(body) if body else None,
     )
     said = _routed(world, asked)
     if fault is not None:
         world.calls.append((method, path, 0))
         raise Lost
-    said = _limited(world, asked, _conditional(method, said, headers.get("if-none-match")))
+    said = _limited(world, asked, _conditional(method, path, said, headers.get("if-none-match")))
     world.calls.append((method, path, said.status))
     return said
 
 
 def _limited(world: GitHubState, asked: Asked, said: Said) -> Said:
     """Return the headers of the primary limit. An unchanged answer costs nothing of it."""
-    if world.limit is None:
+    if world.limit is None or asked.path.startswith(service.ROOT):
         return said
     spent = world.spent.get(asked.authorization, 0) + (said.status != 304)
     world.spent[asked.authorization] = min(spent, world.limit)
@@ -78,11 +60,11 @@ def _limited(world: GitHubState, asked: Asked, said: Said) -> Said:
     headers = {f"x-ratelimit-{name}": str(value) for name, value in left.items()}
     if spent > world.limit:
         return Said(status=403, data={"message": "API rate limit exceeded"}, headers=headers)
-    return Said(status=said.status, data=said.data, headers={**said.headers, **headers})
+    return replace(said, headers={**said.headers, **headers})
 
 
-def _conditional(method: str, said: Said, known: str | None) -> Said:
-    if method != "GET" or said.status != 200:
+def _conditional(method: str, path: str, said: Said, known: str | None) -> Said:
+    if method != "GET" or said.status != 200 or path.startswith(service.ROOT):
         return said
     tag = etag(said.body)
     if known == tag:
@@ -229,7 +211,10 @@ def _removed(world: GitHubState, asked: Asked, scope: str, runner_id: str) -> Sa
 
 def _groups(world: GitHubState, asked: Asked, org: str) -> Said:
     named = {"Default": 1, **world.groups.get(org, {})}
-    found = [{"id": number, "name": name} for name, number in named.items()]
+    found = [
+        {"id": number, "name": name, "allows_public_repositories": number not in world.sets.private_groups}
+        for name, number in named.items()
+    ]
     return Said(status=200, data={"total_count": len(found), "runner_groups": found})
 
 
@@ -341,6 +326,7 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", _RUNS, _guarded(_all_runs)),
     ("GET", _RUNS + r"/(?P<run_id>\d+)", _guarded(_one_run)),
     ("GET", _RUNS + r"/(?P<run_id>\d+)/jobs", _guarded(_jobs)),
+    *service.ROUTES,
     ("POST", "/_runner/register", _register),
     ("POST", "/_runner/session", _session),
     ("DELETE", "/_runner/session", _session),

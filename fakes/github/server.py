@@ -28,6 +28,7 @@ class FakeGitHub:
         self._http.fake = self
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         self.world.url = self.url
+        self.world.sets.window = POLL_WINDOW
         self._issuer: Issuer | None = None
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
 
@@ -110,10 +111,12 @@ class _Handler(BaseHTTPRequestHandler):
         if status not in (204, 304):
             self.wfile.write(content)
 
-    do_GET = do_POST = do_DELETE = _serve  # noqa: N815 — http.server's names
+    do_GET = do_POST = do_PATCH = do_DELETE = _serve  # noqa: N815 — http.server's names
 
 
 VERSION = "2.999.0"
+POLL_WINDOW = 2.0
+"""Seconds for which a poll of a scale set waits for a message. GitHub waits for about 50."""
 _FILES = {"config.sh": 0o755, "run.sh": 0o755, "bin/runner.py": 0o755}
 
 

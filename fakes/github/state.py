@@ -1,6 +1,7 @@
 """What there is at the small GitHub, and what happens to it. Thread-safe; time comes from outside.
 
-A job is given to the first runner that asks for one and has all of its labels. A runner is online while its
+A job is given to the first runner that asks for one and has all of its labels. A job that a scale set was
+assigned goes to any runner of that set. A runner is online while its
 session is open and it was heard of lately. An ephemeral one is gone after its job.
 """
 
@@ -9,10 +10,12 @@ import hashlib
 import json
 import secrets
 import threading
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from fakes.github.faults import Fault
+from fakes.github.scalesets import ScaleSets
 
 ONLINE_FOR = 15.0
 LASTS = 3600.0
@@ -30,6 +33,8 @@ class Runner:
     session: bool = False
     seen_at: float = 0.0
     busy: bool = False
+    set_id: int | None = None
+    """The scale set that it belongs to."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,7 +49,16 @@ class Job:
     status: str = "queued"
     conclusion: str | None = None
     runner: str = ""
+    runner_id: int = 0
     output: str = ""
+    queued_at: float = 0.0
+    guid: str = field(default_factory=lambda: str(uuid.uuid4()))
+    """How messages of scale sets name it."""
+    set_id: int | None = None
+    """The scale set that it is assigned to."""
+    assigned_at: float = 0.0
+    started_at: float = 0.0
+    finished_at: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,6 +98,9 @@ class GitHubState:
         self.resets_at = 0.0
         self.spent: dict[str, int] = {}
         self.never_online = False
+        self.public: set[str] = set()
+        """Repositories that all the world can see."""
+        self.sets = ScaleSets(self)
         self._numbers = 1000
 
     def number(self) -> int:
@@ -106,7 +123,14 @@ class GitHubState:
         return token
 
     def register(
-        self, scope: str, name: str, labels: Iterable[str], *, group: int = 1, ephemeral: bool
+        self,
+        scope: str,
+        name: str,
+        labels: Iterable[str],
+        *,
+        group: int = 1,
+        ephemeral: bool,
+        set_id: int | None = None,
     ) -> Runner:
         with self.changed:
             runner = Runner(
@@ -117,6 +141,7 @@ class GitHubState:
                 group=group,
                 ephemeral=ephemeral,
                 credential=secrets.token_hex(16),
+                set_id=set_id,
             )
             self.runners[runner.id] = runner
             return runner
@@ -172,8 +197,10 @@ class GitHubState:
                 name=name,
                 labels=tuple(labels),
                 script=script,
+                queued_at=self.now(),
             )
             run.jobs.append(job)
+            self.sets.share_out()
             self.changed.notify_all()
             return job
 
@@ -189,6 +216,7 @@ class GitHubState:
             for job in run.jobs:
                 if job.status == "queued":
                     job.status, job.conclusion = "completed", "cancelled"
+                    self.sets.completed(job, "canceled")
             self.changed.notify_all()
 
     def rerun_failed(self, run: Run) -> list[Job]:
@@ -218,15 +246,24 @@ class GitHubState:
             job = self._next(runner) if runner.id in self.runners else None
             if job is not None:
                 job.status, job.runner, runner.busy = "in_progress", runner.name, True
+                job.runner_id, job.started_at = runner.id, self.now()
+                self.sets.started(job)
                 self.changed.notify_all()
             return job
 
     def _next(self, runner: Runner) -> Job | None:
+        if runner.set_id is not None:
+            assigned = (job for job in self.sets.jobs(runner.set_id) if job.status == "queued")
+            return next(assigned, None)
         has = {label.lower() for label in runner.labels}
         for run in self.runs.values():
             if runner.scope.lower() in (run.repository.lower(), run.repository.partition("/")[0].lower()):
                 for job in run.jobs:
-                    if job.status == "queued" and {label.lower() for label in job.labels} <= has:
+                    if (
+                        job.status == "queued"
+                        and job.set_id is None
+                        and {label.lower() for label in job.labels} <= has
+                    ):
                         return job
         return None
 
@@ -237,6 +274,7 @@ class GitHubState:
                 for job in run.jobs:
                     if job.id == job_id:
                         job.status, job.conclusion, job.output = "completed", conclusion, output
+                        self.sets.completed(job, {"success": "succeeded"}.get(conclusion, "failed"))
             if runner.ephemeral:
                 self.runners.pop(runner.id, None)
             self.changed.notify_all()
