@@ -30,7 +30,7 @@ LENIENT := --if-possible
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-aks demo-ec2 demo-github test check sandbox sshd engines browser lint format types imports lifecycle codes bench simulate storm mutants soak soak-tests soak-fuzz lock clean
+.PHONY: help demo demo-aks demo-docker demo-ec2 demo-github test check sandbox sshd engines browser lint format types imports lifecycle codes bench simulate storm mutants soak soak-tests soak-fuzz lock clean
 .PHONY: web web-test screenshots dist
 
 help: ## List the targets
@@ -49,6 +49,9 @@ demo-ec2: $(READY) ## The same on EC2, against a stand-in for it on this machine
 
 demo-aks: $(READY) $(PAGE) ## See clusters come, fail, be cancelled and go, on a simulated Azure (KEEP=1 leaves it up)
 	@KEEP='$(KEEP)' $(BIN)/muster demo-aks $(ARGS)
+
+demo-docker: engines ## See containers as nodes, on a Podman and a dockerd of its own (needs root; KEEP=1 leaves it up)
+	@KEEP='$(KEEP)' $(BIN)/python -m demos.docker
 
 demo-github: $(READY) ## See this machine become a pool of runners, for workflows of a small GitHub of our own
 	@$(BIN)/python -m demos.github $(ARGS)

@@ -76,12 +76,7 @@ class Engine:
         started = subprocess.run(  # noqa: S603
             ["/bin/sh", "-c", 'setsid "$@" >>log 2>&1 </dev/null & echo $!', "sh", *self._argv()],
             cwd=self.root,
-            env={
-                **os.environ,
-                "PATH": getting.path(),
-                "CONTAINERS_CONF": str(self.root / "podman.conf"),
-                "CONTAINERS_REGISTRIES_CONF": str(self.root / "registries.conf"),
-            },
+            env=self._environment(),
             stdout=subprocess.PIPE,
             check=True,
         )
@@ -94,6 +89,19 @@ class Engine:
         """Take over one that another process started, to end it."""
         self._pid = int((self.root / "engine.pid").read_text())
         return self
+
+    def command(self, *argv: str) -> None:
+        """Run Podman's own command line on this engine's storage, as a person would."""
+        own = ["--root", f"{self.root}/storage", "--runroot", f"{self.root}/run"]
+        subprocess.run(["podman", *own, *argv], env=self._environment(), check=True, capture_output=True)  # noqa: S603, S607
+
+    def _environment(self) -> Mapping[str, str]:
+        return {
+            **os.environ,
+            "PATH": getting.path(),
+            "CONTAINERS_CONF": str(self.root / "podman.conf"),
+            "CONTAINERS_REGISTRIES_CONF": str(self.root / "registries.conf"),
+        }
 
     def _argv(self) -> list[str]:
         root = self.root
