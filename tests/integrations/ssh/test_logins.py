@@ -128,6 +128,9 @@ async def test_a_host_behind_another_one_is_reached_and_both_keys_are_strict(yar
         yard.provider(yard.inventory({"gate": {"slots": 0}, "inner": {"jump": "gate"}})), "inner"
     )
     assert "the host key of gate has changed" in said and "`muster hosts trust gate`" in said
+    yard.known_hosts.write_text(f"inner {yard.machines['inner'].public_key}\n")
+    said = await refused(yard.provider(inventory), "inner")
+    assert "the host key of gate is not known" in said and "`muster hosts trust gate`" in said
 
 
 async def test_a_secret_stands_in_no_command_line_no_environment_and_no_file(yard: Yard) -> None:

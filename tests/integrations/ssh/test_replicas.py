@@ -39,6 +39,28 @@ async def test_one_token_at_two_replicas_at_once_is_one_set_of_machines(
     assert sorted(ids(await listed(replicas[0]))) == sorted(ids(first))
 
 
+async def test_replicas_that_would_place_differently_follow_the_plan_that_came_first(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have made their plans before one of them is kept."""
+    really = RemoteHost.ask
+    both = asyncio.Barrier(2)
+
+    async def ask(self: RemoteHost, verb: str, **fields: object) -> object:
+        if verb == "plan":
+            await both.wait()
+        return await really(self, verb, **fields)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(RemoteHost, "ask", ask)
+    for name in ("web1", "web2"):
+        yard.host(name)
+    spread, packed = (yard.provider(yard.inventory(place=place)) for place in (Place.SPREAD, Place.PACKED))
+    request = asking("t1", 4, template=TEMPLATE)
+    first, second = await asyncio.gather(spread.launch(request), packed.launch(request))
+    assert sorted(ids(first)) == sorted(ids(second)) and len(first.machines) == 4
+    assert sorted(ids(await listed(spread))) == sorted(ids(first))
+
+
 async def test_many_launches_at_two_replicas_never_take_more_slots_than_there_are(
     replicas: tuple[SshProvider, SshProvider], yard: Yard
 ) -> None:
@@ -57,11 +79,28 @@ async def test_many_launches_at_two_replicas_never_take_more_slots_than_there_ar
         assert sum(each.id.endswith(f"@{name}") for each in made) == SLOTS
 
 
-async def test_one_replica_never_plans_a_slot_twice(replicas: tuple[SshProvider, SshProvider]) -> None:
-    requests = [asking(f"t{number}", 2, template=TEMPLATE) for number in range(3)]
+async def test_one_replica_never_plans_a_slot_twice(
+    replicas: tuple[SshProvider, SshProvider], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No host starts anything before all launches have their plans."""
+    really = RemoteHost.ask
+    planned: list[str] = []
+    all_planned = asyncio.Event()
+
+    async def ask(self: RemoteHost, verb: str, **fields: object) -> object:
+        if verb == "launch":
+            await all_planned.wait()
+        answer = await really(self, verb, **fields)  # type: ignore[arg-type]
+        if verb == "plan":
+            planned.append(verb)
+            if len(planned) == 2 * SLOTS:
+                all_planned.set()
+        return answer
+
+    monkeypatch.setattr(RemoteHost, "ask", ask)
+    requests = [asking(f"t{number}", 1, template=TEMPLATE) for number in range(2 * SLOTS)]
     answers = await asyncio.gather(*(replicas[0].launch(request) for request in requests))
-    assert [answer.reason for answer in answers] == [None] * 3
-    assert [len(answer.machines) for answer in answers] == [2] * 3
+    assert [(len(answer.machines), answer.reason) for answer in answers] == [(1, None)] * len(requests)
 
 
 @pytest.mark.parametrize("lost", ["plan", "launch"])
