@@ -86,8 +86,8 @@ class Site:
     """Whether an operator named these. If not, they may be of this machine alone."""
     nodes: Path
     """A directory for what runs on this machine."""
-    local: frozenset[str] = frozenset()
-    """Providers whose nodes are on this machine."""
+    shared: frozenset[str] = frozenset()
+    """Providers whose nodes share a machine with other nodes."""
     hidden: Sequence[Path]
     """What jobs on this machine must not see."""
     store: Store
@@ -141,6 +141,8 @@ class Integration:
     """What an operator does to have it: "set region under [hetzner]: see its README"."""
     local: bool = False
     """Whether it is about the machine that the server runs on."""
+    shared: bool = False
+    """Whether its nodes share a machine with others. A runtime changes no users of such a machine."""
     commands: ClassVar[Mapping[str, Command]] = {}
 
     def tables(self) -> Mapping[str, Table]:

@@ -159,6 +159,11 @@ def _local() -> frozenset[str]:
     return frozenset(name for each in every if each.local for name in each.providers)
 
 
+def _shared() -> frozenset[str]:
+    every = installed().integrations.values()
+    return frozenset(name for each in every if each.shared for name in each.providers)
+
+
 class _Parts:
     def __init__(self, config: Config, data: DataDirectory) -> None:
         self._config = config
@@ -371,7 +376,7 @@ class _Parts:
             urls=urls,
             public=bool(self._config.server.public_url),
             nodes=self._data.nodes,
-            local=_local(),
+            shared=_shared(),
             hidden=(self._data.path, *self._config.private),
             store=store,
             clock=self._clock,

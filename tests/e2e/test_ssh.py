@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from fakes.github import FakeGitHub
 from muster.client import calls
 from tests.cli.terminal import Terminal
 from tests.e2e.nursery import Nursery
 from tests.e2e.site import PATIENCE, alive, free_port, until, words_of
 from tests.e2e.ssh_site import SshSite, config
+from tests.e2e.workflows import Workflows, settings
 from tests.integrations.ssh.yard import Yard, needs_sshd
 
 pytestmark = needs_sshd
@@ -35,10 +37,12 @@ def yard(tmp_path: Path) -> Iterator[Yard]:
 def make_ssh_site(tmp_path: Path, nursery: Nursery, yard: Yard) -> Iterator[MakeSite]:
     made: list[SshSite] = []
 
-    def make(changes: Mapping[str, Mapping[str, Any]] | None = None, **options: Any) -> SshSite:
+    def make(
+        changes: Mapping[str, Mapping[str, Any]] | None = None, more: str = "", **options: Any
+    ) -> SshSite:
         root = tmp_path / f"site{len(made)}"
         root.mkdir()
-        site = SshSite(root, nursery, yard, config=config(yard, changes), **options)
+        site = SshSite(root, nursery, yard, config=config(yard, changes, more), **options)
         made.append(site)
         site.start()
         site.template()
@@ -202,3 +206,30 @@ def test_a_host_without_a_way_to_the_server_gets_one_through_a_tunnel(
     site.restart()
     site.succeeded(site.run("true", run="after"))
     site.verify()
+
+
+def test_a_workflow_gets_runners_on_ssh_hosts_and_the_same_ones_again(
+    yard: Yard, make_ssh_site: MakeSite, tmp_path: Path
+) -> None:
+    for name in ("web1", "web2"):
+        yard.host(name)
+    github = FakeGitHub().start()
+    try:
+        site = make_ssh_site(more=settings(github, tmp_path / "token"))
+        site.template(runtime="github")
+        world = Workflows(site, github, tmp_path / "steps")
+        first = world.begin()
+        cold = world.step(first, mode="provision", template="ci", instance_count="2").done()
+        jobs = world.jobs(first, cold.outputs["label"], 2)
+        assert [job.conclusion for job in jobs] == ["success"] * 2
+        assert not any("REG" in job.output or "ACTIONS_RUNNER_INPUT" in job.output for job in jobs)
+        world.step(first, mode="release").done()
+        until(lambda: world.states() == ["idle", "idle"], "clean nodes")
+        assert world.runners() == []
+        second = world.begin()
+        warm = world.step(second, mode="provision", template="ci", instance_count="2").done()
+        assert warm.nodes == cold.nodes
+        world.step(second, mode="release").done()
+        site.verify()
+    finally:
+        github.stop()

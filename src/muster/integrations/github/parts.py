@@ -82,7 +82,7 @@ class GitHub:
         clock: Clock,
         *,
         installation_id: str,
-        local: Collection[str] = (),
+        shared: Collection[str] = (),
         transport: httpx.AsyncBaseTransport | None = None,
         watched: Callable[[GitHubRegistry], GitHubRegistry] = lambda registry: registry,
     ) -> None:
@@ -91,7 +91,7 @@ class GitHub:
         self.api = GitHubApi(self._http, credentials, clock, api_url=account.api)
         self.registry = watched(GitHubRegistry(self.api, clock))
         self.runtime = GitHubRuntime(
-            self.registry, package, installation_id=installation_id, web_url=account.url, local=local
+            self.registry, package, installation_id=installation_id, web_url=account.url, shared=shared
         )
 
     async def close(self) -> None:
@@ -121,7 +121,7 @@ def github_of(
     clock: Clock,
     *,
     installation_id: str,
-    local: Collection[str] = (),
+    shared: Collection[str] = (),
     watched: Callable[[GitHubRegistry], GitHubRegistry] = lambda registry: registry,
 ) -> GitHub:
     """Compose what GitHub serves. Raises InvalidRequest for settings that can't be used."""
@@ -132,7 +132,7 @@ def github_of(
         url=given.runner_url or DOWNLOAD,
     )
     return GitHub(
-        account_of(given), package, clock, installation_id=installation_id, local=local, watched=watched
+        account_of(given), package, clock, installation_id=installation_id, shared=shared, watched=watched
     )
 
 
@@ -153,7 +153,7 @@ async def connect(site: Site) -> Parts:
                 given,
                 site.clock,
                 installation_id=site.installation_id,
-                local=site.local,
+                shared=site.shared,
                 watched=lambda registry: site.watched("github", registry),
             )
             opened.push_async_callback(github.close)

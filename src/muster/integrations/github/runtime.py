@@ -47,12 +47,12 @@ class GitHubRuntime(NodeRuntime):
         *,
         installation_id: str,
         web_url: str,
-        local: Collection[str] = (),
+        shared: Collection[str] = (),
     ) -> None:
         self._registry = registry
         self._package = package
         self._installation = installation_id
-        self._local = local
+        self._shared = shared
         self._web_url = web_url.rstrip("/")
 
     async def check(self, request: ProvisionRequest, spec: TemplateSpec) -> None:
@@ -126,7 +126,7 @@ class GitHubRuntime(NodeRuntime):
     def _user(self, spec: TemplateSpec) -> str:
         """As whom its runners run; empty: as whom the agent runs, which is all that a node which shares its
         machine with others can do."""
-        return "" if spec.provider in self._local else USER
+        return "" if spec.provider in self._shared else USER
 
     def _name(self, node: Node) -> str:
         if node.assignment_id is None:

@@ -19,6 +19,7 @@ class Process(Integration):
     name = "process"
     providers = (name,)
     local = True
+    shared = True
     setup = "set capacity under [process]"
     commands: ClassVar[Mapping[str, Command]] = {
         "down": Command(OPERATING, "Terminate all nodes and stop the server of this machine.", f"{_AT}.down"),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 class Ssh(Integration):
     name = "ssh"
     providers = (name,)
+    shared = True
     setup = "name your machines as [hosts.NAME]: see docs/ssh.md"
     commands: ClassVar[Mapping[str, Command]] = {
         "hosts": Command(
