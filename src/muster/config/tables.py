@@ -4,8 +4,9 @@ The reader of the file does the rest: it suggests the nearest name for an unknow
 to errors.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from muster.config.settings_file import nearest
@@ -112,19 +113,7 @@ class TemplateTable(Generic[T]):
         return f"the provider {self.provider}" if self.provider else f"the runtime {self.runtime}"
 
     def _read(self, content: Mapping[str, Plain]) -> T:
-        for key in content:
-            if key not in self.keys:
-                raise InvalidRequest(f"{self.name}.{key}", content[key], nearest(key, self.keys))
-        for key in self.needs:
-            if key not in content:
-                raise InvalidRequest(f"{self.name}.{key}", None, "must be given")
-        try:
-            return from_plain(self.kind, content) if self.read is None else self.read(content)
-        except InvalidRequest as error:
-            own = error.field.removeprefix(f"{self.name}.")
-            raise InvalidRequest(f"{self.name}.{own}", error.value, error.rule) from error
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidRequest(self.name, "…", f"can't be read: {error}") from error
+        return _value(self.name, content, self.keys, self.needs, self.read or partial(from_plain, self.kind))
 
 
 def _any_request(_request: ProvisionRequest, _value: Any) -> None:
@@ -164,14 +153,27 @@ class RequestTable(Generic[T]):
             raise InvalidRequest("template", spec.name, rule)
 
     def _read(self, content: Mapping[str, Plain]) -> T:
-        keys = field_names(self.kind)
-        for key in content:
-            if key not in keys:
-                raise InvalidRequest(f"{self.name}.{key}", content[key], nearest(key, keys))
-        try:
-            return from_plain(self.kind, content)
-        except InvalidRequest as error:
-            own = error.field.removeprefix(f"{self.name}.")
-            raise InvalidRequest(f"{self.name}.{own}", error.value, error.rule) from error
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidRequest(self.name, "…", f"can't be read: {error}") from error
+        return _value(self.name, content, field_names(self.kind), (), partial(from_plain, self.kind))
+
+
+def _value(
+    table: str,
+    content: Mapping[str, Plain],
+    keys: Collection[str],
+    needs: Sequence[str],
+    read: Callable[[Mapping[str, Plain]], T],
+) -> T:
+    """Return the value of a table. Raises InvalidRequest, naming the key as `TABLE.KEY`."""
+    for key in content:
+        if key not in keys:
+            raise InvalidRequest(f"{table}.{key}", content[key], nearest(key, keys))
+    for key in needs:
+        if key not in content:
+            raise InvalidRequest(f"{table}.{key}", None, "must be given")
+    try:
+        return read(content)
+    except InvalidRequest as error:
+        own = error.field.removeprefix(f"{table}.")
+        raise InvalidRequest(f"{table}.{own}", error.value, error.rule) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidRequest(table, "…", f"can't be read: {error}") from error
