@@ -184,6 +184,32 @@ def test_a_job_reads_none_of_the_files_that_the_configuration_names(tmp_path: Pa
 
 
 @needs_bubblewrap
+@pytest.mark.parametrize("replaced", ["passwd", "agent.py"])
+def test_jobs_still_start_after_the_machine_replaced_a_file_that_the_node_shows(
+    tmp_path: Path, replaced: str
+) -> None:
+    """`useradd` replaces /etc/passwd, an upgrade the agent: neither may break nodes that are warm."""
+    place = tmp_path / "node"
+    for directory in (place, tmp_path / "probe"):
+        directory.mkdir()
+    agent = place / "agent.py"
+    agent.touch()
+    sandbox = probe(python=PYTHON, agent=(str(agent),), hidden=(), scratch=tmp_path / "probe")
+    assert isinstance(sandbox, Sandbox), sandbox
+    sandbox.prepare(place, "")
+    (place / "work" / "home").mkdir(mode=0o755)
+    job = [*filter(None, sandbox.job("")), "--remount-ro", "/", "--", "id", "-un"]
+    command = sandbox.wrap(["sh", "-c", 'echo up; read go; "$@"', "sh", *job], place=place, machine_id="")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as node:
+        assert node.stdout is not None
+        assert node.stdout.readline() == "up\n"
+        shutil.copy(place / replaced, tmp_path / "newer")
+        (tmp_path / "newer").replace(place / replaced)
+        assert node.communicate("go\n") == ("node\n", "")
+
+
+@needs_bubblewrap
 async def test_a_bubblewrap_that_cannot_forbid_user_namespaces_is_taken_and_told_of(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:

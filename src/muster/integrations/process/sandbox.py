@@ -117,7 +117,9 @@ class Sandbox:
         return [*stage, *self._node(named), "--", *argv]
 
     def _node(self, named: Mapping[str, Path]) -> list[str]:
-        command = [*self._fresh(_WRAPPING), "--die-with-parent", *self._system()]
+        command = [*self._fresh(_WRAPPING), "--die-with-parent", *self._system(), "--dir", "/etc"]
+        for name in _ETC.split():
+            command += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
         for name in _USERS:
             command += ["--ro-bind", str(named[name]), f"/etc/{name}"]
         command += ["--proc", "/proc", "--dev", "/dev", "--dir", "/run", "--dir", "/var"]
@@ -128,7 +130,9 @@ class Sandbox:
     def job(self, machine_id: str, *, overlay: bool = False) -> list[str]:
         """Return the start of a job's command line inside of the node.
 
-        The agent replaces the empty word by what the job may write to.
+        The agent replaces the empty word by what the job may write to. Every mount here is of a directory.
+        `useradd` and upgrades replace files while nodes run. Such a file can't be mounted again by itself.
+        Its directory can.
         """
         uid = None if self.user_namespaces else self.uid(machine_id)
         given = {"uid": uid, "home": str(HOME) if overlay else None, "beside": str(WORK)}
@@ -136,7 +140,7 @@ class Sandbox:
         command = self._entry("job", json.dumps(given)) if needed else []
         command += self._fresh(_BECOMING)
         command += [NO_NESTING] if self.user_namespaces and not self.nests else []
-        command += [*self._system(), "--proc", "/proc"]
+        command += [*self._system(), "--ro-bind", "/etc", "/etc", "--proc", "/proc"]
         command += ["--ro-bind", "/proc/sys", "/proc/sys"]
         for path in _PROC_HIDDEN:
             if Path(path).exists():
@@ -150,7 +154,7 @@ class Sandbox:
             str(HOME),
             "",
         ]
-        return [*command, *self._showing({path: path for path in self.shown})]
+        return [*command, *self._showing({path: path for path in self.shown if path.is_dir()})]
 
     def _entry(self, verb: str, given: str) -> list[str]:
         return [self.python, "-I", "-S", str(SANDBOX_ENTRY), verb, given]
@@ -165,7 +169,7 @@ class Sandbox:
         return [*command, *(word for power in powers for word in ("--cap-add", f"CAP_{power}"))]
 
     def _system(self) -> list[str]:
-        command = ["--dir", "/etc", *(["--dir", "/nix"] if Path("/nix").exists() else [])]
+        command = ["--dir", "/nix"] if Path("/nix").exists() else []
         for name in SYSTEM:
             command += ["--ro-bind-try", name, name]
         for path in map(Path, LINKED):
@@ -173,8 +177,6 @@ class Sandbox:
                 command += ["--symlink", str(path.readlink()), str(path)]
             else:
                 command += ["--ro-bind-try", str(path), str(path)]
-        for name in _ETC.split():
-            command += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
         return command
 
     def _showing(self, shown: Mapping[Path, Path]) -> list[str]:
