@@ -149,7 +149,7 @@ def test_a_server_that_answers_badly_is_not_out_of_reach(one: str) -> None:
 @pytest.mark.parametrize(
     ("reason", "summary"),
     [
-        (Reason.MACHINE_GONE, "The machine was gone before its boot ended"),
+        (Reason.MACHINE_GONE, "The machine is gone"),
         (Reason.BOOT_SCRIPT_FAILED, "The boot script failed"),
         (Reason.BOOT_STALLED, "The boot stopped advancing"),
         (Reason.BOOT_TIMEOUT, "The agent never reached the control plane"),

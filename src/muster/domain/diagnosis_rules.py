@@ -268,7 +268,7 @@ def _because(
 def _gone(bundle: Bundle, reason: Reason) -> Diagnosis:
     return Diagnosis(
         cause=Cause.MACHINE_GONE,
-        summary=f"The machine was gone before its boot ended{f': {bundle.detail}' if bundle.detail else ''}.",
+        summary=f"The machine is gone{f': {bundle.detail}' if bundle.detail else ''}.",
         evidence=_last(bundle, Source.PROVIDER) or _last(bundle, Source.CONSOLE),
         advice=ADVICE[Cause.MACHINE_GONE] if reason is Reason.MACHINE_GONE else REASON_ADVICE[reason],
         fatal=True,
