@@ -407,7 +407,7 @@ async def test_an_exec_template_serves_no_workflow(stage: Stage) -> None:
     github = await GitHubStage.set(stage)
     await stage.template("plain")
     replica = await stage.replica()
-    with pytest.raises(InvalidRequest, match="its nodes are no runners"):
+    with pytest.raises(InvalidRequest, match="`workflow` is for the runtime github"):
         await replica.provision(1, template="plain", **asked(github.begin()))
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from muster.client import calls
 from muster.domain.settings import PRICED_LEASE, PRICED_RENEW_EVERY, Settings
+from muster.wire.nodes import Node
 from muster.wire.operations import Operation
 from tests.e2e.nursery import Nursery
 from tests.e2e.replicas import Replicas, taken_over
@@ -109,6 +110,10 @@ def test_a_server_that_is_killed_in_the_middle_is_replaced_and_nothing_is_double
         assert len(turns) == len(set(turns)), f"{duty} was done in turns: {turns}"
 
 
+def heard_at(node: Node) -> float:
+    return node.last_seen_at.timestamp() if node.last_seen_at else 0.0
+
+
 @pytest.mark.parametrize("replicas", ENGINES, indirect=True)
 def test_a_server_that_stood_still_in_a_write_past_its_lease_is_refused_when_it_wakes(
     replicas: Replicas,
@@ -129,7 +134,10 @@ def test_a_server_that_stood_still_in_a_write_past_its_lease_is_refused_when_it_
     assert asked.result(60.0).operation_id == operation.operation_id
     assert second.operation(operation.operation_id).version == done.version
     assert [node.id for node in third.nodes("idle", "claimed")] == [spare.id]
-    # It goes on as one of three, and what it led before is none of its business any more.
+    # It goes on as one of three, and what it led before is none of its business any more. The spare node may
+    # have spoken to it alone, so it can be claimed only when it was heard again.
+    woken = time.time()
+    until(lambda: heard_at(third.node(spare.id)) > woken, "the spare node to be heard again")
     again = second.succeeded(second.ask(calls.provision(second.request(1, "after"))))
     assert [member.node_id for member in again.members] == [spare.id]
     assert third.ask(calls.events(entity_id=operation.operation_id, limit=1000)).items == told
