@@ -117,7 +117,7 @@ class ControlPlane:
             Duty(name="diagnosis", every=5.0, work=EvidenceCollector(ports)),
             Duty(name="reaper", every=5.0, work=Reaper(ports, settings), woken_by=ENDED),
             Duty(name="launches", every=10.0, work=LaunchCloser(ports)),
-            Duty(name="commands", every=5.0, work=LostCommands(ports)),
+            Duty(name="commands", every=5.0, work=LostCommands(ports), woken_by=ENDED),
             Duty(name="command_timeouts", every=5.0, work=CommandTimeouts(ports, self.silent_nodes)),
             Duty(name="pool", every=10.0, work=PoolKeeper(ports, settings, self.desk)),
             Duty(name="orphans", every=60.0, work=Orphans(ports, settings)),

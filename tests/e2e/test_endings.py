@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.client import calls
 from muster.wire.nodes import Node
 from tests.e2e.site import Site, until
 
@@ -70,6 +71,24 @@ def test_killed_agents_are_noticed_at_once_idle_running_and_releasing(slow: Site
     since = _killed(slow, node)
     _noticed(slow, node, since)
     releasing.result(20.0)
+
+
+@pytest.mark.slow
+def test_the_caller_of_a_command_hears_at_once_that_its_agent_was_killed(
+    make_site: Callable[..., Site], tmp_path: Path
+) -> None:
+    """Its duties come round seldom: the end itself must wake what tells the caller."""
+    ticks = tmp_path / "ticks"
+    site = make_site(pace=4.0, ticks=str(ticks)).start()
+    site.template()
+    held = site.succeeded(site.provision(1, run="called"))
+    (node,) = site.members(held)
+    (command,) = site.ask(calls.execute({"argv": ["sh", "-c", NEVER]}, operation_id=held.operation_id))
+    until(lambda: site.ask(calls.command(command.id)).state == "running", "the command to run")
+    until(lambda: ticks.exists() and "commands " in ticks.read_text(), "the duty's first round")
+    since = _killed(site, node)
+    until(lambda: site.ask(calls.command(command.id)).state == "lost", "the loss", NOTICED + SLACK)
+    assert time.monotonic() - since < NOTICED + SLACK
 
 
 def test_a_hard_timeout_ends_the_wait_whatever_the_node_does(slow: Site) -> None:
