@@ -8,6 +8,7 @@ import hashlib
 import os
 import shlex
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from muster.domain.errors import InvalidRequest
@@ -25,7 +26,8 @@ class Ssh:
         self.known_hosts = settings.known_hosts or data / "known_hosts"
         self._config = settings.config
         self._timeout = settings.connect_timeout
-        self._sockets = _socket_directory(data)
+        self._data = data
+        self._sockets()
 
     def argv(self, host: Host, *command: str, options: tuple[str, ...] = ()) -> list[str]:
         """A command on a host through its master. Without a command: what `options` say."""
@@ -54,7 +56,7 @@ class Ssh:
             f"ServerAliveInterval={ALIVE_EVERY}",
             f"ServerAliveCountMax={ALIVE_TIMES}",
             "ControlMaster=auto",
-            f"ControlPath={_quoted(self._sockets)}/%C",
+            f"ControlPath={_quoted(self._sockets())}/%C",
             f"ControlPersist={PERSIST}",
             "ForwardAgent=no",
             "ForwardX11=no",
@@ -74,19 +76,27 @@ class Ssh:
         hop = [each.replace("%", "%%") for each in self._ssh(way[-1])]
         return (f"ProxyCommand={shlex.join([*hop, '-W'])} [%h]:%p {shlex.quote(way[-1].address)}",)
 
+    def _sockets(self) -> Path:
+        """Return the directory of the masters' sockets, made if it isn't there.
+
+        It is short, because the path of a socket has at most about a hundred bytes, and this user's alone.
+        """
+        name = hashlib.sha256(f"{os.getuid()}:{self._data.absolute()}".encode()).hexdigest()[:12]
+        path = Path(tempfile.gettempdir()) / f"muster-{name}"
+        path.mkdir(mode=0o700, exist_ok=True)
+        facts = path.lstat()
+        if path.is_symlink() or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
+            rule = "is not this user's alone: remove it, it holds ssh's sockets"
+            raise InvalidRequest("ssh", str(path), rule)
+        return path
+
+    def leave(self) -> None:
+        """Remove the directory of the sockets, unless a master still has one there."""
+        with suppress(OSError):
+            self._sockets().rmdir()
+
 
 def _quoted(path: Path) -> str:
     """A path as a value of ssh's configuration, where blanks part values and % begins a name."""
     text = str(path.expanduser().absolute()).replace("%", "%%")
     return f'"{text}"' if " " in text else text
-
-
-def _socket_directory(data: Path) -> Path:
-    """Short, because the path of a socket is at most about a hundred bytes; ours alone."""
-    name = hashlib.sha256(f"{os.getuid()}:{data.absolute()}".encode()).hexdigest()[:12]
-    path = Path(tempfile.gettempdir()) / f"muster-{name}"
-    path.mkdir(mode=0o700, exist_ok=True)
-    facts = path.lstat()
-    if path.is_symlink() or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
-        raise InvalidRequest("ssh", str(path), "is not this user's alone: remove it, it holds ssh's sockets")
-    return path

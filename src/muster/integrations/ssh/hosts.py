@@ -180,3 +180,4 @@ class Hosts:
 
     async def close(self) -> None:
         await asyncio.gather(*(remote.close() for remote in self.remotes.values()))
+        self.ssh.leave()
