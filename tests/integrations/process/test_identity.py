@@ -1,15 +1,15 @@
 import pytest
 
 from muster.domain.errors import Forbidden
-from muster.integrations.process.identity import ProcessVerifier
 from muster.ports.identity import Identity
+from muster.slot_provider.identity import SlotVerifier
 from muster.testing.provider_contract import INSTALLATION, asking, ids, until_gone
 from tests.integrations.process.yard import Yard
 
 
 async def test_an_agents_proof_says_which_machine_it_is(yard: Yard) -> None:
     answer = await yard.provider().launch(asking("t1", 2))
-    verifier = ProcessVerifier(yard.root, installation_id=INSTALLATION)
+    verifier = SlotVerifier("process", yard.root, installation_id=INSTALLATION)
     for agent in await yard.desk.met(2):
         machine_id = agent.facts["proof"].split(":")[1]
         assert machine_id in ids(answer)
@@ -25,7 +25,7 @@ async def test_forged_proofs_are_refused(yard: Yard) -> None:
     _, other, other_secret = second.facts["proof"].split(":")
     record = yard.slot(own).record()
     assert record is not None
-    verifier = ProcessVerifier(yard.root, installation_id=INSTALLATION)
+    verifier = SlotVerifier("process", yard.root, installation_id=INSTALLATION)
     forged = [
         "",
         "process",
@@ -56,8 +56,8 @@ async def test_a_proof_is_worth_nothing_for_another_installation_or_after_the_en
     answer = await provider.launch(asking("t1"))
     (agent,) = await yard.desk.met(1)
     with pytest.raises(Forbidden):
-        await ProcessVerifier(yard.root, installation_id="inst-2").verify(agent.facts["proof"])
+        await SlotVerifier("process", yard.root, installation_id="inst-2").verify(agent.facts["proof"])
     await provider.terminate(ids(answer))
     await until_gone(provider, ids(answer))
     with pytest.raises(Forbidden):
-        await ProcessVerifier(yard.root, installation_id=INSTALLATION).verify(agent.facts["proof"])
+        await SlotVerifier("process", yard.root, installation_id=INSTALLATION).verify(agent.facts["proof"])

@@ -6,11 +6,11 @@ import muster.agent
 from muster.domain.template import TemplateSpec
 from muster.integration import Parts, Site
 from muster.integrations.process import provider as providers
-from muster.integrations.process.identity import ProcessVerifier
 from muster.integrations.process.isolation_report import Report
 from muster.integrations.process.sandbox import Isolation
 from muster.integrations.process.tables import TEMPLATE, Demand, Home
 from muster.ports.provider import UnmetRequirement
+from muster.slot_provider.identity import SlotVerifier
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,9 @@ async def connect(site: Site) -> Parts:
         return Parts(unisolated=unisolated)
     return Parts(
         providers=(provider,),
-        verifiers={provider.name: ProcessVerifier(directory, installation_id=site.installation_id)},
+        verifiers={
+            provider.name: SlotVerifier(provider.name, directory, installation_id=site.installation_id)
+        },
         endings=(provider,),
         starts_with={provider.name: lambda _spec: muster.agent.source()},
         unisolated=unisolated,

@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from muster.domain.errors import Refused, Throttled, TokenSpent, Uncertain
 from muster.domain.matching import type_matches
 from muster.domain.reasons import Reason
 from muster.domain.serialization import to_plain
-from muster.domain.template import UsageClass
-from muster.integrations.process.spawner import Spawner
+from muster.domain.template import ResourceClass, UsageClass
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
 from muster.slots import grants
 from muster.slots.grants import Granter
@@ -29,28 +29,47 @@ STARTING = 20.0
 """Together inside the call timeout: a launch must not surprise a caller who has waited that long."""
 
 
+class Starter(Protocol):
+    """How an integration starts the slots of one launch."""
+
+    @property
+    def grace(self) -> float:
+        """Seconds between the request to end and the kill."""
+        ...
+
+    def start(self, slot: Slot, size: ResourceClass, *, now: float) -> int:
+        """Start a slot that was never started; the keeper's pid, which is a child of this process."""
+        ...
+
+    def on_step(self, step: str) -> object:
+        """Told after each step that changed something."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launcher:
+    family: str
+    """The first part of its machines' types: `local` of `local.small`."""
     tree: Tree
     capacity: int
     now: Callable[[], float]
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def launch(self, request: LaunchRequest, spawner: Spawner, keep: Callable[[int], None]) -> LaunchAnswer:
+    def launch(self, request: LaunchRequest, starter: Starter, keep: Callable[[int], None]) -> LaunchAnswer:
         """Launch machines. `keep` gets the pid of every keeper that became a child of this process."""
         wanted = self._wanted(request)
         latest = time.monotonic() + LOCK_WAIT + STARTING
         with self.launching(LOCK_WAIT) as mine:
             if not mine:
                 raise Throttled("cannot launch now: another launch under this root is taking long", 1.0)
-            granter = Granter(tree=self.tree, capacity=self.capacity, grace=spawner.grace, now=self.now())
+            granter = Granter(tree=self.tree, capacity=self.capacity, grace=starter.grace, now=self.now())
 
             def start(slot: Slot) -> None:
-                keep(spawner.start(slot, request.resource_class, now=self.now()))
+                keep(starter.start(slot, request.resource_class, now=self.now()))
 
             try:
                 answer = granter.launch(
-                    wanted, start, latest=latest, granted=lambda: spawner.on_step("granted")
+                    wanted, start, latest=latest, granted=lambda: starter.on_step("granted")
                 )
             except grants.Spent as error:
                 raise TokenSpent(str(error)) from error
@@ -80,7 +99,7 @@ class Launcher:
             self._turn.release()
 
     def _wanted(self, request: LaunchRequest) -> Grant:
-        name = f"local.{request.resource_class.name}"
+        name = f"{self.family}.{request.resource_class.name}"
         if request.installation_id != self.tree.installation_id:
             raise Refused("cannot launch for another installation", Reason.PROVIDER_REFUSED)
         if not type_matches(name, request.instance_types):

@@ -1,6 +1,6 @@
 """Verify a joining agent: it shows the secret that its slot was started with.
 
-A proof is `process:<machine id>:<secret>`. The slot holds only the secret's hash, so a reader of the disk
+A proof is `<provider>:<machine id>:<secret>`. The slot holds only the secret's hash, so a reader of the disk
 can't join. Only a living machine can join, so a secret is worthless once its node has ended.
 """
 
@@ -16,8 +16,11 @@ from muster.slots.tree import Tree
 _LONGEST = 512
 
 
-class ProcessVerifier:
-    def __init__(self, root: Path, *, installation_id: str) -> None:
+class SlotVerifier:
+    """Implements muster.ports.identity.IdentityVerifier."""
+
+    def __init__(self, provider: str, root: Path, *, installation_id: str) -> None:
+        self._provider = provider
         self._tree = Tree(root, installation_id)
 
     async def verify(self, proof: str) -> Identity:
@@ -25,8 +28,9 @@ class ProcessVerifier:
 
     def _verify(self, proof: str) -> Identity:
         parts = proof.split(":") if len(proof) <= _LONGEST else []
-        if len(parts) != len(("process", "machine", "secret")) or parts[0] != "process":
-            raise Forbidden("cannot accept the proof: it is not of the form process:<machine>:<secret>")
+        if len(parts) != len(("provider", "machine", "secret")) or parts[0] != self._provider:
+            form = f"{self._provider}:<machine>:<secret>"
+            raise Forbidden(f"cannot accept the proof: it is not of the form {form}")
         _, machine_id, secret = parts
         slot = self._tree.slot(machine_id)
         record = None if slot is None or slot.gone else slot.record()
@@ -39,7 +43,7 @@ class ProcessVerifier:
             raise Forbidden("cannot accept the proof: the machine has ended")
         return Identity(
             installation_id=slot.grant.installation_id,
-            provider="process",
+            provider=self._provider,
             machine_id=machine_id,
             token=slot.grant.token,
         )
