@@ -30,7 +30,7 @@ LENIENT := --if-possible
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-aks demo-docker demo-ec2 demo-github test check sandbox sshd engines browser lint format types imports lifecycle codes bench simulate storm mutants soak soak-tests soak-fuzz lock clean
+.PHONY: help demo demo-aks demo-docker demo-ec2 demo-github test check sandbox sshd engines microvm browser lint format types imports lifecycle codes bench simulate storm mutants soak soak-tests soak-fuzz lock clean
 .PHONY: web web-test screenshots dist
 
 help: ## List the targets
@@ -58,7 +58,7 @@ demo-github: $(READY) ## See this machine become a pool of runners, for workflow
 
 check: LENIENT :=
 check: MARKS := not soak
-check: browser sandbox sshd engines lint types imports test ## Everything that CI runs: style, types, layers, all tests but the soak
+check: browser sandbox sshd engines microvm lint types imports test ## Everything that CI runs: style, types, layers, all tests but the soak
 
 # Never a reason to fail: without it, the tests that need it skip, and pytest's summary names them.
 sandbox: ## Install bubblewrap for the sandbox tests, if it is missing and this is root on Debian
@@ -81,6 +81,10 @@ sshd: ## Install openssh-server for the tests of ssh hosts, if it is missing and
 # As root on Debian a reason to fail; elsewhere the tests that need them skip, and say how to get them.
 engines: $(READY) ## Get Podman and dockerd for the tests of containers, if they are missing and this is root on Debian
 	@$(BIN)/python -m tools.engines
+
+# Never a reason to fail: without them, the tests of microVMs skip, and say why.
+microvm: $(READY) ## Get QEMU and a kernel for the tests of microVMs, if they are missing and this is root on Debian
+	@$(BIN)/python -m tools.microvm
 
 # A reason to fail, and only in `check`: without it, `make test` skips the browser tests and says how to get them.
 browser: ## Install Chromium for the browser tests, if it is missing and this is root on Debian

@@ -25,6 +25,7 @@ WAITING = (
 )
 """Their processes mostly wait: as many again can run beside them. The longest come first."""
 COMPUTING = (
+    "tests/integrations/kvm/",
     "tests/tools/test_bench.py::test_a_benchmark_runs",
     "tests/simulation/",
     "tests/operations/",
@@ -55,6 +56,7 @@ SLOW = (
     "tests/fuzz/test_openapi.py",
     "tests/integrations/docker/",
     "tests/integrations/example/",
+    "tests/integrations/kvm/",
     "tests/operations/test_cluster_crashes.py",
     "tests/operations/test_cluster_storms.py",
     "tests/operations/test_crashes.py",

@@ -29,6 +29,8 @@ VARIABLES = [
 ELSEWHERE = {
     "[docker.NAME]": "docker.md",
     "[templates.NAME.docker]": "docker.md",
+    "[kvm]": "kvm.md",
+    "[templates.NAME.kvm]": "kvm.md",
     "[ssh]": "ssh.md",
     "[hosts.NAME]": "ssh.md",
     "[templates.NAME.ssh]": "ssh.md",

@@ -91,7 +91,7 @@ def _files() -> Iterator[Path]:
     yield from (Path(executable), *programs, *modules)
     # The C library loads these by itself when names are looked up.
     linked += [path for kind in ("files", "dns") for path in Path("/lib").glob(f"*/libnss_{kind}.so.2")]
-    yield from _shared(tuple(linked))
+    yield from shared(tuple(linked))
 
 
 def _below(directory: Path) -> Iterator[Path]:
@@ -104,7 +104,8 @@ def _below(directory: Path) -> Iterator[Path]:
             yield path
 
 
-def _shared(linked: tuple[Path, ...]) -> Iterator[Path]:
+def shared(linked: tuple[Path, ...]) -> Iterator[Path]:
+    """Yield the libraries that the linker names for these programs."""
     asked = subprocess.run(["ldd", *map(str, linked)], capture_output=True, text=True, check=False)  # noqa: S603, S607
     for found in dict.fromkeys(re.findall(r"(/\S+)(?= \(0x)", asked.stdout)):
         yield Path(found)

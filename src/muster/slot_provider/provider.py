@@ -23,8 +23,8 @@ from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineS
 from muster.slot_provider.launcher import Launcher, Starter, machine
 from muster.slots import termination
 from muster.slots.console import keepers_last_word, said
-from muster.slots.states import GONE, look
 from muster.slots.pruner import Keeping, prune
+from muster.slots.states import GONE, look
 from muster.slots.tree import Slot, Tree
 
 logger = logging.getLogger(__name__)

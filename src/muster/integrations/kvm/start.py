@@ -1,0 +1,28 @@
+"""The script that a guest runs once, as root, from /sys/firmware/qemu_fw_cfg/by_name/opt/muster/start/raw.
+
+It is the script of every whole machine, after a head that says where the secret is and how to power off. All
+machines of a template get the same script. The secret carries the machine's id. The script hides the secret
+from jobs before the agent starts.
+"""
+
+from collections.abc import Sequence
+
+import muster.agent
+from muster.agent.machine_script import machine_script, self_extracting
+from muster.integrations.kvm.tables import KVM
+
+_HEAD = """\
+#!/bin/bash
+export MUSTER_MACHINE_DIR=/var/lib/muster
+export MUSTER_POWEROFF='poweroff -f || busybox poweroff -f || echo o >/proc/sysrq-trigger'
+exec 3<<<"$(cat /sys/firmware/qemu_fw_cfg/by_name/opt/muster/secret/raw)"
+mount -t tmpfs -o mode=0700 muster /sys/firmware/qemu_fw_cfg
+"""
+
+
+def start_script(servers: Sequence[str], dead_man: float) -> str:
+    identity = ("--secret-fd", "3", "--proof-prefix", f"{KVM}:")
+    agent = muster.agent.source()
+    script = machine_script(agent, servers=servers, dead_man=dead_man, identity=identity)
+    # Packed: a guest reads its firmware files slowly, and the more so the larger they are.
+    return self_extracting(_HEAD + script)
