@@ -1,7 +1,7 @@
 """Write the command line of one machine. Pure: it looks at nothing.
 
 With KVM the machine is a `microvm`: no firmware, no PCI. Under emulation it is a `q35`, because a microvm has
-no timer from which a kernel can tell the time there (ADR 50). The guest sees the same disk, network card,
+no timer from which a kernel can tell the time there (ADR 54). The guest sees the same disk, network card,
 console and files either way; only the bus differs.
 """
 
