@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from shutil import which
 
+import muster.agent
 from muster.domain.errors import Refused
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
@@ -38,13 +39,15 @@ class KvmProvider(SlotProvider):
             root, installation_id=installation_id, family="microvm", capacity=capacity, grace=grace
         )
         self._servers = reachable(servers)
+        # Once: Python's parser, which packs it, fails if several threads use it at the same time.
+        self._agent = muster.agent.source()
         self._qemu = qemu
         self._accelerator = accelerator
         self._dead_man = dead_man
 
     def starts_with(self, template: TemplateSpec) -> str:
         """Return the script that each guest of the template runs."""
-        return start_script(self._servers, self._dead_man(template))
+        return start_script(self._agent, self._servers, self._dead_man(template))
 
     def _starter(self, request: LaunchRequest) -> Spawner:
         spec = TEMPLATE.of(request.template)

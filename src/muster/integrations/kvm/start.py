@@ -7,7 +7,6 @@ from jobs before the agent starts.
 
 from collections.abc import Sequence
 
-import muster.agent
 from muster.agent.machine_script import machine_script, self_extracting
 from muster.integrations.kvm.tables import KVM
 
@@ -20,9 +19,8 @@ mount -t tmpfs -o mode=0700 muster /sys/firmware/qemu_fw_cfg
 """
 
 
-def start_script(servers: Sequence[str], dead_man: float) -> str:
+def start_script(agent: str, servers: Sequence[str], dead_man: float) -> str:
     identity = ("--secret-fd", "3", "--proof-prefix", f"{KVM}:")
-    agent = muster.agent.source()
     script = machine_script(agent, servers=servers, dead_man=dead_man, identity=identity)
     # Packed: a guest reads its firmware files slowly, and the more so the larger they are.
     return self_extracting(_HEAD + script)
