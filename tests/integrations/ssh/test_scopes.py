@@ -11,6 +11,7 @@ import pytest
 
 from muster.integrations.ssh import bundle, scopes
 from muster.testing.provider_contract import asking, ids, listed
+from tests.e2e.site import until
 from tests.integrations.ssh.test_contract import TEMPLATE
 from tests.integrations.ssh.yard import PYTHON, Yard, needs_sshd
 
@@ -97,7 +98,7 @@ async def test_a_node_in_a_scope_keeps_its_lock_and_its_secret(
     monkeypatch.setattr(bundle, "program", lambda: program)
     provider = yard.provider(yard.inventory({"web1": {"python": str(wrapper)}}))
     made = ids(await provider.launch(asking("t1", 1, template=TEMPLATE)))
+    unit = f"--unit=muster-{made[0].partition('@')[0]}"
+    await asyncio.to_thread(until, lambda: systemd.exists() and unit in systemd.read_text(), "the scope")
     assert ids(await listed(provider)) == made
     assert machine.slot(made[0]).locked()
-    words = await asyncio.to_thread(systemd.read_text)
-    assert f"--unit=muster-{made[0].partition('@')[0]}" in words
