@@ -56,6 +56,8 @@ LIVE = (
     NodeState.FAILED,
 )
 """States in which a machine may still be of use. `terminating` and `terminated` are not."""
+WITH_HEALTH = tuple(state for state in LIVE if state is not NodeState.FAILED)
+"""States whose health the overview counts. A failed node is already judged."""
 
 HOLDING = (NodeState.CREATED, NodeState.CLAIMED, NodeState.RUNNING)
 """Bound to a provision that has the node, or is getting it."""

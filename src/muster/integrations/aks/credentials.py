@@ -13,7 +13,6 @@ from muster.domain.errors import InvalidRequest
 if TYPE_CHECKING:
     from azure.core.credentials_async import AsyncTokenCredential
 
-CREDENTIALS = ("auto", "environment", "managed-identity", "cli")
 INSTALL = "pip install 'muster-compute[azure]'"
 _TENANT = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID")
 _PROOFS = ("AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_FEDERATED_TOKEN_FILE")

@@ -40,7 +40,6 @@ NOT_FOUND, DUPLICATE = 30, 31
 SETTINGS = ("image", "flavor", "os_type", "arch", "extra_specs")
 _SPACE = uuid.UUID("5f1a1f0a-53e5-4b0e-9b4e-6d75737465a1")
 _NO_RUNNER = "#!/bin/bash\nexit 0\n"
-_ID_FORM = r"^[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,127}$"
 
 
 class Command(StrEnum):

@@ -83,15 +83,6 @@ async def write_launch(engine: Engine, launch: Launch) -> Launch:
     return kept
 
 
-async def read_launch(engine: Engine, name: str) -> Launch | None:
-    try:
-        return launch_of(await engine.get(path_of("volumes", names.launch_volume(name))))
-    except EngineError as error:
-        if error.missing:
-            return None
-        raise
-
-
 async def write_fate(engine: Engine, installation_id: str, fate: Fate) -> Fate:
     """The machine's fate: this one, or the one that came first. Raises EngineError or NoAnswer."""
     labels = _labels(installation_id, "fate", fate, {names.MACHINE: fate.machine_id})

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from muster.domain.health import Health
 from muster.domain.ids import OperationId
-from muster.domain.lifecycle import NodeState
+from muster.domain.lifecycle import WITH_HEALTH, NodeState
 from muster.domain.node import Node
 from muster.domain.operation import ENDED, Operation, Status
 from muster.domain.overview import Handover
@@ -16,7 +16,7 @@ from muster.stores.sql.tx import Tx
 
 _PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
 _COUNTED = ", ".join(f"('{state.value}')" for state in _PRESENT)
-_LIVE = ("created", "idle", "claimed", "running", "releasing")
+_WITH_HEALTH = ", ".join(f"'{state.value}'" for state in WITH_HEALTH)
 
 CENSUS = f"""
     WITH states (state) AS (VALUES {_COUNTED}),
@@ -29,7 +29,7 @@ HEALTH = f"""
     WITH names (name) AS (SELECT DISTINCT name FROM templates)
     SELECT n.template, l.health, count(*)
     FROM names CROSS JOIN nodes AS n JOIN liveness AS l ON l.node_id = n.id
-    WHERE n.template = names.name AND n.state IN ({", ".join(f"'{state}'" for state in _LIVE)})
+    WHERE n.template = names.name AND n.state IN ({_WITH_HEALTH})
     GROUP BY n.template, l.health ORDER BY n.template
 """
 UNFINISHED = statements.merge_queries(
