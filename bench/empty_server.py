@@ -45,7 +45,7 @@ class Empty:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS[:1]})
         while True:
             await send({"type": "http.response.body", "body": _LINE, "more_body": True})
-            await asyncio.sleep(SILENT_MOST * 0.875)
+            await asyncio.sleep(SILENT_MOST * 0.95)
 
     def close(self) -> None:
         self._wake.set()

@@ -360,6 +360,7 @@ class _Parts:
                 settings=settings,
                 remember_beats=REMEMBER_BEATS if self._opened.shared else REMEMBER_BEATS_ALONE,
                 look_every=self._opened.look_every,
+                readable_within=self._opened.readable_within,
                 driving=self._driving,
             ),
             metrics=self._metrics,

@@ -13,7 +13,7 @@ from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
 from muster.wire.agent import POLL_MOST
 from muster_simulation.cloud.identity import proof_of
-from tests.api.site import Site
+from tests.api.site import AGENT, Site
 
 JOIN = "/api/v1/agent/join"
 
@@ -106,6 +106,19 @@ async def test_no_beat_is_answered_from_memory_while_the_store_takes_no_writes(
     assert (await node.post("/api/v1/agent/beat")).status_code == 503
     site.api.context.metrics.took("lease_duty", 0.1, now=2.0)
     assert (await node.post("/api/v1/agent/beat")).status_code == 200
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "beat"), ("GET", "stream")])
+@pytest.mark.parametrize("known", [True, False])
+async def test_answers_in_front_of_the_routes_have_the_same_headers_as_others(
+    site: Site, method: str, path: str, known: bool
+) -> None:
+    _, admitted = await _joined(site)
+    token = {"Authorization": f"Bearer {admitted['token'] if known else 'unknown'}"}
+    async with site.http().stream(method, f"{AGENT}/{path}", headers=token) as answer:
+        assert answer.status_code == (200 if known else 401)
+        assert answer.headers.get_list("cache-control") == ["no-store"]
+        assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
 
 
 async def test_a_token_that_died_is_refused_although_it_was_remembered(site: Site) -> None:

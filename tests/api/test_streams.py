@@ -3,6 +3,7 @@ import json
 import re
 import socket
 from dataclasses import replace
+from math import inf
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -300,6 +301,24 @@ async def test_what_another_replica_wrote_reaches_the_feed_before_a_sign_of_life
     await site.store.note("thing", "elsewhere", reason=None, detail="", now=1.0)
     async with asyncio.timeout(30):
         assert b'"name":"elsewhere"' in await reading
+
+
+async def test_an_event_that_becomes_readable_after_its_wake_up_is_not_left_for_the_next_one(
+    site: Site,
+) -> None:
+    """As on PostgreSQL, which hides an event while an older transaction is open."""
+    place = (await site.store.last_events(limit=1)).next
+    ctx, permit = alone(site, look_every=inf, keep_alive=600.0)
+    ctx = replace(ctx, settings=replace(ctx.settings, readable_within=30.0))
+    stream = streams.feed(ctx, permit, after=place, entity_id=None)
+    await anext(stream)
+    reading = asyncio.ensure_future(anext(stream))
+    await site.store.note("thing", "first", reason=None, detail="", now=1.0)
+    async with asyncio.timeout(30):
+        assert b'"name":"first"' in await reading, "what came before it was opened"
+        reading = asyncio.ensure_future(anext(stream))
+        await site.store.note("thing", "second", reason=None, detail="", now=2.0)
+        assert b'"name":"second"' in await reading, "what came with the first"
 
 
 async def test_what_another_replica_did_reaches_an_operations_stream(site: Site) -> None:

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from muster.api.access import admitted
 from muster.api.beats import authorization_of
 from muster.api.context import SHUTDOWN, Context
-from muster.api.middleware import HEADERS
+from muster.api.middleware import HEADERS, DefaultHeaders
 from muster.api.problems import translate
 from muster.domain import desired_state as domain
 from muster.domain.errors import MusterError
@@ -66,7 +66,8 @@ class AgentStream:
         except Exception as error:
             if self._begun:
                 raise
-            await translate(error, method="GET", path=PATH).response()(scope, receive, send)
+            problem = translate(error, method="GET", path=PATH).response()
+            await DefaultHeaders(problem)(scope, receive, send)
 
     async def _follow(self, send: Send) -> None:
         with self._context.streams.open(self._node_id, SHUTDOWN) as stream:

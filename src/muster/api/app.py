@@ -39,14 +39,13 @@ class Api:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.application = Application(context, TABLES)
-        self._beats = DefaultHeaders(context.beats)
         bounded = BodyLimit(self.application, most=context.settings.body_most, streamed=_STREAMED, raw=_RAW)
         self._others = DefaultHeaders(QueryLimit(Dashboard(bounded)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         asked = (scope["method"], scope["path"]) if scope["type"] == "http" else None
         if asked == ("POST", beats.PATH):
-            await self._beats(scope, receive, send)
+            await self.context.beats(scope, receive, send)
         elif asked == ("GET", agent_stream.PATH):
             await agent_stream.AgentStream(self.context)(scope, receive, send)
         else:

@@ -15,6 +15,7 @@ from typing import TypedDict
 from starlette.types import Receive, Scope, Send
 
 from muster.api.access import admitted, bearer
+from muster.api.middleware import HEADERS, DefaultHeaders
 from muster.api.problems import Unauthenticated, translate
 from muster.domain import checks
 from muster.domain.errors import Forbidden, InvalidRequest, MusterError
@@ -94,7 +95,7 @@ class Beats:
             body = b'{"version":%d}' % await self._beat(authorization_of(scope["headers"]), receive)
         except Exception as error:
             problem = translate(error, method=scope["method"], path=PATH)
-            await problem.response()(scope, receive, send)
+            await DefaultHeaders(problem.response())(scope, receive, send)
             return
         admitted(scope)
         await send({"type": "http.response.start", "status": 200, "headers": _headers(body)})
@@ -196,4 +197,4 @@ def _words(body: bytes) -> _Words:
 
 
 def _headers(body: bytes) -> list[tuple[bytes, bytes]]:
-    return [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    return [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *HEADERS]

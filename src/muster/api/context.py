@@ -50,6 +50,8 @@ class ApiSettings:
     """Seconds between signs of life on a silent stream: below the usual idle limit of proxies."""
     look_every: float = inf
     """Seconds after which a stream reads by itself: writes of other replicas may cause no wake-up here."""
+    readable_within: float = 0.0
+    """Seconds for which an event may not be readable yet after its wake-up came."""
     driving: Callable[[], bool] = _always
     """Whether the control plane behind this API still runs."""
 

@@ -6,6 +6,7 @@ ids. An operation's place is the version of its record. Its history is rebuilt f
 """
 
 from collections.abc import AsyncIterator
+from math import inf
 
 from muster.api.access import Permit
 from muster.api.context import SHUTDOWN, Context
@@ -18,6 +19,8 @@ MEDIA_TYPE = "text/event-stream"
 HEADERS = {"X-Accel-Buffering": "no"}
 _HELLO = b"retry: 1000\n: hello\n\n"
 _ALIVE = b": still here\n\n"
+READ_AGAIN = 0.05
+"""Seconds after which a stream reads again whose wake-up came before its event could be read."""
 
 
 async def feed(
@@ -83,13 +86,21 @@ class _Silence:
         self.broken()
 
     def broken(self) -> None:
-        self._until = self._ctx.now() + self._ctx.settings.keep_alive
+        self._woken_at = self._ctx.now()
+        """When something happened last. What else happened then may become readable a little later."""
+        self._until = self._woken_at + self._ctx.settings.keep_alive
 
     async def lasts(self) -> bool:
         """Wait until it is time to read again; return whether a sign of life is due."""
         left = max(0.0, self._until - self._ctx.now())
-        await self._listener.wait(min(left, self._ctx.settings.look_every))
+        if await self._listener.wait(min(left, self._ctx.settings.look_every, self._patience())):
+            self._woken_at = self._ctx.now()
         if self._ctx.now() < self._until:
             return False
-        self.broken()
+        self._until = self._ctx.now() + self._ctx.settings.keep_alive
         return True
+
+    def _patience(self) -> float:
+        """Return the seconds after which to read again, longer each time."""
+        waited = self._ctx.now() - self._woken_at
+        return inf if waited >= self._ctx.settings.readable_within else max(READ_AGAIN, waited)

@@ -76,7 +76,7 @@ class Stream:
 
     def _sending(self, cause: Cause, found: T, meant: object) -> tuple[Cause, T]:
         self.last_sent = meant
-        self._due = self._clock.now() + SILENT_MOST * (0.75 + 0.25 * self._ids.jitter())
+        self._due = self._clock.now() + SILENT_MOST * (0.9 + 0.1 * self._ids.jitter())
         return cause, found
 
     def _defers(self) -> bool:

@@ -21,6 +21,8 @@ from muster.stores.sql.tx import Report
 from muster.stores.wakeups import LocalWakeups
 
 LOOK_EVERY = 2.0
+READABLE_WITHIN = 4.0
+"""PostgreSQL shows an event once no older transaction is open that may write an earlier one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,8 @@ class Opened:
     look_every: float = inf
     """Seconds after which a waiting caller reads by itself: writes of other replicas cause no wake-up
     here."""
+    readable_within: float = 0.0
+    """Seconds for which an event may not be readable yet after its wake-up came."""
     close: Callable[[], Awaitable[None]]
 
 
@@ -116,7 +120,7 @@ async def _postgres(address: str, ids: Ids, connections: int, saw: AfterCommit) 
         await store.close()
         await wakeups.close()
 
-    return Opened(store=store, wakeups=wakeups, shared=True, close=close)
+    return Opened(store=store, wakeups=wakeups, shared=True, readable_within=READABLE_WITHIN, close=close)
 
 
 async def _dynamodb(location: Location, *, ids: Ids, clock: Clock, keep: float, saw: AfterCommit) -> Opened:
