@@ -22,7 +22,7 @@ from bench.chart import drawn
 from bench.tiny import TINY, shrink
 
 MODULES = tuple(TINY)
-TARGETS = ("handover", "provision_load", "replicas", "connected_nodes", "claims", "growth")
+TARGETS = ("handover", "provision_load", "replicas", "takeover", "connected_nodes", "claims", "growth")
 OUTPUT = Path("build/bench.json")
 PICTURE = Path("docs/images/bench.svg")
 
