@@ -20,8 +20,6 @@ PAGES = sorted(
 
 CHECKED = ("src/muster", "src/muster_simulation", "bench", "demos", "fakes", "tools")
 """Folders whose docstrings are held to the same rules."""
-UNCHECKED = ("agent_stream", "beats", "connections", "gathering")
-"""Modules of muster/api that still wait for plain words."""
 
 
 def _prose(text: str) -> str:
@@ -71,7 +69,6 @@ def test_docstrings_have_short_sentences_and_say_who_acts(part: str) -> None:
     found = [
         f"{file.relative_to(ROOT)}:{line}: {problem}"
         for file in sorted(place.rglob("*.py"))
-        if file.parent.name != "api" or file.stem not in UNCHECKED
         for line, text in _docstrings(file.read_text(encoding="utf-8"))
         for problem in [*too_long(text), *HIDDEN.findall(_prose(text))]
     ]

@@ -1,9 +1,9 @@
-"""What agents hear: a stream of lines for each, in place of a poll that is asked again and again.
+"""Tell each agent by a stream of lines what it should do, in place of repeated polls.
 
-Each line is a JSON object with the whole desired state. The first comes at once, the next when what the agent
-should do has changed, or after some seconds in any case: so a silent stream is a broken one, a lost wake-up
-costs no more than that, and the agent's dead man is put off. A line that isn't taken holds up the next, which
-says then what is true then: nothing piles up for an agent that doesn't read.
+Each line is a JSON object with the whole desired state. The first line comes at once. The next one comes when
+the desired state changed, and after some seconds in any case. So a silent stream is a broken one, a lost
+wake-up costs a few seconds, and each line puts the agent's dead man off. An agent that reads no line gets no
+further one. Its next line says what is true by then, so nothing piles up.
 """
 
 import asyncio
@@ -37,15 +37,15 @@ async def with_commands(ctx: Context, node_id: NodeId, found: domain.Desired) ->
 
 
 def meaning(desired: Desired) -> object:
-    """What the node should do: all but the record's version, and the time that passes by itself."""
+    """Return what the node should do, without the record's version and without remaining times."""
     return desired.directive, desired.assignment_id, desired.run, desired.kit, desired.commands
 
 
 class AgentStream:
-    """The answer to a node that listens, for as long as its token proves that it is this node.
+    """Answers a node that listens, for as long as its token is that node's.
 
-    Answers in front of the other routes, as beats do: thousands of streams are open at once, and what lies
-    between a stream and its connection is there for each of them.
+    The stream answers in front of the other routes, as beats do. Thousands of streams are open at once, and
+    each layer between a stream and its connection would exist once per stream.
     """
 
     __slots__ = ("_begun", "_context", "_node_id", "_receive", "_shown")
@@ -91,7 +91,7 @@ class AgentStream:
         return await with_commands(self._context, self._node_id, found)
 
     async def _gone(self) -> bool:
-        """Whether the agent has closed its connection, or another speaks for the node by now."""
+        """Return whether the agent closed its connection, or its token no longer speaks for the node."""
         try:
             async with asyncio.timeout(0):
                 while (await self._receive())["type"] != "http.disconnect":

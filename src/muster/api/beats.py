@@ -1,9 +1,9 @@
-"""Heartbeats: the hot path. A raw ASGI route in front of the others, behind the same tokens.
+"""Take heartbeats, the most frequent requests: a raw ASGI route in front of the others, with the same tokens.
 
-Owns a small memory of which token speaks for which node and of the record's version, so that most beats touch
-no store. It is told of every write of this process (`saw`), forgets a node whose time is over or whose token
-changed, and asks the store again after a while in any case, because other replicas write too. While the store
-takes no writes nothing is answered from memory: a node whose beats can't be kept must go to another server.
+Owns a small memory: which token speaks for which node, and the record's version. So most beats touch no
+store. Every write of this process updates the memory (`saw`). It forgets a node that has ended or whose
+token changed. Other replicas write too, so the memory asks the store again after a while. While the store
+takes no writes, no beat is answered from memory: the node must go to another server.
 """
 
 import json
@@ -41,11 +41,11 @@ class _Known:
     version: int
     until: float
     telling: bool
-    """What it says beside its beat matters: it boots, or it is a service that speaks for itself."""
+    """Whether the content of its beats matters: the node boots, or is a service."""
 
 
 class Beats:
-    """`remember`: seconds for which an answer may come from memory; 0: never."""
+    """Answers beats. `remember`: seconds for which an answer may come from memory; 0: never."""
 
     def __init__(
         self, enrolment: Enrolment, clock: Clock, *, remember: float, unwritable: Callable[[], bool]
@@ -57,7 +57,7 @@ class Beats:
         self._known: dict[bytes, _Known] = {}
         self._tokens: dict[NodeId, bytes] = {}
         self._asking: dict[NodeId, int] = {}
-        """Of whom the store is being asked, and how often they changed meanwhile."""
+        """Tokens that the store is being asked about, and how often they changed meanwhile."""
         self.total = 0
 
     # --- what changes elsewhere -------------------------------------------------------------------
@@ -102,8 +102,8 @@ class Beats:
         await send({"type": "http.response.body", "body": body})
 
     def again(self, key: bytes, said: bytes) -> int | None:
-        """Take a beat of somebody who is known, and give the record's version. None: the store must be asked.
-        Raises InvalidRequest for words that can't be understood."""
+        """Take the beat of a known token and return the record's version. None: the store must be asked.
+        Raises InvalidRequest for a body that can't be read."""
         known = self._known.get(key)
         if known is None or self._clock.now() >= known.until or self._unwritable():
             return None
@@ -165,7 +165,7 @@ class _Words(TypedDict):
 
 
 async def _body(receive: Receive) -> bytes:
-    """What a beat says, within reason."""
+    """Read the body of a beat. Raises InvalidRequest if it is too long."""
     body = b""
     while True:
         message = await receive()
@@ -178,7 +178,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 def _words(body: bytes) -> _Words:
-    """Raises InvalidRequest for what can't be understood; a beat that says nothing is a beat."""
+    """Decode the body of a beat. An empty one is a beat too. Raises InvalidRequest."""
     try:
         said = json.loads(body) if body else {}
     except (ValueError, RecursionError):

@@ -1,9 +1,9 @@
-"""Connections: what a caller may send and how slowly, and how many may stay that showed no valid token.
+"""Bound connections: how much and how slowly callers may send, and how many may stay without a token.
 
-A connection is a stranger's until a token that was shown on it proved good. Strangers share a part of the
-descriptors, and one address a part of that. Where there are too many, the one that came first is dropped: a
-caller with a token is known within its first request, so it is the silent ones that give way. The rest of the
-descriptors is left to agents, operators and the server itself.
+A connection counts as a stranger until a request on it shows a valid token. Strangers share a part of the
+file descriptors, and one address gets a part of that. If there are too many strangers, the server drops the
+oldest one. A caller with a token shows it in its first request, so the silent connections give way. The
+other descriptors are left to agents, operators and the server itself.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ BODY_SECONDS = 30.0
 BODY_LEAST = 1024
 """Bytes of a body that must come within each BODY_SECONDS."""
 UNREAD_SECONDS = 30.0
-"""A caller that takes nothing of its answer for so long is dropped; a stream is taken up by its last id."""
+"""After so long without reading its answer, a caller is dropped. A stream resumes by its last id."""
 PER_ADDRESS = 100
 DESCRIPTORS = 65536
 """What a server asks for, if it may have so many."""
@@ -42,7 +42,7 @@ _HEAD, _BODY = "head", "body"
 
 
 def raise_descriptors() -> None:
-    """The usual soft limit of 1024 is for programs that use select()."""
+    """Raise the soft limit of open files. The usual 1024 is for programs that use select()."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -59,8 +59,8 @@ class Lines:
         self._most = most - min(512, most // 4)
         """The others are the server's own: its store, its files, its nodes."""
         self.backlog = min(BACKLOG, most // 16)
-        """How many are accepted in one turn of the loop. From there to the end of a dropped one it takes four
-        turns: what is on its way in them stays within the server's own part."""
+        """Connections accepted in one turn of the loop. A dropped one is closed four turns later. What comes
+        in meanwhile fits into the server's own part."""
         self._count = 0
         self._strangers: dict[Bounded, str] = {}
         self._by_address: dict[str, dict[Bounded, None]] = {}
@@ -84,7 +84,7 @@ class Lines:
         self.admitted(line)
 
     def _make_room(self, address: str) -> None:
-        """A dropped connection is closed by the loop, later: it is no stranger from now on all the same."""
+        """Drop the oldest stranger if there are too many. The loop closes it later; it counts no longer."""
         if len(self._by_address[address]) > PER_ADDRESS:
             self._drop(self._by_address[address], f"{address} has {PER_ADDRESS} more")
         elif len(self._strangers) > self._strangers_most or self._count > self._most:
@@ -138,7 +138,7 @@ class Bounded(Answering):
         self.parser = self.scope = None  # type: ignore[assignment]  # nothing is read any more
 
     def admitted(self) -> None:
-        """A token that was shown here is good."""
+        """Note that a request on this connection showed a valid token."""
         self.lines.admitted(self)
 
     # --- what is sent -----------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class Bounded(Answering):
         self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, ProblemCode.HEAD_TOO_LARGE, rule)
 
     def _refuse(self, status: HTTPStatus, code: ProblemCode, rule: str) -> None:
-        """The last answer of the connection. One that is under way is cut off."""
+        """Send the last answer of the connection. An answer that is under way is cut off."""
         last = cast("RequestResponseCycle | None", self.cycle)
         if last is not None and not last.response_complete:
             self.transport.abort()

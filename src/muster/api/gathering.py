@@ -1,7 +1,7 @@
-"""One send per answer: the head of a response goes out together with the first of its body.
+"""Send the head of a response together with the first part of its body: one send per answer.
 
-A send to a socket is the dearest thing that a short answer does, on both ends: whoever waits for it wakes up
-for the head, and again for the body. A head whose body takes longer, as in a stream, doesn't wait for it.
+A send to a socket costs a short answer more than anything else, on both ends. The receiver wakes up for the
+head, and again for the body. The head of a stream does not wait for its body.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ _HEAD = b"HTTP/1."
 
 
 class Gathering:
-    """A transport, as far as HTTP over it needs one."""
+    """Wraps a transport, as far as HTTP needs one."""
 
     __slots__ = ("_held", "_loop", "_transport")
 
@@ -33,7 +33,7 @@ class Gathering:
             self._transport.write(data)
 
     def send(self, answer: bytes) -> None:
-        """A whole one."""
+        """Write a whole answer."""
         self._flush()
         self._transport.write(answer)
 
