@@ -130,7 +130,7 @@ class GiveUp:
 class RollBack:
     nodes: tuple[Node, ...]
     launches: tuple[Launch, ...]
-    """Launches that were never called. Called ones are left to the launches controller."""
+    """Launches that were never called. `launch_closer` closes called ones."""
 
 
 Action = (

@@ -1,7 +1,8 @@
 """What the lines of a boot say: signs of trouble, signs that it passed, and how a script ended.
 
 Owns the patterns and the reading of single lines. A sign of trouble counts only if no later line shows that
-it passed: boots are full of retries that worked. Refuses to weigh causes against each other: `diagnosing`.
+it passed: boots are full of retries that worked. Refuses to weigh causes against each other, which is the
+work of `diagnosis_rules`.
 """
 
 import re

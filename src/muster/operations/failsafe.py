@@ -2,7 +2,7 @@
 
 Uses no code of advancing: no view, no decision, no rollback. Reads the operation, its nodes and its
 launches by point reads, and writes each by itself. A step that fails is logged and skipped, so the end is
-always written: the launches controller closes open launches, `deadlines` condemns the nodes.
+always written: `launch_closer` closes open launches, `deadlines` condemns the nodes.
 
 Condemns every node, also warm ones: whether an agent has started with an assignment is unknown here.
 """
