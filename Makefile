@@ -151,7 +151,7 @@ codes: $(READY) ## Write docs/codes.md anew from the codes
 	$(BIN)/python -m muster.domain.codes_page > .venv/codes.md
 	@mv .venv/codes.md docs/codes.md
 
-bench: $(READY) ## Measure, each figure beside its floor
+bench: $(READY) ## Measure what has a target, each figure beside its floor (ARGS=all for everything)
 	$(BIN)/python -m bench $(ARGS)
 
 simulate: $(READY) ## Run many seeds on all cores (SEEDS=10000 FAULTS=heavy)
