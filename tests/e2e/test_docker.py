@@ -7,17 +7,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fakes.github import FakeGitHub
 from muster.client import calls
-from tests.e2e.containers import container, inspected, none_runs, running, site_on, template
+from tests.e2e.containers import CONFIG, ENGINE, container, inspected, none_runs, running, site_on, template
 from tests.e2e.site import Site, until
+from tests.e2e.workflows import Workflows, settings
 from tools.engines import getting
 from tools.engines.registry import Registry
-from tools.engines.running import Engine, archive
+from tools.engines.running import IMAGE, Engine, archive
 
 LEAVE = (
     "echo mine >$HOME/left; echo mine >/tmp/left; echo mine >/dev/shm/left; echo mine >/var/tmp/left;"
@@ -77,6 +80,8 @@ def test_the_container_is_confined_and_its_secret_is_nowhere(
     text = json.dumps(found)
     assert "secret-sha256" in text and f"docker:{node.machine_id}:" in text
     assert not [word for word in text.replace('"', " ").split() if len(word.rpartition(":")[2]) == 43]
+    # Nor is its file there any more.
+    assert "secret" not in said(site, "ls", "/muster", "/muster/node", run="ls").split()
     site.release(operation)
 
 
@@ -259,6 +264,45 @@ def test_a_killed_dockerd_ends_its_nodes_unless_it_restores_them(
     else:
         assert site.node_in("terminated", node.id, within=30.0).reason == "machine_gone"
     site.release(operation)
+
+
+def test_a_full_disk_is_told_in_the_engines_words_and_passes(
+    own_engine: Callable[..., Engine], make_site: Callable[..., Site]
+) -> None:
+    engine = own_engine("podman", disk_mib=160)
+    site = site_on(make_site, engine)
+    filling = engine.root / "filling"
+    with filling.open("wb") as file, suppress(OSError):
+        while True:
+            file.write(bytes(1 << 16))
+            file.flush()
+    failed = site.provision(1, run="full")
+    assert failed.error is not None and "no space left on device" in failed.error.message
+    filling.unlink()
+    operation = site.provision(1, run="room")
+    assert operation.status == "succeeded", operation.error
+    site.release(operation)
+
+
+def test_a_container_is_a_runner_of_github(
+    engine: Engine, make_site: Callable[..., Site], tmp_path: Path
+) -> None:
+    github = FakeGitHub().start()
+    try:
+        table = ENGINE.format(name="big", host=engine.host, capacity=4)
+        ci = '[templates.ci]\nprovider = "docker"\nruntime = "github"\nresource_class = "small"\n'
+        ci += f'[templates.ci.docker]\nimage = "{IMAGE}"\nuser = "1000"\n'
+        given = f"{CONFIG}{table}{settings(github, tmp_path / 'token')}{ci}"
+        world = Workflows(make_site(config=given).start(), github, tmp_path / "steps")
+        run = world.begin()
+        step = world.step(run, mode="provision", template="ci", instance_count="2").done()
+        jobs = world.jobs(run, step.outputs["label"], 3)
+        assert [job.conclusion for job in jobs] == ["success"] * 3
+        world.step(run, mode="release").done()
+        until(lambda: world.states() == ["idle", "idle"], "clean nodes")
+        assert world.runners() == []
+    finally:
+        github.stop()
 
 
 def test_a_job_out_of_memory_does_not_end_its_node(engine: Engine, make_site: Callable[..., Site]) -> None:

@@ -15,25 +15,10 @@ from functools import cache
 from pathlib import Path
 from shutil import which
 
-PROGRAMS = (
-    *(
-        "sh",
-        "cat",
-        "chmod",
-        "cp",
-        "date",
-        "dd",
-        "echo",
-        "env",
-        "grep",
-        "head",
-        "hostname",
-        "id",
-        "kill",
-        "ls",
-    ),
-    *("mkdir", "mv", "nice", "ps", "rm", "setsid", "sleep", "sort", "stat", "tail", "touch", "true", "uname"),
-)
+_PROGRAMS = """
+    sh bash cat chmod cp date dd echo env grep head hostname id kill ls mkdir mv nice ps rm setsid sleep sort
+    stat tail tar touch true uname
+"""
 LEFT_OUT = re.compile(
     r"(site|dist)-packages|tests?|idlelib|ensurepip|lib2to3|tkinter|turtledemo|config-.*|venv|pydoc_data"
 )
@@ -85,7 +70,9 @@ def _python() -> tuple[str, tuple[str, ...]]:
 
 def _files() -> Iterator[Path]:
     executable, libraries = _python()
-    programs = [Path(found) for each in PROGRAMS if (found := which(each, path="/usr/bin:/bin")) is not None]
+    programs = [
+        Path(found) for each in _PROGRAMS.split() if (found := which(each, path="/usr/bin:/bin")) is not None
+    ]
     modules = [path for library in libraries for path in _below(Path(library))]
     linked = [Path(executable), *programs, *(path for path in modules if path.suffix == ".so")]
     yield from (Path(executable), *programs, *modules)

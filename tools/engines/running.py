@@ -44,13 +44,16 @@ DOCKERD = "--bridge=none --iptables=false --ip6tables=false --ip-forward=false -
 class Engine:
     """A Podman service or a dockerd."""
 
-    def __init__(self, kind: str, root: Path, *, listen: str = "", options: tuple[str, ...] = ()) -> None:
-        """`listen`: another address beside the socket, as dockerd takes it."""
+    def __init__(
+        self, kind: str, root: Path, *, listen: str = "", options: tuple[str, ...] = (), disk_mib: int = 0
+    ) -> None:
+        """`listen`: another address beside the socket, as dockerd takes it. `disk_mib`: a disk of its own."""
         self.kind = kind
         self.root = root
         self.socket = root / "engine.sock"
         self._listen = listen
         self._options = options
+        self._disk_mib = disk_mib
         self._pid: int | None = None
 
     @property
@@ -69,6 +72,9 @@ class Engine:
     def start(self) -> "Engine":
         """Start it, or start it again, and wait until it answers."""
         self.root.mkdir(parents=True, exist_ok=True)
+        if self._disk_mib and not self.root.is_mount():
+            size = f"size={self._disk_mib}m"
+            subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(self.root)], check=True)  # noqa: S603, S607
         # One that was killed leaves these, and a containerd that died with it is a zombie for a while.
         for left in (self.socket, self.root / "pid", self.root / "exec/containerd/containerd.pid"):
             left.unlink(missing_ok=True)
@@ -235,7 +241,8 @@ def running(kind: str, root: Path) -> Iterator[Engine]:
 
 def _mounts(root: Path) -> list[str]:
     with Path("/proc/mounts").open() as file:
-        return [line.split()[1] for line in file if line.split()[1].startswith(f"{root}/")]
+        places = [line.split()[1] for line in file]
+    return [place for place in places if f"{place}/".startswith(f"{root}/")]
 
 
 def _until(holds: Callable[[], bool], what: Callable[[], str]) -> None:

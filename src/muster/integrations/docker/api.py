@@ -145,7 +145,8 @@ class Engine:
                 if not answer.is_success and answer.status_code != httpx.codes.NOT_MODIFIED:
                     raise await _error(answer)
                 yield answer
-        except httpx.TransportError as error:
+        except (httpx.TransportError, OSError) as error:
+            # httpx lets through what TLS says after the handshake, such as a certificate that is missing.
             self._version = None  # it may come back as another
             raise NoAnswer(_words(error)) from error
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:

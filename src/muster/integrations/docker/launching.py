@@ -8,6 +8,7 @@ engine never has more than its capacity.
 import asyncio
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -28,6 +29,8 @@ from muster.integrations.docker.tables import TEMPLATE
 from muster.integrations.docker.view import View
 from muster.ports.clock import Clock
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
+
+logger = logging.getLogger(__name__)
 
 PATIENCE = 15.0
 """Seconds that a launch waits for an engine to answer: a daemon that restarts takes less."""
@@ -74,8 +77,7 @@ class Launcher:
         name = names.launch_name(self.installation_id, request.token)
         kept = next((view.launches[name] for view in views.values() if name in view.launches), None)
         if kept is None:
-            planned = self._planned(request, kind, wanted, views, away)
-            kept = await journal.write_launch(self.engines[planned.placed[0]], planned)
+            kept = await self._written(request, kind, wanted, views, away)
         if kept.fingerprint != wanted:
             raise TokenSpent(f"cannot launch with token {request.token}: it was used with other parameters")
         unknown = [each for each in dict.fromkeys(kept.placed) if each not in views]
@@ -84,6 +86,21 @@ class Launcher:
         if any(kept.name not in views[each].launches for each in kept.placed):
             views = await self._settled(kept)
         return kept, views
+
+    async def _written(
+        self, request: LaunchRequest, kind: str, wanted: str, views: dict[str, View], away: dict[str, str]
+    ) -> Launch:
+        """The launch, on the first engine that can record it. One with a full disk can't, and takes none."""
+        while True:
+            planned = self._planned(request, kind, wanted, views, away)
+            engine = self.engines[planned.placed[0]]
+            try:
+                return await journal.write_launch(engine, planned)
+            except EngineError as error:
+                away[engine.name] = journal.lost(error, engine)
+                del views[engine.name]
+            if not views:
+                raise Refused(f"cannot launch: {'; '.join(away.values())}", Reason.PROVIDER_ERROR)
 
     async def _reachable(self) -> tuple[dict[str, View], dict[str, str]]:
         """Look at every engine; those that don't answer, with why. Raises Refused if none does in time."""
@@ -142,12 +159,19 @@ class Launcher:
     async def _settled(self, launch: Launch) -> dict[str, View]:
         """The record on every engine of the launch, and no engine with more than its capacity."""
         involved = [self.engines[name] for name in dict.fromkeys(launch.placed)]
-        await asyncio.gather(*(journal.write_launch(engine, launch) for engine in involved))
+        await asyncio.gather(*(self._copied(engine, launch) for engine in involved[1:]))
         views = await asyncio.gather(*(self.looks.fresh(engine) for engine in involved))
         return {
             engine.name: await self._given_back(engine, view, launch)
             for engine, view in zip(involved, views, strict=True)
         }
+
+    async def _copied(self, engine: Engine, launch: Launch) -> None:
+        """An engine without the record makes none of its machines: the launch is partial."""
+        try:
+            await journal.write_launch(engine, launch)
+        except EngineError as error:
+            logger.warning("cannot record a launch: %s", journal.lost(error, engine))
 
     async def _given_back(self, engine: Engine, view: View, launch: Launch) -> View:
         over = len(view.living()) - engine.config.capacity
@@ -178,6 +202,10 @@ def _answer(request: LaunchRequest, launch: Launch, views: Mapping[str, View]) -
         return LaunchAnswer(machines=machines, reason=Reason.CAPACITY, message=message)
     if gone:
         return LaunchAnswer(machines=machines, reason=_reason(gone), message=_why(gone))
+    lacking = [each.engine for each in launch.machines if each.id not in {machine.id for machine in seen}]
+    if lacking:
+        message = f"engine {lacking[0]} cannot record launches: check its disk and its log"
+        return LaunchAnswer(machines=machines, reason=Reason.PROVIDER_ERROR, message=message)
     return LaunchAnswer(machines=machines)
 
 

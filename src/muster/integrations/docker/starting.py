@@ -79,8 +79,10 @@ class Starter:
                 turn = self._turns.setdefault(engine.name, asyncio.Semaphore(AT_ONCE))
                 await asyncio.gather(*(self._in_turn(turn, launch, engine, each) for each in left))
         except (EngineError, NoAnswer) as error:
-            # The duty comes back to what is left.
-            logger.warning("cannot go on with a launch now: %s", journal.lost(error, engine))
+            # The duty comes back to what is left. Meanwhile the nodes' timelines say what they wait for.
+            words = journal.lost(error, engine)
+            logger.warning("cannot go on with a launch now: %s", words)
+            await self._tell(machines, START_PHASE, words[:200])
 
     async def _in_turn(
         self, turn: asyncio.Semaphore, launch: Launch, engine: Engine, machine: MachineName
