@@ -176,6 +176,12 @@ class Engine:
         ).json()
         return found
 
+    def clear(self, label: str = "") -> None:
+        """Remove containers. Killed first: Podman would wait for those that don't hear yet."""
+        for each in self.containers(label):
+            self.call("POST", f"/containers/{each['Id']}/kill")
+            self.call("DELETE", f"/containers/{each['Id']}", params={"force": "true", "v": "true"})
+
     def load(self, archive: Path, name: str = IMAGE) -> None:
         """Import an image, unless the engine has it."""
         if self.call("GET", f"/images/{name}/json").is_success:
@@ -194,8 +200,7 @@ class Engine:
         with suppress(httpx.HTTPError, RuntimeError):
             if self._pid is None or not self._alive():
                 self.start()
-            for each in self.containers():
-                self.call("DELETE", f"/containers/{each['Id']}", params={"force": "true", "v": "true"})
+            self.clear()
         self.stop()
         for pid in self._left():
             with suppress(ProcessLookupError):

@@ -2,12 +2,12 @@
 
 import fcntl
 import json
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -31,6 +31,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
     base = tmp_path_factory.getbasetemp()
     base = base if worker_id == "master" else base.parent
     used: list[str] = []
+    me = uuid4().hex
 
     def get(kind: str) -> Engine:
         why = getting.missing(kind)
@@ -44,25 +45,25 @@ def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
                 engine.load(archive(getting.UNPACKED))
             if kind not in used:
                 used.append(kind)
-                _write(base, kind, [*users, os.getpid()])
+                _write(base, kind, [*users, me])
         return engine
 
     yield get
     for kind in used:
         with _locked(base / f"{kind}.lock"):
-            left = [pid for pid in _users(base, kind) if pid != os.getpid()]
+            left = [each for each in _users(base, kind) if each != me]
             _write(base, kind, left)
             if not left:
                 Engine(kind, base / kind).adopt().close()
 
 
-def _users(base: Path, kind: str) -> list[int]:
+def _users(base: Path, kind: str) -> list[str]:
     path = base / f"{kind}.users"
-    found: list[int] = json.loads(path.read_text()) if path.exists() else []
+    found: list[str] = json.loads(path.read_text()) if path.exists() else []
     return found
 
 
-def _write(base: Path, kind: str, users: list[int]) -> None:
+def _write(base: Path, kind: str, users: list[str]) -> None:
     (base / f"{kind}.users").write_text(json.dumps(users))
 
 

@@ -59,8 +59,7 @@ class Yard:
             self.clear(f"{names.INSTALLATION}={installation}")
 
     def clear(self, label: str) -> None:
-        for each in self.engine.containers(label):
-            self.engine.call("DELETE", f"/containers/{each['Id']}", params={"force": "true", "v": "true"})
+        self.engine.clear(label)
         for name in self.volumes(label):
             self.engine.call("DELETE", f"/volumes/{name}", params={"force": "true"})
 
