@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -38,6 +39,17 @@ num_locks = 512
 """
 REGISTRIES = '[[registry]]\nprefix = "127.0.0.1"\nlocation = "127.0.0.1"\ninsecure = true\n'
 """As dockerd has it by itself."""
+GUARD = """
+owner=$1 file=$2 pid=$3
+shift 3
+{
+  while [ "$(cat "$file" 2>/dev/null)" = "$pid" ]; do
+    kill -0 "$owner" 2>/dev/null || exec "$@"
+    sleep 1
+  done
+} </dev/null >/dev/null 2>&1 &
+"""
+"""Watches an owner, until the engine's file is gone or names another process."""
 DOCKERD = "--bridge=none --iptables=false --ip6tables=false --ip-forward=false --userland-proxy=false"
 
 
@@ -45,15 +57,24 @@ class Engine:
     """A Podman service or a dockerd."""
 
     def __init__(
-        self, kind: str, root: Path, *, listen: str = "", options: tuple[str, ...] = (), disk_mib: int = 0
+        self,
+        kind: str,
+        root: Path,
+        *,
+        listen: str = "",
+        options: tuple[str, ...] = (),
+        disk_mib: int = 0,
+        owner: int | None = None,
     ) -> None:
-        """`listen`: another address beside the socket, as dockerd takes it. `disk_mib`: a disk of its own."""
+        """`listen`: another address beside the socket, as dockerd takes it. `disk_mib`: a disk of its own.
+        `owner`: a process after whose end the engine is closed; this one if none is named."""
         self.kind = kind
         self.root = root
         self.socket = root / "engine.sock"
         self._listen = listen
         self._options = options
         self._disk_mib = disk_mib
+        self._owner = os.getpid() if owner is None else owner
         self._pid: int | None = None
 
     @property
@@ -88,8 +109,15 @@ class Engine:
         )
         (self.root / "engine.pid").write_bytes(started.stdout)
         self.adopt()
+        self._guard()
         _until(self._answers, lambda: f"{self.kind} did not start: {self.log[-2000:]}")
         return self
+
+    def _guard(self) -> None:
+        """Close the engine if its owner dies without doing so: a test process may be killed."""
+        closing = [sys.executable, "-m", "tools.engines", "close", self.kind, str(self.root)]
+        words = [str(self._owner), str(self.root / "engine.pid"), str(self.pid), *closing]
+        subprocess.run(["/bin/sh", "-c", GUARD, "sh", *words], cwd=getting.ROOT, check=True)  # noqa: S603
 
     def adopt(self) -> "Engine":
         """Take over one that another process started, to end it."""

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,7 +38,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
         why = getting.missing(kind)
         if why is not None:
             pytest.skip(why)
-        engine = Engine(kind, base / kind)
+        # The first process of the session outlives its workers.
+        engine = Engine(kind, base / kind, owner=os.getpid() if worker_id == "master" else os.getppid())
         with _locked(base / f"{kind}.lock"):
             users = _users(base, kind)
             if not users:
