@@ -154,7 +154,8 @@ class Sandbox:
             str(HOME),
             "",
         ]
-        return [*command, *self._showing({path: path for path in self.shown if path.is_dir()})]
+        shown = (path if path.is_dir() else path.parent for path in self.shown)
+        return [*command, *self._showing({path: path for path in shown})]
 
     def _entry(self, verb: str, given: str) -> list[str]:
         return [self.python, "-I", "-S", str(SANDBOX_ENTRY), verb, given]
