@@ -171,7 +171,9 @@ def test_a_container_that_is_removed_by_hand_is_noticed_and_a_strange_one_is_lef
         removed, spared = site.members(operation)
         engine.call("DELETE", f"/containers/{container(removed)}", params={"force": "true", "v": "true"})
         ended = site.node_in("terminated", removed.id, within=20.0)
-        assert ended.reason == "machine_gone" and "removed by hand" in ended.detail
+        # Podman stops a container before it removes it: whichever is heard of first is told.
+        assert ended.reason == "machine_gone"
+        assert "removed by hand" in ended.detail or "has ended" in ended.detail, ended.detail
         assert site.node(spared.id).state == "running"
         site.release(operation)
         site.ask(calls.terminate(spared.id))
