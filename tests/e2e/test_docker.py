@@ -172,8 +172,9 @@ def test_a_container_that_is_removed_by_hand_is_noticed_and_a_strange_one_is_lef
         engine.call("DELETE", f"/containers/{container(removed)}", params={"force": "true", "v": "true"})
         ended = site.node_in("terminated", removed.id, within=20.0)
         # Podman stops a container before it removes it: whichever is heard of first is told.
+        words = ("removed by hand", "has ended") if engine.kind == "podman" else ("removed by hand",)
         assert ended.reason == "machine_gone"
-        assert "removed by hand" in ended.detail or "has ended" in ended.detail, ended.detail
+        assert any(each in ended.detail for each in words), ended.detail
         assert site.node(spared.id).state == "running"
         site.release(operation)
         site.ask(calls.terminate(spared.id))
