@@ -15,8 +15,8 @@ from starlette.types import Receive, Scope, Send
 from bench.children import Child, child, say, told
 from muster.api import Api
 from muster.api.agent_stream import PATH
-from muster.api.gathering import Answering
 from muster.api.server import HttpServer, bind, url_of
+from muster.api.transport import HttpProtocol
 from muster.enrolment.streams import SILENT_MOST
 
 _BODY = b"{}"
@@ -61,7 +61,7 @@ async def empty() -> AsyncIterator[tuple[int, Child]]:
 async def main() -> None:
     told()
     with bind("127.0.0.1", 0) as listener:
-        server = HttpServer(cast("Api", Empty()), Answering)
+        server = HttpServer(cast("Api", Empty()), HttpProtocol)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(15, server.stop)
         serving = asyncio.create_task(server.serve(sockets=[listener]))

@@ -22,7 +22,7 @@ from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
 from muster.enrolment.enroller import Enrolment
-from muster.enrolment.joining import VerifierByProvider
+from muster.enrolment.joins import VerifierByProvider
 from muster.enrolment.reports import Report
 from muster.integrations.ec2.identity import Ec2Verifier
 from muster.integrations.ec2.provider import Ec2Provider

@@ -36,7 +36,7 @@ from muster.domain.errors import MusterError, StoreUnavailable
 from muster.domain.findings import Culprit
 from muster.domain.settings import PRICED_LEASE, PRICED_RENEW_EVERY, Settings
 from muster.domain.template import TemplateSpec
-from muster.enrolment.joining import VerifierByProvider
+from muster.enrolment.joins import VerifierByProvider
 from muster.installation_guard import guard
 from muster.integration import NO_HOME, Parts, Site
 from muster.operations.templates import TemplateDesk

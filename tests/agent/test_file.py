@@ -12,7 +12,7 @@ import pytest
 
 import muster.agent
 from muster.agent import agent
-from muster.agent.shipping import bare
+from muster.agent.minifier import bare
 
 TEXT = Path(agent.__file__).read_text(encoding="utf-8")
 SENT = muster.agent.source()

@@ -14,8 +14,8 @@ from muster.api import connections, streams
 from muster.api.access import LOOK_AGAIN, Permit
 from muster.api.context import SHUTDOWN, Context
 from muster.api.feed_pages import PAGE, FeedPages
-from muster.api.gathering import Gathering
 from muster.api.histories import Histories
+from muster.api.transport import JoiningTransport
 from muster.client import calls
 from muster.domain.access import Role
 from muster.domain.errors import CursorLost, InvalidRequest, NotFound
@@ -415,13 +415,13 @@ async def test_a_stream_that_is_not_read_is_dropped_and_goes_on_where_it_was(
 ) -> None:
     monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.3)
     dropped = asyncio.Event()
-    abort = Gathering.abort
+    abort = JoiningTransport.abort
 
-    def noted(self: Gathering) -> None:
+    def noted(self: JoiningTransport) -> None:
         abort(self)
         dropped.set()
 
-    monkeypatch.setattr(Gathering, "abort", noted)
+    monkeypatch.setattr(JoiningTransport, "abort", noted)
     for number in range(2 * PAGE):
         detail = "x" * 50_000 if number > PAGE else ""  # more than the system keeps for a connection
         await site.store.note("thing", f"name-{number}", reason=None, detail=detail, now=1.0)

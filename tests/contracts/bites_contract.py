@@ -11,18 +11,18 @@ from muster.domain.operation import Status
 from muster.domain.reasons import Reason
 from muster.ports.commands import CommandStore
 from muster.ports.store import Store
-from muster.stores.sql import pruning
+from muster.stores.sql import pruner
 from tests.contracts.command_contract import MUCH_LATER, gone, provisioned, start
 from tests.contracts.store_contract.scene import Scene
 
-OUTPUT = 3 * pruning.RECORD
+OUTPUT = 3 * pruner.RECORD
 
 
 class BitesContract:
     async def test_much_output_goes_in_bites_and_its_provision_with_the_last_of_them(
         self, store: Store, commands: CommandStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(pruning, "BITE", 2 * (OUTPUT + pruning.RECORD))
+        monkeypatch.setattr(pruner, "BITE", 2 * (OUTPUT + pruner.RECORD))
         operation, (node,) = await provisioned(store)
         for number in range(5):
             command = await start(store, commands, node, f"cmd-{number}")
@@ -40,7 +40,7 @@ class BitesContract:
     async def test_a_command_with_more_than_a_bite_goes_alone(
         self, store: Store, commands: CommandStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(pruning, "BITE", OUTPUT)
+        monkeypatch.setattr(pruner, "BITE", OUTPUT)
         for number in range(2):
             _, (node,) = await provisioned(store)
             command = await start(store, commands, node, f"cmd-{number}")
@@ -52,7 +52,7 @@ class BitesContract:
     async def test_many_bundles_go_in_bites_with_their_nodes(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(pruning, "BUNDLES", 2)
+        monkeypatch.setattr(pruner, "BUNDLES", 2)
         scene = Scene(store)
         operation = await scene.leased()
         for node in await scene.created(operation, 5):

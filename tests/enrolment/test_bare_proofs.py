@@ -8,7 +8,7 @@ from muster.domain.errors import Forbidden, Gone, NotYet, Uncertain
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
 from muster.enrolment.enroller import Enrolment
-from muster.enrolment.joining import VerifierByProvider
+from muster.enrolment.joins import VerifierByProvider
 from muster.ports.identity import Identity
 from tests.stage import Manner, Stage, hangs, staged
 from tests.stage.agents import enrolling

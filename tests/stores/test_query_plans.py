@@ -22,7 +22,7 @@ from muster.stores.sql import (
     open_sqlite,
     operations,
     overview,
-    pruning,
+    pruner,
     vitals,
 )
 from tests.stores.ids import CountingIds
@@ -156,7 +156,7 @@ AT_TWO_SIZES: dict[str, tuple[str, dict[str, object], int]] = {
         {"stale_before": 80.0, "settled_before": 80.0, "after": "", "limit": 500},
         1,
     ),
-    "nodes to forget": (pruning.OLD_NODES, {"before": 50.0, "limit": 1}, 1),
+    "nodes to forget": (pruner.OLD_NODES, {"before": 50.0, "limit": 1}, 1),
 }
 
 

@@ -2,7 +2,7 @@
 
 from importlib import resources
 
-from muster.agent.shipping import bare
+from muster.agent.minifier import bare
 
 
 def source() -> str:

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from muster.api.gathering import Answering
 from muster.api.middleware import HEADERS
 from muster.api.problems import Problem
+from muster.api.transport import HttpProtocol
 from muster.domain.codes import ProblemCode
 from muster.wire.problems import MEDIA_TYPE
 
@@ -97,7 +97,7 @@ class Lines:
         logger.warning("dropped the oldest connection that showed no valid token: %s", why)
 
 
-class Bounded(Answering):
+class Bounded(HttpProtocol):
     """One connection that is held to these bounds."""
 
     __slots__ = (

@@ -11,7 +11,7 @@ import uvicorn
 
 from muster.api.app import Api
 from muster.api.connections import BACKLOG
-from muster.api.gathering import Answering
+from muster.api.transport import HttpProtocol
 from muster.domain.errors import MusterError
 
 DRAIN_SECONDS = 10
@@ -76,7 +76,7 @@ def url_of(listener: socket.socket) -> str:
 
 
 class HttpServer(uvicorn.Server):
-    def __init__(self, api: Api, http: type[Answering], *, backlog: int = BACKLOG) -> None:
+    def __init__(self, api: Api, http: type[HttpProtocol], *, backlog: int = BACKLOG) -> None:
         super().__init__(
             uvicorn.Config(
                 api,

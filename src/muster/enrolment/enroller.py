@@ -29,7 +29,7 @@ from muster.domain.template import TemplateSpec
 from muster.enrolment.apps import AppEnrolment
 from muster.enrolment.commands import NodeCommands
 from muster.enrolment.heartbeats import Heartbeats
-from muster.enrolment.joining import JOIN_RETRY, OVER, TRIES, JoinHandler
+from muster.enrolment.joins import JOIN_RETRY, OVER, TRIES, JoinHandler
 from muster.enrolment.reports import STEP_MAX, Report, how_it_failed, in_short
 from muster.enrolment.streams import Streams
 from muster.ports.bundle import Ports

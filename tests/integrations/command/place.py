@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from muster.integrations.command.connection import dialect_of
 from muster.integrations.command.machines import MachineMaker
+from muster.integrations.command.parts import dialect_of
 from muster.integrations.command.provider import CommandProvider
 from muster.integrations.command.tables import CommandConfig, Dialect
 

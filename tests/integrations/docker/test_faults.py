@@ -12,7 +12,7 @@ import pytest
 
 from muster.domain.errors import Forbidden, NotYet, Refused, Uncertain
 from muster.domain.reasons import Reason
-from muster.integrations.docker import journal, launching, names, starting
+from muster.integrations.docker import journal, launcher, names, starter
 from muster.integrations.docker.api import Engine as Api
 from muster.integrations.docker.identity import DockerVerifier
 from muster.integrations.docker.inspection import findings
@@ -69,7 +69,7 @@ async def provider(host: str, **config: Any) -> AsyncIterator[DockerProvider]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launching, "PATIENCE", 0.0)
+    monkeypatch.setattr(launcher, "PATIENCE", 0.0)
 
 
 async def test_a_wrong_socket_is_named_with_its_engine(tmp_path: Path, impatient: None) -> None:
@@ -188,7 +188,7 @@ async def test_one_fate_wins(yard: Yard) -> None:
 async def test_a_half_made_container_is_made_anew_by_the_next_server(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starting, "TAKEOVER", 0.0)
+    monkeypatch.setattr(starter, "TAKEOVER", 0.0)
     first = yard.provider()
     engine = first.engines["big"]
     request = yard.asking("t1", 1)
@@ -199,11 +199,11 @@ async def test_a_half_made_container_is_made_anew_by_the_next_server(
         died.set()
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(starting.Starter, "_start", dies)
+    monkeypatch.setattr(starter.Starter, "_start", dies)
     (machine,) = (await first.launch(request)).machines
     await died.wait()
     monkeypatch.undo()
-    monkeypatch.setattr(starting, "TAKEOVER", 0.0)
+    monkeypatch.setattr(starter, "TAKEOVER", 0.0)
     second = yard.provider()
     before = yard.inspect(machine.id)["Id"]
     async with asyncio.timeout(30):

@@ -12,11 +12,10 @@ import pytest
 from muster.config import Config
 from muster.config.sources import load
 from muster.domain.errors import InvalidRequest
-from muster.integrations.docker import body, names, pulling, reading
+from muster.integrations.docker import answers, body, images, names
 from muster.integrations.docker.logs import joined
 from muster.integrations.docker.names import MachineName
-from muster.integrations.docker.placing import Room, placed
-from muster.integrations.docker.reaching import unreachable
+from muster.integrations.docker.placement import Room, placed
 from muster.integrations.docker.spec import DockerSpec, image_of
 from muster.integrations.docker.tables import EngineConfig
 from muster.ports.provider import MachineState
@@ -165,7 +164,7 @@ def test_machines_go_where_the_largest_share_is_free() -> None:
     ],
 )
 def test_an_engines_words_in_ours(word: object, state: MachineState) -> None:
-    assert reading.state_of(word) is state
+    assert answers.state_of(word) is state
 
 
 @pytest.mark.parametrize(
@@ -181,7 +180,7 @@ def test_an_engines_words_in_ours(word: object, state: MachineState) -> None:
     ],
 )
 def test_why_a_container_ended(state: object, words: str) -> None:
-    assert words in reading.why({"State": state}, memory_mib=64)
+    assert words in answers.why({"State": state}, memory_mib=64)
 
 
 def test_frames_are_joined_and_what_is_none_is_taken_as_it_is() -> None:
@@ -193,23 +192,23 @@ def test_frames_are_joined_and_what_is_none_is_taken_as_it_is() -> None:
 
 
 def test_progress_is_told_in_steps_of_ten_percent() -> None:
-    assert pulling.words({}) == ""
-    assert pulling.words({"a": (0, 0)}) == ""
-    assert pulling.words({"a": (19_000_000, 50_000_000), "b": (50, 50)}) == "30 % of 50 MB"
+    assert images.words({}) == ""
+    assert images.words({"a": (0, 0)}) == ""
+    assert images.words({"a": (19_000_000, 50_000_000), "b": (50, 50)}) == "30 % of 50 MB"
 
 
 def test_credentials_come_from_a_file_for_their_registry_alone(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{"auths": {"r.example.com": {"auth": "dXNlcjpwYXNz"}}}')
-    assert pulling.registry_auth(path, "r.example.com") and not pulling.registry_auth(path, "docker.io")
+    assert images.registry_auth(path, "r.example.com") and not images.registry_auth(path, "docker.io")
     path.write_text("[]")
     with pytest.raises(Exception, match="can't be read"):
-        pulling.registry_auth(path, "r.example.com")
+        images.registry_auth(path, "r.example.com")
 
 
 def test_a_loopback_address_reaches_only_the_host_network() -> None:
     config = EngineConfig(name="big")
-    assert "server_url" in (unreachable(config, ["http://127.0.0.1:8420"]) or "")
-    assert unreachable(replace(config, network="host"), ["http://127.0.0.1:8420"]) is None
-    assert unreachable(replace(config, server_url=("https://m.example.com",)), ["http://[::1]:1"]) is None
-    assert unreachable(replace(config, network="host", host="https://h:1"), ["http://localhost"]) is not None
+    assert "server_url" in (config.unreachable(["http://127.0.0.1:8420"]) or "")
+    assert replace(config, network="host").unreachable(["http://127.0.0.1:8420"]) is None
+    assert replace(config, server_url=("https://m.example.com",)).unreachable(["http://[::1]:1"]) is None
+    assert replace(config, network="host", host="https://h:1").unreachable(["http://localhost"]) is not None

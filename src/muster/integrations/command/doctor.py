@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from muster.domain.errors import ProviderError
 from muster.integration import Check, Level, Machine
-from muster.integrations.command.connection import dialect_of
 from muster.integrations.command.machines import installation_prefix
+from muster.integrations.command.parts import dialect_of
 from muster.integrations.command.tables import FAMILY, CommandConfig
 
 UNKNOWN = "inst-unknown"

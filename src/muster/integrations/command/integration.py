@@ -32,7 +32,7 @@ class Executables(Integration):
     async def connect(self, site: Site) -> Parts:
         if not site.tables[self.name]:
             return Parts()
-        from muster.integrations.command.connection import connect
+        from muster.integrations.command.parts import connect
 
         return await connect(site.tables[self.name], site)
 

@@ -13,8 +13,8 @@ from enum import StrEnum
 from muster.domain.errors import MusterError, ProviderError, Refused, TokenSpent, Uncertain
 from muster.domain.ids import LaunchId
 from muster.domain.template import ResourceClass, TemplateSpec, UsageClass
-from muster.integrations.command.connection import dialect_of
 from muster.integrations.command.machines import MachineMaker
+from muster.integrations.command.parts import dialect_of
 from muster.integrations.command.protocol import Feature, Hello
 from muster.integrations.command.provider import CommandProvider
 from muster.integrations.command.tables import CommandConfig

@@ -9,7 +9,7 @@ import hmac
 from collections.abc import Mapping
 
 from muster.domain.errors import Forbidden, NotYet
-from muster.integrations.docker import names, reading
+from muster.integrations.docker import answers, names
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer, path_of
 from muster.integrations.docker.spec import DOCKER
 from muster.ports.identity import Identity
@@ -46,7 +46,7 @@ class DockerVerifier:
         return self._identity(machine_id, secret, found)
 
     def _identity(self, machine_id: str, secret: str, found: object) -> Identity:
-        labels = reading.labels_of(found)
+        labels = answers.labels_of(found)
         ours = labels.get(names.INSTALLATION) == self._installation_id
         if not ours or labels.get(names.MACHINE) != machine_id:
             raise Forbidden("cannot accept the proof: there is no such machine here")
@@ -55,7 +55,7 @@ class DockerVerifier:
             raise Forbidden("cannot accept the proof: it doesn't show this machine's secret")
         state = found.get("State") if isinstance(found, Mapping) else None
         word = state.get("Status") if isinstance(state, Mapping) else None
-        if reading.state_of(word) is not MachineState.RUNNING:
+        if answers.state_of(word) is not MachineState.RUNNING:
             raise Forbidden("cannot accept the proof: the machine does not run")
         return Identity(
             provider=DOCKER,

@@ -8,10 +8,9 @@ from typing import Any
 
 from muster.domain.template import TemplateSpec
 from muster.integration import Check, Level
-from muster.integrations.docker import names, pulling, reading
+from muster.integrations.docker import answers, images, names
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer, path_of
 from muster.integrations.docker.body import GRACE
-from muster.integrations.docker.reaching import unreachable
 from muster.integrations.docker.spec import DockerSpec, Pull
 from muster.integrations.docker.tables import TEMPLATE
 
@@ -40,7 +39,7 @@ async def findings(
     for check in (_limits(subject, known), _restart(subject, known)):
         if check is not None:
             yield check
-    why = unreachable(engine.config, urls)
+    why = engine.config.unreachable(urls)
     if why is not None:
         yield Check(subject=subject, level=Level.WARNING, words=why)
     asked: list[str] = []
@@ -57,7 +56,7 @@ async def findings(
 async def _image(engine: Engine, template: str, spec: DockerSpec) -> Check:
     subject, image = f"docker.{engine.name}", spec.parts.whole
     try:
-        there = await pulling.has(engine, spec.parts)
+        there = await images.has(engine, spec.parts)
     except (EngineError, NoAnswer) as error:
         return Check(subject=subject, level=Level.FAILED, words=f"cannot look for {image}: {error}")
     if there:
@@ -85,7 +84,7 @@ async def _reach(engine: Engine, spec: DockerSpec, urls: Sequence[str]) -> Check
     }
     made = ""
     try:
-        made = reading.identity_of(await engine.post("/containers/create", json=asked))
+        made = answers.identity_of(await engine.post("/containers/create", json=asked))
         await engine.post(path_of("containers", made, "start"))
         ended = await engine.post(path_of("containers", made, "wait"), timeout=REACH_WITHIN)
         code = ended.get("StatusCode") if isinstance(ended, Mapping) else None

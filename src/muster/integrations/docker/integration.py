@@ -27,7 +27,7 @@ class Docker(Integration):
     async def connect(self, site: Site) -> Parts:
         if not site.tables[self.name]:
             return Parts()
-        from muster.integrations.docker.connecting import connect
+        from muster.integrations.docker.parts import connect
 
         return await connect(site.tables[self.name], site)
 

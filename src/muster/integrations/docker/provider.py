@@ -12,18 +12,18 @@ from typing import Any
 from muster.domain.errors import Uncertain
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec, UsageClass
-from muster.integrations.docker import body, journal, logs, names, reading
+from muster.integrations.docker import answers, body, journal, logs, names
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer, path_of
 from muster.integrations.docker.journal import ENDED, Fate
-from muster.integrations.docker.launching import Launcher
-from muster.integrations.docker.looking import Looks
+from muster.integrations.docker.launcher import Launcher
+from muster.integrations.docker.looks import Looks
 from muster.integrations.docker.names import MachineName
-from muster.integrations.docker.pruning import Pruner
+from muster.integrations.docker.pruner import Pruner
 from muster.integrations.docker.spec import DOCKER
-from muster.integrations.docker.starting import Advance, Starter
+from muster.integrations.docker.starter import Advance, Starter
 from muster.integrations.docker.tables import EngineConfig
 from muster.integrations.docker.view import View
-from muster.integrations.docker.watching import Watcher
+from muster.integrations.docker.watcher import Watcher
 from muster.ports.clock import Clock
 from muster.ports.ids import Ids
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
@@ -222,10 +222,10 @@ async def _stopped(engine: Engine, machine: MachineName) -> None:
     for _ in range(TRIES):
         try:
             found = await engine.get(path_of("containers", machine.container, "json"))
-            if reading.labels_of(found).get(names.MACHINE) != machine.id:
+            if answers.labels_of(found).get(names.MACHINE) != machine.id:
                 return
-            path = ("containers", reading.identity_of(found))
-            match reading.state_of(word := reading.status_of(found)):
+            path = ("containers", answers.identity_of(found))
+            match answers.state_of(word := answers.status_of(found)):
                 case MachineState.GONE:
                     return
                 case MachineState.PENDING:

@@ -1,6 +1,7 @@
 """The settings [docker.NAME], one per engine, and the table [templates.NAME.docker]."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -9,7 +10,15 @@ from muster.config import values
 from muster.config.tables import Table, TemplateTable
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
-from muster.integrations.docker.spec import DOCKER, PIDS_LEAST, PIDS_MOST, TMP_MOST, DockerSpec, Pull
+from muster.integrations.docker.spec import (
+    DOCKER,
+    HOST_NETWORK,
+    PIDS_LEAST,
+    PIDS_MOST,
+    TMP_MOST,
+    DockerSpec,
+    Pull,
+)
 
 SOCKET = "unix:///var/run/docker.sock"
 KEEP_MOST = 7 * 86_400
@@ -52,6 +61,16 @@ class EngineConfig:
         """The path of the Unix socket; None if it is reached over TLS."""
         parts = urlsplit(self.host)
         return parts.path if parts.scheme == "unix" else None
+
+    def unreachable(self, urls: Sequence[str]) -> str | None:
+        """Return why its containers can't reach the server, as far as settings tell. None: they may."""
+        own = [each for each in (self.server_url or urls) if urlsplit(each).hostname in values.LOOPBACK]
+        if not own or (self.network == HOST_NETWORK and self.socket is not None):
+            return None
+        return (
+            f"containers on engine {self.name} can't reach {own[0]}: it is a loopback address; "
+            f'set server_url under [docker.{self.name}], or network = "host" for an engine on this machine'
+        )
 
 
 def _host(name: str, value: object) -> object:

@@ -16,7 +16,7 @@ from typing import Any
 
 from muster.domain.reasons import Reason
 from muster.domain.template import UsageClass
-from muster.integrations.docker import names, reading
+from muster.integrations.docker import answers, names
 from muster.integrations.docker.api import Engine, filters
 from muster.integrations.docker.journal import Fate, Launch, failure_of, fate_of, launch_of, volumes_in
 from muster.integrations.docker.names import MachineName
@@ -35,7 +35,7 @@ class Container:
 
     @property
     def state(self) -> MachineState:
-        return reading.state_of(self.word)
+        return answers.state_of(self.word)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ async def look(engine: Engine, installation_id: str) -> View:
 
 def container_of(found: Any, installation_id: str) -> Container | None:
     """One container of a list; None if it is not ours: its labels must say so, and its name must fit them."""
-    labels = reading.labels_of(found)
+    labels = answers.labels_of(found)
     machine = names.parsed(labels.get(names.MACHINE))
     if machine is None or labels.get(names.INSTALLATION) != installation_id:
         return None

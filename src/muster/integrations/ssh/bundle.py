@@ -5,7 +5,7 @@ from functools import cache
 from importlib import resources
 
 import muster.agent
-from muster.agent.shipping import bare
+from muster.agent.minifier import bare
 
 MODULES = (
     "muster.slots.processes",

@@ -24,7 +24,7 @@ from muster.stores.dynamodb.leases import Leases
 from muster.stores.dynamodb.nodes import Nodes
 from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.overview import DynamoOverview
-from muster.stores.dynamodb.pruning import Pruner
+from muster.stores.dynamodb.pruner import Pruner
 from muster.stores.dynamodb.table import SETTLE_SECONDS, Table
 from muster.stores.dynamodb.vitals import Beats, Liveness
 

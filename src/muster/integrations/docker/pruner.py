@@ -10,7 +10,7 @@ import logging
 
 from muster.integrations.docker import journal, names
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer, path_of
-from muster.integrations.docker.looking import Looks
+from muster.integrations.docker.looks import Looks
 from muster.integrations.docker.view import View
 from muster.ports.clock import Clock
 from muster.ports.provider import MachineState

@@ -3,7 +3,7 @@
 import asyncio
 from typing import cast
 
-from muster.api.gathering import Gathering
+from muster.api.transport import JoiningTransport
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
 
@@ -25,39 +25,39 @@ class _Sent:
         return self.closed_after is not None
 
 
-def _gathering() -> tuple[Gathering, _Sent]:
+def _transport() -> tuple[JoiningTransport, _Sent]:
     sent = _Sent()
-    return Gathering(cast("asyncio.Transport", sent), asyncio.get_running_loop()), sent
+    return JoiningTransport(cast("asyncio.Transport", sent), asyncio.get_running_loop()), sent
 
 
 async def test_a_head_and_its_body_are_one_send() -> None:
-    gathering, sent = _gathering()
-    gathering.write(HEAD)
-    gathering.write(b"{}")
+    transport, sent = _transport()
+    transport.write(HEAD)
+    transport.write(b"{}")
     await asyncio.sleep(0)
     assert sent.sends == [HEAD + b"{}"]
 
 
 async def test_a_head_whose_body_takes_longer_goes_ahead() -> None:
-    gathering, sent = _gathering()
-    gathering.write(HEAD)
+    transport, sent = _transport()
+    transport.write(HEAD)
     await asyncio.sleep(0)
     assert sent.sends == [HEAD]
-    gathering.write(b"data: 1\n\n")
+    transport.write(b"data: 1\n\n")
     assert sent.sends == [HEAD, b"data: 1\n\n"]
 
 
 async def test_two_answers_in_a_row_keep_their_order() -> None:
-    gathering, sent = _gathering()
+    transport, sent = _transport()
     for part in (HEAD, b"{}", HEAD, b"[]"):
-        gathering.write(part)
+        transport.write(part)
     await asyncio.sleep(0)
     assert sent.sends == [HEAD + b"{}", HEAD + b"[]"]
 
 
 async def test_closing_loses_nothing() -> None:
-    gathering, sent = _gathering()
-    gathering.write(HEAD)
-    gathering.close()
+    transport, sent = _transport()
+    transport.write(HEAD)
+    transport.close()
     assert (sent.sends, sent.closed_after) == ([HEAD], 1)
-    assert gathering.is_closing()
+    assert transport.is_closing()

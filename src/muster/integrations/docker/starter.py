@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import muster.agent
 from muster.domain.reasons import Reason
-from muster.integrations.docker import body, journal, names, pulling, reading
+from muster.integrations.docker import answers, body, images, journal, names
 from muster.integrations.docker.api import HTTP_ERROR, Engine, EngineError, NoAnswer, path_of
 from muster.integrations.docker.journal import ENDED, MADE, Fate, Launch
 from muster.integrations.docker.names import MachineName
@@ -96,7 +96,7 @@ class Starter:
         """Whether the image is there. If it can't be had, that is the fate of the machines."""
         image = image_of(launch.image)
         assert image is not None  # noqa: S101 — checked with the template
-        there = await pulling.has(engine, image)
+        there = await images.has(engine, image)
         if there and launch.pull is not Pull.ALWAYS:
             return True
         if launch.pull is Pull.NEVER:
@@ -106,7 +106,7 @@ class Starter:
         try:
             await self._pulled(engine, image, machines)
         except (EngineError, TimeoutError) as error:
-            late = f"it takes more than {pulling.WITHIN:.0f} s"
+            late = f"it takes more than {images.WITHIN:.0f} s"
             words = late if isinstance(error, TimeoutError) else str(error)
             why = f"cannot pull {image.whole} on engine {engine.name}: {words}"
             await self._end_all(engine, machines, why, Reason.PROVIDER_REFUSED)
@@ -117,7 +117,7 @@ class Starter:
         key = (engine.name, image.whole)
         if key not in self._pulls:
             said = [""]
-            task = asyncio.create_task(pulling.pull(engine, image, lambda words: said.__setitem__(0, words)))
+            task = asyncio.create_task(images.pull(engine, image, lambda words: said.__setitem__(0, words)))
             self._pulls[key] = task, said
             task.add_done_callback(lambda _done: self._pulls.pop(key, None))
         task, said = self._pulls[key]
@@ -151,7 +151,7 @@ class Starter:
             else:
                 await self._failed(engine, machine, "create", error)
             return
-        made = reading.identity_of(answer)
+        made = answers.identity_of(answer)
         if not made:
             raise NoAnswer("its answer to a created container names no Id")
         self._waiting.pop(machine.id, None)
@@ -162,7 +162,7 @@ class Starter:
     async def _uses(self, engine: Engine, machine: MachineName, made: str, runtime: str) -> bool:
         """Podman's Engine API takes a runtime and ignores it: then nothing may run there unprotected."""
         found = await engine.get(path_of("containers", made, "json"))
-        if reading.runtime_of(found) == runtime:
+        if answers.runtime_of(found) == runtime:
             return True
         why = f"engine {engine.name} ignores the runtime {runtime} of the template: make it its default"
         await self._end_all(engine, [machine], why, Reason.PROVIDER_REFUSED)
@@ -214,11 +214,11 @@ class Starter:
             if error.missing:
                 return  # Docker reserves a name before it shows the container
             raise
-        identity, word = reading.identity_of(found), reading.status_of(found)
-        if reading.labels_of(found).get(names.MACHINE) != machine.id:
+        identity, word = answers.identity_of(found), answers.status_of(found)
+        if answers.labels_of(found).get(names.MACHINE) != machine.id:
             why = f"a container {machine.container} on engine {engine.name} is not Muster's: rename it"
             await self._end_all(engine, [machine], why, Reason.PROVIDER_REFUSED)
-        elif reading.state_of(word) is MachineState.PENDING:
+        elif answers.state_of(word) is MachineState.PENDING:
             fate = await journal.read_fate(engine, machine)
             if fate is not None:
                 await self._run(engine, machine, identity, fate)

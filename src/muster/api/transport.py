@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 _HEAD = b"HTTP/1."
 
 
-class Gathering:
+class JoiningTransport:
     """Wraps a transport, as far as HTTP needs one."""
 
     __slots__ = ("_held", "_loop", "_transport")
@@ -53,13 +53,13 @@ class Gathering:
         return getattr(self._transport, name)
 
 
-class Answering(HttpToolsProtocol):
-    __slots__ = ("_gathering",)  # beside the base's attributes, whose number is what instances can share
+class HttpProtocol(HttpToolsProtocol):
+    __slots__ = ("_joining",)  # beside the base's attributes, whose number is what instances can share
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # narrower there
-        self._gathering = Gathering(transport, self.loop)
-        super().connection_made(cast("asyncio.Transport", self._gathering))
+        self._joining = JoiningTransport(transport, self.loop)
+        super().connection_made(cast("asyncio.Transport", self._joining))
 
     def send(self, answer: bytes) -> None:
         """A whole one, head and body."""
-        self._gathering.send(answer)
+        self._joining.send(answer)

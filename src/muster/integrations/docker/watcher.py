@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from muster.domain.errors import ProviderError
 from muster.integrations.docker import names
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer, filters
-from muster.integrations.docker.looking import Looks
+from muster.integrations.docker.looks import Looks
 from muster.ports.clock import Clock
 from muster.ports.provider import Machine, MachineState
 

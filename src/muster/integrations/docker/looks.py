@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from muster.integrations.docker import journal, reading
+from muster.integrations.docker import answers, journal
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer, path_of
 from muster.integrations.docker.view import View, look
 from muster.ports.provider import Machine, MachineState
@@ -78,6 +78,6 @@ def replace_cause(machine: Machine, inspected: object) -> Machine:
         instance_type=machine.instance_type,
         usage_class=machine.usage_class,
         state=machine.state,
-        why=reading.why(inspected, memory_mib=reading.memory_of(inspected)),
-        reason=reading.reason_of(inspected),
+        why=answers.why(inspected, memory_mib=answers.memory_of(inspected)),
+        reason=answers.reason_of(inspected),
     )

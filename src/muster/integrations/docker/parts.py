@@ -12,9 +12,8 @@ from muster.integration import Parts, Site
 from muster.integrations.docker import body
 from muster.integrations.docker.identity import DockerVerifier
 from muster.integrations.docker.provider import DockerProvider
-from muster.integrations.docker.reaching import unreachable
 from muster.integrations.docker.spec import DOCKER
-from muster.integrations.docker.starting import Advance
+from muster.integrations.docker.starter import Advance
 from muster.integrations.docker.tables import EngineConfig
 from muster.ports.duties import Duty
 
@@ -25,7 +24,7 @@ RESUME_EVERY = 5.0
 
 async def connect(configs: Sequence[EngineConfig], site: Site) -> Parts:
     for config in configs:
-        why = unreachable(config, site.urls)
+        why = config.unreachable(site.urls)
         if why:
             logger.warning(why)
     provider = DockerProvider(

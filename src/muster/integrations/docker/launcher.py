@@ -21,10 +21,10 @@ from muster.domain.text import counted
 from muster.integrations.docker import body, journal, names
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer
 from muster.integrations.docker.journal import ENDED, Fate, Launch
-from muster.integrations.docker.looking import Looks
-from muster.integrations.docker.placing import Room, placed
+from muster.integrations.docker.looks import Looks
+from muster.integrations.docker.placement import Room, placed
 from muster.integrations.docker.spec import DOCKER
-from muster.integrations.docker.starting import Starter
+from muster.integrations.docker.starter import Starter
 from muster.integrations.docker.tables import TEMPLATE
 from muster.integrations.docker.view import View
 from muster.ports.clock import Clock
