@@ -78,6 +78,7 @@ async def measure() -> Sequence[Figure]:
             access=store.access,
             overview=store.overview,
             clusters=store.clusters,
+            jobs=store.jobs,
             clock=SystemClock(),
             ids=SystemIds(),
             wakeups=LocalWakeups(),

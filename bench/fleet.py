@@ -135,6 +135,7 @@ class _Scene:
             access=self._store.access,
             overview=self._store.overview,
             clusters=self._store.clusters,
+            jobs=self._store.jobs,
             clock=self._clock,
             ids=SystemIds(),
             wakeups=self._wakeups,

@@ -233,6 +233,7 @@ def _ports(store: SqlStore, clock: Clock) -> Ports:
         access=store.access,
         overview=store.overview,
         clusters=store.clusters,
+        jobs=store.jobs,
         clock=clock,
         ids=SystemIds(),
         wakeups=LocalWakeups(),

@@ -66,6 +66,7 @@ class _Stage:
             access=self.store.access,
             overview=self.store.overview,
             clusters=self.store.clusters,
+            jobs=self.store.jobs,
             clock=clock,
             ids=SystemIds(),
             wakeups=self.wakeups,

@@ -131,7 +131,9 @@ class ControlPlane:
                 Duty(name="arrivals", every=3.0, work=Attachments(ports, settings)),
                 Duty(name="departures", every=5.0, work=Withdrawals(ports)),
             )
-        given = DutyContext(store=ports.store, clock=ports.clock, settings=settings, desk=self.desk)
+        given = DutyContext(
+            store=ports.store, jobs=ports.jobs, clock=ports.clock, settings=settings, desk=self.desk
+        )
         self.duties += tuple(duty for duties in ports.duties for duty in duties(given))
         self._duties = Duties(ports, owner, self.duties, lease=settings.lease)
         self._endings = EndingsListener(ports)

@@ -307,6 +307,7 @@ class _Parts:
             access=access.as_access(),
             overview=timed(self.store.overview, took),
             clusters=timed(self.store.clusters, took),
+            jobs=timed(self.store.jobs, took),
             clock=self._clock,
             ids=self._ids,
             wakeups=self._opened.wakeups,

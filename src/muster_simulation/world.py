@@ -186,6 +186,7 @@ class World:
             access=self.store.access,
             overview=self.store.overview,
             clusters=self.store.clusters,
+            jobs=self.store.jobs,
             clock=self.clock,
             ids=self._ids,
             wakeups=self._bus,

@@ -228,6 +228,7 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
         access=store.access,
         overview=store.overview,
         clusters=store.clusters,
+        jobs=store.jobs,
         clock=clock,
         ids=ids,
         wakeups=wakeups,

@@ -6,16 +6,18 @@ from muster.ports.access import AccessStore
 from muster.ports.cluster_store import ClusterStore
 from muster.ports.clusters import ClusterProvider
 from muster.ports.commands import CommandStore
+from muster.ports.jobs import JobStore
 from muster.ports.overview import OverviewStore
 from muster.ports.store import Store
 from muster.ports.verbs import marks
 from muster.stores.sql.access import SqlAccess
 from muster.stores.sql.clusters import SqlClusters
 from muster.stores.sql.commands import SqlCommands
+from muster.stores.sql.jobs import SqlJobs
 from muster.stores.sql.overview import SqlOverview
 from muster.stores.sql.store import SqlStore
 
-PORTS = (Store, CommandStore, AccessStore, OverviewStore, ClusterStore, ClusterProvider)
+PORTS = (Store, CommandStore, AccessStore, OverviewStore, ClusterStore, JobStore, ClusterProvider)
 
 
 @pytest.mark.parametrize("port", PORTS, ids=lambda port: port.__name__)
@@ -32,6 +34,7 @@ def test_every_verb_of_a_port_is_marked(port: type) -> None:
         (AccessStore, SqlAccess),
         (OverviewStore, SqlOverview),
         (ClusterStore, SqlClusters),
+        (JobStore, SqlJobs),
     ],
     ids=lambda each: each.__name__,
 )

@@ -8,6 +8,7 @@ import pytest
 from muster.ports.access import AccessStore
 from muster.ports.cluster_store import ClusterStore
 from muster.ports.commands import CommandStore
+from muster.ports.jobs import JobStore
 from muster.ports.overview import OverviewStore
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore
@@ -16,6 +17,7 @@ from tests.contracts.access_contract import AccessContract
 from tests.contracts.bites_contract import BitesContract
 from tests.contracts.cluster_contract import ClusterStoreContract
 from tests.contracts.command_contract import CommandContract
+from tests.contracts.job_contract import JobStoreContract
 from tests.contracts.overview_contract import OverviewContract
 from tests.contracts.store_contract import StoreContract
 from tests.contracts.test_sqlite_store import falsify
@@ -50,7 +52,7 @@ class TestPostgresStore(StoreContract):
 
 
 class TestPostgresOtherPorts(
-    CommandContract, BitesContract, AccessContract, OverviewContract, ClusterStoreContract
+    CommandContract, BitesContract, AccessContract, OverviewContract, ClusterStoreContract, JobStoreContract
 ):
     @pytest.fixture
     def store(self, emptied: SqlStore) -> Store:
@@ -67,6 +69,10 @@ class TestPostgresOtherPorts(
     @pytest.fixture
     def clusters(self, emptied: SqlStore) -> ClusterStore:
         return emptied.clusters
+
+    @pytest.fixture
+    def jobs(self, emptied: SqlStore) -> JobStore:
+        return emptied.jobs
 
     @pytest.fixture
     def overview(self, emptied: SqlStore) -> OverviewStore:

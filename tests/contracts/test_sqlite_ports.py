@@ -8,6 +8,7 @@ import pytest
 from muster.ports.access import AccessStore
 from muster.ports.cluster_store import ClusterStore
 from muster.ports.commands import CommandStore
+from muster.ports.jobs import JobStore
 from muster.ports.overview import OverviewStore
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore, open_sqlite
@@ -15,11 +16,14 @@ from tests.contracts.access_contract import AccessContract
 from tests.contracts.bites_contract import BitesContract
 from tests.contracts.cluster_contract import ClusterStoreContract
 from tests.contracts.command_contract import CommandContract
+from tests.contracts.job_contract import JobStoreContract
 from tests.contracts.overview_contract import OverviewContract
 from tests.stores.ids import CountingIds
 
 
-class SqliteContract(CommandContract, AccessContract, OverviewContract, ClusterStoreContract):
+class SqliteContract(
+    CommandContract, AccessContract, OverviewContract, ClusterStoreContract, JobStoreContract
+):
     @pytest.fixture
     def store(self, sqlite: SqlStore) -> Store:
         return sqlite
@@ -39,6 +43,10 @@ class SqliteContract(CommandContract, AccessContract, OverviewContract, ClusterS
     @pytest.fixture
     def clusters(self, sqlite: SqlStore) -> ClusterStore:
         return sqlite.clusters
+
+    @pytest.fixture
+    def jobs(self, sqlite: SqlStore) -> JobStore:
+        return sqlite.jobs
 
 
 class TestSqliteInline(SqliteContract, BitesContract):

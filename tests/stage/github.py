@@ -36,7 +36,9 @@ def given(kit: Kit) -> dict[str, Any]:
 def context(stage: Stage) -> DutyContext:
     """For a duty that asks for no operation."""
     nobody: Any = None
-    return DutyContext(store=stage.store, clock=stage.clock, settings=stage.settings, desk=nobody)
+    return DutyContext(
+        store=stage.store, jobs=stage.store.jobs, clock=stage.clock, settings=stage.settings, desk=nobody
+    )
 
 
 class GitHubStage:

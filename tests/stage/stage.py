@@ -135,6 +135,7 @@ class Stage:
             access=store.access,
             overview=store.overview,
             clusters=store.clusters,
+            jobs=store.jobs,
             clock=clock,
             ids=ids,
             wakeups=wakeups,

@@ -7,6 +7,8 @@ import pytest
 
 from muster.domain.cluster import Cluster
 from muster.domain.errors import StoreUnavailable
+from muster.domain.job_figures import SourceCounts
+from muster.domain.jobs import Job
 from muster.domain.launch import Launch
 from muster.domain.node import Node
 from muster.domain.operation import Operation
@@ -93,6 +95,8 @@ async def test_a_migration_that_fails_halfway_leaves_nothing_behind(
         ("launches", Launch, []),
         ("operations", Operation, ["waiting_owner"]),
         ("clusters", Cluster, []),
+        ("jobs", Job, []),
+        ("job_sources", SourceCounts, []),
     ],
 )
 async def test_columns_are_the_fields_of_the_record_and_what_is_derived_of_them(

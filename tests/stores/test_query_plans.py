@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.domain.jobs import JobState
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Kind, Status
 from muster.domain.template import Reuse
@@ -16,6 +17,7 @@ from muster.stores.sql import (
     commands,
     events,
     failures,
+    jobs,
     launches,
     leases,
     nodes,
@@ -27,7 +29,7 @@ from muster.stores.sql import (
 )
 from tests.stores.ids import CountingIds
 
-TABLES = ("nodes", "n", "operations", "o", "launches", "l", "liveness", "events", "failures")
+TABLES = ("nodes", "n", "operations", "o", "launches", "l", "liveness", "events", "failures", "jobs")
 FEW = "liveness_offline"
 """An index that holds none but those few that are asked for."""
 HOT = {
@@ -53,6 +55,8 @@ HOT = {
     "nodes by template": nodes.listing(tuple(NodeState), True),
     "operations": operations.listing(tuple(Status), kind=Kind.PROVISION, by_run=False, paged=True),
     "unfinished operations": overview.UNFINISHED,
+    "jobs by state": jobs.listing(len(JobState), paged=True),
+    "jobs of a run": jobs.OF_RUN,
     "operations of a run": operations.listing(tuple(Status), kind=None, by_run=True, paged=False),
 }
 

@@ -14,6 +14,7 @@ from muster.domain.cluster import ClusterChange
 from muster.domain.command import Command
 from muster.domain.health import HEALTH_FIELDS, HealthChange
 from muster.domain.ids import EventId, NodeId
+from muster.domain.jobs import JobChange
 from muster.domain.launch import Launch
 from muster.domain.node import NodeChange
 from muster.domain.operation import Operation, OperationChange, Step
@@ -36,6 +37,7 @@ class Entity(StrEnum):
     LAUNCH = "launch"
     OPERATION = "operation"
     CLUSTER = "cluster"
+    JOB = "job"
     TEMPLATE = "template"
     INSTALLATION = "installation"
 
@@ -185,6 +187,18 @@ def of_cluster(change: ClusterChange) -> Draft:
         name="submitted" if before is None else str(after.stage if moved else after.state),
         changes=serialization.changed(before, after),
         detail=after.detail,
+    )
+
+
+def of_job(change: JobChange) -> Draft:
+    """Describe a change of a job, named by the state that was seen or by what Muster did."""
+    return Draft(
+        entity=Entity.JOB,
+        entity_id=change.after.id,
+        version=change.after.version,
+        name=change.name,
+        changes=serialization.changed(change.before, change.after),
+        detail=change.detail,
     )
 
 

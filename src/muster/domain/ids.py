@@ -10,6 +10,7 @@ AssignmentId = NewType("AssignmentId", str)
 EventId = NewType("EventId", str)
 CommandId = NewType("CommandId", str)
 ClusterId = NewType("ClusterId", str)
+JobId = NewType("JobId", str)
 
 
 def launch_id(operation_id: OperationId, ordinal: int) -> LaunchId:

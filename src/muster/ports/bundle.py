@@ -13,6 +13,7 @@ from muster.ports.commands import CommandStore
 from muster.ports.duties import Duty, DutyContext
 from muster.ports.identity import Federation, IdentityVerifier
 from muster.ports.ids import Ids
+from muster.ports.jobs import JobStore
 from muster.ports.overview import OverviewStore
 from muster.ports.probe import Prober
 from muster.ports.provider import EndingsSource, NodeProvider, UnmetRequirement
@@ -29,6 +30,7 @@ class Ports:
     access: AccessStore
     overview: OverviewStore
     clusters: ClusterStore
+    jobs: JobStore
     clock: Clock
     ids: Ids
     wakeups: Wakeups

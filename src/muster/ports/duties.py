@@ -7,6 +7,7 @@ from muster.domain.operation import Operation
 from muster.domain.requests import ProvisionRequest, ReleaseRequest
 from muster.domain.settings import Settings
 from muster.ports.clock import Clock
+from muster.ports.jobs import JobStore
 from muster.ports.store import Store
 
 
@@ -44,6 +45,7 @@ class Desk(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DutyContext:
     store: Store
+    jobs: JobStore
     clock: Clock
     settings: Settings
     desk: Desk

@@ -30,6 +30,8 @@ HEALTH = "health"
 """A node's health may have changed."""
 ENDED = "ended"
 """A machine has ended."""
+JOBS = "jobs"
+"""A job was seen, or moved on."""
 EVENTS = "events"
 """The event feed grew."""
 

@@ -16,6 +16,7 @@ from muster.domain.operation import ENDED, Operation, Status
 from muster.ports.wakeups import (
     EVENTS,
     HEALTH,
+    JOBS,
     OPERATIONS,
     ROOM,
     Wakeups,
@@ -80,6 +81,8 @@ def topics(written: Written) -> tuple[str, ...]:
             found.extend(_of_operation(draft))
         case Entity.HEALTH | Entity.DIAGNOSIS | Entity.CLUSTER:
             pass  # followers of the feed are told; no caller waits for it
+        case Entity.JOB:
+            found.append(JOBS)
         case Entity.COMMAND:
             found.append(command_topic(draft.entity_id))
         case Entity.TEMPLATE | Entity.INSTALLATION:

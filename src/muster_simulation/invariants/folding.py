@@ -49,7 +49,14 @@ class Folded:
                 return self._operation(event)
             case Entity.TEMPLATE:
                 return self._template(event)
-            case Entity.INSTALLATION | Entity.COMMAND | Entity.HEALTH | Entity.DIAGNOSIS | Entity.CLUSTER:
+            case (
+                Entity.INSTALLATION
+                | Entity.COMMAND
+                | Entity.HEALTH
+                | Entity.DIAGNOSIS
+                | Entity.CLUSTER
+                | Entity.JOB
+            ):
                 return None, dict(event.changes)
 
     def spec(self, name: str, revision: int | None = None) -> Record:

@@ -86,7 +86,7 @@ class Judge:
                 self.health.changed(event)
             case Entity.DIAGNOSIS:
                 self.boots.diagnosed(event)
-            case Entity.INSTALLATION | Entity.COMMAND | Entity.CLUSTER:
+            case Entity.INSTALLATION | Entity.COMMAND | Entity.CLUSTER | Entity.JOB:
                 pass
         self.queues.saw()
 

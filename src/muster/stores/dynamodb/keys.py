@@ -27,6 +27,8 @@ LEASED, ENDED, UNFINISHED, BOOTED = "LEASED", "ENDED", "UNFINISHED", "BOOTED"
 OFFLINE, BOOTING = "OFFLINE", "BOOTING"
 ENDING, FAILED, HANDED, CHANGES = "ENDING", "FAILED", "HANDED", "CHANGES"
 DELETED = "DELETED"
+JOBS_UPDATED = "JOBS_UPDATED"
+JOB_SOURCES = "JOB_SOURCES"
 _DIGITS = 16
 LAST_EVENT = "9" * _DIGITS
 LAST = "~"
@@ -162,6 +164,14 @@ def cluster_name(name: str) -> Key:
 def worked_on(operation_id: str) -> Key:
     """Return the key of the item that names the cluster that the operation works on."""
     return f"OP#{operation_id}", "CLUSTER"
+
+
+def job(job_id: str) -> Key:
+    return f"JOB#{job_id}", "JOB"
+
+
+def job_source(source: str, queue: str) -> Key:
+    return JOB_SOURCES, f"{source}#{queue}"
 
 
 def secret(secret_hash: str) -> Key:

@@ -22,6 +22,7 @@ from muster.stores.dynamodb import keys, templates
 from muster.stores.dynamodb.clusters import DynamoClusters
 from muster.stores.dynamodb.commands import DynamoCommands
 from muster.stores.dynamodb.feed import Feed
+from muster.stores.dynamodb.jobs import DynamoJobs
 from muster.stores.dynamodb.operation_items import known, operation
 from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.table import Again, Table
@@ -35,14 +36,17 @@ class Pruner:
         table: Table,
         feed: Feed,
         operations: Operations,
+        *,
         commands: DynamoCommands,
         clusters: DynamoClusters,
+        jobs: DynamoJobs,
     ) -> None:
         self._table = table
         self._feed = feed
         self._operations = operations
         self._commands = commands
         self._clusters = clusters
+        self._jobs = jobs
 
     async def prune(self, *, before: float, limit: int) -> Pruned:
         """Delete at most `limit` of each."""
@@ -51,6 +55,8 @@ class Pruner:
         await self._each(keys.FAILED, before, limit, self._forget_failure)
         launches = await self._each(keys.CLOSED, before, limit, self._forget_launch)
         await self._each(keys.DELETED, before, limit, self._clusters.forget)
+        await self._each(keys.JOBS_UPDATED, before, limit, self._jobs.forget)
+        await self._jobs.forget_sources(before=before)
         meant = await self._meant()
         operations = await self._each(
             keys.ENDED, before, limit, lambda item: self._forget_operation(item, meant)

@@ -19,6 +19,7 @@ from muster.stores.dynamodb.claims import Claims
 from muster.stores.dynamodb.clusters import DynamoClusters
 from muster.stores.dynamodb.commands import DynamoCommands
 from muster.stores.dynamodb.feed import Feed
+from muster.stores.dynamodb.jobs import DynamoJobs
 from muster.stores.dynamodb.launches import Launches
 from muster.stores.dynamodb.leases import Leases
 from muster.stores.dynamodb.nodes import Nodes
@@ -104,6 +105,7 @@ class DynamoStore:
         self.access = DynamoAccess(table, feed)
         self.overview = DynamoOverview(table, feed, nodes, operations, liveness)
         self.clusters = DynamoClusters(table, feed, operations)
+        self.jobs = DynamoJobs(table, feed)
 
         self.process_home = _over(table, templates.process_home)
         self.installation = _over(table, templates.installation)
@@ -176,7 +178,9 @@ class DynamoStore:
         self.note = feed.note
         self.events = feed.page
         self.last_events = feed.tail
-        self.prune = Pruner(table, feed, operations, self.commands, self.clusters).prune
+        self.prune = Pruner(
+            table, feed, operations, commands=self.commands, clusters=self.clusters, jobs=self.jobs
+        ).prune
 
     async def close(self) -> None:
         await self._candidates.sent()

@@ -65,6 +65,8 @@ _CLUSTERS = f"""
       ))
     ORDER BY c.stage_at, c.id LIMIT :limit
 """
+_JOBS = "SELECT id FROM jobs WHERE updated_at < :before ORDER BY updated_at, id LIMIT :limit"
+_JOB_SOURCES = "DELETE FROM job_sources WHERE at < :before"
 _OPEN_RELEASES = f"""
     SELECT {OPERATION.select} FROM operations
     WHERE kind = 'release' AND ended_at IS NULL ORDER BY created_at, id LIMIT 10000
@@ -92,6 +94,8 @@ def prune(tx: Tx, *, before: float, limit: int) -> Pruned:
     clusters = [row[0] for row in tx.execute(_CLUSTERS, bounds)]
     _delete(tx, "cluster_tokens", "cluster_id", clusters)
     _delete(tx, "clusters", "id", clusters)
+    _delete(tx, "jobs", "id", [row[0] for row in tx.execute(_JOBS, bounds)])
+    tx.change(_JOB_SOURCES, {"before": before})
     meant = _operations_being_released(tx)
     kept = _keys_of_open_runs(tx)
     found = tx.execute(_OPERATIONS, bounds)

@@ -19,6 +19,8 @@ from muster.domain.cluster import Cluster
 from muster.domain.command import Command
 from muster.domain.failures import Failure
 from muster.domain.health import Vitals
+from muster.domain.job_figures import SourceCounts
+from muster.domain.jobs import Job
 from muster.domain.launch import Launch
 from muster.domain.node import Node
 from muster.domain.operation import Operation
@@ -82,7 +84,7 @@ class Codec(Generic[T]):
             members[None] = None
             return _enum_value, members.__getitem__
         if bare is bool:
-            return int, bool
+            return _flag_value, _flag
         if is_dataclass(bare) or get_origin(bare) is tuple:
             return _nested_to_json, _remembering(serialization.decoder(bare))
         return None, None
@@ -131,11 +133,11 @@ class Codec(Generic[T]):
             return before[1]
         if len(self._built) >= BUILT_MOST:
             self._built.clear()
-        built = self._build(row)
+        built = self.build(row)
         self._built[row[0]] = (row, built)
         return built
 
-    def _build(self, row: Row) -> T:
+    def build(self, row: Row) -> T:
         values = list(row)
         for index, convert in self._decode:
             values[index] = convert(values[index])
@@ -156,9 +158,9 @@ _REQUEST_OF: dict[type[Request], Convert] = {
 class _OperationCodec(Codec[Operation]):
     """The kind of an operation tells the class of its request."""
 
-    def _build(self, row: Row) -> Operation:
+    def build(self, row: Row) -> Operation:
         request = _REQUEST_OF[request_class(row[_KIND])](row[_REQUEST])
-        return super()._build((*row[:_REQUEST], request, *row[_REQUEST + 1 :]))
+        return super().build((*row[:_REQUEST], request, *row[_REQUEST + 1 :]))
 
     def _conversions(self, name: str, hint: Any) -> tuple[Convert | None, Convert | None]:
         if name == "request":
@@ -168,6 +170,14 @@ class _OperationCodec(Codec[Operation]):
 
 def _enum_value(value: Enum | None) -> Any:
     return None if value is None else value.value
+
+
+def _flag_value(value: bool | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _flag(value: int | None) -> bool | None:
+    return None if value is None else bool(value)
 
 
 def _nested_to_json(value: object) -> str | None:
@@ -181,6 +191,8 @@ COMMAND: Codec[Command] = Codec(Command, "commands")
 VITALS: Codec[Vitals] = Codec(Vitals, "liveness")
 BOOT: Codec[Boot] = Codec(Boot, "boots")
 CLUSTER: Codec[Cluster] = Codec(Cluster, "clusters")
+JOB: Codec[Job] = Codec(Job, "jobs")
+SOURCE_COUNTS: Codec[SourceCounts] = Codec(SourceCounts, "job_sources")
 API_TOKEN: Codec[ApiToken] = Codec(ApiToken, "api_tokens")
 ACKNOWLEDGEMENT: Codec[Acknowledgement] = Codec(Acknowledgement, "acknowledgements")
 FAILURE: Codec[Failure] = Codec(Failure, "failures")

@@ -441,6 +441,67 @@ _PACE = (
     "ALTER TABLE watch ADD COLUMN longest_beat_until REAL",
 )
 
+_JOBS = (
+    """
+    CREATE TABLE jobs (
+        id TEXT NOT NULL PRIMARY KEY,
+        source TEXT NOT NULL,
+        state TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        created_at REAL NOT NULL,
+        updated_at REAL NOT NULL,
+        repository TEXT NOT NULL,
+        run TEXT NOT NULL,
+        attempt INTEGER,
+        name TEXT NOT NULL,
+        workflow TEXT NOT NULL,
+        event TEXT NOT NULL,
+        labels TEXT NOT NULL,
+        queue TEXT NOT NULL,
+        queued_at REAL,
+        assigned_at REAL,
+        started_at REAL,
+        completed_at REAL,
+        result TEXT,
+        runner TEXT NOT NULL,
+        assignment_id TEXT,
+        template TEXT,
+        operation_id TEXT,
+        tries INTEGER NOT NULL,
+        node_id TEXT,
+        warm INTEGER,
+        unserved TEXT,
+        detail TEXT NOT NULL,
+        interrupted INTEGER NOT NULL,
+        rerun_at REAL
+    )
+    """,
+    "CREATE INDEX jobs_state ON jobs (state, created_at, id)",
+    "CREATE INDEX jobs_run ON jobs (repository, run, created_at, id)",
+    "CREATE INDEX jobs_updated ON jobs (updated_at, id)",
+    """
+    CREATE TABLE job_sources (
+        source TEXT NOT NULL,
+        queue TEXT NOT NULL,
+        at REAL NOT NULL,
+        scope TEXT NOT NULL,
+        template TEXT,
+        state TEXT NOT NULL,
+        problem TEXT NOT NULL,
+        available INTEGER NOT NULL,
+        assigned INTEGER NOT NULL,
+        running INTEGER NOT NULL,
+        registered INTEGER NOT NULL,
+        busy INTEGER NOT NULL,
+        idle INTEGER NOT NULL,
+        least INTEGER NOT NULL,
+        most INTEGER,
+        desired INTEGER NOT NULL,
+        PRIMARY KEY (source, queue)
+    )
+    """,
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -460,6 +521,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=16, name="signs of life of replicas", statements=_REPLICAS),
     Migration(version=17, name="deadlines of commands", statements=_COMMAND_DEADLINES),
     Migration(version=18, name="the pace of beats", statements=_PACE),
+    Migration(version=19, name="jobs", statements=_JOBS),
 )
 LATEST = MIGRATIONS[-1].version
 

@@ -23,6 +23,7 @@ from muster.stores.sql.access import SqlAccess
 from muster.stores.sql.clusters import SqlClusters
 from muster.stores.sql.commands import SqlCommands
 from muster.stores.sql.engines import Engine, EngineVerbs, read, write
+from muster.stores.sql.jobs import SqlJobs
 from muster.stores.sql.overview import SqlOverview
 
 
@@ -39,6 +40,7 @@ class SqlStore(EngineVerbs):
         self.access = SqlAccess(engine)
         self.overview = SqlOverview(engine)
         self.clusters = SqlClusters(engine)
+        self.jobs = SqlJobs(engine)
 
     async def close(self) -> None:
         await self._engine.close()
