@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from muster.domain.template import TemplateSpec
     from muster.ports.clock import Clock
     from muster.ports.clusters import ClusterProvider
-    from muster.ports.duties import Duty, DutyContext
+    from muster.ports.duties import Duty, DutyContext, StandingDuties
     from muster.ports.identity import Federation, IdentityVerifier
     from muster.ports.ids import Ids
     from muster.ports.provider import EndingsSource, NodeProvider, UnmetRequirement
@@ -122,6 +122,8 @@ class Parts:
     """What a template wants and this server doesn't have."""
     duties: Callable[[DutyContext], Sequence[Duty]] = lambda _given: ()
     """Periodic work of its own. One replica at a time performs it."""
+    standing: Callable[[DutyContext], Sequence[StandingDuties]] = lambda _given: ()
+    """Work of its own that goes on without end, such as a long poll. One replica at a time performs each."""
     close: Callable[[], Awaitable[None]] = _nothing
 
 

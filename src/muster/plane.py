@@ -23,6 +23,7 @@ from muster.controllers.pool import PoolKeeper
 from muster.controllers.pruner import Pruner
 from muster.controllers.reaper import Reaper
 from muster.controllers.service_probes import ServiceProbes
+from muster.controllers.standing_duties import StandingDutyKeeper
 from muster.controllers.status import StatusKeeper
 from muster.controllers.vanished_machines import VanishedMachines
 from muster.controllers.withdrawals import Withdrawals
@@ -132,15 +133,25 @@ class ControlPlane:
                 Duty(name="departures", every=5.0, work=Withdrawals(ports)),
             )
         given = DutyContext(
-            store=ports.store, jobs=ports.jobs, clock=ports.clock, settings=settings, desk=self.desk
+            store=ports.store,
+            jobs=ports.jobs,
+            access=ports.access,
+            clock=ports.clock,
+            ids=ports.ids,
+            settings=settings,
+            desk=self.desk,
+            owner=owner,
         )
         self.duties += tuple(duty for duties in ports.duties for duty in duties(given))
         self._duties = Duties(ports, owner, self.duties, lease=settings.lease)
+        standing = [each for sources in ports.standing for each in sources(given)]
+        self._standing = StandingDutyKeeper(ports, owner, standing, lease=settings.lease)
         self._endings = EndingsListener(ports)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._driver.run())
             group.create_task(self._duties.run())
+            group.create_task(self._standing.run())
             group.create_task(self._endings.run())
             group.create_task(self.enrolment.heartbeats.run())

@@ -339,6 +339,7 @@ class _Parts:
             prober=HttpProber(allowed=self._config.probes.allowed, timeout=self._config.limits.probe_timeout),
             runtimes=runtimes,
             duties=[part.duties for part in parts],
+            standing=[part.standing for part in parts],
             federation=next((part.federation for part in parts if part.federation is not None), None),
             outfit=lambda spec: outfit(spec, starting.get(spec.provider), runtimes.get(spec.runtime)),
         )

@@ -37,7 +37,14 @@ def context(stage: Stage) -> DutyContext:
     """For a duty that asks for no operation."""
     nobody: Any = None
     return DutyContext(
-        store=stage.store, jobs=stage.store.jobs, clock=stage.clock, settings=stage.settings, desk=nobody
+        store=stage.store,
+        jobs=stage.store.jobs,
+        access=stage.ports.access,
+        clock=stage.clock,
+        ids=stage.ports.ids,
+        settings=stage.settings,
+        desk=nobody,
+        owner="replica-test",
     )
 
 

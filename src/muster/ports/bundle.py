@@ -10,7 +10,7 @@ from muster.ports.clock import Clock
 from muster.ports.cluster_store import ClusterStore
 from muster.ports.clusters import ClusterProvider
 from muster.ports.commands import CommandStore
-from muster.ports.duties import Duty, DutyContext
+from muster.ports.duties import Duty, DutyContext, StandingDuties
 from muster.ports.identity import Federation, IdentityVerifier
 from muster.ports.ids import Ids
 from muster.ports.jobs import JobStore
@@ -59,6 +59,8 @@ class Ports:
     """Those whose nodes need more for an attach than their agent knows."""
     duties: Sequence[Callable[[DutyContext], Sequence[Duty]]] = ()
     """Periodic work of integrations."""
+    standing: Sequence[Callable[[DutyContext], Sequence[StandingDuties]]] = ()
+    """Work of integrations that goes on without end."""
     federation: Federation | None = None
     """None: only Muster's own tokens can sign in."""
     outfit: Callable[[TemplateSpec], str] = lambda _spec: ""

@@ -1,12 +1,15 @@
-"""Periodic duties, and what those of integrations are given to work with."""
+"""Periodic and standing duties, and what those of integrations are given to work with."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from muster.domain.operation import Operation
 from muster.domain.requests import ProvisionRequest, ReleaseRequest
 from muster.domain.settings import Settings
+from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
+from muster.ports.ids import Ids
 from muster.ports.jobs import JobStore
 from muster.ports.store import Store
 
@@ -28,6 +31,31 @@ class Duty:
     """Its ticks begin `every` seconds apart; without it, that is how long it rests between them."""
 
 
+Held = Callable[[], bool]
+"""Returns whether this replica still holds a standing duty. False: write and send nothing any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingDuty:
+    """Work that goes on for as long as this replica holds its lease, such as a long poll.
+
+    One replica at a time performs it. A lost lease cancels the work. `held` tells a replica that was paused,
+    before its cancellation arrives.
+    """
+
+    name: str
+    content: object
+    """What the work was made from. A duty of the same name with other content replaces it."""
+    perform: Callable[[Held], Awaitable[None]]
+    """Works until it is cancelled. If it ends or raises, it begins again after a pause."""
+
+
+class StandingDuties(Protocol):
+    async def wanted(self) -> Sequence[StandingDuty]:
+        """Return the duties that should be performed now. Asked every few seconds."""
+        ...
+
+
 class Desk(Protocol):
     """Where operations are asked for. Raises InvalidRequest, NotFound, Forbidden and Conflict."""
 
@@ -46,6 +74,10 @@ class Desk(Protocol):
 class DutyContext:
     store: Store
     jobs: JobStore
+    access: AccessStore
     clock: Clock
+    ids: Ids
     settings: Settings
     desk: Desk
+    owner: str
+    """How this replica is named in leases."""
