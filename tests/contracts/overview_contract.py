@@ -236,6 +236,35 @@ class OverviewContract:
         feed = (await store.events(after=None, limit=999)).items
         assert {each.actor for each in feed if each.entity_id == node.id} == {"", "fay"}
 
+    async def test_acts_come_oldest_first_with_requests_for_work_and_page_by_page(
+        self, store: Store, access: AccessStore, overview: OverviewStore
+    ) -> None:
+        scene = Scene(store)
+        await store.submit(replace(scene.draft(), created_at=10.0), actor="ada")
+        await access.pause("web", paused=True, now=12.0, actor="bob")
+        await store.submit(replace(scene.draft(), created_at=13.0))
+        await store.limit_installation(9, now=13.0)
+        for number, name in enumerate(("web", "ci", "web")):
+            await access.pause(name, paused=number < 2, now=14.0, actor=f"cyd-{number}")
+        told: list[tuple[str, str]] = []
+        after = None
+        while True:
+            page = await overview.acts(since=10.0, after=after, limit=2)
+            told += [(each.name, each.actor) for each in page.items]
+            after = page.next
+            if after is None:
+                break
+        assert told == [
+            ("submitted", "ada"),
+            ("paused", "bob"),
+            ("paused", "cyd-1"),
+            ("resumed", "cyd-2"),
+        ], "each once, nothing that no one did, and an act without effect is none"
+        later = await overview.acts(since=12.0, after=None, limit=99)
+        assert [each.actor for each in later.items] == ["bob", "cyd-1", "cyd-2"]
+        shown = [each.name for each in await overview.changes(since=0.0, limit=99)]
+        assert "submitted" not in shown and shown[:2] == ["resumed", "paused"], "the list of changes is short"
+
     # --- duties -----------------------------------------------------------------------------------
 
     async def test_the_last_tick_of_a_duty_is_known_to_everybody(

@@ -76,6 +76,7 @@ OVERVIEW = {
     "handovers": (overview.HANDOVERS, "operations_committed"),
     "failures": (failures.SINCE, "failures_at"),
     "changes": (events.CHANGES, "events_changes"),
+    "acts": (events.ACTS, "events_acts"),
 }
 
 

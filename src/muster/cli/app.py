@@ -37,6 +37,7 @@ OWN: Mapping[str, tuple[str, str]] = {
     "pools": (LOOKING, "Show each template's nodes against its bounds."),
     "operations": (LOOKING, "List operations; show, watch or cancel one, or see why it waits or ended."),
     "events": (LOOKING, "Show past events; follow new ones."),
+    "audit": (LOOKING, "Show who did what; follow it or export it."),
     "templates": (LOOKING, "List templates; show one."),
     "init": (OPERATING, "Write a commented muster.toml."),
     "serve": (OPERATING, "Run the server on this machine."),

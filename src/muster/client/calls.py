@@ -234,6 +234,28 @@ def follow_events(*, last: str | None = None, entity_id: str | None = None) -> S
     )
 
 
+def audit(
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    who: str | None = None,
+    action: Sequence[str] = (),
+    entity: str | None = None,
+    cursor: str | None = None,
+) -> Call[Page[Event]]:
+    """Get a page of what people and programs did, oldest first. Times are in ISO 8601 with a zone."""
+    return _get(
+        "/audit",
+        _into(Page[Event]),
+        since=since,
+        until=until,
+        who=who,
+        action=tuple(action),
+        entity=entity,
+        cursor=cursor,
+    )
+
+
 # --- nodes, pools, templates ---------------------------------------------------------------------
 
 

@@ -97,6 +97,8 @@ class ClusterChange:
     before: Cluster | None
     after: Cluster
     at: float
+    actor: str = ""
+    """Who asked for it; empty: Muster itself."""
 
     def __post_init__(self) -> None:
         if self.before is None:

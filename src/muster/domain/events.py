@@ -26,6 +26,10 @@ from muster.domain.template import Template, TemplateSpec, changed_fields
 LEASE_FIELDS = ("lease_owner", "lease_until", "epoch", "version")
 """Fields of an operation that move without an event: its lease, and the version that losses move too."""
 
+WORK = ("submitted", "pending", "joined")
+"""Names of events of requests for work and of apps that enrol. They are acts, but change no setting and
+stop nothing."""
+
 
 class Entity(StrEnum):
     NODE = "node"
@@ -108,8 +112,8 @@ def of_operation(change: OperationChange) -> Draft:
     return _operation(str(change.name), change.before, change.after, actor=change.actor)
 
 
-def of_submission(operation: Operation) -> Draft:
-    return _operation("submitted", None, _without_environment(operation))
+def of_submission(operation: Operation, *, actor: str = "") -> Draft:
+    return _operation("submitted", None, _without_environment(operation), actor=actor)
 
 
 def of_takeover(operation: Operation) -> Draft:
@@ -162,17 +166,19 @@ def _without_environment(operation: Operation) -> Operation:
     return replace(operation, request=replace(request, execution=execution))
 
 
-def of_command(before: Command | None, after: Command) -> Draft:
+def of_command(before: Command | None, after: Command, *, actor: str = "") -> Draft:
     """Describe a change of a command, without its environment, which may hold the caller's secrets."""
     changes = serialization.changed(before, after)
     changes.pop("execution", None)
+    cancelled = before is not None and before.cancel_requested_at != after.cancel_requested_at
     return Draft(
         entity=Entity.COMMAND,
         entity_id=after.id,
         version=after.version,
-        name=str(after.state),
+        name="cancel_requested" if cancelled else str(after.state),
         changes=changes,
         detail=after.detail,
+        actor=actor,
     )
 
 
@@ -187,6 +193,7 @@ def of_cluster(change: ClusterChange) -> Draft:
         name="submitted" if before is None else str(after.stage if moved else after.state),
         changes=serialization.changed(before, after),
         detail=after.detail,
+        actor=change.actor,
     )
 
 

@@ -40,8 +40,8 @@ class AppEnrolment:
         self._flush_every = settings.flush_every
         self._heartbeats = heartbeats
 
-    async def enrol(self, app: App, *, template: str) -> Enrolled:
-        """Admit an app under a template.
+    async def enrol(self, app: App, *, template: str, actor: str = "") -> Enrolled:
+        """Admit an app under a template. `actor` is whose token admits it.
 
         Raises CapReached, InvalidRequest, and NotFound for a template that is gone. Raises Lost or Removed if
         the key's node was given up before, by silence or by an operator.
@@ -60,6 +60,7 @@ class AppEnrolment:
             token_hash=hashed(token),
             stale_after=apps.stale_after(app, flush_every=self._flush_every, limits=self._limits),
             now=self._ports.clock.now(),
+            actor=actor,
         )
         if node.state not in LIVE:
             raise apps.turned_away(node)

@@ -4,6 +4,8 @@ While a create runs, a second one of the same name and template returns its oper
 name is refused. Deleting a cluster in the making cancels its create.
 """
 
+from dataclasses import replace
+
 from muster.domain import deadlines
 from muster.domain.checks import KEY_MAX, text
 from muster.domain.cluster import Cluster, ClusterChange, ClusterState, Stage, changed
@@ -45,7 +47,9 @@ class ClusterDesk:
         self._owner = owner
         self._driver = driver
 
-    async def create(self, request: ClusterCreateRequest, *, key: str | None = None) -> Operation:
+    async def create(
+        self, request: ClusterCreateRequest, *, key: str | None = None, actor: str = ""
+    ) -> Operation:
         first = await self._answered(key, Kind.CLUSTER_CREATE, request)
         if first is not None:
             return first
@@ -56,7 +60,7 @@ class ClusterDesk:
             if there is not None and there.state is not ClusterState.DELETED:
                 return await self._attached(there, request)
             try:
-                return await self._submitted(request, template, key)
+                return await self._submitted(request, template, key, actor)
             except ClusterExists:
                 continue
         raise Conflict(f"cannot create cluster {request.name}: another request works on that name; try again")
@@ -87,7 +91,7 @@ class ClusterDesk:
         raise ClusterExists(there.name, there.state, message)
 
     async def _submitted(
-        self, request: ClusterCreateRequest, template: Template, key: str | None
+        self, request: ClusterCreateRequest, template: Template, key: str | None, actor: str
     ) -> Operation:
         deadline = deadlines.resolve_boot(
             timeout=request.timeout, template=template.spec, limits=self._settings.limits
@@ -104,10 +108,10 @@ class ClusterDesk:
             operation_id=operation.id,
         )
         return await self._submit(
-            operation, ClusterChange(before=None, after=cluster, at=operation.created_at)
+            operation, ClusterChange(before=None, after=cluster, at=operation.created_at, actor=actor)
         )
 
-    async def delete(self, name: str, *, key: str | None = None) -> Operation:
+    async def delete(self, name: str, *, key: str | None = None, actor: str = "") -> Operation:
         """By name or id. Raises NotFound; what is being deleted already gives that operation."""
         for _ in range(TRIES):
             cluster = await self.find(name)
@@ -116,19 +120,22 @@ class ClusterDesk:
             if first is not None:
                 return first
             try:
-                return await self._deleted(cluster, request, key)
+                return await self._deleted(cluster, request, key, actor)
             except (Conflict, NotCancellable):
                 continue  # it moved: it may be ready by now, or gone
         raise Conflict(f"cannot delete cluster {name}: it keeps changing; try again")
 
-    async def _deleted(self, cluster: Cluster, request: ClusterDeleteRequest, key: str | None) -> Operation:
+    async def _deleted(
+        self, cluster: Cluster, request: ClusterDeleteRequest, key: str | None, actor: str
+    ) -> Operation:
         if cluster.state is ClusterState.DELETED:
             raise NotFound("cluster", cluster.name)
         if cluster.state is ClusterState.DELETING:
             return await self._ports.store.operation(cluster.operation_id)
         if cluster.state is ClusterState.CREATING:
-            return await request_cancel(self._ports.store, cluster.operation_id, now=self._ports.clock.now())
-        return await self._removed(cluster, request, key)
+            now = self._ports.clock.now()
+            return await request_cancel(self._ports.store, cluster.operation_id, now=now, actor=actor)
+        return await self._removed(cluster, request, key, actor)
 
     async def reclaim(self, cluster: Cluster) -> Operation:
         """Delete once more what is there although its record says deleted. Raises Conflict if that moved, or
@@ -136,9 +143,11 @@ class ClusterDesk:
         named = await self._store.named(cluster.name)
         if named is None or named.id != cluster.id:
             raise Conflict(f"cannot delete cluster {cluster.id} again: its name belongs to another one")
-        return await self._removed(cluster, ClusterDeleteRequest(cluster_id=cluster.id), None)
+        return await self._removed(cluster, ClusterDeleteRequest(cluster_id=cluster.id), None, "")
 
-    async def _removed(self, cluster: Cluster, request: ClusterDeleteRequest, key: str | None) -> Operation:
+    async def _removed(
+        self, cluster: Cluster, request: ClusterDeleteRequest, key: str | None, actor: str
+    ) -> Operation:
         template = await self._ports.store.template(cluster.template, cluster.revision)
         deadline = deadlines.for_operation(
             Kind.CLUSTER_DELETE, template=template.spec, limits=self._settings.limits
@@ -151,7 +160,7 @@ class ClusterDesk:
             state=ClusterState.DELETING,
             operation_id=operation.id,
         )
-        return await self._submit(operation, change)
+        return await self._submit(operation, replace(change, actor=actor))
 
     async def find(self, name: str) -> Cluster:
         """By name (the live one, else the newest that had it) or by id."""

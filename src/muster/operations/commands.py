@@ -34,6 +34,7 @@ class CommandDesk:
         *,
         indexes: Sequence[int] = (),
         key: str | None = None,
+        actor: str = "",
     ) -> Sequence[Command]:
         """Execute on the nodes of a provision: on all, or on those with these indexes. The same key gives the
         commands that were made first.
@@ -54,7 +55,7 @@ class CommandDesk:
         ]
         await concurrently(self._possible(operation, member, execution, name) for member, name in targets)
         return await concurrently(
-            self.start(operation, member, execution, command_id=name) for member, name in targets
+            self.start(operation, member, execution, command_id=name, actor=actor) for member, name in targets
         )
 
     async def _ready(self, operation_id: OperationId) -> Operation:
@@ -73,7 +74,13 @@ class CommandDesk:
             await self._existing(operation, member, execution, command_id, node)
 
     async def start(
-        self, operation: Operation, member: Member, execution: Execution, *, command_id: CommandId
+        self,
+        operation: Operation,
+        member: Member,
+        execution: Execution,
+        *,
+        command_id: CommandId,
+        actor: str = "",
     ) -> Command:
         """Start one command on one node, once, however often it is requested under this id."""
         for _ in range(TRIES):
@@ -83,7 +90,8 @@ class CommandDesk:
             command = self._command(operation, member, execution, command_id)
             change = nodes.commanded(node, now=self._ports.clock.now())
             try:
-                return _same(await self._commands.start(command, change), member, execution)
+                started = await self._commands.start(command, change, actor=actor)
+                return _same(started, member, execution)
             except Conflict:
                 continue
         raise Conflict(f"cannot start {command_id}: node {member.node_id} keeps changing; try again")
@@ -132,7 +140,7 @@ class CommandDesk:
             deadline_at=commands.due(execution, since=now),
         )
 
-    async def cancel(self, command_id: CommandId) -> Command:
+    async def cancel(self, command_id: CommandId, *, actor: str = "") -> Command:
         """Ask for its end: the node kills the whole tree. A command that has ended stays as it is."""
         for _ in range(TRIES):
             command = await self._commands.command(command_id)
@@ -144,7 +152,7 @@ class CommandDesk:
             node = await self._node(member)
             try:
                 change = nodes.commanded(node, now=now) if node and _serves(node, member) else None
-                return await self._commands.write(command, after, change)
+                return await self._commands.write(command, after, change, actor=actor)
             except Conflict:
                 continue
         raise Conflict(f"cannot cancel {command_id}: it keeps changing; try again")

@@ -76,6 +76,7 @@ class OperationDesk:
         key: str | None = None,
         fence: Fence | None = None,
         ours: bool = False,
+        actor: str = "",
     ) -> Operation:
         """Submit a provision. `ours`: Muster itself asks, with a reserved key.
 
@@ -97,6 +98,7 @@ class OperationDesk:
             key=key,
             run=request.run,
             fence=fence,
+            actor=actor,
             queue_cap=None if ours or fence is not None else self._settings.limits.queued_per_owner,
         )
 
@@ -168,6 +170,7 @@ class OperationDesk:
         key: str | None = None,
         fence: Fence | None = None,
         ours: bool = False,
+        actor: str = "",
     ) -> Operation:
         first = await self._answered(key, Kind.RELEASE, request, ours=ours or fence is not None)
         if first is not None:
@@ -185,13 +188,21 @@ class OperationDesk:
         if fence is None and not ours and target.ended and target.members:
             request = replace(request, already=await self._is_back(target, request))
         deadline = deadlines.for_operation(Kind.RELEASE, template=None, limits=self._settings.limits)
-        return await self._submit(Kind.RELEASE, request, deadline, key=key, run=target.run, fence=fence)
+        return await self._submit(
+            Kind.RELEASE, request, deadline, key=key, run=target.run, fence=fence, actor=actor
+        )
 
     async def _is_back(self, target: Operation, request: ReleaseRequest) -> bool:
         return is_back(request, (await self._store.view(target.id)).nodes)
 
     async def release_run(
-        self, run: str, *, latest: bool = False, owner: str | None = None, key: str | None = None
+        self,
+        run: str,
+        *,
+        latest: bool = False,
+        owner: str | None = None,
+        key: str | None = None,
+        actor: str = "",
     ) -> Operation:
         """Release by the caller's own run id, which must have had one provision; `latest` takes the newest.
 
@@ -207,7 +218,7 @@ class OperationDesk:
             raise NotFound("a provision of run", run)
         if len(found) > 1:
             raise Ambiguous(run, tuple(found))
-        return await self.release(ReleaseRequest(operation_id=found[0]), key=key)
+        return await self.release(ReleaseRequest(operation_id=found[0]), key=key, actor=actor)
 
     async def _of_run(self, run: str, owner: str | None, *, most: int) -> list[OperationId]:
         found: list[OperationId] = []
@@ -219,7 +230,7 @@ class OperationDesk:
                 break
         return found
 
-    async def run(self, request: RunRequest, *, key: str | None = None) -> Operation:
+    async def run(self, request: RunRequest, *, key: str | None = None, actor: str = "") -> Operation:
         """Submit a run: provision, execute, release.
 
         Its time covers the provision, the longest run and the release, unless the caller named a timeout.
@@ -241,6 +252,7 @@ class OperationDesk:
             deadline,
             key=key,
             run=request.provision.run,
+            actor=actor,
             queue_cap=self._settings.limits.queued_per_owner,
         )
 
@@ -297,6 +309,7 @@ class OperationDesk:
         pool: Pool | None = None,
         fence: Fence | None = None,
         queue_cap: int | None = None,
+        actor: str = "",
     ) -> Operation:
         operation = new_operation(
             self._ports,
@@ -310,7 +323,9 @@ class OperationDesk:
             run=run,
         )
         try:
-            stored, _ = await self._store.submit(operation, pool=pool, fence=fence, queue_cap=queue_cap)
+            stored, _ = await self._store.submit(
+                operation, pool=pool, fence=fence, queue_cap=queue_cap, actor=actor
+            )
         except StoreUnavailable:
             # It may have been written, leased to us. If so it is driven; if not, there is nothing to drive.
             self._driver.take(operation)

@@ -25,9 +25,10 @@ class Kept:
 
 class CommandStore(Protocol):
     @writes
-    async def start(self, command: Command, change: NodeChange) -> Command:
-        """Insert a pending command together with the change that tells its node. A command that is there
-        already is returned as it is. Raises Conflict if the node moved."""
+    async def start(self, command: Command, change: NodeChange, *, actor: str = "") -> Command:
+        """Insert a pending command together with the change that tells its node. `actor` is
+        who asked for it. A command that is there already is returned as it is. Raises Conflict if the node
+        moved."""
         ...
 
     @reads
@@ -56,7 +57,9 @@ class CommandStore(Protocol):
         ...
 
     @writes
-    async def write(self, before: Command, after: Command, change: NodeChange | None = None) -> Command:
+    async def write(
+        self, before: Command, after: Command, change: NodeChange | None = None, *, actor: str = ""
+    ) -> Command:
         """Write a command, guarded. With `change`, the same transaction writes the node."""
         ...
 

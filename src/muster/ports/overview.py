@@ -15,6 +15,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.overview import Handover
+from muster.ports.store import Cursor, Page
 from muster.ports.verbs import reads
 
 
@@ -66,7 +67,13 @@ class OverviewStore(Protocol):
     @reads
     async def changes(self, *, since: float, limit: int) -> Sequence[Event]:
         """Return acts of operators and changes of templates and of the installation, at or after a time;
-        newest first."""
+        newest first. Requests for work (`domain.events.WORK`) are left out."""
+        ...
+
+    @reads
+    async def acts(self, *, since: float, after: Cursor | None, limit: int) -> Page[Event]:
+        """Return the events that name an actor, at or after a time, oldest first. `after` takes the place of
+        `since`. An act whose write ends later than its time may be missed: the feed has it."""
         ...
 
     @reads

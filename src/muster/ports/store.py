@@ -283,6 +283,7 @@ class Store(Protocol):
         token_hash: str,
         stale_after: float,
         now: float,
+        actor: str = "",
     ) -> Node:
         """Adopt an app that enrols itself, as joined: record, credentials, vitals and room under both caps,
         together.
@@ -455,12 +456,16 @@ class Store(Protocol):
         pool: Pool | None = None,
         fence: Fence | None = None,
         queue_cap: int | None = None,
+        actor: str = "",
     ) -> tuple[Operation, bool]:
-        """Insert an operation (with its first lease, if it has one). The same idempotency key with an equal
-        kind and request gives the operation that was made first and False; with another raises
-        IdempotencyMismatch. With `pool`: Conflict if its version moved. With `fence` (of the operation that
-        asks for this one): LeaseLost if it was taken over. With `queue_cap`: QueueFull if so many operations
-        of its `waiting_owner` are queued; those that are submitted at the same moment may pass it."""
+        """Insert an operation (with its first lease, if it has one). `actor` is who asked for it.
+
+        The same idempotency key with an equal kind and request gives the operation that was made first and
+        False; with another raises IdempotencyMismatch. With `pool`: Conflict if its version moved. With
+        `fence` (of the operation that asks for this one): LeaseLost if it was taken over. With `queue_cap`:
+        QueueFull if so many operations of its `waiting_owner` are queued; those that are submitted at the
+        same moment may pass it.
+        """
         ...
 
     @reads

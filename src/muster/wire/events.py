@@ -89,6 +89,19 @@ class EventsQuery(Query):
     """The last so many, instead of a page from `cursor` on; `next` is the end of the feed."""
 
 
+class AuditQuery(Query):
+    since: Time | None = None
+    until: Time | None = None
+    who: str | None = None
+    """A part of the actor's name or token id, in any case of letters."""
+    action: tuple[str, ...] = ()
+    """Names of events, such as `applied`, `submitted` or `token_added`."""
+    entity: str | None = None
+    """A kind of thing, such as `node`, or the id of one."""
+    cursor: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=FEED_MOST)] = 200
+
+
 def changes_of(event: StoredEvent) -> Fields:
     """Return what the event changed, as fields of the API's resource."""
     translate = _TRANSLATIONS.get(event.entity)

@@ -9,6 +9,7 @@ from muster.api.openapi import document
 from muster.api.router import JSON, Raw, Route, Table
 from muster.api.routes import (
     agent,
+    audit,
     blobs,
     clusters,
     commands,
@@ -44,6 +45,7 @@ TABLES = (
     nodes.TABLE,
     templates.TABLE,
     events.TABLE,
+    audit.TABLE,
     tokens.TABLE,
     agent.TABLE,
     health.TABLE,

@@ -57,7 +57,7 @@ async def enrol(ctx: Ctx, token: CallerToken, body: EnrolRequest) -> Enrolled:
     """Admit an app as a node of the token's template. The same key is the same join; the older token dies."""
     assert token.template is not None  # noqa: S101 — an enrolment token has one
     enrolment = ctx.plane.enrolment
-    admitted = await enrolment.apps.enrol(body.app(), template=token.template)
+    admitted = await enrolment.apps.enrol(body.app(), template=token.template, actor=token.actor)
     ctx.beats.forget(admitted.node.id)
     desired = await enrolment.desired(admitted.node.id)
     return Enrolled(node_id=admitted.node.id, token=admitted.token, desired=Desired.of(desired, ()))

@@ -1,7 +1,7 @@
 """Clusters: asked for, listed, shown, deleted. Their work is followed like any other operation's."""
 
 from muster.api.access import Access
-from muster.api.context import Context, Ctx, Key
+from muster.api.context import CallerToken, Context, Ctx, Key
 from muster.api.router import Route, Table
 from muster.api.routes.provisions import place
 from muster.domain import cluster as domain
@@ -14,13 +14,14 @@ from muster.wire.clusters import Cluster, ClusterDetail, ClusterRequest, Cluster
 from muster.wire.operations import Operation
 
 
-async def create(ctx: Ctx, body: ClusterRequest, key: Key = None) -> Operation:
+async def create(ctx: Ctx, caller: CallerToken, body: ClusterRequest, key: Key = None) -> Operation:
     """Ask for a whole cluster.
 
     The answer is an operation; follow it at /operations/{id}/events. The cluster is listed from now on.
     Asking again for what is being made gives the same operation.
     """
-    return Operation.of(await ctx.plane.clusters.create(body.request(), key=key), now=ctx.now())
+    made = await ctx.plane.clusters.create(body.request(), key=key, actor=caller.actor)
+    return Operation.of(made, now=ctx.now())
 
 
 async def listed(ctx: Ctx, asked: ClustersQuery) -> Page[Cluster]:
@@ -44,12 +45,13 @@ async def show(ctx: Ctx, name: str) -> ClusterDetail:
     return ClusterDetail.with_work(cluster, *await _planned(ctx, cluster), operation, now=ctx.now())
 
 
-async def delete(ctx: Ctx, name: str, key: Key = None) -> Operation:
+async def delete(ctx: Ctx, caller: CallerToken, name: str, key: Key = None) -> Operation:
     """Delete a cluster, by name or id, with the roles that it was granted, and its group if Muster made that.
 
     One that is still being made is cancelled. The answer is the operation that removes it.
     """
-    return Operation.of(await ctx.plane.clusters.delete(name, key=key), now=ctx.now())
+    made = await ctx.plane.clusters.delete(name, key=key, actor=caller.actor)
+    return Operation.of(made, now=ctx.now())
 
 
 async def _planned(ctx: Context, cluster: domain.Cluster) -> tuple[TemplateSpec, domain.ClusterPlan]:

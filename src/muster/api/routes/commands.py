@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from starlette.responses import FileResponse, Response, StreamingResponse
 
 from muster.api.access import Access, Permit
-from muster.api.context import SHUTDOWN, CallerPermit, Context, Ctx, Key
+from muster.api.context import SHUTDOWN, CallerPermit, CallerToken, Context, Ctx, Key
 from muster.api.router import Raw, Route, Table
 from muster.domain import checks
 from muster.domain import command as domain
@@ -25,7 +25,7 @@ LOOK_EVERY = 2.0
 """Seconds between two reads. Output of a node that talks to another replica causes no wake-up here."""
 
 
-async def execute(ctx: Ctx, body: CommandsRequest, key: Key = None) -> Commands:
+async def execute(ctx: Ctx, caller: CallerToken, body: CommandsRequest, key: Key = None) -> Commands:
     """Execute on the nodes of a provision."""
     execution = body.execution.execution()
     for blob in (execution.archive, execution.stdin):
@@ -33,7 +33,9 @@ async def execute(ctx: Ctx, body: CommandsRequest, key: Key = None) -> Commands:
             await ctx.archives.find(blob, now=ctx.now())
     operation_id = OperationId(body.operation_id or "") or await _live(ctx, body.run or "")
     batch = None if key is None else _batch(operation_id, key)
-    commands = await ctx.plane.command_desk.execute(operation_id, execution, indexes=body.indexes, key=batch)
+    commands = await ctx.plane.command_desk.execute(
+        operation_id, execution, indexes=body.indexes, key=batch, actor=caller.actor
+    )
     for command in commands:
         if key is not None and command.execution != execution:
             raise IdempotencyMismatch(key, command.id)
@@ -85,9 +87,9 @@ async def show(ctx: Ctx, command_id: str) -> Command:
     return shown
 
 
-async def cancel(ctx: Ctx, command_id: str) -> Command:
+async def cancel(ctx: Ctx, caller: CallerToken, command_id: str) -> Command:
     """Ask for a command's end: its whole tree of processes is killed."""
-    return Command.of(await ctx.plane.command_desk.cancel(CommandId(command_id)))
+    return Command.of(await ctx.plane.command_desk.cancel(CommandId(command_id), actor=caller.actor))
 
 
 async def output(ctx: Ctx, permit: CallerPermit, command_id: str, asked: OutputQuery) -> Response:

@@ -2,7 +2,7 @@
 
 from muster.api.access import Access
 from muster.api.confinement import confined_request, own_operation, scoped_key
-from muster.api.context import CallerConfinement, Ctx, Key
+from muster.api.context import CallerConfinement, CallerToken, Ctx, Key
 from muster.api.router import ROOT, Route, Table
 from muster.wire.operations import Operation, Progress
 from muster.wire.provisions import ProvisionRequest, ReleaseRequest, RunRequest
@@ -13,7 +13,7 @@ def place(operation: Progress) -> str:
 
 
 async def provision(
-    ctx: Ctx, body: ProvisionRequest, confinement: CallerConfinement, key: Key = None
+    ctx: Ctx, caller: CallerToken, body: ProvisionRequest, confinement: CallerConfinement, key: Key = None
 ) -> Operation:
     """Ask for N ready nodes, all or nothing.
 
@@ -21,11 +21,12 @@ async def provision(
     """
     key = scoped_key(key, confinement)
     request = await confined_request(ctx.ports.store, body.request(), confinement)
-    return Operation.of(await ctx.plane.desk.provision(request, key=key), now=ctx.now())
+    made = await ctx.plane.desk.provision(request, key=key, actor=caller.actor)
+    return Operation.of(made, now=ctx.now())
 
 
 async def release(
-    ctx: Ctx, body: ReleaseRequest, confinement: CallerConfinement, key: Key = None
+    ctx: Ctx, caller: CallerToken, body: ReleaseRequest, confinement: CallerConfinement, key: Key = None
 ) -> Operation:
     """Give back what a provision got.
 
@@ -37,20 +38,23 @@ async def release(
         request = body.request(body.operation_id)
         if confinement is not None:
             await own_operation(ctx.ports.store, request.operation_id, confinement)
-        operation = await desk.release(request, key=key)
+        operation = await desk.release(request, key=key, actor=caller.actor)
     else:
         owner = None if confinement is None else confinement.owner
-        operation = await desk.release_run(body.run or "", latest=body.latest, owner=owner, key=key)
+        operation = await desk.release_run(
+            body.run or "", latest=body.latest, owner=owner, key=key, actor=caller.actor
+        )
     return Operation.of(operation, now=ctx.now())
 
 
-async def run(ctx: Ctx, body: RunRequest, key: Key = None) -> Operation:
+async def run(ctx: Ctx, caller: CallerToken, body: RunRequest, key: Key = None) -> Operation:
     """Provision, execute on every node, give back: one operation that outlives its caller."""
     request = body.request()
     for blob in (request.execution.archive, request.execution.stdin):
         if blob is not None:
             await ctx.archives.find(blob, now=ctx.now())
-    return Operation.of(await ctx.plane.desk.run(request, key=key), now=ctx.now())
+    made = await ctx.plane.desk.run(request, key=key, actor=caller.actor)
+    return Operation.of(made, now=ctx.now())
 
 
 TABLE = Table(

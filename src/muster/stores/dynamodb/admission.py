@@ -3,6 +3,8 @@
 This module owns those items. A token is an item of its own, because its holder uses it at once.
 """
 
+from dataclasses import replace
+
 from muster.domain import node as lifecycle
 from muster.domain.errors import Conflict
 from muster.domain.ids import NodeId
@@ -48,6 +50,7 @@ class Admission:
         token_hash: str,
         stale_after: float,
         now: float,
+        actor: str = "",
     ) -> Node:
         known = await self._records.by_machine(node.provider, node.machine_id)
         if known is not None:
@@ -62,7 +65,7 @@ class Admission:
         counters.take(write, node.template, 1, stored=stored, cap=stored[0], total_cap=stored[1])
         if node.address:
             await self._displace(write, node, now=now)
-        joined = lifecycle.joined(node, boot_id=boot_id, now=now)
+        joined = replace(lifecycle.joined(node, boot_id=boot_id, now=now), actor=actor)
         await self._insert_joined(write, node, joined, stale_after=stale_after, now=now)
         _give(write, node.id, None, key_hash=key_hash, token_hash=token_hash)
         await self._feed.commit(write)

@@ -41,7 +41,7 @@ class DynamoClusters:
 
     async def _submit(self, operation: Operation, change: ClusterChange) -> tuple[Operation, bool]:
         write = Write()
-        self._operations.plan(write, operation, pool=None, fence=None)
+        self._operations.plan(write, operation, pool=None, fence=None, actor=change.actor)
         _apply(write, change, concerned=(operation.id,))
         try:
             return await self._operations.submitted(write, operation)

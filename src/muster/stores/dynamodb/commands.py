@@ -43,7 +43,7 @@ class DynamoCommands:
         self._feed = feed
         self._nodes = nodes
 
-    async def start(self, command: Command, change: NodeChange) -> Command:
+    async def start(self, command: Command, change: NodeChange, *, actor: str = "") -> Command:
         there = await self._table.get(keys.command(command.id))
         if there is not None:
             return restored(Command, there)
@@ -52,7 +52,7 @@ class DynamoCommands:
         trim = await self._nodes.change(write, change, fence=None)
         write.put(keys.commanded(command.operation_id, _place(command)), {"cmd": command.id})
         write.put(keys.assigned(command.assignment_id, _place(command)), {"cmd": command.id})
-        _log(write, None, command, at=command.created_at)
+        _log(write, None, command, at=command.created_at, actor=actor)
         try:
             await self._feed.commit(write)
         except _There:
@@ -106,7 +106,9 @@ class DynamoCommands:
         nodes = await self._nodes.some([NodeId(command.node_id)])
         return any(node.assignment_id == command.assignment_id and node.state in _SERVING for node in nodes)
 
-    async def write(self, before: Command, after: Command, change: NodeChange | None = None) -> Command:
+    async def write(
+        self, before: Command, after: Command, change: NodeChange | None = None, *, actor: str = ""
+    ) -> Command:
         write = Write()
         trim = change is not None and await self._nodes.change(write, change, fence=None)
         write.put(
@@ -118,7 +120,7 @@ class DynamoCommands:
         )
         if after.ended_at is not None:
             write.delete(keys.assigned(after.assignment_id, _place(after)))
-        _log(write, before, after, at=command_written_at(after))
+        _log(write, before, after, at=command_written_at(after), actor=actor)
         await self._feed.commit(write)
         if change is not None:
             await self._nodes.changed(change, trim=trim)
@@ -220,5 +222,6 @@ def _item(command: Command) -> Item:
     }
 
 
-def _log(write: Write, before: Command | None, after: Command, *, at: float) -> None:
-    write.tell(drafts.of_command(before, after), at=at, operations=(after.operation_id,))
+def _log(write: Write, before: Command | None, after: Command, *, at: float, actor: str) -> None:
+    told = drafts.of_command(before, after, actor=actor)
+    write.tell(told, at=at, operations=(after.operation_id,))

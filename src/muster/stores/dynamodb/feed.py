@@ -20,7 +20,7 @@ from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 from muster.domain.errors import CursorLost, InvalidRequest, StoreUnavailable
-from muster.domain.events import Entity, Event, of_note
+from muster.domain.events import WORK, Draft, Entity, Event, of_note
 from muster.domain.ids import EventId
 from muster.domain.reasons import Reason
 from muster.ports.clock import Clock
@@ -151,12 +151,12 @@ class Feed:
     def _item(self, told: Told, log: int, number: int, *, after: int) -> Mapping[str, Any]:
         draft = told.draft
         data = [told.at, draft.entity.value, draft.entity_id, draft.version, draft.name, draft.changes]
-        somebodys = bool(draft.actor) or draft.entity in _OPERATORS
+        acts = _acts_of(draft)
         item = {
             "d": packed([*data, draft.detail, draft.actor]),
             "after": after,
-            "tp": keys.CHANGES if somebodys else None,
-            "ts": moment(told.at, keys.digits(number)) if somebodys else None,
+            "tp": acts,
+            "ts": None if acts is None else moment(told.at, keys.digits(number)),
             "at": told.at,
             "es": _place(draft.entity_id, number),
             "expires": None if self._keep is None else int(told.at + self._keep),
@@ -276,6 +276,26 @@ class Feed:
                     break
         return found
 
+    async def acts(self, *, since: float, after: Cursor | None, limit: int) -> Page[Event]:
+        """Return what people and programs did, oldest first, by the same index."""
+        low = moment(since) if after is None else cursors.decode("acts", after, str)[0] + "\x00"
+        parts = await asyncio.gather(
+            *(
+                self.table.query(kind, index="timed", low=low, most=limit + 1)
+                for kind in (keys.CHANGES, keys.WORK)
+            )
+        )
+        found = sorted((item for part in parts for item in part), key=lambda item: str(item["ts"]))
+        shown = found[:limit]
+        names = [(str(item["PK"]), str(item["SK"])) for item in shown]
+        whole_items = await self.table.get_many(names)
+        entries = [
+            _entry(int(name[0].partition("#")[2]), whole_items[name]) for name in names if name in whole_items
+        ]
+        items = tuple(event for event in _events(entries) if event.actor)
+        place = cursors.encode("acts", str(shown[-1]["ts"])) if len(found) > limit else None
+        return Page(items=items, next=place)
+
     # --- forgetting -------------------------------------------------------------------------------
 
     async def prune(self, *, before: float, limit: int) -> int:
@@ -328,6 +348,13 @@ def _event(log: int, number: int, said: Sequence[Any]) -> Event:
         detail=detail,
         actor=actor,
     )
+
+
+def _acts_of(draft: Draft) -> str | None:
+    """Return the list of acts that an event belongs to; None: it is no act."""
+    if draft.actor and draft.name in WORK:
+        return keys.WORK
+    return keys.CHANGES if draft.actor or draft.entity in _OPERATORS else None
 
 
 def _at(item: Item) -> float:

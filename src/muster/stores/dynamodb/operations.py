@@ -203,6 +203,7 @@ class Operations:
         pool: Pool | None = None,
         fence: Fence | None = None,
         queue_cap: int | None = None,
+        actor: str = "",
     ) -> tuple[Operation, bool]:
         asked = operation
         owner = asked.waiting_owner
@@ -211,11 +212,11 @@ class Operations:
             if waiting >= queue_cap and await self.by_key(asked.idempotency_key) is None:
                 raise QueueFull(owner, queue_cap)
         write = Write()
-        self.plan(write, asked, pool=pool, fence=fence)
+        self.plan(write, asked, pool=pool, fence=fence, actor=actor)
         return await self.submitted(write, asked)
 
     @staticmethod
-    def plan(write: Write, asked: Operation, *, pool: Pool | None, fence: Fence | None) -> None:
+    def plan(write: Write, asked: Operation, *, pool: Pool | None, fence: Fence | None, actor: str) -> None:
         """Add everything that a submission writes."""
         guards.check_fence(write, fence)
         if asked.idempotency_key is not None:
@@ -228,7 +229,7 @@ class Operations:
         _wait(write, None, asked)
         if pool is not None:
             _refilled(write, pool, asked.id)
-        write.tell(drafts.of_submission(asked), at=asked.created_at)
+        write.tell(drafts.of_submission(asked, actor=actor), at=asked.created_at)
 
     async def submitted(self, write: Write, asked: Operation) -> tuple[Operation, bool]:
         try:

@@ -12,6 +12,7 @@ from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.overview import Handover
 from muster.ports.overview import Tick
+from muster.ports.store import Cursor, Page
 from muster.stores.dynamodb import failures, keys, templates
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.nodes import Nodes
@@ -68,6 +69,9 @@ class DynamoOverview:
 
     async def changes(self, *, since: float, limit: int) -> Sequence[Event]:
         return await self._feed.changes(since=since, limit=limit)
+
+    async def acts(self, *, since: float, after: Cursor | None, limit: int) -> Page[Event]:
+        return await self._feed.acts(since=since, after=after, limit=limit)
 
     async def ticks(self) -> Sequence[Tick]:
         return [

@@ -1,5 +1,7 @@
 """Credentials of nodes: hashes alone, one key per node for ever, one token at a time."""
 
+from dataclasses import replace
+
 from muster.domain import node as lifecycle
 from muster.domain.errors import Conflict
 from muster.domain.ids import NodeId
@@ -27,7 +29,15 @@ def admit(tx: Tx, change: NodeChange | None, node_id: NodeId, *, key_hash: str, 
 
 
 def enrol(
-    tx: Tx, node: Node, *, boot_id: str, key_hash: str, token_hash: str, stale_after: float, now: float
+    tx: Tx,
+    node: Node,
+    *,
+    boot_id: str,
+    key_hash: str,
+    token_hash: str,
+    stale_after: float,
+    now: float,
+    actor: str = "",
 ) -> Node:
     known = nodes.by_machine(tx, node.provider, node.machine_id)
     if known is not None:
@@ -46,7 +56,7 @@ def enrol(
             liveness.forget_probes(tx, other.id)
     if not nodes.adopt(tx, node, now=now):
         raise Retry(f"{node.machine_id} was enrolled at the same moment")
-    joined = lifecycle.joined(node, boot_id=boot_id, now=now)
+    joined = replace(lifecycle.joined(node, boot_id=boot_id, now=now), actor=actor)
     admit(tx, joined, node.id, key_hash=key_hash, token_hash=token_hash)
     liveness.set_stale_after(tx, node.id, stale_after=stale_after)
     return joined.after

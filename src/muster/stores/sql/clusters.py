@@ -77,7 +77,7 @@ def _page(tx: Tx, *, states: Sequence[ClusterState], after: Cursor | None, limit
 
 
 def _submit(tx: Tx, operation: Operation, change: ClusterChange) -> tuple[Operation, bool]:
-    stored, made = operations.submit(tx, operation)
+    stored, made = operations.submit(tx, operation, actor=change.actor)
     if made:
         _apply(tx, change, operation)
     return stored, made

@@ -81,7 +81,7 @@ def _overdue(tx: Tx, *, now: float, limit: int) -> Sequence[Command]:
     return COMMAND.all(tx.execute(OVERDUE, {"now": now, "limit": limit}))
 
 
-def _start(tx: Tx, command: Command, change: NodeChange) -> Command:
+def _start(tx: Tx, command: Command, change: NodeChange, *, actor: str = "") -> Command:
     there = _find(tx, command.id)
     if there is not None:
         return there
@@ -92,15 +92,17 @@ def _start(tx: Tx, command: Command, change: NodeChange) -> Command:
             raise Retry(f"{command.id} was started at the same moment") from None
         raise
     tx.change(COMMAND.insert, COMMAND.params(command))
-    _log(tx, None, command, at=command.created_at)
+    _log(tx, None, command, at=command.created_at, actor=actor)
     return command
 
 
-def _write(tx: Tx, before: Command, after: Command, change: NodeChange | None = None) -> Command:
+def _write(
+    tx: Tx, before: Command, after: Command, change: NodeChange | None = None, *, actor: str = ""
+) -> Command:
     if change is not None:
         nodes.apply(tx, change)
     guards.update(tx, COMMAND, before, after)
-    _log(tx, before, after, at=command_written_at(after))
+    _log(tx, before, after, at=command_written_at(after), actor=actor)
     return after
 
 
@@ -153,8 +155,9 @@ def _page(tx: Tx, *, run: str | None, after: Cursor | None, limit: int) -> Page[
     return cursors.page(COMMAND.all(rows), limit, "commands")
 
 
-def _log(tx: Tx, before: Command | None, after: Command, *, at: float) -> None:
-    events.append(tx, drafts.of_command(before, after), at=at, operations=(after.operation_id,))
+def _log(tx: Tx, before: Command | None, after: Command, *, at: float, actor: str) -> None:
+    told = drafts.of_command(before, after, actor=actor)
+    events.append(tx, told, at=at, operations=(after.operation_id,))
 
 
 class SqlCommands(EngineVerbs):

@@ -11,7 +11,7 @@ gives the same numbers again. By its time, a cursor of the lost history is told 
 from collections.abc import Sequence
 
 from muster.domain.errors import CursorLost
-from muster.domain.events import Draft, Entity, Event, of_note
+from muster.domain.events import WORK, Draft, Entity, Event, of_note
 from muster.domain.ids import EventId, OperationId
 from muster.domain.node import Node
 from muster.domain.operation import Operation
@@ -41,11 +41,16 @@ LAST = "SELECT max(seq) FROM events"
 EVERYTHING = (1 << 63) - 1
 """No number is higher."""
 
-# In the words of the index events_changes.
+# In the words of the indexes events_changes and events_acts.
 CHANGES = f"""
     SELECT {_COLUMNS} FROM events
-    WHERE (actor <> '' OR entity IN ('template', 'installation')) AND at >= :since
+    WHERE (actor <> '' OR entity IN ('template', 'installation'))
+      AND name NOT IN ({", ".join(f"'{name}'" for name in WORK)}) AND at >= :since
     ORDER BY at DESC, seq DESC LIMIT :limit
+"""
+ACTS = f"""
+    SELECT {_COLUMNS} FROM events WHERE actor <> '' AND (at, seq) > (:at, :seq)
+    ORDER BY at, seq LIMIT :limit
 """
 
 
@@ -123,6 +128,15 @@ def _page(rows: Sequence[Row], otherwise: tuple[int, float]) -> Page[Event]:
 def changes(tx: Tx, *, since: float, limit: int) -> Sequence[Event]:
     rows = tx.execute(CHANGES, {"since": since, "limit": limit})
     return [_event(row) for row in rows if row[_ENTITY] in _ENTITIES]
+
+
+def acts(tx: Tx, *, since: float, after: Cursor | None, limit: int) -> Page[Event]:
+    at, seq = (since, 0) if after is None else cursors.decode("acts", after, float, int)
+    rows = tx.execute(ACTS, {"at": at, "seq": seq, "limit": limit + 1})
+    shown = rows[:limit]
+    items = tuple(_event(row) for row in shown if row[_ENTITY] in _ENTITIES)
+    place = cursors.encode("acts", shown[-1][1], shown[-1][0]) if len(rows) > limit else None
+    return Page(items=items, next=place)
 
 
 def _event(row: Row) -> Event:

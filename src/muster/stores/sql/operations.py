@@ -152,6 +152,7 @@ def submit(
     pool: Pool | None = None,
     fence: Fence | None = None,
     queue_cap: int | None = None,
+    actor: str = "",
 ) -> tuple[Operation, bool]:
     guards.check_fence(tx, fence)
     first = by_key(tx, operation.idempotency_key)
@@ -166,7 +167,8 @@ def submit(
         raise Conflict(f"cannot submit operation {operation.id}: there is one of that id")
     if pool is not None:
         _refilled(tx, pool, operation.id)
-    events.append(tx, drafts.of_submission(operation), at=operation.created_at, record=operation)
+    told = drafts.of_submission(operation, actor=actor)
+    events.append(tx, told, at=operation.created_at, record=operation)
     return operation, True
 
 

@@ -102,4 +102,5 @@ class SqlOverview(EngineVerbs):
     failures = read(failures.since)
     handovers = read(_handovers)
     changes = read(events.changes)
+    acts = read(events.acts)
     ticks = read(_ticks)

@@ -502,6 +502,17 @@ _JOBS = (
     """,
 )
 
+_ACTS = (
+    # Who did what, in the order of time. Requests for work are many, so the list of changes leaves them out.
+    "DROP INDEX events_changes",
+    """
+    CREATE INDEX events_changes ON events (at, seq)
+        WHERE (actor <> '' OR entity IN ('template', 'installation'))
+        AND name NOT IN ('submitted', 'pending', 'joined')
+    """,
+    "CREATE INDEX events_acts ON events (at, seq) WHERE actor <> ''",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -522,6 +533,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=17, name="deadlines of commands", statements=_COMMAND_DEADLINES),
     Migration(version=18, name="the pace of beats", statements=_PACE),
     Migration(version=19, name="jobs", statements=_JOBS),
+    Migration(version=20, name="acts", statements=_ACTS),
 )
 LATEST = MIGRATIONS[-1].version
 
