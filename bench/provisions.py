@@ -26,7 +26,8 @@ from muster.enrolment.reports import Report
 from muster.plane import ControlPlane, Ports
 from muster.ports.identity import Identity
 from muster.ports.wakeups import operation_topic
-from muster.stores.announcements import Written, announcer
+from muster.ports.commits import Written
+from muster.stores.announcements import announcer
 from muster.stores.sql import SqlStore, open_sqlite, sqlite
 from muster.stores.wakeups import LocalWakeups
 from muster.system import SystemClock, SystemIds

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from muster.domain.template import TemplateSpec
     from muster.ports.clock import Clock
     from muster.ports.clusters import ClusterProvider
+    from muster.ports.commits import AfterCommit
     from muster.ports.duties import Duty, DutyContext, StandingDuties
     from muster.ports.identity import Federation, IdentityVerifier
     from muster.ports.ids import Ids
@@ -124,6 +125,8 @@ class Parts:
     """Periodic work of its own. One replica at a time performs it."""
     standing: Callable[[DutyContext], Sequence[StandingDuties]] = lambda _given: ()
     """Work of its own that goes on without end, such as a long poll. One replica at a time performs each."""
+    observers: Sequence[AfterCommit] = ()
+    """Hear of each commit of this replica, on the hot path."""
     close: Callable[[], Awaitable[None]] = _nothing
 
 

@@ -41,10 +41,10 @@ from muster.installation_guard import guard
 from muster.integration import NO_HOME, Parts, Site
 from muster.operations.templates import TemplateDesk
 from muster.plane import ControlPlane, Ports
+from muster.ports.commits import Written
 from muster.ports.runtime import NodeRuntime
 from muster.ports.store import Store
 from muster.probes.http import HttpProber
-from muster.stores.announcements import Written
 from muster.stores.cache import CachedAccess, CachedStore
 from muster.stores.factory import Opened, installation_of, open_store
 from muster.system import SystemClock, SystemIds, new_loop
@@ -299,6 +299,7 @@ class _Parts:
         self._saw += [cache.saw, access.saw]
         store = cache.as_store()
         parts = await self._connect(urls, store)
+        self._saw += [each for part in parts for each in part.observers]
         runtimes = {name: each for part in parts for name, each in part.runtimes.items()}
         starting = {name: each for part in parts for name, each in part.starts_with.items()}
         ports = Ports(

@@ -15,8 +15,9 @@ from muster.domain.ids import NodeId
 from muster.domain.settings import PRICED_LEASE, PRICED_RENEW_EVERY, Settings
 from muster.domain.template import UsageClass
 from muster.plane import ControlPlane, Ports
+from muster.ports.commits import Written
 from muster.ports.store import Cursor
-from muster.stores.announcements import Written, announcer
+from muster.stores.announcements import announcer
 from muster.stores.cache import SPEAKER, CachedStore
 from muster.stores.sql import SqlStore, open_sqlite
 from muster_simulation.bus import Bus

@@ -21,8 +21,9 @@ from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
 from muster.integrations.external.provider import ExternalProvider
 from muster.plane import ControlPlane, Ports
+from muster.ports.commits import Written
 from muster.ports.wakeups import EVENTS
-from muster.stores.announcements import Written, announcer
+from muster.stores.announcements import announcer
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.stores.wakeups import LocalWakeups
 from muster.system import SystemClock, SystemIds

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import pytest
 
+from muster.ports.commits import Written
 from muster.ports.store import Store
-from muster.stores.announcements import Written
 from muster.stores.cache import CachedStore
 from muster.stores.sql import open_sqlite
 from tests.contracts.store_contract import StoreContract

@@ -38,10 +38,10 @@ from muster.domain.settings import Settings
 from muster.integrations.process import drop_root, provider, sandbox_entry
 from muster.integrations.process.provider import ProcessProvider
 from muster.plane import ControlPlane, Ports
+from muster.ports.commits import AfterCommit, Written
 from muster.ports.store import Store
 from muster.ports.wakeups import Wakeups
 from muster.stores import factory
-from muster.stores.announcements import AfterCommit, Written
 
 logger = logging.getLogger("muster.launcher")
 

@@ -13,8 +13,8 @@ from muster.domain.errors import Conflict
 from muster.domain.ids import NodeId
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
+from muster.ports.commits import Written
 from muster.ports.store import Beat
-from muster.stores.announcements import Written
 from muster.stores.cache import SETTLED, SPEAKER, CachedAccess, CachedStore, Kept
 from muster.stores.sql import SqlStore, open_sqlite
 from tests.contracts.store_contract.scene import Scene

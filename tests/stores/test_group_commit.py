@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from muster.domain.errors import Conflict, MusterError, StoreUnavailable
-from muster.stores.announcements import Written
+from muster.ports.commits import Written
 from muster.stores.sql import engines
 from muster.stores.sql.engines import BATCH_MOST, ThreadedEngine
 from muster.stores.sql.sqlite import Reader, Writer, connect

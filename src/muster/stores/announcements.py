@@ -4,15 +4,14 @@ This module owns which topics a write touches. A store calls its hook once after
 written. Wake-ups are hints, so correctness needs none of them.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from muster.domain.events import Draft, Entity
 from muster.domain.ids import OperationId
 from muster.domain.launch import OPEN
 from muster.domain.lifecycle import Fact, NodeState, Verb
-from muster.domain.node import Node
-from muster.domain.operation import ENDED, Operation, Status
+from muster.domain.operation import ENDED, Status
+from muster.ports.commits import AfterCommit, Written
 from muster.ports.wakeups import (
     EVENTS,
     HEALTH,
@@ -32,21 +31,6 @@ _OPEN = tuple(state.value for state in OPEN)
 _ENDED = tuple(status.value for status in ENDED)
 NOTHING_NEW = (Fact.ATTACHED.value, Verb.HAND_OVER.value)
 """Changes after which a node is told what it was told before. It learns of the new version when it beats."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """One event as it was appended, and the operations it concerns beyond what the event itself says."""
-
-    draft: Draft
-    operation_ids: tuple[OperationId, ...] = ()
-    by: OperationId | None = None
-    """The operation whose driver wrote it, under its fence."""
-    record: Node | Operation | None = None
-    """What the event's entity is from now on. None: not said."""
-
-
-AfterCommit = Callable[[Sequence[Written]], None]
 
 
 def announcer(wakeups: Wakeups) -> AfterCommit:

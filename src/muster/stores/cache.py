@@ -23,8 +23,8 @@ from muster.domain.operation import Fence, Operation
 from muster.domain.template import Template
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
+from muster.ports.commits import Written
 from muster.ports.store import Beat, Installation, NodeView, OperationView, Store
-from muster.stores.announcements import Written
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

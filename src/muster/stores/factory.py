@@ -12,9 +12,10 @@ from pathlib import Path
 
 from muster.domain.errors import StoreUnavailable
 from muster.ports.clock import Clock
+from muster.ports.commits import AfterCommit, Written
 from muster.ports.ids import Ids
 from muster.ports.wakeups import Wakeups
-from muster.stores.announcements import AfterCommit, Written, announcer
+from muster.stores.announcements import announcer
 from muster.stores.dynamodb import SCHEME, DynamoStore, Location, open_dynamodb
 from muster.stores.sql import SqlStore, open_sqlite, sqlite
 from muster.stores.sql.tx import Report

@@ -24,9 +24,9 @@ from muster.domain.events import WORK, Draft, Entity, Event, of_note
 from muster.domain.ids import EventId
 from muster.domain.reasons import Reason
 from muster.ports.clock import Clock
+from muster.ports.commits import AfterCommit
 from muster.ports.store import Cursor, Page
 from muster.stores import cursors
-from muster.stores.announcements import AfterCommit
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.aws_client import Refused
 from muster.stores.dynamodb.feed_horizon import FeedHorizon

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
 from muster.ports.clock import Clock
+from muster.ports.commits import AfterCommit
 from muster.ports.ids import Ids
-from muster.stores.announcements import AfterCommit
 from muster.stores.dynamodb import boots, counters, schema, templates
 from muster.stores.dynamodb.access import DynamoAccess
 from muster.stores.dynamodb.admission import Admission

@@ -11,8 +11,8 @@ from typing import Any
 from muster.domain.errors import Conflict
 from muster.domain.events import Draft
 from muster.domain.ids import OperationId
+from muster.ports.commits import Written
 from muster.stores import records
-from muster.stores.announcements import Written
 from muster.stores.dynamodb.table import expressed
 from muster.stores.dynamodb.values import Item, Key, Refusal, Value, encoded, named
 

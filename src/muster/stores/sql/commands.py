@@ -157,7 +157,7 @@ def _page(tx: Tx, *, run: str | None, after: Cursor | None, limit: int) -> Page[
 
 def _log(tx: Tx, before: Command | None, after: Command, *, at: float, actor: str) -> None:
     told = drafts.of_command(before, after, actor=actor)
-    events.append(tx, told, at=at, operations=(after.operation_id,))
+    events.append(tx, told, at=at, operations=(after.operation_id,), record=after)
 
 
 class SqlCommands(EngineVerbs):

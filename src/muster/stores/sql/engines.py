@@ -16,8 +16,8 @@ from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from muster.domain.errors import StoreUnavailable
+from muster.ports.commits import AfterCommit, Written
 from muster.ports.verbs import reads, writes
-from muster.stores.announcements import AfterCommit, Written
 from muster.stores.sql.events import EVERYTHING
 from muster.stores.sql.tx import Tx, Work, WorkResult
 

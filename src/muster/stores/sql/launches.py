@@ -90,4 +90,4 @@ def settle(
 
 
 def _log(tx: Tx, before: Launch | None, after: Launch, *, at: float) -> None:
-    events.append(tx, drafts.of_launch(before, after), at=at, operations=(after.operation_id,))
+    events.append(tx, drafts.of_launch(before, after), at=at, operations=(after.operation_id,), record=after)

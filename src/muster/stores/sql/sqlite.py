@@ -16,7 +16,7 @@ from typing import Any
 
 from muster.domain.errors import Conflict, StoreUnavailable
 from muster.domain.ids import OperationId
-from muster.stores.announcements import Written
+from muster.ports.commits import Written
 from muster.stores.sql.disk_reserve import Reserve, give_up_spare
 from muster.stores.sql.schema import LATEST
 from muster.stores.sql.statements import APPEND

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from muster.domain.errors import InvalidRequest, StoreUnavailable
 from muster.domain.ids import InstallationId
+from muster.ports.commits import AfterCommit
 from muster.ports.ids import Ids
-from muster.stores.announcements import AfterCommit
 from muster.stores.sql import schema, sqlite, templates
 from muster.stores.sql.disk_reserve import give_up_spare
 from muster.stores.sql.engines import InlineEngine, ThreadedEngine

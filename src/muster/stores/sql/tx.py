@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from muster.domain.ids import OperationId
-from muster.stores.announcements import Written
+from muster.ports.commits import Written
 
 T = TypeVar("T")
 Value = None | int | float | str | bytes

@@ -20,7 +20,7 @@ from psycopg.pq import ExecStatus
 
 from muster.domain.errors import StoreUnavailable
 from muster.domain.ids import OperationId
-from muster.stores.announcements import Written
+from muster.ports.commits import Written
 from muster.stores.sql.postgres import feed
 from muster.stores.sql.postgres.connection_shares import Share
 from muster.stores.sql.postgres.connections import Connection, ConnectionFactory

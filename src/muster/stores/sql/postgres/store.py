@@ -14,8 +14,8 @@ from psycopg import errors, sql
 
 from muster.domain.errors import StoreUnavailable
 from muster.domain.ids import InstallationId
+from muster.ports.commits import AfterCommit
 from muster.ports.ids import Ids
-from muster.stores.announcements import AfterCommit
 from muster.stores.sql import schema, templates
 from muster.stores.sql.engines import ThreadedEngine
 from muster.stores.sql.postgres import feed
