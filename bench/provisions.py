@@ -24,9 +24,9 @@ from muster.domain.template import TemplateSpec
 from muster.enrolment.enroller import Enrolment
 from muster.enrolment.reports import Report
 from muster.plane import ControlPlane, Ports
+from muster.ports.commits import Written
 from muster.ports.identity import Identity
 from muster.ports.wakeups import operation_topic
-from muster.ports.commits import Written
 from muster.stores.announcements import announcer
 from muster.stores.sql import SqlStore, open_sqlite, sqlite
 from muster.stores.wakeups import LocalWakeups

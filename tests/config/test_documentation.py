@@ -40,6 +40,7 @@ ELSEWHERE = {
     "[templates.NAME.runner]": "github.md",
     "[trust.NAME]": "github.md",
     "[aks]": "clusters.md",
+    "[otlp]": "tracing.md",
     "[templates.NAME.cluster]": "clusters.md",
     "[command.NAME]": "provider-protocol.md",
     "[templates.NAME.command]": "provider-protocol.md",

@@ -18,7 +18,9 @@ from muster.api.access import Access, admitted
 from muster.api.context import ApiRequest, Context, FromRequest, Header
 from muster.api.decoders import BodyReader, QueryReader
 from muster.api.problems import NoMethod, NoPath, translate
+from muster.domain import traces
 from muster.domain.errors import Forbidden
+from muster.ports.tracing import CURRENT
 from muster.wire.base import Query, Shape, encode
 
 ROOT = "/api/v1"
@@ -159,6 +161,9 @@ class Endpoint:
                 rule = "cannot do this as a workflow: it may provision, release and follow its own runs"
                 raise Forbidden(rule)
             request.token, request.confinement = caller.token, caller.confinement
+            parent = traces.parse(request.headers.get("traceparent", ""))
+            if parent is not None:
+                CURRENT.set(str(parent))
         admitted(request.scope)
 
 

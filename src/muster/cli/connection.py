@@ -36,6 +36,7 @@ def open_client(data_dir: "Path | None" = None) -> Iterator["SyncClient"]:
     from muster.cli.exits import UsageProblem
     from muster.client import SyncClient, Unauthenticated
     from muster.config import find_server
+    from muster.domain import traces
 
     found = find_server(os.environ, data_dir)
     if not os.environ.get("MUSTER_SERVER") and found.token is None and not found.data_dir.exists():
@@ -46,7 +47,14 @@ def open_client(data_dir: "Path | None" = None) -> Iterator["SyncClient"]:
     if found.token is not None and not (found.token.isascii() and found.token.isprintable()):
         raise UsageProblem("cannot use MUSTER_TOKEN: a token has only printable ASCII characters")
     AskedServer.url = found.url
-    with SyncClient(found.url, found.token, on_change=progress_views.report_connection) as client:
+    # What CI systems hand to their jobs, so that machines are a part of the job's trace.
+    parent = traces.parse(os.environ.get("TRACEPARENT", ""))
+    with SyncClient(
+        found.url,
+        found.token,
+        on_change=progress_views.report_connection,
+        trace="" if parent is None else str(parent),
+    ) as client:
         try:
             yield client
         except Unauthenticated as error:

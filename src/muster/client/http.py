@@ -25,6 +25,8 @@ class Target:
     token: str | None = field(default=None, repr=False)
     tries: int = 4
     """How often a repeatable call is made before giving up."""
+    trace: str = ""
+    """The `traceparent` of the program that asks: what it asks for becomes a part of its trace."""
 
     def __post_init__(self) -> None:
         try:
@@ -38,6 +40,8 @@ class Target:
 
     def options(self) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        if self.trace:
+            headers["traceparent"] = self.trace
         return {
             "base_url": self.url,
             "headers": {**headers, "User-Agent": "muster"},

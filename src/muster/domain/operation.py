@@ -113,6 +113,8 @@ class Operation:
     """How many of its members came from the pool."""
     errors: int = 0
     """Unforeseen errors in a row while it was driven. Stored, so that the count survives a takeover."""
+    trace: str = ""
+    """The `traceparent` of its caller; empty: the caller named none."""
 
     @property
     def ended(self) -> bool:

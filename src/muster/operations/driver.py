@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
+from muster.domain import traces
 from muster.domain.backoff import backoff
 from muster.domain.errors import Conflict, LeaseLost, NotFound, StoreUnavailable
 from muster.domain.ids import OperationId
@@ -16,6 +17,7 @@ from muster.domain.settings import Settings
 from muster.operations.driven_lease import DrivenLease, Next, OperationHandler
 from muster.operations.failsafe import Failsafe
 from muster.ports.bundle import Ports
+from muster.ports.tracing import CURRENT
 from muster.ports.wakeups import OPERATIONS, Listener, driver_topic
 
 logger = logging.getLogger(__name__)
@@ -76,7 +78,7 @@ class Driver:
         )
         self._drop(operation.id)
         self._leases[operation.id] = driven
-        self._tasks[operation.id] = self._group.create_task(self._drive(operation.kind, driven))
+        self._tasks[operation.id] = self._group.create_task(self._drive(operation, driven))
 
     async def _lease_for_ever(self) -> None:
         listener = self._ports.wakeups.listen((OPERATIONS,))
@@ -143,12 +145,13 @@ class Driver:
         if task is not None:
             task.cancel()
 
-    async def _drive(self, kind: Kind, driven: DrivenLease) -> None:
+    async def _drive(self, operation: Operation, driven: DrivenLease) -> None:
+        CURRENT.set(str(traces.of_operation(operation.id, operation.trace)))
         topics: tuple[str, ...] = (driver_topic(driven.operation_id),)
         listener = self._ports.wakeups.listen(topics)
         try:
             while True:
-                following = await self._advance(kind, driven)
+                following = await self._advance(operation.kind, driven)
                 if following is None:
                     break
                 if following.also is not None and following.also not in topics:

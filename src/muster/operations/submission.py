@@ -11,6 +11,7 @@ from muster.domain.requests import Request
 from muster.domain.settings import Settings
 from muster.ports.bundle import Ports
 from muster.ports.store import Store
+from muster.ports.tracing import CURRENT
 
 TRIES = 20
 """Each lost try means that the operation moved on; it does so only a few times."""
@@ -45,6 +46,7 @@ def new_operation(
         lease_owner=lease_owner,
         lease_until=now + settings.lease if leased else 0.0,
         epoch=1 if leased else 0,
+        trace=CURRENT.get(),
     )
 
 

@@ -15,6 +15,8 @@ from muster.domain.launch import Launch
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 
+Record = Node | Operation | Launch | Command
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
@@ -24,8 +26,8 @@ class Written:
     operation_ids: tuple[OperationId, ...] = ()
     by: OperationId | None = None
     """The operation whose driver wrote it, under its fence."""
-    record: Node | Operation | Launch | Command | None = None
-    """What the event's entity is from now on. None: not said."""
+    record: Record | None = None
+    """What the event's entity is from now on. None: the event is about something else."""
 
 
 AfterCommit = Callable[[Sequence[Written]], None]

@@ -28,7 +28,7 @@ _INNER: Mapping[Entity, frozenset[str]] = {
     Entity.NODE: frozenset({"boot_id", "left_at"}),
     Entity.LAUNCH: frozenset({"token"}),
     Entity.COMMAND: frozenset({"deadline_at"}),
-    Entity.OPERATION: frozenset({"warm", "errors"}),
+    Entity.OPERATION: frozenset({"warm", "errors", "trace"}),
     Entity.CLUSTER: frozenset(
         {"stage", "stage_at", "group_asked_at", "asked_at", "answered", "principal", "kubelet", "roles_left"}
     ),

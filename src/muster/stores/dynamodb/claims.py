@@ -127,7 +127,7 @@ class Claims:
             )
             write.put(keys.held(each.ask.fence.operation_id, node.id), {})
             operation_id = each.ask.fence.operation_id
-            write.tell(of_claim(node), at=now, operations=(operation_id,), by=operation_id)
+            write.tell(of_claim(node), at=now, operations=(operation_id,), by=operation_id, record=node)
         await self._feed.commit(write)
 
 

@@ -224,4 +224,4 @@ def _item(command: Command) -> Item:
 
 def _log(write: Write, before: Command | None, after: Command, *, at: float, actor: str) -> None:
     told = drafts.of_command(before, after, actor=actor)
-    write.tell(told, at=at, operations=(after.operation_id,))
+    write.tell(told, at=at, operations=(after.operation_id,), record=after)

@@ -152,4 +152,4 @@ def _item(launch: Launch) -> Item:
 
 
 def _log(write: Write, before: Launch | None, after: Launch, *, at: float) -> None:
-    write.tell(drafts.of_launch(before, after), at=at, operations=(after.operation_id,))
+    write.tell(drafts.of_launch(before, after), at=at, operations=(after.operation_id,), record=after)

@@ -308,4 +308,4 @@ def _rebind(write: Write, before: Node, after: Node) -> None:
 
 
 def log(write: Write, change: NodeChange) -> None:
-    write.tell(drafts.of_node(change), at=change.at, operations=operations_of(change))
+    write.tell(drafts.of_node(change), at=change.at, operations=operations_of(change), record=change.after)

@@ -229,7 +229,7 @@ class Operations:
         _wait(write, None, asked)
         if pool is not None:
             _refilled(write, pool, asked.id)
-        write.tell(drafts.of_submission(asked, actor=actor), at=asked.created_at)
+        write.tell(drafts.of_submission(asked, actor=actor), at=asked.created_at, record=asked)
 
     async def submitted(self, write: Write, asked: Operation) -> tuple[Operation, bool]:
         try:
@@ -297,7 +297,7 @@ class Operations:
         if after.committed and not before.committed and after.kind is Kind.PROVISION:
             _handed_over(write, after)
         await failures.keep(self._table, write, of_failure(change))
-        write.tell(drafts.of_operation(change), at=after.updated_at)
+        write.tell(drafts.of_operation(change), at=after.updated_at, record=after)
         # The lease is not guarded by the version: what is stored may be newer than what the caller read.
         return replace(
             after, lease_owner=lease.lease_owner, lease_until=lease.lease_until, epoch=present.epoch

@@ -11,7 +11,7 @@ from typing import Any
 from muster.domain.errors import Conflict
 from muster.domain.events import Draft
 from muster.domain.ids import OperationId
-from muster.ports.commits import Written
+from muster.ports.commits import Record, Written
 from muster.stores import records
 from muster.stores.dynamodb.table import expressed
 from muster.stores.dynamodb.values import Item, Key, Refusal, Value, encoded, named
@@ -28,6 +28,7 @@ class Told:
     at: float
     operations: tuple[OperationId, ...]
     by: OperationId | None
+    record: Record | None
 
 
 @dataclass(slots=True)
@@ -80,14 +81,20 @@ class Write:
         at: float,
         operations: Sequence[OperationId] = (),
         by: OperationId | None = None,
+        record: Record | None = None,
     ) -> None:
-        """Append an event. `by`: the operation whose driver writes this, if several do."""
-        self.told.append(Told(draft=draft, at=at, operations=tuple(operations), by=by))
+        """Append an event. `by`: the operation whose driver writes this, if several do.
+
+        `record`: the entity after this write, for those who keep it in memory.
+        """
+        self.told.append(Told(draft=draft, at=at, operations=tuple(operations), by=by, record=record))
 
     @property
     def written(self) -> list[Written]:
         return [
-            Written(draft=each.draft, operation_ids=each.operations, by=each.by or self.by)
+            Written(
+                draft=each.draft, operation_ids=each.operations, by=each.by or self.by, record=each.record
+            )
             for each in self.told
         ]
 

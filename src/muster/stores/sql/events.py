@@ -10,15 +10,11 @@ gives the same numbers again. By its time, a cursor of the lost history is told 
 
 from collections.abc import Sequence
 
-from muster.domain.command import Command
 from muster.domain.errors import CursorLost
 from muster.domain.events import WORK, Draft, Entity, Event, of_note
 from muster.domain.ids import EventId, OperationId
-from muster.domain.launch import Launch
-from muster.domain.node import Node
-from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
-from muster.ports.commits import Written
+from muster.ports.commits import Record, Written
 from muster.ports.store import Cursor, Page
 from muster.stores import cursors
 from muster.stores.sql.rows import from_json, to_json
@@ -62,7 +58,7 @@ def append(
     *,
     at: float,
     operations: Sequence[OperationId] = (),
-    record: Node | Operation | Launch | Command | None = None,
+    record: Record | None = None,
 ) -> None:
     """Append an event. `record`: the entity after this write, for those who keep it in memory."""
     tx.append(

@@ -513,6 +513,8 @@ _ACTS = (
     "CREATE INDEX events_acts ON events (at, seq) WHERE actor <> ''",
 )
 
+_TRACES = ("ALTER TABLE operations ADD COLUMN trace TEXT NOT NULL DEFAULT ''",)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -534,6 +536,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=18, name="the pace of beats", statements=_PACE),
     Migration(version=19, name="jobs", statements=_JOBS),
     Migration(version=20, name="acts", statements=_ACTS),
+    Migration(version=21, name="traces of operations", statements=_TRACES),
 )
 LATEST = MIGRATIONS[-1].version
 
