@@ -401,3 +401,27 @@ def test_a_setting_that_does_not_exist_hides_nothing_else_of_its_template(tmp_pa
     with pytest.raises(ConfigError) as wrong:
         load(_written(tmp_path, text))
     assert "did you mean max_nodes?" in str(wrong.value) and "resource_class" in str(wrong.value)
+
+
+def test_durations_are_read_as_on_the_command_line(tmp_path: Path) -> None:
+    limits = '[limits]\nboot = "12m"\nstall_after = 90\n'
+    text = f'{limits}[templates.ci]\nidle_timeout = "1h30m"\nrescue_window = "0s"\n'
+    config = load(_written(tmp_path, text), environment={"MUSTER_LIMITS_LAUNCHING": "3m"})
+    assert (config.limits.boot, config.limits.stall_after, config.limits.launching) == (720.0, 90.0, 180.0)
+    (spec,) = config.templates
+    assert (spec.idle_timeout, spec.rescue_window) == (5400.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            '[limits]\nboot = "soon"',
+            "line 2 (limits.boot): boot must be a number of seconds, or a duration like",
+        ),
+        ('[templates.ci]\nidle_timeout = "40d"', "line 2 (templates.ci.idle_timeout): idle_timeout must be"),
+        ('[templates.ci]\nmax_runtime = "0s"', "must be a number of seconds above 0"),
+    ],
+)
+def test_a_duration_that_cannot_be_used_names_its_line(tmp_path: Path, text: str, says: str) -> None:
+    assert says in str(_refused(tmp_path, text))

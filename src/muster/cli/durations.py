@@ -1,26 +1,19 @@
-"""Read and print durations (90, 90s, 30m, 2h, 1h30m)."""
-
-import re
+"""Read durations of options, and print durations (90s, 30m, 1h 05m)."""
 
 import typer
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
-_WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+", re.ASCII)
-_PLAIN = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
-_LONGEST = 40
+from muster.domain.durations import LONGEST, seconds_of
+
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def parse_duration(text: str) -> float:
     """Parse a duration of an option into seconds. Raises a usage error that says how to write it."""
+    found = seconds_of(text)
+    if found is not None:
+        return found
     given = text.strip()
-    if len(given) <= _LONGEST:
-        if _PLAIN.fullmatch(given):
-            return float(given)
-        if _WHOLE.fullmatch(given):
-            return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(given))
-    shown = given if len(given) <= _LONGEST else given[:_LONGEST] + "…"
+    shown = given if len(given) <= LONGEST else given[:LONGEST] + "…"
     raise typer.BadParameter(f"{shown!r} is not a duration: write seconds like 90, or 90s, 30m, 2h")
 
 

@@ -87,10 +87,6 @@ class Config:
     templates: tuple[TemplateSpec, ...] = ()
 
 
-def _maybe_zero(name: str, value: object) -> object:
-    return checks.seconds(name, value, zero=True)
-
-
 def _store(name: str, value: object) -> object:
     """Check a store's address. The address is a secret, so the error does not show it."""
     text = checks.text(name, value, longest=2048) if isinstance(value, str) else ""
@@ -178,5 +174,5 @@ TEMPLATE: Mapping[str, Check] = {
     "attach_timeout": values.seconds,
     "max_runtime": values.seconds,
     "idle_timeout": values.seconds,
-    "rescue_window": _maybe_zero,
+    "rescue_window": values.duration(zero=True),
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from muster.domain import checks
+from muster.domain.durations import seconds_of
 from muster.domain.errors import InvalidRequest
 
 Check = Callable[[str, object], object]
@@ -20,8 +21,22 @@ def whole(least: int, most: int) -> Check:
     return lambda name, value: checks.whole(name, value, least=least, most=most)
 
 
+def duration(*, zero: bool = False, most: float = checks.SECONDS_MAX) -> Check:
+    """Take seconds as a number, or a duration as text: `idle_timeout = "30m"`."""
+    return lambda name, value: checks.seconds(name, _plain_seconds(name, value), zero=zero, most=most)
+
+
 def seconds(name: str, value: object) -> object:
-    return checks.seconds(name, value)
+    return duration()(name, value)
+
+
+def _plain_seconds(name: str, value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    found = seconds_of(value)
+    if found is None:
+        raise InvalidRequest(name, value, 'must be a number of seconds, or a duration like "30m" or "1h30m"')
+    return found
 
 
 def one_of(kind: type[StrEnum]) -> Check:

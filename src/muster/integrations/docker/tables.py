@@ -124,7 +124,7 @@ SETTINGS = Table(
         "server_url": _urls,
         "extra_hosts": _extra_hosts,
         "registry_auth": values.path,
-        "keep": lambda name, value: checks.seconds(name, value, most=KEEP_MOST),
+        "keep": values.duration(most=KEEP_MOST),
     },
     named=True,
     private=("cert", "key", "registry_auth"),

@@ -104,7 +104,7 @@ SETTINGS = Table(
         "place": values.one_of(Place),
         "known_hosts": values.path,
         "config": values.path,
-        "connect_timeout": lambda name, value: checks.seconds(name, value, most=20.0),
+        "connect_timeout": values.duration(most=20.0),
     },
     environment=("user", "key", "known_hosts", "config"),
     private=("key",),
