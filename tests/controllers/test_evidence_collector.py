@@ -142,7 +142,8 @@ async def test_a_node_that_may_be_rescued_is_kept(stage: Stage) -> None:
 @staged
 async def test_of_a_boot_that_did_not_end_the_agent_s_own_log_is_told(stage: Stage) -> None:
     (node,) = await failed(stage, NEVER_BOOTS, provision_timeout=30.0)
-    words = "2026-11-16T05:28:51Z joined as n\nkernel: hello\n2026-11-16T05:28:53Z no answer to beat (0)"
+    last = "2026-11-16T05:28:53Z the server did not answer: beat"
+    words = f"2026-11-16T05:28:51Z joined as n\nkernel: hello\n{last}"
     stage.cloud.consoles[node.machine_id] = words
     await EvidenceCollector(stage.ports).reconcile()
     told = section(await bundle_of(stage, node), Source.AGENT).text.split("\n")

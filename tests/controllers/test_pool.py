@@ -87,6 +87,9 @@ async def test_nodes_that_hold_the_minimum_are_renewed_and_the_others_expire(sta
     assert [node.id for node in await idle(stage)] == [node.id for node in kept]
     assert len(stage.cloud.boxes) == 5
     assert {node.reason for node in await stage.nodes(NodeState.TERMINATED)} == {Reason.IDLE_TIMEOUT}
+    for node in kept:
+        told = await stage.history(node.id)
+        assert "renewed" in told and "extend" not in told, "what is routine has a name of its own"
 
 
 @staged

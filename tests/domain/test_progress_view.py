@@ -168,7 +168,7 @@ def test_more_nodes_than_are_readable_have_one_chip_per_stage() -> None:
         (situation(QUEUED, ahead=10), "waiting for room under the caps, more than 5 ahead in the queue"),
         (situation(QUEUED, ahead=9999), "waiting for room under the caps, more than 1000 ahead in the queue"),
         (situation(QUEUED, ahead=0), "waiting for room under the caps, next in the queue"),
-        (situation(launches=[launch(count=7)]), "waiting for simulated to answer for 7 nodes"),
+        (situation(launches=[launch(count=7)]), "waiting for simulated to create 7 nodes"),
         (situation(launches=[REFUSED], nodes=[claimed()]), "waiting for 1 of 2 nodes"),
         (situation(nodes=[claimed()], count=3), "waiting for 2 of 3 nodes"),
         (situation(operation(status=Status.QUEUED)), "waiting for 2 of 2 nodes"),

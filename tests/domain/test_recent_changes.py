@@ -48,7 +48,7 @@ def event(n: int = 1, name: str = "drained", entity: Entity = Entity.NODE, **fie
             "counter total corrected",
         ),
         (event(entity_id="node-1"), "node node-1 drained"),
-        (event(name="condemn", entity_id="node-1"), "node node-1 condemned"),
+        (event(name="condemn", entity_id="node-1"), "node node-1 set to terminate"),
         (
             event(name="cancel_requested", entity=Entity.OPERATION, entity_id="op-1"),
             "operation op-1 cancelled",

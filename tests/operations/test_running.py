@@ -391,7 +391,7 @@ async def test_a_run_says_that_a_node_does_not_answer_since_when_and_until_when(
     progress = (await stage.operation(run.id)).progress
     assert progress is not None and progress.phase == "running"
     said = f"0 of 1 command ended; {busy.node_id} has not answered since "
-    assert progress.message.startswith(said) and " and will be given up at " in progress.message
+    assert progress.message.startswith(said) and " and will count as lost at " in progress.message
     (silence,) = (await replica.ask(replica.plane.silent_nodes.under(await stage.commands()))).values()
     ended = await stage.ended(run)
     assert ended.verdict is not None and ended.verdict.reason is Reason.HEARTBEAT_LOST

@@ -49,7 +49,7 @@ async def test_why_says_what_a_provision_waits_for_at_each_stage(stage: Stage) -
 
     await stage.pass_time(5.0)
     answer = await why(replica, operation)
-    assert answer.waits_for == "waiting for cloud to answer for 2 nodes"
+    assert answer.waits_for == "waiting for cloud to create 2 nodes"
     assert (answer.since, answer.until) == (operation.created_at, operation.deadline_at)
     assert answer.position is None
     await stage.pass_time(25.0)
@@ -187,7 +187,7 @@ async def test_a_slow_call_is_shown_while_it_lasts(stage: Stage) -> None:
 
     assert progress is not None
     assert progress.phase == "creating"
-    assert progress.message == "waiting for cloud to answer for 2 nodes"
+    assert progress.message == "waiting for cloud to create 2 nodes"
     await stage.succeeded(operation)
 
 
@@ -228,6 +228,6 @@ async def test_a_replacement_that_waits_for_the_provider_is_published_once(stage
     progress = (await stage.operation(operation.id)).progress
     assert progress is not None
     assert progress.phase == "booting"
-    assert progress.message == "waiting for cloud to answer for 1 node"
+    assert progress.message == "waiting for cloud to create 1 node"
     assert len(await stage.events(operation.id, "progressed")) <= 6
     await stage.succeeded(operation)

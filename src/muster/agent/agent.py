@@ -450,7 +450,8 @@ class Turn:
             return
         self.line(e.line, False, line.tries + 1, self.now + wait)
         if not line.tries:
-            self.out.append(Log(f"no answer to {e.what} ({status})"))
+            said = f"the server answered {status}" if status else "the server did not answer"
+            self.out.append(Log(f"{said}: {e.what}"))
         if (400 <= status < 500 and status not in (408, 409, 429)) or status == 507:  # no room, for long
             self.refused(e, line)
 

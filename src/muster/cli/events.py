@@ -17,6 +17,9 @@ def events(
     of: Annotated[
         str | None, typer.Option("--of", metavar="ID", help="Only of this node, operation, launch …")
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also renewals of nodes that are kept warm. JSON always has them.")
+    ] = False,
     _output: Output = None,
 ) -> None:
     """Show past events, oldest first; with --follow, also new ones. In JSON one event per line."""
@@ -24,20 +27,34 @@ def events(
     from muster.cli.connection import open_client
     from muster.client import calls
     from muster.domain.errors import CursorLost
+    from muster.domain.text import counted
 
+    everything = everything or output.wants_json()
     with open_client() as client:
         while True:
             # None of the past is still asked for one: it says where the feed goes on.
             past = client.send(calls.last_events(max(1, last), entity_id=of))
-            for event in past.items if last else ():
+            shown = [event for event in past.items if _tells(event, everything=everything)]
+            for event in shown if last else ():
                 _show(event)
+            if last and len(shown) < len(past.items):
+                hidden = counted(len(past.items) - len(shown), "renewal")
+                output.print_notice("renewals_hidden", f"{hidden} of warm nodes not shown: --all")
             if not follow:
                 return
             try:
                 for event in client.stream(calls.follow_events(last=past.next, entity_id=of)):
-                    _show(event)
+                    if _tells(event, everything=everything):
+                        _show(event)
             except CursorLost:
                 output.print_notice("cursor_lost", "the store was restored or replaced; its last events are:")
+
+
+def _tells(event: "Event", *, everything: bool) -> bool:
+    """Return whether to show an event. A warm node's renewals come every few minutes and say nothing new."""
+    from muster.domain.node import RENEWED
+
+    return everything or event.name != RENEWED
 
 
 def _show(event: "Event") -> None:
@@ -46,9 +63,14 @@ def _show(event: "Event") -> None:
     if output.wants_json():
         output.print_json_line(event)
         return
-    words = [f"{event.at:%Y-%m-%d %H:%M:%S}", f"{event.entity:<12}", event.entity_id, event.name]
+    words = [
+        f"{event.at:%Y-%m-%d %H:%M:%S}",
+        f"{event.entity:<12}",
+        event.entity_id,
+        event.title or event.name,
+    ]
     state = event.changes.get("state") or event.changes.get("status")
-    if isinstance(state, str) and state != event.name:
+    if isinstance(state, str) and state not in (event.name, event.title):
         words.append(f"→ {state}")
     if event.detail:
         words.append(f"({' '.join(event.detail.split())})")

@@ -61,7 +61,7 @@ class PoolKeeper:
         for start in range(0, len(plan.renew), RENEWED_AT_ONCE):
             await self._try_together(
                 [
-                    nodes.extend(node, now=now, deadline_at=until, source="min_idle")
+                    nodes.renew(node, now=now, deadline_at=until)
                     for node in plan.renew[start : start + RENEWED_AT_ONCE]
                 ]
             )

@@ -333,7 +333,7 @@ def _waiting_for(at: Situation) -> str:
         return f"waiting for room under the caps, {_place(at.ahead)} in the queue"
     pending = [launch for launch in at.launches if launch.pending]
     if pending:
-        return f"waiting for {pending[0].provider} to answer for {counted(pending[0].count, 'node')}"
+        return f"waiting for {pending[0].provider} to create {counted(pending[0].count, 'node')}"
     held = at.held
     if len(held) < at.request.count and at.throttled:
         return f"waiting to ask {at.launches[-1].provider} again: it throttles requests"

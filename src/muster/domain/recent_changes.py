@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from muster.domain.event_titles import title_of
 from muster.domain.events import Entity, Event
 from muster.domain.text import counted
 
 SHOWN = 30
 TOGETHER = 60.0
 """Seconds within which the same act on several things is one change."""
-_NAMES = {"condemn": "condemned", "extend": "extended", "cancel_requested": "cancelled"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +42,12 @@ def changes(events: Sequence[Event]) -> tuple[Change, ...]:
 
 
 def _change(event: Event) -> Change:
-    what = _NAMES.get(event.name, event.name)
     template, revision = _template(event)
     return Change(
         id=event.id,
         at=event.at,
-        what=what,
-        text=_text(what, event, revision),
+        what=title_of(event.entity, event.name),
+        text=_text(event, revision),
         who=event.actor,
         entity=event.entity,
         entity_id=event.entity_id,
@@ -66,17 +65,17 @@ def _template(event: Event) -> tuple[str | None, int | None]:
     return (named if isinstance(named, str) else None), None
 
 
-def _text(what: str, event: Event, revision: int | None) -> str:
+def _text(event: Event, revision: int | None) -> str:
     named = event.changes.get("name")
-    match what:
+    match event.name:
         case "applied":
             return f"template {event.entity_id} applied, revision {revision}"
         case "adjusted":
             return f"template {event.entity_id} adjusted: {event.detail}"
         case "paused" | "resumed":
-            return f"{event.entity_id} {what}"
+            return f"{event.entity_id} {event.name}"
         case "acknowledged" | "unacknowledged":
-            return f"finding {event.entity_id} {what}"
+            return f"finding {event.entity_id} {event.name}"
         case "limited":
             return f"cap over all templates set to {event.changes.get('max_nodes')}"
         case "token_added":
@@ -90,7 +89,7 @@ def _text(what: str, event: Event, revision: int | None) -> str:
         case "counter_corrected":
             return f"counter {event.entity_id} corrected"
         case _:
-            return f"{event.entity} {event.entity_id} {what.replace('_', ' ')}"
+            return f"{event.entity} {event.entity_id} {title_of(event.entity, event.name)}"
 
 
 def _same_act(newer: Change, older: Change) -> bool:

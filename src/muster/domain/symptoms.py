@@ -92,7 +92,7 @@ TROUBLE: dict[Cause, re.Pattern[str]] = {
     Cause.NO_ROUTE: re.compile(
         r"No route to host|Network is unreachable|\bConnection refused|\bConnection timed out"
         r"|curl: \((?:7|28)\)|\bECONNREFUSED\b|\bETIMEDOUT\b|\bEHOSTUNREACH\b|dial tcp \S{1,80}: i/o timeout"
-        r"|\bno answer to join \(0\)",
+        r"|\bthe server did not answer: join\b|\bno answer to join \(0\)",  # the second: agents before 0.2
         re.IGNORECASE,
     ),
     Cause.IMAGE_PULL: re.compile(

@@ -94,7 +94,7 @@ class RunHandler:
             return progress
         told = [
             f"{node_id} has not answered since {_clock(each.since)}"
-            f" and will be given up at {_clock(each.given_up_at)}"
+            f" and will count as lost at {_clock(each.given_up_at)}"
             for node_id, each in list(silent.items())[:SILENT_SHOWN]
         ]
         more = len(silent) - len(told)

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from muster.domain.codes import help_for
 from muster.domain.command import CommandState, exit_status_of
+from muster.domain.event_titles import title_of
 from muster.domain.events import Entity
 from muster.domain.events import Event as StoredEvent
 from muster.domain.operation import ENDED
@@ -58,6 +59,7 @@ class Event(Shape):
         "entity_id": "node-1hx2k9q0c7m3t8v5e2",
         "version": 3,
         "name": "booted",
+        "title": "booted",
         "changes": {"version": 3, "booted_at": EXAMPLE_TIME},
         "detail": "",
         "actor": "",
@@ -75,10 +77,12 @@ class Event(Shape):
     detail: str = ""
     actor: str = ""
     """Who did it; empty: it isn't known, or Muster did it by itself."""
+    title: str = ""
+    """The name in words, in the past tense: `handed over` for `hand_over`."""
 
     @classmethod
     def of(cls, event: StoredEvent) -> Self:
-        return convert(cls, event, changes=changes_of(event))
+        return convert(cls, event, changes=changes_of(event), title=title_of(event.entity, event.name))
 
 
 class EventsQuery(Query):

@@ -13,7 +13,7 @@ from muster_simulation.invariants.folding import OPEN, Record
 
 _FACTS = tuple(str(fact) for fact in Fact)
 _HELD = ("created", "claimed")
-_TOLD_AS = {"rescued": Verb.RELEASE}
+_TOLD_AS = {"rescued": Verb.RELEASE, "renewed": Verb.EXTEND}
 """Verbs whose events have a name that says more."""
 
 
@@ -40,7 +40,7 @@ class NodeRules:
                 self._claimed(after)
             case "attached":
                 self._attached(after)
-            case "extend" if after["deadline_source"] == "min_idle":
+            case "extend" | "renewed" if after["deadline_source"] == "min_idle":
                 self._kept_warm(after)
             case "hand_over" if not enrolled:
                 self._handed_over(after)
