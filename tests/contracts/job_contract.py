@@ -145,6 +145,8 @@ class JobStoreContract:
         assert [job.id for job in rest.items] == ["forge-1", "forge-0"]
         assert rest.next is None
         assert (await jobs.jobs(states=(), limit=3)).items == ()
+        assert [job.id for job in await jobs.waiting(limit=2)] == ["forge-0", "forge-1"]
+        assert len(await jobs.waiting(limit=9)) == 4
         assert await jobs.count(JobState.QUEUED) == 4
         assert await jobs.count(JobState.RUNNING) == 1
 

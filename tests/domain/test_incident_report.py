@@ -10,6 +10,7 @@ from muster.domain.health import Health
 from muster.domain.holdings import holdings
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.incident_report import report
+from muster.domain.job_figures import JobFigures
 from muster.domain.lifecycle import NodeState
 from muster.domain.observations import Calls, Dependency, DutyObservation, Observations
 from muster.domain.overview import Counted, Failures, Leftovers, Overview, Pool, Pools, Runs, Warmth
@@ -49,6 +50,7 @@ QUIET = Overview(
     warm_hour=NOBODY,
     warm_day=NOBODY,
     warm_more=False,
+    jobs=JobFigures(),
     pools=Pools(items=(), used=2, max_nodes=100, paused=False),
     health={Health.READY: 2},
     paused=(),

@@ -8,7 +8,8 @@ import pytest
 from muster.domain.errors import InvalidRequest
 from muster.domain.ids import AssignmentId, JobId, NodeId, OperationId
 from muster.domain.job_causes import CAUSES, Unserved
-from muster.domain.job_figures import grouped, wait_of, warm_rate
+from muster.domain.job_figures import grouped
+from muster.domain.job_figures import served as served_since
 from muster.domain.jobs import (
     LABELS_MOST,
     TEXT_MOST,
@@ -131,10 +132,10 @@ def test_causes_are_grouped_with_the_oldest_first() -> None:
 
 
 def test_figures_leave_out_what_is_unknown() -> None:
-    assert wait_of([folded(QUEUED)]) is None
-    assert warm_rate([folded(QUEUED)]) is None
+    nothing = served_since([folded(QUEUED)], since=0.0)
+    assert (nothing.started, nothing.waited, nothing.warm_rate) == (0, None, None)
     ran = folded(QUEUED, STARTED)
-    found = wait_of([ran])
-    assert found is not None
-    assert (found.count, found.p50) == (1, 4.0)
-    assert warm_rate([replace(ran, warm=True), replace(ran, warm=False), ran]) == 0.5
+    found = served_since([replace(ran, warm=True), replace(ran, warm=False), ran], since=14.0)
+    assert found.waited is not None
+    assert (found.started, found.waited.p50, found.warm_rate) == (3, 4.0, 0.5)
+    assert served_since([ran], since=14.1).started == 0

@@ -57,6 +57,7 @@ HOT = {
     "unfinished operations": overview.UNFINISHED,
     "jobs by state": jobs.listing(len(JobState), paged=True),
     "jobs of a run": jobs.OF_RUN,
+    "waiting jobs": jobs.WAITING,
     "operations of a run": operations.listing(tuple(Status), kind=None, by_run=True, paged=False),
 }
 

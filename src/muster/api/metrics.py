@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, TypeVar, cast
 
 import muster
+from muster.api.job_metrics import JobMetrics
 from muster.api.prometheus import MILLISECONDS, SECONDS, Counter, Histogram, Labels, gauge
 from muster.api.telemetry import Telemetry
 from muster.domain.deadlines import Limits
@@ -42,6 +43,7 @@ class Metrics:
         self.agents = Counter("muster_agent_requests_total", "Requests of agents, by what they ask for.")
         self.pushes = Counter("muster_agent_pushes_total", "Lines on agents' streams, by why they were sent.")
         self.store = Histogram("muster_store_seconds", "How long the store took, by verb.", MILLISECONDS)
+        self.jobs = JobMetrics()
         self.telemetry = Telemetry()
         self.started_at = started_at
         self.duty_at = started_at
@@ -65,6 +67,8 @@ class Metrics:
                     self._launch(draft)
                 case Entity.OPERATION:
                     self._operation(draft)
+                case Entity.JOB:
+                    self.jobs.saw(draft)
                 case _:
                     pass
 
@@ -158,6 +162,7 @@ class Metrics:
                 [({}, await _stuck(store, now - limits.attention))],
             ),
             *overview(seen),
+            *self.jobs.lines(seen.jobs, now),
             ("# HELP muster_heartbeats_total Heartbeats received.", "# TYPE muster_heartbeats_total counter"),
             (f"muster_heartbeats_total {beats}",),
             *(figure.lines() for figure in (self.ended, self.orphans, self.handed, self.agents, self.pushes)),

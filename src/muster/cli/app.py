@@ -35,6 +35,7 @@ OWN: Mapping[str, tuple[str, str]] = {
     "acknowledge": (LOOKING, "Mark findings of `muster status` as seen."),
     "nodes": (LOOKING, "List nodes; show, diagnose or terminate one."),
     "pools": (LOOKING, "Show each template's nodes against its bounds."),
+    "jobs": (LOOKING, "List jobs that wait or run; show one, or see why it waits."),
     "operations": (LOOKING, "List operations; show, watch or cancel one, or see why it waits or ended."),
     "events": (LOOKING, "Show past events; follow new ones."),
     "audit": (LOOKING, "Show who did what; follow it or export it."),

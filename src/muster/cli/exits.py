@@ -154,7 +154,13 @@ def help_link(code: str) -> str:
     return f"docs/codes.md#{code}" if AskedServer.url is None else f"{AskedServer.url}{help_for(code)}"
 
 
-_LISTS = {"template": "templates", "node": "nodes", "cluster": "clusters", "token": "tokens list"}
+_LISTS = {
+    "template": "templates",
+    "node": "nodes",
+    "cluster": "clusters",
+    "job": "jobs",
+    "token": "tokens list",
+}
 
 
 def hint(error: MusterError) -> str:

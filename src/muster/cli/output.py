@@ -259,6 +259,7 @@ _STATES = {
     "failed": "red",
     "terminating": "yellow",
     "terminated": "dim",
+    "completed": "dim",
     "cancelled": "yellow",
 }
 

@@ -19,6 +19,7 @@ from muster.wire.clusters import Cluster, ClusterDetail
 from muster.wire.commands import Blob, Command
 from muster.wire.diagnoses import Bundle
 from muster.wire.events import Event
+from muster.wire.jobs import Job, JobSummary
 from muster.wire.nodes import Node, Pools
 from muster.wire.operations import Operation, Progress, Why
 from muster.wire.overview import Overview
@@ -369,6 +370,21 @@ def unacknowledge(finding: str) -> Call[Overview]:
 def _brake(verb: str, template: str | None) -> Call[Pauses]:
     path = f"/{verb}" if template is None else f"/templates/{_id(template)}/{verb}"
     return _post(path, _into(Pauses), key=_key(None))
+
+
+# --- jobs ----------------------------------------------------------------------------------------
+
+
+def jobs(*, state: Sequence[str] = (), cursor: str | None = None, limit: int = 100) -> Call[Page[Job]]:
+    return _get("/jobs", _into(Page[Job]), state=state, cursor=cursor, limit=limit)
+
+
+def job(job_id: str) -> Call[Job]:
+    return _get(f"/jobs/{_id(job_id)}", _into(Job))
+
+
+def job_summary() -> Call[JobSummary]:
+    return _get("/jobs/summary", _into(JobSummary))
 
 
 # --- commands ------------------------------------------------------------------------------------

@@ -68,12 +68,41 @@ def grouped(jobs: Sequence[Job]) -> tuple[UnservedGroup, ...]:
     return tuple(sorted(found, key=lambda group: (group.oldest_since, group.cause)))
 
 
-def wait_of(jobs: Sequence[Job]) -> Distribution | None:
-    """Return how long the jobs that started had waited, in seconds; None: none of them did."""
-    return distribution([job.startup for job in jobs if job.startup is not None])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """How jobs that started in some time were served."""
+
+    started: int = 0
+    waited: Distribution | None = None
+    """Seconds from queued to running; None: no job started, or the source gave no times."""
+    warm_rate: float | None = None
+    """The share on nodes from the pool; None: no job ran on a node that is known."""
 
 
-def warm_rate(jobs: Sequence[Job]) -> float | None:
-    """Return the share of jobs on nodes from the pool; None: no job ran on a node that is known."""
-    known = [job.warm for job in jobs if job.warm is not None]
-    return sum(known) / len(known) if known else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFigures:
+    """All jobs at one look."""
+
+    queued: int = 0
+    running: int = 0
+    unserved: tuple[UnservedGroup, ...] = ()
+    """Of the oldest queued jobs."""
+    more: bool = False
+    """There are more queued jobs than were looked at."""
+    hour: Served = Served()
+    day: Served = Served()
+    served_more: bool = False
+    """More jobs started in the day than were looked at."""
+    sources: tuple[SourceCounts, ...] = ()
+
+
+def served(jobs: Sequence[Job], *, since: float) -> Served:
+    """Return how the jobs were served that started at or after a time."""
+    started = [job for job in jobs if job.started_at is not None and job.started_at >= since]
+    waits = [job.startup for job in started if job.startup is not None]
+    known = [job.warm for job in started if job.warm is not None]
+    return Served(
+        started=len(started),
+        waited=distribution(waits),
+        warm_rate=sum(known) / len(known) if known else None,
+    )

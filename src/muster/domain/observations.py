@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from muster.domain.failures import Failure, Group
 from muster.domain.findings import Culprit
 from muster.domain.health import Health
+from muster.domain.job_figures import SourceCounts, UnservedGroup
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
@@ -101,6 +102,9 @@ class Observations:
     """Templates whose nodes are on the server's own machine."""
     internal: Sequence[Failure] = ()
     """Operations that an internal error ended in the last hour, newest first."""
+    unserved: Sequence[UnservedGroup] = ()
+    """What holds queued jobs back."""
+    job_sources: Sequence[SourceCounts] = ()
     stuck_operations: Sequence[Operation] = ()
     """Open ones that unforeseen errors keep from advancing, or that outlive their deadline."""
 

@@ -10,6 +10,7 @@ from muster.domain.findings import Finding
 from muster.domain.health import Health
 from muster.domain.holdings import Holding
 from muster.domain.ids import OperationId
+from muster.domain.job_figures import JobFigures
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.observations import Calls, Dependency, DutyObservation
@@ -131,6 +132,7 @@ class Overview:
     warm_hour: Warmth
     warm_day: Warmth
     warm_more: bool
+    jobs: JobFigures
     pools: Pools
     health: Mapping[Health, int]
     paused: Sequence[str | None]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from muster.domain.failures import Group
 from muster.domain.findings import ORDER, About, Culprit, Finding, culprit_of, ranked
 from muster.domain.health import Health
+from muster.domain.job_findings import job_findings
 from muster.domain.observations import (
     MINUTE,
     Calls,
@@ -55,6 +56,7 @@ def judge(signs: Observations) -> tuple[Finding, ...]:
         *_silence(signs),
         *_unwell(signs),
         *_leftovers(signs),
+        *job_findings(signs),
         *_brakes(signs),
         *_queue(signs.waiting, signs.now),
     ]

@@ -13,6 +13,9 @@ from muster.domain.cluster import LIVE_CLUSTERS, Cluster, ClusterState
 from muster.domain.deadlines import overdue_after
 from muster.domain.failures import ORDERLY, Failed, Failure, LocalAdvice, grouped
 from muster.domain.holdings import holdings
+from muster.domain.job_figures import JobFigures, served
+from muster.domain.job_figures import grouped as grouped_jobs
+from muster.domain.jobs import JobState
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.observations import (
@@ -43,6 +46,8 @@ FAILURES_MOST = 1000
 HANDOVERS_MOST = 1000
 CHANGES_MOST = 200
 CLUSTERS_MOST = 200
+JOBS_MOST = 1000
+_SERVED = (JobState.RUNNING, JobState.COMPLETED)
 
 
 class Telemetry(Protocol):
@@ -91,6 +96,7 @@ class OverviewReader:
             for pool in pools.items
             if pool.template.spec.provider in self._ports.local
         }
+        jobs = await self.jobs()
         changed = changes(await store.changes(since=now - DAY, limit=CHANGES_MOST))
         waits = Counted(
             groups=waiting(open_now, paused=paused, now=now), more=len(open_now) == OPERATIONS_MOST
@@ -114,6 +120,8 @@ class OverviewReader:
             clusters=tuple(_failing(clusters, open_now)),
             local=local,
             internal=tuple(each for each in failed if each.at >= now - HOUR and _internal(each)),
+            unserved=jobs.unserved,
+            job_sources=jobs.sources,
             stuck_operations=_stuck(open_now, now),
         )
         found, acknowledged = split_acknowledged(
@@ -134,6 +142,7 @@ class OverviewReader:
             warm_hour=warmth([each for each in handed if each.at >= now - HOUR]),
             warm_day=warmth(handed),
             warm_more=len(handed) == HANDOVERS_MOST,
+            jobs=jobs,
             pools=pools,
             health=observations.in_all(health),
             paused=paused,
@@ -160,6 +169,22 @@ class OverviewReader:
         page = await store.nodes(states=(NodeState.RUNNING,), template=None, after=None, limit=NODES_MOST)
         vitals = await store.vitals([node.id for node in page.items])
         return Runs(items=holdings(page.items, vitals), more=page.next is not None)
+
+    async def jobs(self) -> JobFigures:
+        """Return the figures of jobs: the oldest that wait, and the newest that started."""
+        store, now = self._ports.jobs, self._ports.clock.now()
+        waiting = await store.waiting(limit=JOBS_MOST)
+        started = (await store.jobs(states=_SERVED, limit=JOBS_MOST)).items
+        return JobFigures(
+            queued=await store.count(JobState.QUEUED),
+            running=await store.count(JobState.RUNNING),
+            unserved=grouped_jobs(waiting),
+            more=len(waiting) == JOBS_MOST,
+            hour=served(started, since=now - HOUR),
+            day=served(started, since=now - DAY),
+            served_more=len(started) == JOBS_MOST,
+            sources=tuple(await store.source_counts()),
+        )
 
     async def pools(self, paused: Sequence[str | None]) -> Pools:
         store = self._ports.store

@@ -36,6 +36,11 @@ class JobStore(Protocol):
         ...
 
     @reads
+    async def waiting(self, *, limit: int) -> Sequence[Job]:
+        """Return queued jobs, oldest first."""
+        ...
+
+    @reads
     async def of_run(self, repository: str, run: str, *, limit: int) -> Sequence[Job]:
         """Return the jobs of all attempts of a run, newest first."""
         ...

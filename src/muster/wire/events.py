@@ -33,6 +33,7 @@ _INNER: Mapping[Entity, frozenset[str]] = {
     Entity.CLUSTER: frozenset(
         {"stage", "stage_at", "group_asked_at", "asked_at", "answered", "principal", "kubelet", "roles_left"}
     ),
+    Entity.JOB: frozenset({"assignment_id"}),
     Entity.TEMPLATE: frozenset({"version", "outfit"}),
 }
 """Fields of records that the API's resources don't have."""
@@ -73,7 +74,7 @@ class Event(Shape):
     name: str
     changes: dict[str, Any]
     """The fields that the write changed, with the names and words of the API's resource. The resource is a
-    Node for node and health events, else an Operation, Command, Cluster or Template."""
+    Node for node and health events, else an Operation, Command, Cluster, Job or Template."""
     detail: str = ""
     actor: str = ""
     """Who did it; empty: it isn't known, or Muster did it by itself."""

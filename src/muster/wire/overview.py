@@ -16,6 +16,7 @@ from muster.domain.progress import Tone
 from muster.domain.reasons import Reason
 from muster.domain.recent_changes import Change as Changed
 from muster.wire.base import EXAMPLE_TIME, Shape, Time, convert
+from muster.wire.jobs import JobSummary
 from muster.wire.nodes import Pools
 from muster.wire.observations import Dependency, Duty, StoreCalls
 from muster.wire.templates import Pauses
@@ -49,7 +50,7 @@ class Finding(Shape):
     text: str
     advice: str
     about: About | None = None
-    """What it is about: a provider, template, node, operation, duty or store."""
+    """What it is about: a provider, template, node, operation, job, duty or store."""
     over: bool = False
     """It happened, and nothing shows that it continues."""
 
@@ -253,6 +254,7 @@ class Overview(Shape):
     leftovers: Leftovers
     changes: tuple[Change, ...]
     warmth: Warmth
+    jobs: JobSummary
     pools: Pools
     health: dict[HealthWord, int]
     brakes: Pauses
@@ -278,6 +280,7 @@ class Overview(Shape):
             warmth=Warmth(
                 hour=Warm.of(seen.warm_hour, more=False), day=Warm.of(seen.warm_day, more=seen.warm_more)
             ),
+            jobs=JobSummary.of(seen.jobs),
             pools=Pools.of(seen.pools),
             brakes=Pauses(all=None in seen.paused, templates=tuple(name for name in seen.paused if name)),
             duties=tuple(Duty.of(each) for each in seen.duties),

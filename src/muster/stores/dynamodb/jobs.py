@@ -112,6 +112,18 @@ class DynamoJobs:
                     break
         return found
 
+    async def waiting(self, *, limit: int) -> Sequence[Job]:
+        found: list[Job] = []
+        walk = self._table.walk(_listed(JobState.QUEUED), index="listed", page=limit)
+        async with aclosing(walk) as items:
+            async for item in items:
+                job = restored(Job, item)
+                if job.state is JobState.QUEUED:
+                    found.append(job)
+                if len(found) == limit:
+                    break
+        return found
+
     async def of_run(self, repository: str, run: str, *, limit: int) -> Sequence[Job]:
         listed = await self._table.query(_run(repository, run), index="scoped", forward=False, most=limit)
         names = [(text(item, "PK"), text(item, "SK")) for item in listed]

@@ -21,6 +21,9 @@ OF_RUN = f"""
     SELECT {JOB.select} FROM jobs WHERE repository = :repository AND run = :run
     ORDER BY created_at DESC, id DESC LIMIT :limit
 """
+WAITING = f"""
+    SELECT {JOB.select} FROM jobs WHERE state = 'queued' ORDER BY created_at, id LIMIT :limit
+"""
 COUNT = "SELECT count(*) FROM jobs WHERE state = :state"
 _SETS = ", ".join(
     f"{name} = excluded.{name}" for name in SOURCE_COUNTS.columns if name not in ("source", "queue")
@@ -91,6 +94,10 @@ def _page(tx: Tx, *, states: Sequence[JobState], after: Cursor | None = None, li
     return cursors.page(JOB.all(rows), limit, "jobs")
 
 
+def _waiting(tx: Tx, *, limit: int) -> Sequence[Job]:
+    return JOB.all(tx.execute(WAITING, {"limit": limit}))
+
+
 def _of_run(tx: Tx, repository: str, run: str, *, limit: int) -> Sequence[Job]:
     return JOB.all(tx.execute(OF_RUN, {"repository": repository, "run": run, "limit": limit}))
 
@@ -117,6 +124,7 @@ class SqlJobs(EngineVerbs):
     write = write(_write)
     job = read(_get)
     jobs = read(_page)
+    waiting = read(_waiting)
     of_run = read(_of_run)
     count = read(_count)
     source_counts = read(_source_counts)
