@@ -32,10 +32,9 @@ from muster.domain.settings import Settings
 from muster.enrolment.enroller import Enrolment
 from muster.operations.boot_history import BootHistory
 from muster.operations.cluster_create import ClusterCreation
-from muster.operations.cluster_delete import ClusterDeletion
 from muster.operations.cluster_desk import ClusterDesk
-from muster.operations.cluster_undo import Undoing
-from muster.operations.cluster_working import ClusterWorking
+from muster.operations.cluster_removal import ClusterRemoval
+from muster.operations.cluster_work import ClusterWorks
 from muster.operations.commands import CommandDesk
 from muster.operations.desk import OperationDesk
 from muster.operations.driver import Driver
@@ -73,8 +72,8 @@ class ControlPlane:
         self.operator = OperatorDesk(ports)
         self.templates = TemplateDesk(ports)
         runs = RunHandler(ports, settings, self.command_desk, watch_tracker, self.silent_nodes)
-        working = ClusterWorking(ports, settings, watch_tracker)
-        undoing = Undoing(working)
+        works = ClusterWorks(ports, settings, watch_tracker)
+        removal = ClusterRemoval(works)
         failsafe = Failsafe(ports, settings)
         self._driver = Driver(
             ports,
@@ -85,8 +84,8 @@ class ControlPlane:
                 Kind.RELEASE: ReleaseHandler(ports, settings, watch_tracker),
                 Kind.REFILL: RefillHandler(ports, settings, launcher, watch_tracker, self.boot_history),
                 Kind.RUN: runs,
-                Kind.CLUSTER_CREATE: ClusterCreation(working, undoing),
-                Kind.CLUSTER_DELETE: ClusterDeletion(working, undoing),
+                Kind.CLUSTER_CREATE: ClusterCreation(works, removal),
+                Kind.CLUSTER_DELETE: removal,
             },
             failsafe,
         )

@@ -11,6 +11,7 @@ from muster.domain.cluster import ClusterState
 from muster.domain.errors import ClusterExists, Forbidden, InvalidRequest, NotFound
 from muster.domain.operation import Status
 from muster.domain.template import TemplateSpec
+from muster.integrations.aks.steps import STEPS
 from muster_simulation.arm import SimulatedClusters
 from tests.api.site import Site
 from tests.stage.azure import SPEC
@@ -38,6 +39,8 @@ async def test_a_cluster_is_asked_for_followed_shown_and_deleted(site: Site) -> 
     arm = [each for each in shown if each.detail.arm_elapsed_seconds is not None]
     assert arm and all(each.phase == "arm_create_or_update" for each in arm)
     assert {each.detail.cluster for each in shown} == {"c1"}
+    for told in (operation, await client.send(calls.operation(operation.operation_id))):
+        assert [each.phase for each in told.steps] == [each.phase for each in STEPS.create]
     assert shown[-1].detail.portal_url == listed.portal_url
     assert listed.portal_url.endswith("/rg-batch/providers/Microsoft.ContainerService/managedClusters/c1")
 
@@ -49,6 +52,8 @@ async def test_a_cluster_is_asked_for_followed_shown_and_deleted(site: Site) -> 
 
     gone = await site.ended(client, await client.send(calls.delete_cluster("c1")))
     assert gone.status is Status.SUCCEEDED
+    (removed, *_) = (await client.send(calls.operations())).items
+    assert [each.label for each in removed.steps] == [each.label for each in STEPS.delete]
     assert (await client.send(calls.clusters())).items == ()
     (past,) = (await client.send(calls.clusters(state=["deleted"]))).items
     assert past.id == found.id

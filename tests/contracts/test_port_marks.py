@@ -2,6 +2,7 @@
 
 import pytest
 
+from muster.integrations.aks.azure import Azure
 from muster.ports.access import AccessStore
 from muster.ports.cluster_store import ClusterStore
 from muster.ports.clusters import ClusterProvider
@@ -17,7 +18,7 @@ from muster.stores.sql.jobs import SqlJobs
 from muster.stores.sql.overview import SqlOverview
 from muster.stores.sql.store import SqlStore
 
-PORTS = (Store, CommandStore, AccessStore, OverviewStore, ClusterStore, JobStore, ClusterProvider)
+PORTS = (Store, CommandStore, AccessStore, OverviewStore, ClusterStore, JobStore, ClusterProvider, Azure)
 
 
 @pytest.mark.parametrize("port", PORTS, ids=lambda port: port.__name__)

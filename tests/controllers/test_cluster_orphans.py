@@ -78,12 +78,12 @@ async def test_subscriptions_that_no_template_names_any_more_are_searched_too(st
     await stage.succeeded(await delete(replica))
     await batch(stage, subscription=ELSEWHERE)
     searched: set[str] = set()
-    listed = stage.clusters.list
+    listed = stage.clusters.azure.list
 
     async def noting(account: str, installation: InstallationId) -> Sequence[tuple[Place, Mapping[str, str]]]:
         searched.add(account)
         return await listed(account, installation)
 
-    stage.clusters.list = noting  # type: ignore[method-assign]
+    stage.clusters.azure.list = noting  # type: ignore[method-assign]
     await stage.pass_time(ROUND)
     assert searched == {SUBSCRIPTION, ELSEWHERE}

@@ -16,6 +16,7 @@ from muster.domain.progress_view import at_step, chips, completed, of_provision,
 from muster.domain.provision_decisions import Situation
 from muster.domain.reasons import Reason
 from muster.domain.steps import PROVISION_STEPS, REFILL_STEPS, RELEASE_STEPS, RUN_STEPS, STEPS, Steps
+from muster.integrations.aks import steps as aks
 from tests.domain import builders
 from tests.domain.builders import (
     NOW,
@@ -64,7 +65,7 @@ def test_every_kind_of_operation_ends_completed_at_a_hundred_percent(steps: Step
 @pytest.mark.parametrize("steps", [PROVISION_STEPS, RELEASE_STEPS, REFILL_STEPS])
 def test_a_step_shows_its_own_words_and_its_share(steps: Steps) -> None:
     shown = [progress_view.at_step(steps, step, fraction=0.5) for step in range(1, len(steps))]
-    assert [(each.phase, each.label) for each in shown] == [step[:2] for step in steps[:-1]]
+    assert [(each.phase, each.label) for each in shown] == [(step.phase, step.label) for step in steps[:-1]]
     assert [each.percent for each in shown] == [
         round(100 * (step + 0.5) / len(steps), 2) for step in range(len(steps) - 1)
     ]
@@ -214,9 +215,12 @@ def test_why_of_another_kind_repeats_its_progress() -> None:
     assert progress_view.why_other(operation()).waits_for == "waiting for a replica to pick it up"
 
 
+KINDS = {**STEPS, Kind.CLUSTER_CREATE: aks.STEPS.create, Kind.CLUSTER_DELETE: aks.STEPS.delete}
+
+
 @pytest.mark.parametrize("kind", Kind)
 def test_the_steps_of_a_kind_are_known_before_it_begins(kind: Kind) -> None:
-    steps = STEPS[kind]
+    steps = KINDS[kind]
     assert steps[-1].phase == "completed"
     assert len({step.phase for step in steps}) == len(steps)
     assert all(step.label and step.seconds > 0 for step in steps[:-1])

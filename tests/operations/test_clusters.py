@@ -191,18 +191,18 @@ async def test_fields_that_azure_leaves_out_are_shown_as_unknown(stage: Stage) -
     await batch(stage)
     operation = await create(await stage.replica())
     await stage.pass_time(1.0)
-    look = stage.clusters._sight
+    look = stage.clusters.azure._sight
 
     def bare(found: object) -> object:
         return replace(look(found), state="", power="", pools=())  # type: ignore[arg-type]
 
-    stage.clusters._sight = bare  # type: ignore[assignment, method-assign]
+    stage.clusters.azure._sight = bare  # type: ignore[assignment, method-assign]
     await stage.pass_time(60.0)
     waiting = await stage.operation(operation.id)
     assert waiting.progress is not None
     assert waiting.progress.message == "AKS state: unknown · ARM 1m 00s"
     assert [part.name for part in waiting.progress.parts] == ["systempool", "blastpool"]
-    stage.clusters._sight = look  # type: ignore[method-assign]
+    stage.clusters.azure._sight = look  # type: ignore[method-assign]
     await stage.succeeded(operation)
 
 
@@ -733,7 +733,7 @@ async def test_what_can_not_work_is_refused_before_any_call(stage: Stage) -> Non
         await replica.ask(replica.plane.clusters.create(_request("unknown")))
     with pytest.raises(InvalidRequest, match="it makes clusters, not nodes"):
         await replica.ask(replica.plane.desk.provision(ProvisionRequest(template="batch", count=1, run="r")))
-    stage.clusters.configured = False
+    stage.clusters.azure.configured = False
     with pytest.raises(InvalidRequest, match="no credentials"):
         await create(replica)
     assert stage.arm.calls == []

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from muster.domain import clustering, provision_decisions, refill_decisions, run_decisions
+from muster.domain import provision_decisions, refill_decisions, run_decisions
 from muster.domain.cluster import ClusterState
 from muster.domain.deadlines import OVERDUE_AFTER
 from muster.domain.errors import StoreUnavailable
@@ -13,6 +13,7 @@ from muster.domain.launch import LaunchState
 from muster.domain.lifecycle import HOLDING, NodeState
 from muster.domain.operation import Kind, Operation, Status, Step
 from muster.domain.reasons import Reason
+from muster.integrations.aks import decisions as clustering
 from muster.operations import provision, refill
 from tests.stage import NEVER_BOOTS, Manner, Replica, Stage, staged
 from tests.stage.azure import batch, cluster, create, delete, nothing_of_ours

@@ -3,12 +3,15 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
+from muster.integrations.aks.azure import Azure
+from muster.integrations.aks.provider import AksProvider
 from muster.ports.cluster_store import ClusterStore
 from muster.ports.clusters import ClusterProvider
 from muster.ports.commands import CommandStore
 from muster.ports.provider import NodeProvider
 from muster.ports.store import Store
 from muster.ports.verbs import reads_of
+from muster_simulation.arm import SimulatedClusters
 
 Strike = Callable[[], Awaitable[None]]
 Denial = Callable[..., Exception | None]
@@ -18,7 +21,7 @@ PORTS: dict[str, type] = {
     "": Store,
     "commands.": CommandStore,
     "clusters.": ClusterStore,
-    "azure.": ClusterProvider,
+    "azure.": Azure,
 }
 """The ports whose calls are watched, each with what its verbs are called by here."""
 READS = frozenset(prefix + verb for prefix, port in PORTS.items() for verb in reads_of(port))
@@ -78,8 +81,8 @@ class _Watched:
 
     def __getattr__(self, verb: str) -> Any:
         found = getattr(self._inner, verb)
-        if not callable(found) or verb == "plan":
-            return found  # not a call to anybody
+        if not callable(found):
+            return found
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             return await self._ambush.call(f"{self._prefix}{verb}", found, *args, **kwargs)
@@ -100,7 +103,9 @@ def watched_cluster_store(clusters: ClusterStore, ambush: Ambush) -> ClusterStor
 
 
 def watched_clusters(provider: ClusterProvider, ambush: Ambush) -> ClusterProvider:
-    return cast(ClusterProvider, _Watched(provider, ambush, "azure."))
+    """The same steps, over a watched Azure."""
+    azure = cast(Azure, _Watched(cast(SimulatedClusters, provider).azure, ambush, "azure."))
+    return AksProvider(azure, call_timeout=provider.call_timeout, poll_every=provider.poll_every)
 
 
 class _WatchedProvider(_Watched):

@@ -93,10 +93,10 @@ class ClusterOrphans:
             return False
         try:
             async with asyncio.timeout(provider.call_timeout):
-                sight = await provider.look(place)
+                tags = await provider.tags(place)
         except (ProviderError, TimeoutError):
             return False
-        return sight is not None and is_ours(sight.tags, record, installation)
+        return tags is not None and is_ours(tags, record, installation)
 
     def _tell(self, place: Place) -> None:
         """Log it once per process: only a person can act on it."""

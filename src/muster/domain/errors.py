@@ -221,24 +221,8 @@ class Refused(ProviderError):
         super().__init__(message)
 
 
-class GroupMissing(Refused):
-    """Nothing was made: the group that it was to be made in isn't there, or isn't known everywhere yet."""
-
-
 class Uncertain(ProviderError):
     """The answer is unknown: the call may have happened. Repeat it with the same token, or find by token."""
-
-
-class NameInUse(ProviderError):
-    """Nothing was made: something of that name is there. Look whose it is."""
-
-
-class NotKnownYet(ProviderError):
-    """Nothing was made: what the call refers to is so new that it isn't known everywhere. Ask again soon."""
-
-
-class TrackLost(ProviderError):
-    """The provider does not know the work of this token (any more). Read the resource instead."""
 
 
 class TokenSpent(ProviderError):

@@ -1,15 +1,16 @@
-"""The steps of every kind of operation: phase, label, and how long each usually takes.
+"""The steps of operations: phase, label, and how long each usually takes.
 
 The seconds are only what the bar expects before there is history. No deadline depends on them.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from muster.domain.operation import Kind
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Step:
     phase: str
     label: str
     seconds: float = 0.0
@@ -41,26 +42,10 @@ RUN_STEPS: Steps = (
     Step("releasing", "Giving the nodes back", 10.0),
     Step("completed", "Run ended"),
 )
-CLUSTER_CREATE_STEPS: Steps = (
-    Step("creating_cluster", "Preparing the request", 5.0),
-    Step("ensuring_resource_group", "Ensuring the resource group", 15.0),
-    Step("making_cluster", "Creating the cluster (5–10 min)", 450.0),
-    Step("ensuring_rbac", "Granting role assignments", 30.0),
-    Step("completed", "Cluster ready"),
-)
-CLUSTER_DELETE_STEPS: Steps = (
-    Step("stopping", "Stopping what runs", 15.0),
-    Step("removing_rbac", "Removing role assignments", 10.0),
-    Step("deleting_cluster", "Deleting the cluster (3–8 min)", 300.0),
-    Step("clearing_resource_group", "Clearing the resource group", 60.0),
-    Step("completed", "Cluster deleted"),
-)
 STEPS: Mapping[Kind, Steps] = {
     Kind.PROVISION: PROVISION_STEPS,
     Kind.RELEASE: RELEASE_STEPS,
     Kind.REFILL: REFILL_STEPS,
     Kind.RUN: RUN_STEPS,
-    Kind.CLUSTER_CREATE: CLUSTER_CREATE_STEPS,
-    Kind.CLUSTER_DELETE: CLUSTER_DELETE_STEPS,
 }
-"""Of every kind: all that it goes through, in order."""
+"""Of each kind: all that it goes through, in order. The steps of clusters are their provider's."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from muster.domain import deadlines
 from muster.domain.checks import KEY_MAX, text
-from muster.domain.cluster import Cluster, ClusterChange, ClusterState, Stage, changed
+from muster.domain.cluster import Cluster, ClusterChange, ClusterState, changed
 from muster.domain.deadlines import Deadline
 from muster.domain.errors import (
     ClusterExists,
@@ -20,10 +20,11 @@ from muster.domain.errors import (
     StoreUnavailable,
 )
 from muster.domain.ids import ClusterId
-from muster.domain.operation import Kind, Operation
+from muster.domain.operation import CLUSTERS, Kind, Operation
 from muster.domain.requests import ClusterCreateRequest, ClusterDeleteRequest, Request
 from muster.domain.run_decisions import RESERVED
 from muster.domain.settings import Settings
+from muster.domain.steps import Steps
 from muster.domain.template import Template
 from muster.operations.driver import Driver
 from muster.operations.submission import new_operation, request_cancel
@@ -103,6 +104,7 @@ class ClusterDesk:
             template=template.name,
             revision=template.revision,
             provider=template.spec.provider,
+            stage=self._ports.cluster_providers[template.spec.provider].steps.create[0].stage,
             created_at=operation.created_at,
             stage_at=operation.created_at,
             operation_id=operation.id,
@@ -156,7 +158,7 @@ class ClusterDesk:
         change = changed(
             cluster,
             now=operation.created_at,
-            stage=Stage.ABORTING,
+            stage=self._ports.cluster_providers[cluster.provider].steps.delete[0].stage,
             state=ClusterState.DELETING,
             operation_id=operation.id,
         )
@@ -166,6 +168,14 @@ class ClusterDesk:
         """By name (the live one, else the newest that had it) or by id."""
         found = await self._store.named(name)
         return found if found is not None else await self._store.cluster(ClusterId(name))
+
+    async def steps(self, operation: Operation) -> Steps | None:
+        """Return the steps of work on a cluster, as its provider declares them. None: it is other work."""
+        if operation.kind not in CLUSTERS or operation.template is None:
+            return None
+        provider = (await self._ports.store.template(operation.template)).spec.provider
+        steps = self._ports.cluster_providers[provider].steps
+        return steps.create if operation.kind is Kind.CLUSTER_CREATE else steps.delete
 
     def _accepted(
         self, kind: Kind, request: Request, deadline: Deadline, *, template: str, key: str | None

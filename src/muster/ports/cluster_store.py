@@ -10,6 +10,9 @@ from muster.domain.operation import Fence, Operation, OperationChange
 from muster.ports.store import Cursor, Page
 from muster.ports.verbs import reads, writes
 
+FORGET = ""
+"""Instead of a token: the one that is kept is deleted."""
+
 
 class ClusterStore(Protocol):
     @writes
@@ -53,9 +56,9 @@ class ClusterStore(Protocol):
     ) -> Cluster:
         """Write a cluster, and its operation if one is given, in one guarded write.
 
-        `token` says where the provider's work can be followed. The store keeps the token until a write after
-        which there is nothing to follow (`Cluster.followed`): the cluster is ready, has failed, or is undone.
-        The token is a secret: only the verb `token` returns it.
+        `token` says where the provider's work can be followed. The store keeps it until the cluster is no
+        longer `creating`, or until FORGET is written instead: the create is undone. The token is a secret:
+        only the verb `token` returns it.
         """
         ...
 

@@ -1,40 +1,87 @@
 """Make and delete clusters at a provider: slow, eventually consistent, and the only source of what exists.
 
-What is made carries the tags of its order; a delete checks them first. Every call ends within `call_timeout`
-or counts as Uncertain.
+The provider declares the steps, and does one thing of a step at a time. The core drives: it leases, keeps
+time, writes, shows and ends. What is made carries the tags of `domain.cluster`; a delete checks them first.
 
 Calls raise Throttled (ask again later), Refused (asking again won't help) or Uncertain (the result is
-unknown). A cluster on which another operation runs is Throttled, too.
+unknown).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
-from muster.domain.cluster import ClusterPlan, Place
-from muster.domain.cluster_sight import Group, Sight
+from muster.domain.cluster import Cluster, ClusterPlan, ClusterSteps, Place
+from muster.domain.cluster_decisions import Outcome, Situation
+from muster.domain.errors import ProviderError, Refused
 from muster.domain.ids import InstallationId
+from muster.domain.progress import Part
 from muster.domain.template import TemplateSpec
 from muster.ports.verbs import reads, writes
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """A cluster to be made. Built from stored values alone, so that a repeat is identical."""
-
-    place: Place
-    template: TemplateSpec
-    tags: Mapping[str, str]
-    """Ours, beside those that the template names."""
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
-    name: str
-    """Ours to choose, and unique for ever."""
-    scope: str
-    role: str
-    principal: str
+class LookRefused(ProviderError):
+    """A look was refused, not the work: its state is unknown."""
+
+
+class RemovalRefused(ProviderError):
+    """The provider refuses to delete it: the one refusal that ends a removal."""
+
+    def __init__(self, refusal: Refused, what: str) -> None:
+        self.refusal = refusal
+        super().__init__(f"it could not be removed: {refusal}; left: {what}")
+
+
+class ClusterWork(Protocol):
+    """What a step knows, and what it may do besides calls of its own. Nothing outlives a crash but what
+    `remember` wrote: write what is going to be asked for, then ask."""
+
+    @property
+    def at(self) -> Situation:
+        """What is decided on. Moves with each write."""
+        ...
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    @property
+    def template(self) -> TemplateSpec: ...
+
+    @property
+    def failures(self) -> int:
+        """Looks that failed in a row."""
+        ...
+
+    def now(self) -> float: ...
+
+    async def call(self, call: Awaitable[T]) -> T:
+        """Await a call of the provider. Raises what it raises; no answer in time is Uncertain."""
+        ...
+
+    async def hold(self) -> None:
+        """Hold the lease for one more call: what makes or deletes must not outlive the right to write."""
+        ...
+
+    async def remember(self, *, token: str | None = None, **facts: object) -> None:
+        """Write fields of the cluster's record, fenced. `token`: a secret, kept until the create ends."""
+        ...
+
+    async def token(self) -> str | None:
+        """Return the token that was remembered last; None if there is none."""
+        ...
+
+    async def publish(self, message: str, parts: tuple[Part, ...] | None = None) -> None:
+        """Show how far it is. `parts` None: those that were shown last."""
+        ...
+
+    def unknown_since(self) -> float:
+        """Return when this was first asked for this cluster on this replica."""
+        ...
+
+    def neighbours(self) -> AsyncIterator[tuple[Cluster, ClusterPlan]]:
+        """Give all other live clusters of the installation, in whatever state."""
+        ...
 
 
 class ClusterProvider(Protocol):
@@ -42,10 +89,16 @@ class ClusterProvider(Protocol):
     call_timeout: float
     poll_every: float
     """Seconds between two looks at a cluster that is being made or deleted."""
+    steps: ClusterSteps
 
-    @property
-    def plan(self) -> Callable[[str, TemplateSpec], ClusterPlan]:
-        """Return the function that plans a cluster from its name and template. Pure: no call."""
+    @reads
+    def plan(self, name: str, spec: TemplateSpec) -> ClusterPlan:
+        """Plan a cluster from its name and template. Pure: no call."""
+        ...
+
+    @reads
+    def unseen(self, cluster: Cluster, *, now: float) -> str:
+        """Say, for people, that the state of its work can't be seen now. Pure."""
         ...
 
     @reads
@@ -54,29 +107,27 @@ class ClusterProvider(Protocol):
         or software are missing."""
         ...
 
-    @reads
-    async def group(self, place: Place) -> Group | None:
-        """Return the resource group; None if there is none, or none is visible yet."""
+    @writes
+    async def make(self, work: ClusterWork) -> Outcome:
+        """Do the next thing of the step at which a create stands.
+
+        Looks before it asks, asks for a cluster only if there is none of that name, and never changes one
+        that exists. A cluster that was asked for and isn't seen yet may come later. Raises LookRefused
+        instead of Refused once something may be lost.
+        """
         ...
 
     @writes
-    async def make_group(self, place: Place, *, region: str, tags: Mapping[str, str]) -> None:
-        """Make a group that was not there a moment ago. May take a moment to be visible."""
+    async def remove(self, work: ClusterWork) -> Outcome:
+        """Do the next thing of the step at which a removal stands. Touches only what has our tags.
+
+        Raises RemovalRefused if the provider refuses to delete. Any other refusal is asked again.
+        """
         ...
 
     @reads
-    async def holdings(self, place: Place) -> Sequence[str]:
-        """Return the ids of what is in the group. The first few prove that the group isn't empty."""
-        ...
-
-    @writes
-    async def delete_group(self, place: Place) -> None:
-        """Ask for its end. Accepting is not being gone. Not there is no error."""
-        ...
-
-    @reads
-    async def look(self, place: Place) -> Sight | None:
-        """Return the cluster and its pools; None if there is none, or none is visible yet."""
+    async def tags(self, place: Place) -> Mapping[str, str] | None:
+        """Return the tags of the cluster; None if there is none, or none is visible yet."""
         ...
 
     @reads
@@ -84,48 +135,6 @@ class ClusterProvider(Protocol):
         self, account: str, installation: InstallationId
     ) -> Sequence[tuple[Place, Mapping[str, str]]]:
         """Return the clusters with the tag of this installation, and their tags. May be a little old."""
-        ...
-
-    @writes
-    async def create(self, order: Order) -> str:
-        """Ask for a cluster, only if there is none of that name: never changes one that exists.
-
-        Gives a token from which `follow` takes the work up, in any process; it is a secret.
-        Raises NameInUse: something of that name is there, perhaps by this very request, repeated on its way;
-        look whose it is. GroupMissing: the group isn't there, or isn't known everywhere yet.
-        """
-        ...
-
-    @reads
-    async def follow(self, place: Place, token: str) -> bool:
-        """Return whether the work that a token stands for is done.
-
-        Raises Refused, with the provider's reason, only if the work itself failed or was cancelled. Raises
-        TrackLost if the token leads nowhere, and Throttled or Uncertain if the answer is unknown.
-        """
-        ...
-
-    @writes
-    async def abort(self, place: Place) -> None:
-        """Ask the provider to stop what it does to the cluster. Nothing to stop is no error."""
-        ...
-
-    @writes
-    async def delete(self, place: Place) -> None:
-        """Ask for its end. Accepting is not being gone. Not there is no error."""
-        ...
-
-    @writes
-    async def grant(self, grant: Grant) -> None:
-        """Assign a role. A role that is assigned already, under any name, is no error.
-
-        Raises NotKnownYet if the principal was made a moment ago and isn't known everywhere.
-        """
-        ...
-
-    @writes
-    async def revoke(self, name: str, scope: str) -> None:
-        """Take back an assignment of ours. Not there is no error."""
         ...
 
     @reads

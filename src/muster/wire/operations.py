@@ -14,7 +14,7 @@ from muster.domain.progress import Tone, percent_at
 from muster.domain.reasons import ADVICE, Reason
 from muster.domain.requests import ClusterCreateRequest, ProvisionRequest, RunRequest
 from muster.domain.serialization import to_plain
-from muster.domain.steps import STEPS
+from muster.domain.steps import STEPS, Steps
 from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, convert
 from muster.wire.diagnoses import Diagnosis
 from muster.wire.events import without_environment
@@ -149,8 +149,19 @@ class Progress(Shape):
         return self.status in domain.ENDED
 
     @classmethod
-    def of(cls, operation: domain.Operation, *, now: float, diagnosis: Diagnosed | None = None) -> Self:
-        """Make the payload, or the whole record of an `Operation`, as it is at `now`."""
+    def of(
+        cls,
+        operation: domain.Operation,
+        *,
+        now: float,
+        diagnosis: Diagnosed | None = None,
+        steps: Steps | None = None,
+    ) -> Self:
+        """Make the payload, or the whole record of an `Operation`, as it is at `now`.
+
+        `steps`: of work on a cluster, as its provider declares them.
+        """
+        all_steps = STEPS.get(operation.kind, ()) if steps is None else steps
         shown = operation.progress
         ended = operation.ended_at if operation.ended_at is not None else now
         return convert(
@@ -170,7 +181,7 @@ class Progress(Shape):
             parts=shown.parts if shown else (),
             detail=_detail(operation, now),
             error=_error(operation, diagnosis),
-            steps=tuple(Step(phase=phase, label=label) for phase, label, _ in STEPS[operation.kind]),
+            steps=tuple(Step(phase=each.phase, label=each.label) for each in all_steps),
             request=_request(operation),
         )
 

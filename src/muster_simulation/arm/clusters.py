@@ -1,4 +1,4 @@
-"""The cluster port over the simulated Azure, without a network: for scenarios in virtual time."""
+"""The simulated Azure for the steps of clusters, without a network: for scenarios in virtual time."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -6,15 +6,15 @@ from http import HTTPStatus
 from typing import TypeVar
 
 from muster.domain.cluster import INSTALLATION_TAG, Place
-from muster.domain.cluster_sight import Group, PoolSight, Sight
-from muster.domain.errors import InvalidRequest, NameInUse, ProviderError, Refused, TrackLost, Uncertain
+from muster.domain.errors import InvalidRequest, ProviderError, Refused, Uncertain
 from muster.domain.ids import InstallationId
 from muster.domain.template import TemplateSpec
+from muster.integrations.aks.azure import Grant, NameInUse, Order, TrackLost
 from muster.integrations.aks.error_codes import Problem, translated
 from muster.integrations.aks.plan import place as place_of
-from muster.integrations.aks.plan import plan
-from muster.integrations.aks.tables import TEMPLATE
-from muster.ports.clusters import Grant, Order
+from muster.integrations.aks.provider import AksProvider
+from muster.integrations.aks.sight import Group, PoolSight, Sight
+from muster.integrations.aks.tables import AKS, TEMPLATE
 from muster_simulation.arm.faults import ArmError, Verb
 from muster_simulation.arm.resources import (
     CANCELED,
@@ -35,22 +35,26 @@ from muster_simulation.arm.resources import (
 T = TypeVar("T")
 
 
-class SimulatedClusters:
-    """Implements muster.ports.clusters.ClusterProvider."""
-
-    name = "aks"
-    plan = staticmethod(plan)
+class SimulatedClusters(AksProvider):
+    """The steps of AKS over the simulated Azure."""
 
     def __init__(self, arm: Arm, *, call_timeout: float = 30.0, poll_every: float = 20.0) -> None:
-        self.call_timeout = call_timeout
-        self.poll_every = poll_every
+        self.arm = arm
+        self.azure = SimulatedAzure(arm)
+        super().__init__(self.azure, call_timeout=call_timeout, poll_every=poll_every)
+
+
+class SimulatedAzure:
+    """Implements muster.integrations.aks.azure.Azure."""
+
+    def __init__(self, arm: Arm) -> None:
         self.arm = arm
         self.configured = True
         """False: there are no credentials."""
 
     async def check(self, spec: TemplateSpec) -> None:
         if not self.configured:
-            raise InvalidRequest("provider", self.name, "has no credentials on this server")
+            raise InvalidRequest("provider", AKS, "has no credentials on this server")
 
     async def group(self, place: Place) -> Group | None:
         found = await self._maybe(Verb.GET_GROUP, lambda: self.arm.get_group(place.group))

@@ -2,8 +2,9 @@
 
 import pytest
 
-from muster.domain.errors import NameInUse, NotKnownYet, Refused, Throttled, Uncertain
+from muster.domain.errors import Refused, Throttled, Uncertain
 from muster.domain.reasons import ADVICE, Reason
+from muster.integrations.aks.azure import NameInUse, NotKnownYet
 from muster.integrations.aks.error_codes import WAIT, Problem, translated
 
 REGIONAL = (

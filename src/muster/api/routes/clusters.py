@@ -21,7 +21,7 @@ async def create(ctx: Ctx, caller: CallerToken, body: ClusterRequest, key: Key =
     Asking again for what is being made gives the same operation.
     """
     made = await ctx.plane.clusters.create(body.request(), key=key, actor=caller.actor)
-    return Operation.of(made, now=ctx.now())
+    return Operation.of(made, now=ctx.now(), steps=await ctx.plane.clusters.steps(made))
 
 
 async def listed(ctx: Ctx, asked: ClustersQuery) -> Page[Cluster]:
@@ -51,7 +51,7 @@ async def delete(ctx: Ctx, caller: CallerToken, name: str, key: Key = None) -> O
     One that is still being made is cancelled. The answer is the operation that removes it.
     """
     made = await ctx.plane.clusters.delete(name, key=key, actor=caller.actor)
-    return Operation.of(made, now=ctx.now())
+    return Operation.of(made, now=ctx.now(), steps=await ctx.plane.clusters.steps(made))
 
 
 async def _planned(ctx: Context, cluster: domain.Cluster) -> tuple[TemplateSpec, domain.ClusterPlan]:

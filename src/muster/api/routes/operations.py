@@ -32,14 +32,16 @@ async def listed(ctx: Ctx, asked: OperationsQuery, confinement: CallerConfinemen
         limit=asked.limit,
     )
     now, seen = ctx.now(), visible_operations(page, asked.run, confinement)
-    return Page(items=tuple(Operation.of(each, now=now) for each in seen), next=page.next)
+    items = [Operation.of(each, now=now, steps=await ctx.plane.clusters.steps(each)) for each in seen]
+    return Page(items=tuple(items), next=page.next)
 
 
 async def show(ctx: Ctx, operation_id: str, confinement: CallerConfinement) -> Operation:
     """Show an operation."""
     operation = await own_operation(ctx.ports.store, operation_id, confinement)
     told = await diagnose(ctx.ports.store, operation, now=ctx.now())
-    return Operation.of(operation, now=ctx.now(), diagnosis=told)
+    steps = await ctx.plane.clusters.steps(operation)
+    return Operation.of(operation, now=ctx.now(), diagnosis=told, steps=steps)
 
 
 async def why(ctx: Ctx, operation_id: str, confinement: CallerConfinement) -> Why:
@@ -54,7 +56,7 @@ async def cancel(
     """Ask an operation to stop. Refused once its nodes are handed over: release them instead."""
     await own_operation(ctx.ports.store, operation_id, confinement)
     operation = await ctx.plane.desk.cancel(OperationId(operation_id), actor=caller.actor)
-    return Operation.of(operation, now=ctx.now())
+    return Operation.of(operation, now=ctx.now(), steps=await ctx.plane.clusters.steps(operation))
 
 
 async def extend(ctx: Ctx, caller: CallerToken, operation_id: str, body: Extension) -> Page[Node]:

@@ -9,12 +9,12 @@ from typing import Any
 
 from azure.mgmt.containerservice import models
 
-from muster.domain.cluster_sight import PoolSight, Sight
+from muster.integrations.aks.azure import Order
 from muster.integrations.aks.error_codes import translated
 from muster.integrations.aks.errors import of_detail
+from muster.integrations.aks.sight import PoolSight, Sight
 from muster.integrations.aks.spec import SYSTEM_IDENTITY, AksPool, AzureRole
 from muster.integrations.aks.tables import TEMPLATE
-from muster.ports.clusters import Order
 
 ROLE_IDS = {
     AzureRole.ACR_PULL: "7f951dda-4ed3-4680-a7ca-43fe172d538d",

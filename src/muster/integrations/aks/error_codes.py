@@ -9,15 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.domain.errors import (
-    GroupMissing,
-    NameInUse,
-    NotKnownYet,
     ProviderError,
     Refused,
     Throttled,
     Uncertain,
 )
 from muster.domain.reasons import Reason
+from muster.integrations.aks.azure import GroupMissing, NameInUse, NotKnownYet
 
 WAIT = 20.0
 """Seconds until another try if Azure doesn't say: as long as between two polls."""

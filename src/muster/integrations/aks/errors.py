@@ -20,8 +20,9 @@ from azure.core.exceptions import (
 from azure.core.polling.base_polling import BadResponse, BadStatus
 from azure.mgmt.core.polling.async_arm_polling import AsyncARMPolling
 
-from muster.domain.errors import NameInUse, ProviderError, Refused, Throttled, TrackLost, Uncertain
+from muster.domain.errors import ProviderError, Refused, Throttled, Uncertain
 from muster.domain.reasons import Reason
+from muster.integrations.aks.azure import NameInUse, TrackLost
 from muster.integrations.aks.error_codes import WAIT, Problem, translated
 
 _DETAILS_MOST = 20

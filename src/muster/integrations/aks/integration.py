@@ -24,13 +24,12 @@ class Aks(Integration):
         return (TEMPLATE,)
 
     async def connect(self, site: Site) -> Parts:
-        from muster.integrations.aks.lazy_provider import AksSettings, lazy_provider
+        from muster.integrations.aks.lazy_sdk import lazy_sdk
+        from muster.integrations.aks.provider import AksProvider
 
-        given = site.tables[self.name]
-        settings = AksSettings(
-            endpoint=given.endpoint, credential=given.credential, poll_every=given.poll_every
-        )
-        provider = lazy_provider(settings, site.environment)
+        settings = site.tables[self.name]
+        azure = lazy_sdk(settings, site.environment)
+        provider = AksProvider(azure, call_timeout=settings.call_timeout, poll_every=settings.poll_every)
         return Parts(cluster_providers=(provider,), close=provider.close)
 
 

@@ -1,26 +1,15 @@
-"""What a template comes to for one cluster: ids, steps and words of Azure, in the core's terms."""
+"""What a template comes to for one cluster: ids and words of Azure, in the core's terms."""
 
 from functools import partial
 
-from muster.domain.cluster import ClusterPlan, Place, RoleWanted
+from muster.domain.cluster import ClusterPlan, Place
 from muster.domain.reasons import Reason
-from muster.domain.steps import CLUSTER_CREATE_STEPS, CLUSTER_DELETE_STEPS, Step
 from muster.domain.template import TemplateSpec
 from muster.integrations.aks.quota import quota_advice
-from muster.integrations.aks.spec import AksSpec, AzureRole
+from muster.integrations.aks.spec import AksSpec
 from muster.integrations.aks.tables import TEMPLATE
 
 PORTAL = "https://portal.azure.com/#resource"
-CREATE_STEPS = (
-    *CLUSTER_CREATE_STEPS[:2],
-    Step("arm_create_or_update", "Creating the AKS cluster (5–10 min)", 450.0),
-    *CLUSTER_CREATE_STEPS[3:],
-)
-DELETE_STEPS = (
-    *CLUSTER_DELETE_STEPS[:2],
-    Step("deleting_cluster", "Deleting the AKS cluster (3–8 min)", 300.0),
-    *CLUSTER_DELETE_STEPS[3:],
-)
 
 
 def plan(name: str, template: TemplateSpec) -> ClusterPlan:
@@ -28,21 +17,8 @@ def plan(name: str, template: TemplateSpec) -> ClusterPlan:
     return ClusterPlan(
         place=place(spec.subscription, spec.resource_group, name),
         region=spec.region,
-        pools=tuple((pool.name, pool.count) for pool in spec.pools),
-        roles=tuple(
-            RoleWanted(
-                role=each.role,
-                scope=each.scope,
-                # Networks are changed by the cluster itself; images and blobs are read by its nodes.
-                by_nodes=each.role is not AzureRole.NETWORK_CONTRIBUTOR,
-            )
-            for each in spec.roles
-        ),
+        nodes=sum(pool.count for pool in spec.pools),
         keep_failed=spec.keep_failed,
-        service="AKS",
-        manager="ARM",
-        create_steps=CREATE_STEPS,
-        delete_steps=DELETE_STEPS,
         advice=partial(_advice, spec),
     )
 

@@ -15,6 +15,8 @@ from muster.integrations.aks import vm_size
 from muster.integrations.aks.spec import POOL_KEYS, ROLE_KEYS, AksPool, AksRole, AksSpec, AzureRole, PoolMode
 
 T = TypeVar("T")
+AKS = "aks"
+"""The provider's name."""
 Content = Mapping[str, Any]
 
 
@@ -26,6 +28,8 @@ class AksConfig:
     credential: str = "auto"
     poll_every: float = 20.0
     """Seconds between two looks at a cluster in the making."""
+    call_timeout: float = 30.0
+    """Seconds for one call. No setting: leases depend on it."""
 
 
 def _endpoint(name: str, value: object) -> object:
@@ -121,7 +125,7 @@ TEMPLATE = TemplateTable(
     kind=AksSpec,
     keys={each.name: _as_it_is for each in fields(AksSpec)},
     read=read,
-    provider="aks",
+    provider=AKS,
     needs=("subscription", "resource_group", "region", "pools"),
     rule=_sizes,
 )

@@ -10,10 +10,11 @@ from contextlib import aclosing
 
 from muster.domain import events as drafts
 from muster.domain.cluster import Cluster, ClusterChange, ClusterState
-from muster.domain.cluster_showing import LEARNED_FROM
+from muster.domain.cluster_progress import LEARNED_FROM
 from muster.domain.errors import ClusterExists, NotFound
 from muster.domain.ids import ClusterId, OperationId
 from muster.domain.operation import Fence, Operation, OperationChange
+from muster.ports.cluster_store import FORGET
 from muster.ports.store import Cursor, Page
 from muster.stores import cursors
 from muster.stores.dynamodb import guards, keys
@@ -102,7 +103,7 @@ class DynamoClusters:
         if operation is None:
             guards.check_fence(write, fence)
         _apply(write, change)
-        if not change.after.followed:
+        if token == FORGET or change.after.state is not ClusterState.CREATING:
             write.delete(keys.cluster_token(change.after.id))
         elif token is not None:
             write.put(keys.cluster_token(change.after.id), {"token": token})

@@ -11,6 +11,7 @@ from muster.domain.cluster import Cluster, ClusterChange, ClusterState
 from muster.domain.errors import ClusterExists, Conflict, NotFound
 from muster.domain.ids import ClusterId, OperationId
 from muster.domain.operation import Fence, Operation, OperationChange
+from muster.ports.cluster_store import FORGET
 from muster.ports.store import Cursor, Page
 from muster.stores import cursors
 from muster.stores.sql import events, guards, operations, statements
@@ -93,7 +94,7 @@ def _write(
 ) -> Cluster:
     guards.check_fence(tx, fence)
     _apply(tx, change, None)
-    if not change.after.followed:
+    if token == FORGET or change.after.state is not ClusterState.CREATING:
         tx.change(_FORGET, {"id": change.after.id})
     elif token is not None:
         tx.change(_KEEP, {"id": change.after.id, "token": token})

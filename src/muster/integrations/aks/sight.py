@@ -1,6 +1,6 @@
-"""What a look at the provider shows of a cluster. Any of it may be missing: then it is unknown, not wrong.
+"""What a look at Azure shows of a cluster. Any of it may be missing: then it is unknown, not wrong.
 
-Owns how a provider's words for states are read: case aside. A word that is not known here counts as work in
+Owns how Azure's words for states are read: case aside. A word that is not known here counts as work in
 progress.
 """
 
@@ -14,7 +14,6 @@ RUNNING = "running"
 _FAILED = ("failed", "canceled", "cancelled")
 DELETING = "deleting"
 _STOPPING = (DELETING, "canceling", "cancelling")
-UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +29,7 @@ class Sight:
 
     tags: Mapping[str, str] = field(default_factory=dict)
     state: str = ""
-    """Its provisioning state, in the provider's word."""
+    """Its provisioning state, in Azure's word."""
     power: str = ""
     pools: tuple[PoolSight, ...] = ()
     principal: str = ""
@@ -38,7 +37,7 @@ class Sight:
     fqdn: str = ""
     kubernetes_version: str = ""
     problem: ProviderError | None = None
-    """What the provider says about its failure."""
+    """What Azure says about its failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

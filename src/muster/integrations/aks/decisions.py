@@ -1,106 +1,58 @@
-"""What becomes of a cluster next: pure decisions over a look at the provider.
+"""What becomes of a cluster next: pure decisions over a look at Azure.
 
 Making it: name free → resource group → asked for → built → roles granted. Taking it away, whether it was
 cancelled, failed or is to be deleted: stopped → roles taken back → deleted → its group cleared. Only what
 carries our tags is ever touched; a look that failed decides nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from muster.domain import cluster_sight as sights
-from muster.domain.cluster import Cluster, ClusterPlan, Place, RoleWanted, Stage, is_ours, made_group
-from muster.domain.cluster_sight import Group, Sight
-from muster.domain.deadlines import HARD
+from muster.domain.cluster import INSTALLATION_TAG, is_ours
+from muster.domain.cluster_decisions import Done, Fail, Outcome, Situation, Wait, refused, too_late
 from muster.domain.errors import ProviderError
 from muster.domain.ids import InstallationId
-from muster.domain.operation import Operation, Verdict
+from muster.domain.operation import Verdict
 from muster.domain.reasons import Reason
+from muster.integrations.aks import sight as sights
+from muster.integrations.aks.sight import Group, Sight
+from muster.integrations.aks.steps import Stage, chips, state_words
 
+GROUP_TAG = "muster-group"
+MADE = "made"
 SURPRISE = 60.0
 """Seconds for which a request whose answer was lost, or that isn't visible yet, may still come true."""
 GROUP_WAIT = 120.0
-"""Seconds that a provider takes at most to know a new resource group everywhere."""
+"""Seconds that Azure takes at most to know a new resource group everywhere."""
 PRINCIPAL_WAIT = 60.0
-"""Seconds that a provider takes at most to know a new identity everywhere."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    operation: Operation
-    cluster: Cluster
-    plan: ClusterPlan
-    installation: InstallationId
-    now: float
-    due_at: float
-    """When the operation's deadline counts as passed."""
-
-    @property
-    def place(self) -> Place:
-        return self.plan.place
-
-    @property
-    def overdue(self) -> bool:
-        return self.now >= self.due_at
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Go:
-    """On to the next stage."""
-
-    stage: Stage
-    note: str = ""
+"""Seconds that Azure takes at most to know a new identity everywhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """Ask the provider for what this stage is about."""
+    """Ask Azure for what this step is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
-    message: str
+class Later:
+    """Look again. Without a message, the cluster's state is shown."""
+
+    message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fail:
-    verdict: Verdict
-
-
-Decision = Go | Act | Wait | Fail
-EMPTYING = Wait(message="waiting until the resource group is empty")
+Decision = Done | Act | Later | Fail
+EMPTYING = Later(message="waiting until the resource group is empty")
 """Our own cluster is still listed in its group."""
 
 
-def stopped(operation: Operation) -> bool:
-    return operation.cancel_requested_at is not None or operation.verdict is not None
-
-
-def too_late(at: Situation) -> Fail:
-    took = at.now - at.operation.created_at
-    message = (
-        f"it was not ready {took:.0f} s after it was asked for (deadline from {at.operation.deadline_source})"
-    )
-    return Fail(verdict=Verdict(reason=Reason.DEADLINE_EXCEEDED, message=message))
-
-
-def overdue(at: Situation) -> Fail | None:
-    """It has to wait again, and there is no more time for that. Work that is done in time is not judged."""
-    return too_late(at) if at.overdue else None
-
-
-def unseen(at: Situation) -> Fail | None:
-    """A look failed. Time in which nothing could be seen is no failure, unless the caller said so."""
-    return too_late(at) if at.overdue and at.operation.deadline_source == HARD else None
-
-
-def refused(at: Situation, error: ProviderError) -> Fail:
-    """What the provider says, and what that means for this cluster."""
-    message = str(error)
-    advice = at.plan.advice(error.reason, message)
-    if advice:
-        message = f"{message}; {advice}"
-    return Fail(verdict=Verdict(reason=error.reason, message=message))
+def outcome(at: Situation, decision: Decision, sight: Sight | None, *, every: float) -> Outcome:
+    """What a decision comes to for the core: it waits for the next look, and shows what this one saw."""
+    if isinstance(decision, Done | Fail):
+        return decision
+    said = decision.message if isinstance(decision, Later) else ""
+    message = said or state_words(at.cluster, sight, now=at.now)
+    pools = chips(sight.pools) if sight is not None and sight.pools else None
+    return Wait(seconds=every, message=message, parts=pools)
 
 
 # --- making --------------------------------------------------------------------------------------
@@ -109,7 +61,7 @@ def refused(at: Situation, error: ProviderError) -> Fail:
 def prepare(at: Situation, sight: Sight | None) -> Decision:
     if sight is not None and not _ours(at, sight):
         return _taken(at)
-    return too_late(at) if at.overdue else Go(stage=Stage.GROUP)
+    return too_late(at) if at.overdue else Done()
 
 
 def ensure_group(at: Situation, group: Group | None) -> Decision:
@@ -118,15 +70,15 @@ def ensure_group(at: Situation, group: Group | None) -> Decision:
         if at.overdue:
             return too_late(at)
         if group is not None:
-            return Wait(message=f"waiting until the old resource group {at.place.group} is gone")
+            return Later(message=f"waiting until the old resource group {at.place.group} is gone")
         return Act()
     if not sights.succeeded(group.state or sights.SUCCEEDED):
-        return too_late(at) if at.overdue else Wait(message=f"resource group: {group.state}")
+        return too_late(at) if at.overdue else Later(message=f"resource group: {group.state}")
     elsewhere = group.region.lower() != at.plan.region
     note = (
         f"the resource group is in {group.region}; the cluster goes to {at.plan.region}" if elsewhere else ""
     )
-    return Go(stage=Stage.CREATING, note=note)
+    return Done(note=note)
 
 
 def build(at: Situation, sight: Sight | None, outcome: bool | ProviderError | None) -> Decision:
@@ -135,18 +87,18 @@ def build(at: Situation, sight: Sight | None, outcome: bool | ProviderError | No
     if sight is not None and not _ours(at, sight):
         return _taken(at)
     if sight is not None and complete(sight):
-        return Go(stage=Stage.GRANTING)
+        return Done()
     broken = _broken(at, sight, outcome)
     if broken is not None:
         return broken
     if at.overdue:
         return too_late(at)
-    return Act() if sight is None and outcome is None else Wait(message="")
+    return Act() if sight is None and outcome is None else Later()
 
 
 def group_is_new(at: Situation) -> bool:
-    """Whether a part of the provider may not know the group yet that we saw before we asked."""
-    return at.cluster.stage is Stage.CREATING and at.now < at.cluster.stage_at + GROUP_WAIT
+    """Whether a part of Azure may not know the group yet that we saw before we asked."""
+    return at.cluster.stage == Stage.CREATING and at.now < at.cluster.stage_at + GROUP_WAIT
 
 
 def complete(sight: Sight) -> bool:
@@ -170,11 +122,6 @@ def _broken(at: Situation, sight: Sight | None, outcome: bool | ProviderError | 
     return Fail(verdict=Verdict(reason=Reason.PROVIDER_ERROR, message=message))
 
 
-def principal_for(wanted: RoleWanted, cluster: Cluster) -> str:
-    """Some rights are used by the cluster itself, the others by its nodes."""
-    return cluster.kubelet or cluster.principal if wanted.by_nodes else cluster.principal
-
-
 def principal_lost(at: Situation, error: ProviderError, *, since: float) -> Fail | None:
     """A principal that isn't known yet is waited for, but not for ever. `since`: when that was first heard;
     time without a request doesn't count."""
@@ -188,23 +135,21 @@ def principal_lost(at: Situation, error: ProviderError, *, since: float) -> Fail
 
 def stop(at: Situation, sight: Sight | None) -> Decision:
     if sight is None and _may_come(at):
-        return Wait(message="waiting until the cluster that was asked for is visible")
+        return Later(message="waiting until the cluster that was asked for is visible")
     if sight is None or not _ours(at, sight) or not sights.in_progress(sight.state):
-        return Go(stage=Stage.REVOKING)
-    return Go(stage=Stage.REVOKING) if sights.stopping(sight.state) else Act()
+        return Done()
+    return Done() if sights.stopping(sight.state) else Act()
 
 
 def remove(at: Situation, sight: Sight | None) -> Decision:
     if sight is None:
         if _may_come(at):
-            return Wait(message="waiting until it is certain that no cluster comes of the request")
-        return Go(stage=Stage.CLEARING)
+            return Later(message="waiting until it is certain that no cluster comes of the request")
+        return Done()
     if not _ours(at, sight):
-        return Go(
-            stage=Stage.CLEARING, note=f"cluster {at.place.name} was kept: it has no tag of this installation"
-        )
+        return Done(note=f"cluster {at.place.name} was kept: it has no tag of this installation")
     if sights.stopping(sight.state):
-        return Wait(message="")
+        return Later()
     return Act()
 
 
@@ -216,24 +161,22 @@ def clear(at: Situation, group: Group | None, holdings: Sequence[str], neighbour
     name, asked = at.place.group, at.cluster.group_asked_at
     if group is None:
         if asked is not None and at.now < asked + SURPRISE and at.cluster.asked_at is None:
-            return Wait(message="waiting until it is certain that no resource group comes any more")
-        return Go(stage=Stage.GONE)
+            return Later(message="waiting until it is certain that no resource group comes any more")
+        return Done()
     if not made_group(group.tags, at.installation):
-        return Go(stage=Stage.GONE, note=f"resource group {name} was kept: Muster didn't make it")
+        return Done(note=f"resource group {name} was kept: Muster didn't make it")
     if neighbours:
-        return Go(
-            stage=Stage.GONE, note=f"resource group {name} was kept: it contains cluster {neighbours[0]}"
-        )
+        return Done(note=f"resource group {name} was kept: it contains cluster {neighbours[0]}")
     if sights.stopping(group.state):
-        return Wait(message=f"resource group: {group.state}")
+        return Later(message=f"resource group: {group.state}")
     others = [each for each in holdings if each.lower() != at.place.cluster_id.lower()]
     if others:
-        return Go(stage=Stage.GONE, note=f"resource group {name} was kept: it holds {others[0]}")
+        return Done(note=f"resource group {name} was kept: it holds {others[0]}")
     return EMPTYING if holdings else Act()
 
 
 def _may_come(at: Situation) -> bool:
-    """Whether a cluster that isn't seen may only not be seen yet: for a while a provider may not show what
+    """Whether a cluster that isn't seen may only not be seen yet: for a while Azure may not show what
     it has accepted."""
     asked = at.cluster.asked_at
     return asked is not None and not at.cluster.answered and at.now < asked + SURPRISE
@@ -249,3 +192,17 @@ def _taken(at: Situation) -> Fail:
         " that this request didn't make; choose another name or group, or delete it"
     )
     return Fail(verdict=Verdict(reason=Reason.NAME_TAKEN, message=message))
+
+
+def group_tags(installation: InstallationId) -> dict[str, str]:
+    """Return the tags of a group that this installation makes, the same for all its clusters.
+
+    Two clusters that ask at the same time must ask for the same, because Azure doesn't know "only if there
+    is none" for groups.
+    """
+    return {INSTALLATION_TAG: installation, GROUP_TAG: MADE}
+
+
+def made_group(tags: Mapping[str, str], installation: InstallationId) -> bool:
+    """Whether this installation made the group, for whichever of its clusters."""
+    return all(tags.get(name) == value for name, value in group_tags(installation).items())

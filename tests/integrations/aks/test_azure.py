@@ -1,4 +1,4 @@
-"""The cluster contract, run against Azure's own SDKs over HTTP on loopback, and the simulated port."""
+"""The contract of Azure, run against Azure's own SDKs over HTTP on loopback, and the simulated port."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,40 +9,40 @@ from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
 from muster.domain.errors import InvalidRequest, ProviderError, Refused, Uncertain
 from muster.integrations.aks import credentials as aks_credentials
+from muster.integrations.aks.azure import Azure
 from muster.integrations.aks.errors import translate_errors
-from muster.integrations.aks.lazy_provider import AksSettings, lazy_provider
-from muster.integrations.aks.provider import AksProvider
-from muster.ports.clusters import ClusterProvider
-from muster_simulation.arm import Arm, Fault, Paces, SimulatedClusters
+from muster.integrations.aks.lazy_sdk import lazy_sdk
+from muster.integrations.aks.sdk import AzureSdk
+from muster.integrations.aks.tables import AksConfig
+from muster_simulation.arm import Arm, Fault, Paces
+from muster_simulation.arm.clusters import SimulatedAzure
 from muster_simulation.arm.faults import Verb
 from muster_simulation.arm.server import ArmServer
-from tests.integrations.cluster_contract import ORDER, PLACE, ClusterContract, Hours
+from tests.integrations.aks.azure_contract import ORDER, PLACE, AzureContract, Hours
 from tests.stage.azure import TEMPLATE
 
 
-class TestSimulated(ClusterContract):
+class TestSimulated(AzureContract):
     @pytest.fixture
-    def provider(self, arm: Arm) -> ClusterProvider:
-        return SimulatedClusters(arm)
+    def provider(self, arm: Arm) -> Azure:
+        return SimulatedAzure(arm)
 
 
-class TestAks(ClusterContract):
+class TestAks(AzureContract):
     @pytest.fixture
-    async def provider(self, arm: Arm) -> AsyncIterator[ClusterProvider]:
+    async def provider(self, arm: Arm) -> AsyncIterator[Azure]:
         async with ArmServer(arm).listening() as endpoint:
-            made = lazy_provider(AksSettings(endpoint=endpoint, call_timeout=5.0), {})
+            made = lazy_sdk(AksConfig(endpoint=endpoint, call_timeout=5.0), {})
             await made.check(TEMPLATE)
             yield made
             await made.close()
 
-    async def test_a_create_that_ends_at_once_is_done_at_once(
-        self, placed: ClusterProvider, arm: Arm
-    ) -> None:
+    async def test_a_create_that_ends_at_once_is_done_at_once(self, placed: Azure, arm: Arm) -> None:
         arm.paces = Paces(create=0.0, pool=0.0)
         assert await placed.follow(PLACE, await placed.create(ORDER)) is True
 
     async def test_a_create_without_a_word_where_to_follow_it_is_followed_by_its_own_state(
-        self, placed: ClusterProvider, arm: Arm, hours: Hours
+        self, placed: Azure, arm: Arm, hours: Hours
     ) -> None:
         arm.headerless = True
         token = await placed.create(ORDER)
@@ -51,7 +51,7 @@ class TestAks(ClusterContract):
         assert await placed.follow(PLACE, token) is True
 
     async def test_a_token_is_followed_by_another_process(
-        self, placed: ClusterProvider, arm: Arm, hours: Hours
+        self, placed: Azure, arm: Arm, hours: Hours
     ) -> None:
         token = await placed.create(ORDER)
         async with ArmServer(arm).listening():
@@ -62,13 +62,13 @@ class TestAks(ClusterContract):
     async def test_a_poll_that_gets_no_answer_is_uncertain(self, arm: Arm) -> None:
         arm.faults.add(Fault(on=Verb.GET_CLUSTER, hangs=30.0))
         async with ArmServer(arm).listening() as endpoint:
-            provider = lazy_provider(AksSettings(endpoint=endpoint, call_timeout=0.2), {})
+            provider = lazy_sdk(AksConfig(endpoint=endpoint, call_timeout=0.2), {})
             with pytest.raises(Uncertain):
                 await provider.look(PLACE)
             await provider.close()
 
     async def test_nobody_there_is_uncertain(self) -> None:
-        provider = lazy_provider(AksSettings(endpoint="http://127.0.0.1:9", call_timeout=1.0), {})
+        provider = lazy_sdk(AksConfig(endpoint="http://127.0.0.1:9", call_timeout=1.0), {})
         with pytest.raises(Uncertain, match="can't be reached"):
             await provider.look(PLACE)
         await provider.close()
@@ -93,7 +93,7 @@ def test_whoever_gives_tokens_being_away_is_uncertain_and_azure_not_taking_one_i
 
 
 async def test_missing_credentials_are_refused_by_name_before_any_call() -> None:
-    provider = lazy_provider(AksSettings(credential="environment"), {"AZURE_TENANT_ID": "t"})
+    provider = lazy_sdk(AksConfig(credential="environment"), {"AZURE_TENANT_ID": "t"})
     with pytest.raises(InvalidRequest, match="set AZURE_CLIENT_ID, AZURE_CLIENT_SECRET or"):
         await provider.check(TEMPLATE)
 
@@ -122,7 +122,7 @@ class _Vouching:
 async def test_credentials_that_can_not_be_checked_refuse_in_words(
     error: Exception | None, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    provider = AksProvider(AksSettings(call_timeout=0.05))
+    provider = AzureSdk(AksConfig(call_timeout=0.05))
     monkeypatch.setattr(provider, "_who", lambda: _Vouching(error))
     with pytest.raises(InvalidRequest, match=told):
         await provider.check(TEMPLATE)
@@ -132,6 +132,6 @@ async def test_a_missing_extra_is_told_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(aks_credentials, "find_spec", lambda _name: None)
-    provider = lazy_provider(AksSettings(), {})
+    provider = lazy_sdk(AksConfig(), {})
     with pytest.raises(InvalidRequest, match=r"pip install 'muster-compute\[azure\]'"):
         await provider.check(TEMPLATE)

@@ -1,23 +1,14 @@
-"""The contract of the cluster port as code: every adapter runs it unchanged, over the simulated Azure."""
+"""What the steps of clusters need of Azure, as code: every adapter runs it unchanged."""
 
 import pytest
 
-from muster.domain.errors import (
-    GroupMissing,
-    NameInUse,
-    NotKnownYet,
-    ProviderError,
-    Refused,
-    Throttled,
-    TrackLost,
-    Uncertain,
-)
+from muster.domain.errors import ProviderError, Refused, Throttled, Uncertain
 from muster.domain.ids import InstallationId
 from muster.domain.reasons import Reason
+from muster.integrations.aks.azure import Azure, Grant, GroupMissing, NameInUse, NotKnownYet, Order, TrackLost
 from muster.integrations.aks.error_codes import Problem
 from muster.integrations.aks.plan import place
 from muster.integrations.aks.spec import AzureRole
-from muster.ports.clusters import ClusterProvider, Grant, Order
 from muster_simulation.arm import Arm, Fault
 from muster_simulation.arm.faults import Verb
 from tests.stage.azure import REGISTRY, SUBSCRIPTION, TEMPLATE
@@ -50,7 +41,7 @@ class Hours:
         return self.time
 
 
-class ClusterContract:
+class AzureContract:
     """An adapter gives `provider`, over the `arm` that these fixtures share."""
 
     @pytest.fixture
@@ -62,11 +53,11 @@ class ClusterContract:
         return Arm(hours.now)
 
     @pytest.fixture
-    async def placed(self, provider: ClusterProvider) -> ClusterProvider:
+    async def placed(self, provider: Azure) -> Azure:
         await provider.make_group(PLACE, region="westeurope", tags=TAGS)
         return provider
 
-    async def test_a_group_is_seen_as_it_was_made(self, provider: ClusterProvider) -> None:
+    async def test_a_group_is_seen_as_it_was_made(self, provider: Azure) -> None:
         assert await provider.group(PLACE) is None
         assert await provider.look(PLACE) is None
         assert await provider.holdings(PLACE) == []
@@ -76,7 +67,7 @@ class ClusterContract:
         assert (group.region, group.state, dict(group.tags)) == ("westeurope", "Succeeded", TAGS)
 
     async def test_a_cluster_is_made_followed_and_seen_with_its_pools(
-        self, placed: ClusterProvider, hours: Hours
+        self, placed: Azure, hours: Hours
     ) -> None:
         token = await placed.create(ORDER)
         assert await placed.follow(PLACE, token) is False
@@ -95,16 +86,14 @@ class ClusterContract:
         assert sight.principal and sight.kubelet and sight.fqdn and sight.kubernetes_version
         assert [one.lower() for one in await placed.holdings(PLACE)] == [PLACE.cluster_id.lower()]
 
-    async def test_clusters_are_listed_by_the_tag_of_their_installation(
-        self, placed: ClusterProvider
-    ) -> None:
+    async def test_clusters_are_listed_by_the_tag_of_their_installation(self, placed: Azure) -> None:
         await placed.create(ORDER)
         ((place, tags),) = await placed.list(SUBSCRIPTION, InstallationId("inst-1"))
         assert (place.cluster_id.lower(), dict(tags)) == (PLACE.cluster_id.lower(), TAGS)
         assert list(await placed.list(SUBSCRIPTION, InstallationId("inst-2"))) == []
 
     async def test_a_second_create_of_a_name_changes_nothing(
-        self, placed: ClusterProvider, arm: Arm, hours: Hours
+        self, placed: Azure, arm: Arm, hours: Hours
     ) -> None:
         await placed.create(ORDER)
         for _ in range(2):
@@ -114,7 +103,7 @@ class ClusterContract:
         assert arm.changed == []
 
     async def test_work_that_failed_is_told_by_its_most_telling_code(
-        self, placed: ClusterProvider, arm: Arm, hours: Hours
+        self, placed: Azure, arm: Arm, hours: Hours
     ) -> None:
         arm.next_problem = QUOTA
         token = await placed.create(ORDER)
@@ -132,7 +121,7 @@ class ClusterContract:
     )
     async def test_a_poll_that_fails_is_no_outcome_of_the_work(
         self,
-        placed: ClusterProvider,
+        placed: Azure,
         arm: Arm,
         hours: Hours,
         status: int,
@@ -149,14 +138,12 @@ class ClusterContract:
         assert await placed.follow(PLACE, token) is True
 
     @pytest.mark.parametrize("token", ["rubbish", "AAAA", "eyJhIjoxfQ=="])
-    async def test_a_token_that_leads_nowhere_is_told_as_that(
-        self, placed: ClusterProvider, token: str
-    ) -> None:
+    async def test_a_token_that_leads_nowhere_is_told_as_that(self, placed: Azure, token: str) -> None:
         with pytest.raises(TrackLost):
             await placed.follow(PLACE, token)
 
     async def test_an_abort_cancels_what_runs_and_nothing_to_abort_is_no_error(
-        self, placed: ClusterProvider, hours: Hours
+        self, placed: Azure, hours: Hours
     ) -> None:
         await placed.abort(PLACE)
         token = await placed.create(ORDER)
@@ -170,7 +157,7 @@ class ClusterContract:
         await placed.abort(PLACE)
 
     async def test_a_deletion_waits_for_what_runs_and_is_then_accepted(
-        self, placed: ClusterProvider, hours: Hours
+        self, placed: Azure, hours: Hours
     ) -> None:
         await placed.delete(PLACE)
         await placed.create(ORDER)
@@ -184,7 +171,7 @@ class ClusterContract:
         assert await placed.look(PLACE) is None
 
     async def test_a_group_is_deleted_and_deleting_none_is_no_error(
-        self, placed: ClusterProvider, hours: Hours
+        self, placed: Azure, hours: Hours
     ) -> None:
         await placed.delete_group(PLACE)
         group = await placed.group(PLACE)
@@ -194,7 +181,7 @@ class ClusterContract:
         await placed.delete_group(PLACE)
 
     async def test_a_role_is_granted_once_whatever_its_name_and_taken_back(
-        self, placed: ClusterProvider, arm: Arm, hours: Hours
+        self, placed: Azure, arm: Arm, hours: Hours
     ) -> None:
         await placed.create(ORDER)
         hours.time += 1000
@@ -208,13 +195,13 @@ class ClusterContract:
             await placed.revoke(first.name, first.scope)
         assert not arm.assignments
 
-    async def test_a_principal_that_is_too_new_is_asked_for_again(self, placed: ClusterProvider) -> None:
+    async def test_a_principal_that_is_too_new_is_asked_for_again(self, placed: Azure) -> None:
         with pytest.raises(NotKnownYet):
             await placed.grant(_grant("nobody", "33333333-3333-4333-8333-333333333333"))
 
     @pytest.mark.parametrize("code", ["ResourceNotFound", "ResourceGroupNotFound"])
     async def test_what_a_call_needs_and_is_not_there_is_refused_with_what_to_check(
-        self, placed: ClusterProvider, arm: Arm, code: str
+        self, placed: Azure, arm: Arm, code: str
     ) -> None:
         gone = Problem(status=404, code=code, message="It was not found.")
         arm.faults.add(Fault(on=Verb.PUT_ASSIGNMENT, problem=gone), Fault(on=Verb.PUT_CLUSTER, problem=gone))
@@ -226,9 +213,7 @@ class ClusterContract:
         assert refusal.value.reason is Reason.PROVIDER_REFUSED
         assert isinstance(refusal.value, GroupMissing) is (code == "ResourceGroupNotFound")
 
-    async def test_a_group_that_is_being_deleted_is_waited_for(
-        self, placed: ClusterProvider, arm: Arm
-    ) -> None:
+    async def test_a_group_that_is_being_deleted_is_waited_for(self, placed: Azure, arm: Arm) -> None:
         going = Problem(
             status=409,
             code="ResourceGroupBeingDeleted",
@@ -240,7 +225,7 @@ class ClusterContract:
         with pytest.raises(Throttled):
             await placed.create(ORDER)
 
-    async def test_throttling_says_how_long_to_wait(self, placed: ClusterProvider, arm: Arm) -> None:
+    async def test_throttling_says_how_long_to_wait(self, placed: Azure, arm: Arm) -> None:
         slow = Problem(status=429, code="TooManyRequests", message="Slow down.", retry_after=17.0)
         arm.faults.add(Fault(on=Verb.GET_CLUSTER, problem=slow))
         with pytest.raises(Throttled) as throttled:
@@ -257,7 +242,7 @@ class ClusterContract:
         ],
     )
     async def test_a_refusal_is_told_by_its_reason(
-        self, placed: ClusterProvider, arm: Arm, status: int, code: str, reason: Reason
+        self, placed: Azure, arm: Arm, status: int, code: str, reason: Reason
     ) -> None:
         arm.faults.add(Fault(on=Verb.PUT_CLUSTER, problem=Problem(status=status, code=code, message="No.")))
         with pytest.raises(Refused) as refusal:
@@ -265,9 +250,7 @@ class ClusterContract:
         assert refusal.value.reason is reason
 
     @pytest.mark.parametrize("status", [500, 503, 504])
-    async def test_a_server_that_fails_proves_nothing(
-        self, placed: ClusterProvider, arm: Arm, status: int
-    ) -> None:
+    async def test_a_server_that_fails_proves_nothing(self, placed: Azure, arm: Arm, status: int) -> None:
         broken = Problem(status=status, code="InternalServerError", message="Try again.")
         arm.faults.add(Fault(on=Verb.GET_CLUSTER, problem=broken), Fault(on=Verb.PUT_CLUSTER, loses=True))
         with pytest.raises(Uncertain):
