@@ -1,6 +1,6 @@
 import pytest
 
-from muster.domain.cluster import ClusterState, Stage
+from muster.domain.cluster import ClusterState
 from muster.domain.command import CommandState
 from muster.domain.event_titles import title_of
 from muster.domain.events import Entity
@@ -9,6 +9,7 @@ from muster.domain.launch import LaunchState
 from muster.domain.lifecycle import Fact, Verb
 from muster.domain.node import RENEWED
 from muster.domain.operation import Step
+from muster.integrations.aks.steps import STEPS
 
 PAST = (
     "ed",
@@ -30,7 +31,10 @@ NAMES = [
     *((Entity.LAUNCH, name) for name in LaunchState),
     *((Entity.COMMAND, name) for name in CommandState),
     *((Entity.OPERATION, name) for name in Step),
-    *((Entity.CLUSTER, name) for name in (*ClusterState, *Stage)),
+    *(
+        (Entity.CLUSTER, name)
+        for name in (*ClusterState, *(step.stage for steps in (STEPS.create, STEPS.delete) for step in steps))
+    ),
 ]
 
 
@@ -42,3 +46,4 @@ def test_every_event_is_told_in_the_past_tense(entity: Entity, name: str) -> Non
 def test_an_event_that_has_no_title_of_its_own_is_told_by_its_name() -> None:
     assert title_of(Entity.INSTALLATION, "token_added") == "token added"
     assert title_of(Entity.NODE, "from_a_newer_version") == "from a newer version"
+    assert title_of(Entity.CLUSTER, "a_providers_own") == "step a providers own started"

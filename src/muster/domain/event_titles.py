@@ -5,9 +5,9 @@ An event's `name` is a code that programs match. People read the title.
 
 from collections.abc import Mapping
 
-from muster.domain.cluster import ClusterState, Stage
+from muster.domain.cluster import ClusterState
 from muster.domain.command import CommandState
-from muster.domain.events import Entity
+from muster.domain.events import SUBMITTED, Entity
 from muster.domain.health import Health
 from muster.domain.launch import LaunchState
 from muster.domain.lifecycle import Verb
@@ -40,16 +40,11 @@ _TITLES: Mapping[Entity, Mapping[str, str]] = {
     Entity.OPERATION: {Step.CANCEL_REQUESTED: "cancelled", Step.FAILING: "rollback started"},
     Entity.CLUSTER: {
         ClusterState.READY: "became ready",
-        Stage.PREPARING: "preparation started",
-        Stage.GROUP: "resource group requested",
-        Stage.CREATING: "creation started",
-        Stage.GRANTING: "role grants started",
-        Stage.DONE: "finished",
-        Stage.ABORTING: "stop requested",
-        Stage.REVOKING: "role removal started",
-        Stage.DELETING: "deletion started",
-        Stage.CLEARING: "clean-up started",
-        Stage.GONE: "removed",
+        ClusterState.CREATING: "creation started",
+        ClusterState.DELETING: "deletion started",
+        ClusterState.FAILED: "failed",
+        ClusterState.DELETED: "deleted",
+        SUBMITTED: "submitted",
     },
     Entity.INSTALLATION: {
         "limited": "cap changed",
@@ -61,4 +56,7 @@ _TITLES: Mapping[Entity, Mapping[str, str]] = {
 
 def title_of(entity: Entity, name: str) -> str:
     """Return what happened, in words: `handed over`, `went offline`. Most codes are such words already."""
-    return _TITLES.get(entity, {}).get(name) or name.replace("_", " ")
+    told = _TITLES.get(entity, {}).get(name)
+    words = name.replace("_", " ")
+    # Other events of a cluster are named by the steps of its provider.
+    return told or (f"step {words} started" if entity is Entity.CLUSTER else words)

@@ -26,7 +26,8 @@ from muster.domain.template import Template, TemplateSpec, changed_fields
 LEASE_FIELDS = ("lease_owner", "lease_until", "epoch", "version")
 """Fields of an operation that move without an event: its lease, and the version that losses move too."""
 
-WORK = ("submitted", "pending", "joined")
+SUBMITTED = "submitted"
+WORK = (SUBMITTED, "pending", "joined")
 """Names of events of requests for work and of apps that enrol. They are acts, but change no setting and
 stop nothing."""
 
@@ -113,7 +114,7 @@ def of_operation(change: OperationChange) -> Draft:
 
 
 def of_submission(operation: Operation, *, actor: str = "") -> Draft:
-    return _operation("submitted", None, _without_environment(operation), actor=actor)
+    return _operation(SUBMITTED, None, _without_environment(operation), actor=actor)
 
 
 def of_takeover(operation: Operation) -> Draft:
@@ -190,7 +191,7 @@ def of_cluster(change: ClusterChange) -> Draft:
         entity=Entity.CLUSTER,
         entity_id=after.id,
         version=after.version,
-        name="submitted" if before is None else str(after.stage if moved else after.state),
+        name=SUBMITTED if before is None else str(after.stage if moved else after.state),
         changes=serialization.changed(before, after),
         detail=after.detail,
         actor=change.actor,
