@@ -584,6 +584,16 @@ class Store(Protocol):
         Holding it is a tick; `problem` says what kept the owner's last one from its end."""
         ...
 
+    @reads
+    async def bookmark(self, duty: str) -> Cursor | None:
+        """Return how far the duty has followed the feed; None: it never said."""
+        ...
+
+    @writes
+    async def move_bookmark(self, duty: str, owner: str, cursor: Cursor) -> None:
+        """Note how far the duty has followed the feed. Raises Conflict unless `owner` was its last holder."""
+        ...
+
     # --- events -----------------------------------------------------------------------------------
 
     @writes

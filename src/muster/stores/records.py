@@ -62,6 +62,10 @@ def request_class(kind: str) -> type[Request]:
     return REQUESTS[kind]
 
 
+def not_the_holder(duty: str, owner: str) -> Conflict:
+    return Conflict(f"cannot move the bookmark of {duty}: {owner} does not hold that duty")
+
+
 def same_request(first: Operation, asked: Operation) -> Operation:
     """Return the operation that has the key already. Raises IdempotencyMismatch if it asks for more."""
     if first.kind is not asked.kind or first.request != asked.request:

@@ -3,9 +3,9 @@ import asyncio
 import pytest
 
 from muster.domain import operation as lifecycle
-from muster.domain.errors import LeaseLost, NotFound
+from muster.domain.errors import Conflict, LeaseLost, NotFound
 from muster.domain.operation import Fence, Status
-from muster.ports.store import Store
+from muster.ports.store import Cursor, Store
 from tests.contracts.store_contract.bookkeeping import whole_feed
 from tests.contracts.store_contract.scene import Scene
 
@@ -122,6 +122,20 @@ class LeaseContract:
         assert await store.lease_duty("sweep", "replica-b", now=20.0, until=50.0)
         assert await store.lease_duty("reaper", "replica-b", now=50.0, until=80.0)
         assert not await store.lease_duty("reaper", "replica-a", now=51.0, until=90.0)
+
+    async def test_only_the_holder_of_a_duty_moves_its_bookmark(self, store: Store) -> None:
+        assert await store.bookmark("follower") is None
+        with pytest.raises(Conflict):
+            await store.move_bookmark("follower", "replica-a", Cursor("1"))
+        assert await store.lease_duty("follower", "replica-a", now=1.0, until=31.0)
+        assert await store.bookmark("follower") is None
+        await store.move_bookmark("follower", "replica-a", Cursor("1"))
+        assert await store.lease_duty("follower", "replica-b", now=31.0, until=61.0)
+        with pytest.raises(Conflict, match="replica-a"):
+            await store.move_bookmark("follower", "replica-a", Cursor("2"))
+        assert await store.bookmark("follower") == "1"
+        await store.move_bookmark("follower", "replica-b", Cursor("3"))
+        assert await store.bookmark("follower") == "3"
 
     async def test_the_duties_of_a_dead_server_are_free_at_once(self, store: Store) -> None:
         assert await store.lease_duty("reaper", "replica-a", now=1.0, until=1e6)

@@ -11,6 +11,7 @@ from functools import partial
 from muster.domain.events import of_takeover
 from muster.domain.ids import OperationId
 from muster.domain.operation import Fence, Operation
+from muster.ports.store import Cursor
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.operation_items import age, known_of, lease_fields
@@ -18,6 +19,7 @@ from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.table import Again, Table, gather_bounded
 from muster.stores.dynamodb.values import Item, moment, number, text
 from muster.stores.dynamodb.writes import ABSENT, Write, given, setting
+from muster.stores.records import not_the_holder
 
 
 class Leases:
@@ -171,3 +173,17 @@ class Leases:
             where=f"{ABSENT} OR #lease_owner = :owner OR #lease_until <= :now",
             values={"owner": owner, "until": until, "now": now, "problem": problem},
         )
+
+    async def bookmark(self, duty: str) -> Cursor | None:
+        found = (await self._table.get((keys.DUTIES, duty)) or {}).get("bookmark")
+        return None if found is None else Cursor(str(found))
+
+    async def move_bookmark(self, duty: str, owner: str, cursor: Cursor) -> None:
+        moved = await self._table.update(
+            (keys.DUTIES, duty),
+            "SET #bookmark = :cursor",
+            where="#lease_owner = :owner",
+            values={"cursor": cursor, "owner": owner},
+        )
+        if not moved:
+            raise not_the_holder(duty, owner)

@@ -171,6 +171,8 @@ class DynamoStore:
         self.renew = leases.renew
         self.expire_leases = leases.expire
         self.lease_duty = leases.lease_duty
+        self.bookmark = leases.bookmark
+        self.move_bookmark = leases.move_bookmark
 
         self.pool = operations.pool
         self.usage = _over(table, counters.usage)

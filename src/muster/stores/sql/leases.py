@@ -11,6 +11,8 @@ from functools import lru_cache
 from muster.domain.events import of_takeover
 from muster.domain.ids import OperationId
 from muster.domain.operation import Fence, Kind, Operation
+from muster.ports.store import Cursor
+from muster.stores.records import not_the_holder
 from muster.stores.sql import events, operations
 from muster.stores.sql.rows import OPERATION
 from muster.stores.sql.tx import Tx, Value
@@ -74,6 +76,8 @@ _DUTY = """
         ticked_at = excluded.ticked_at, problem = excluded.problem
     WHERE duties.lease_owner = excluded.lease_owner OR duties.lease_until <= :now
 """
+_BOOKMARK = "SELECT bookmark FROM duties WHERE name = :name"
+_MOVE_BOOKMARK = "UPDATE duties SET bookmark = :cursor WHERE name = :name AND lease_owner = :owner"
 _EXPIRE_DUTIES = "UPDATE duties SET lease_until = 0"
 _RENEWED_AT_ONCE = 500
 
@@ -157,3 +161,13 @@ def expire(tx: Tx, owner: str | None = None) -> int:
 def lease_duty(tx: Tx, name: str, owner: str, *, now: float, until: float, problem: str = "") -> bool:
     params: dict[str, Value] = {"name": name, "owner": owner, "now": now, "until": until, "problem": problem}
     return bool(tx.change(_DUTY, params))
+
+
+def bookmark(tx: Tx, duty: str) -> Cursor | None:
+    rows = tx.execute(_BOOKMARK, {"name": duty})
+    return Cursor(rows[0][0]) if rows and rows[0][0] is not None else None
+
+
+def move_bookmark(tx: Tx, duty: str, owner: str, cursor: Cursor) -> None:
+    if not tx.change(_MOVE_BOOKMARK, {"name": duty, "owner": owner, "cursor": cursor}):
+        raise not_the_holder(duty, owner)

@@ -515,6 +515,8 @@ _ACTS = (
 
 _TRACES = ("ALTER TABLE operations ADD COLUMN trace TEXT NOT NULL DEFAULT ''",)
 
+_BOOKMARKS = ("ALTER TABLE duties ADD COLUMN bookmark TEXT",)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -537,6 +539,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=19, name="jobs", statements=_JOBS),
     Migration(version=20, name="acts", statements=_ACTS),
     Migration(version=21, name="traces of operations", statements=_TRACES),
+    Migration(version=22, name="bookmarks of duties", statements=_BOOKMARKS),
 )
 LATEST = MIGRATIONS[-1].version
 

@@ -132,6 +132,8 @@ class SqlStore(EngineVerbs):
     renew = write(leases.renew, urgent=True)
     expire_leases = write(leases.expire, urgent=True)
     lease_duty = write(leases.lease_duty, urgent=True)
+    bookmark = read(leases.bookmark, point=True)
+    move_bookmark = write(leases.move_bookmark)
 
     pool = read(operation_rows.pool)
     usage = read(counters.usage)
