@@ -1,0 +1,27 @@
+"""Check webhooks for `muster doctor`: whether addresses and secrets can be read. Sends nothing."""
+
+from collections.abc import Iterator
+
+from muster.domain.errors import InvalidRequest
+from muster.integration import Check, Level, Machine
+from muster.integrations.webhooks.tables import WEBHOOKS, Form, Webhook
+
+
+def checks(machine: Machine) -> Iterator[Check]:
+    for webhook in machine.config.tables[WEBHOOKS]:
+        yield _check(webhook)
+
+
+def _check(webhook: Webhook) -> Check:
+    subject = f"webhook {webhook.name}"
+    try:
+        host, secret = webhook.host, webhook.secret()
+    except InvalidRequest as error:
+        return Check(subject=subject, level=Level.FAILED, words=str(error), advice="see docs/webhooks.md")
+    if not secret and webhook.form is Form.JSON:
+        advice = "set secret_file, so that the receiver knows who sent a message"
+        return Check(subject=subject, level=Level.WARNING, words=f"{host}: not signed", advice=advice)
+    advice = f"try it: muster webhooks test {webhook.name}"
+    return Check(
+        subject=subject, level=Level.OK, words=f"{', '.join(webhook.events)} to {host}", advice=advice
+    )

@@ -1,0 +1,103 @@
+"""Say which type an event has, whether a webhook wants it, and what is sent of it. Pure."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+
+from muster.domain.events import Entity, Event
+from muster.domain.operation import ENDED, Operation, Status
+from muster.domain.reasons import ADVICE
+from muster.integrations.webhooks.tables import Form, Webhook
+from muster.wire import events as wire
+from muster.wire import operations
+from muster.wire.base import encode
+
+DROPPED = "webhook_dropped"
+"""The event of a message that was given up. Never sent: its own message could be given up again, for ever."""
+TEXT_MOST = 1500
+"""Discord takes 2,000 characters."""
+_ENDS = tuple(status.value for status in ENDED)
+_MARKS = {Status.SUCCEEDED: "✅", Status.FAILED: "❌", Status.CANCELLED: "⚪"}
+
+
+def type_of(event: Event) -> str:
+    """Return the type: `operation.failed` for the end of one, else the entity and the name of the event."""
+    status = event.changes.get("status")
+    if event.entity is Entity.OPERATION and status in _ENDS:
+        return f"operation.{status}"
+    return f"{event.entity.value}.{event.name}"
+
+
+def wants(webhook: Webhook, event: Event) -> bool:
+    kind = type_of(event)
+    return event.name != DROPPED and any(fnmatchcase(kind, each) for each in webhook.events)
+
+
+def concerns(webhook: Webhook, operation: Operation | None) -> bool:
+    """Return whether the operation is of a template that the webhook is for."""
+    template = None if operation is None else operation.template
+    return template is None or any(fnmatchcase(template, each) for each in webhook.templates)
+
+
+def body_of(form: Form, event: Event, operation: Operation | None, *, url: str, now: float) -> bytes:
+    """Return what is sent. `url`: where a person sees more."""
+    text = text_of(event, operation, url)
+    match form:
+        case Form.SLACK:
+            return msgspec.json.encode({"text": text})
+        case Form.DISCORD:
+            return msgspec.json.encode({"content": text, "allowed_mentions": {"parse": []}})
+        case Form.TEAMS:
+            return msgspec.json.encode(_card(text))
+        case Form.JSON:
+            return msgspec.json.encode(_plain(event, operation, now))
+
+
+def _plain(event: Event, operation: Operation | None, now: float) -> dict[str, Any]:
+    whole = None if operation is None else operations.Operation.of(operation, now=now)
+    return {
+        "type": type_of(event),
+        "timestamp": datetime.fromtimestamp(event.at, UTC).isoformat().replace("+00:00", "Z"),
+        "data": {
+            "event": msgspec.Raw(encode(wire.Event.of(event))),
+            "operation": None if whole is None else msgspec.Raw(encode(whole)),
+        },
+    }
+
+
+def text_of(event: Event, operation: Operation | None, url: str) -> str:
+    """Return a few lines for people: what happened, why, and what to do."""
+    lines = [_first(event, operation)]
+    verdict = operation.verdict if operation is not None else None
+    if verdict is not None:
+        lines.append(f"Why: {verdict.reason.value}: {verdict.message}")
+        advice = verdict.advice or ADVICE.get(verdict.reason, "")
+        lines += [f"Next: {advice}"] if advice else []
+    elif event.detail:
+        lines.append(event.detail)
+    if operation is not None:
+        lines.append(f"{url}/operations/{operation.id}")
+    return "\n".join(lines)[:TEXT_MOST]
+
+
+def _first(event: Event, operation: Operation | None) -> str:
+    by = f" by {event.actor}" if event.actor else ""
+    if operation is None:
+        return f"Muster: {event.entity.value} {event.entity_id}: {event.name.replace('_', ' ')}{by}"
+    mark = _MARKS.get(operation.status, "▶")
+    run = f" of run {operation.run}" if operation.run else ""
+    where = f" ({operation.template})" if operation.template else ""
+    return (
+        f"{mark} Muster: {operation.kind.value.replace('_', ' ')}{run}{where}: {operation.status.value}{by}"
+    )
+
+
+def _card(text: str) -> Mapping[str, Any]:
+    """Return an Adaptive Card, which is what Teams' workflows take."""
+    blocks = [{"type": "TextBlock", "text": line, "wrap": True} for line in text.splitlines()]
+    card = {"type": "AdaptiveCard", "version": "1.4", "body": blocks}
+    kind = "application/vnd.microsoft.card.adaptive"
+    return {"type": "message", "attachments": [{"contentType": kind, "content": card}]}

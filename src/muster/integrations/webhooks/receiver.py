@@ -1,0 +1,63 @@
+"""Send one message to a webhook's address, and say what the answer means."""
+
+import httpx
+
+from muster.domain.errors import ProviderError
+from muster.integrations.webhooks.signature import headers
+from muster.integrations.webhooks.tables import Webhook
+
+ANSWER_WITHIN = 15.0
+RETRY_AFTER_MOST = 3600.0
+_LATER = (408, 425, 429)
+_SERVER_ERROR = 500
+
+
+class NotDelivered(ProviderError):
+    """The receiver did not take a message. `passing`: it may take the same message later."""
+
+    def __init__(self, why: str, *, passing: bool, retry_after: float = 0.0) -> None:
+        super().__init__(why)
+        self.passing = passing
+        self.retry_after = retry_after
+
+
+class Receiver:
+    """One address. Redirects are never followed: they could lead a signed message anywhere."""
+
+    def __init__(self, webhook: Webhook, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        """Raises InvalidRequest for an address or secret that can't be read."""
+        self._url = webhook.address()
+        self._secret = webhook.secret()
+        self._host = webhook.host
+        self._http = httpx.AsyncClient(
+            headers={"Content-Type": "application/json", "User-Agent": "muster"},
+            timeout=ANSWER_WITHIN,
+            follow_redirects=False,
+            trust_env=False,
+            transport=transport,
+        )
+
+    async def send(self, message_id: str, body: bytes, *, now: float) -> None:
+        """Send a message. Raises NotDelivered, in words that show only the host of the address."""
+        said = headers(self._secret, message_id, body, now=now)
+        try:
+            response = await self._http.post(self._url, content=body, headers=said)
+        except httpx.HTTPError as error:
+            why = f"{self._host} can't be reached ({type(error).__name__})"
+            raise NotDelivered(why, passing=True) from error
+        if not response.is_success:
+            raise _refusal(self._host, response)
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+
+def _refusal(host: str, response: httpx.Response) -> NotDelivered:
+    status = response.status_code
+    if response.is_redirect:
+        why = f"{host} redirects elsewhere, which is not followed: set the final address"
+        return NotDelivered(why, passing=False)
+    passing = status in _LATER or status >= _SERVER_ERROR
+    wait = response.headers.get("Retry-After", "")
+    seconds = min(float(wait), RETRY_AFTER_MOST) if wait.isdecimal() else 0.0
+    return NotDelivered(f"{host} answered {status}", passing=passing, retry_after=seconds)

@@ -1,0 +1,105 @@
+"""The settings [webhooks.NAME]."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from muster.config import values
+from muster.config.tables import Table
+from muster.domain import checks
+from muster.domain.errors import InvalidRequest
+
+WEBHOOKS = "webhooks"
+SECRET_MOST = 4096
+URL_MOST = 2048
+
+
+class Form(StrEnum):
+    """How a message is written."""
+
+    JSON = "json"
+    SLACK = "slack"
+    TEAMS = "teams"
+    DISCORD = "discord"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """Which events go where. A chat service's address is a secret, so it can be in a file of its own."""
+
+    name: str
+    url: str = field(default="", repr=False)
+    url_file: Path | None = None
+    secret_file: Path | None = None
+    """Signs each message, so that the receiver knows who sent it."""
+    form: Form = Form.JSON
+    events: tuple[str, ...] = ("operation.failed",)
+    """Types, with `*` for any part of one."""
+    templates: tuple[str, ...] = ("*",)
+    """Of operations: only those of these templates, with `*` likewise."""
+
+    def address(self) -> str:
+        """Return the address. Raises InvalidRequest for a file that can't be used, and never shows it."""
+        if self.url_file is None:
+            return self.url
+        return checked(f"webhooks.{self.name}.url_file", _read(self.name, "url_file", self.url_file))
+
+    def secret(self) -> str:
+        return "" if self.secret_file is None else _read(self.name, "secret_file", self.secret_file)
+
+    @property
+    def host(self) -> str:
+        """Return what may be shown of the address."""
+        return urlsplit(self.address()).hostname or ""
+
+
+def _read(name: str, key: str, path: Path) -> str:
+    subject = f"webhooks.{name}.{key}"
+    try:
+        with path.open(encoding="ascii") as file:
+            text = file.read(SECRET_MOST).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not plain text"
+        raise InvalidRequest(subject, str(path), f"must be a file that can be read: {why}") from error
+    if not text:
+        raise InvalidRequest(subject, str(path), "must not be empty")
+    return text
+
+
+def checked(name: str, value: object) -> str:
+    """Check an address, which may have a query and must not be shown."""
+    text = checks.text(name, value, longest=URL_MOST)
+    if not _usable(text):
+        raise InvalidRequest(name, "…", "must be a URL like https://hooks.example.com/muster")
+    return text
+
+
+def _usable(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        found = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return found and not (parts.username or parts.fragment) and url.isprintable() and " " not in url
+
+
+def _together(webhook: Webhook) -> None:
+    if bool(webhook.url) is (webhook.url_file is not None):
+        raise InvalidRequest("url", "…", "must be given, or url_file instead of it")
+
+
+SETTINGS = Table(
+    kind=Webhook,
+    keys={
+        "url": checked,
+        "url_file": values.path,
+        "secret_file": values.path,
+        "form": values.one_of(Form),
+        "events": values.texts,
+        "templates": values.texts,
+    },
+    private=("url_file", "secret_file"),
+    named=True,
+    check=_together,
+)

@@ -1,0 +1,127 @@
+"""Which events a webhook wants, what is sent of them, and how it is signed."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from standardwebhooks.webhooks import Webhook as Verifier
+from standardwebhooks.webhooks import WebhookVerificationError
+
+from muster.domain.errors import InvalidRequest
+from muster.domain.events import Entity, Event
+from muster.domain.ids import EventId, OperationId
+from muster.domain.operation import Kind, Operation, Status, Verdict
+from muster.domain.reasons import ADVICE, Reason
+from muster.domain.requests import ProvisionRequest
+from muster.integrations.webhooks import messages
+from muster.integrations.webhooks.signature import headers
+from muster.integrations.webhooks.tables import Form, Webhook, checked
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+NOW = 1_700_000_000.0
+
+
+def event(entity: Entity = Entity.OPERATION, name: str = "ended", **changes: str) -> Event:
+    return Event(
+        id=EventId("ev-1"), at=NOW, entity=entity, entity_id="op-1", version=3, name=name, changes=changes
+    )
+
+
+def operation(template: str = "ci") -> Operation:
+    return Operation(
+        id=OperationId("op-1"),
+        kind=Kind.PROVISION,
+        request=ProvisionRequest(template=template, count=1, run="ci-42"),
+        template=template,
+        run="ci-42",
+        status=Status.FAILED,
+        created_at=NOW,
+        updated_at=NOW,
+        deadline_at=NOW + 60,
+        deadline_source="request",
+        verdict=Verdict(reason=Reason.CAPACITY, message="the zone has none"),
+    )
+
+
+def webhook(**given: object) -> Webhook:
+    return Webhook(name="ops", url="http://127.0.0.1:1/", **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "seen", "sent"),
+    [
+        (("operation.failed",), event(status="failed"), True),
+        (("operation.failed",), event(status="succeeded"), False),
+        (("operation.*",), event(status="succeeded"), True),
+        (("node.condemn",), event(Entity.NODE, "condemn"), True),
+        (("*",), event(Entity.TEMPLATE, "applied"), True),
+        ((), event(status="failed"), False),
+        (("*",), event(Entity.INSTALLATION, messages.DROPPED), False),
+    ],
+)
+def test_a_webhook_wants_the_types_that_it_names(wanted: tuple[str, ...], seen: Event, sent: bool) -> None:
+    assert messages.wants(webhook(events=wanted), seen) is sent
+
+
+def test_a_webhook_is_about_the_templates_that_it_names() -> None:
+    mine = webhook(templates=("ci*",))
+    assert messages.concerns(mine, operation("ci-large"))
+    assert not messages.concerns(mine, operation("other"))
+    assert messages.concerns(mine, None)
+
+
+@pytest.mark.parametrize("form", [Form.SLACK, Form.TEAMS, Form.DISCORD])
+def test_people_read_the_verdict_and_its_advice(form: Form) -> None:
+    body = messages.body_of(form, event(status="failed"), operation(), url="https://m.example", now=NOW)
+    text = json.dumps(json.loads(body), ensure_ascii=False)
+    assert "ci-42" in text
+    assert "the zone has none" in text
+    assert ADVICE[Reason.CAPACITY] in text
+    assert "https://m.example/operations/op-1" in text
+
+
+def test_a_name_mentions_no_one_on_discord_and_a_long_message_is_cut() -> None:
+    long = Verdict(reason=Reason.CAPACITY, message="@everyone " * 1000)
+    made = messages.body_of(
+        Form.DISCORD, event(status="failed"), replace(operation(), verdict=long), url="", now=NOW
+    )
+    content = json.loads(made)
+    assert content["allowed_mentions"] == {"parse": []}
+    assert len(content["content"]) <= 2000
+
+
+def test_an_independent_library_accepts_the_signature_and_no_other() -> None:
+    body = b'{"type":"operation.failed"}'
+    now = time.time()  # the library compares with the machine's clock
+    said = headers(SECRET, "ev-1", body, now=now)
+    assert Verifier(SECRET).verify(body, said) == json.loads(body)
+    for wrong in ({**said, "webhook-id": "ev-2"}, {**said, "webhook-timestamp": str(int(now) - 60)}):
+        with pytest.raises(WebhookVerificationError):
+            Verifier(SECRET).verify(body, wrong)
+    with pytest.raises(WebhookVerificationError):
+        Verifier(SECRET).verify(body + b" ", said)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://example.com", "https://", "https://me@example.com", "http://a b", "http://x:0/", "", 7]
+)
+def test_an_address_that_cannot_be_used_is_refused_without_being_shown(url: object) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        checked("url", url)
+    assert "me@" not in str(refused.value)
+
+
+def test_files_with_address_and_secret_are_read_and_their_content_is_not_shown(tmp_path: Path) -> None:
+    place = tmp_path / "address"
+    place.write_text("https://hooks.example.com/T0/secret-part\n")
+    mine = Webhook(name="chat", url_file=place)
+    assert mine.address().endswith("secret-part")
+    assert "secret-part" not in repr(mine)
+    assert mine.host == "hooks.example.com"
+    place.write_text("")
+    with pytest.raises(InvalidRequest, match="must not be empty"):
+        mine.address()
+    with pytest.raises(InvalidRequest, match="can be read"):
+        Webhook(name="chat", url_file=tmp_path / "absent").address()
