@@ -11,12 +11,11 @@ from statistics import median
 from tempfile import mkdtemp
 
 from bench import Figure
+from bench.cold_node import provisioned
 from bench.server_process import Server, data_directory, served
 from muster.client import SyncClient, calls
-from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, TemplateSpec
 from tests.e2e.containers import CONFIG, ENGINE
-from tests.e2e.site import until
 from tools.engines import getting
 from tools.engines.running import IMAGE, Engine, running
 
@@ -57,7 +56,7 @@ def _measured(engine: Engine, server: Server) -> Sequence[Figure]:
         client.send(calls.apply(TEMPLATE))
         for turn in range(ROUNDS + 1):
             bare.append(_run(engine))
-            ready.append(_provisioned(client, f"round-{turn}"))
+            ready.append(provisioned(client, "container", f"round-{turn}"))
     return [
         Figure(
             name="a container node, cold",
@@ -75,18 +74,3 @@ def _run(engine: Engine) -> float:
     confined = ["--network", "host", "--read-only", "--cap-drop", "ALL", "--memory", "1g", "--cpus", "1"]
     engine.command("run", "--rm", *confined, IMAGE, "python3", "-c", "pass")
     return time.perf_counter() - began
-
-
-def _provisioned(client: SyncClient, run: str) -> float:
-    """Provision and release; the seconds until the node was ready."""
-    began = time.perf_counter()
-    asked = client.send(calls.provision(ProvisionRequest(template="container", count=1, run=run)))
-    until(lambda: client.send(calls.operation(asked.operation_id)).ended, "the provision")
-    took = time.perf_counter() - began
-    operation = client.send(calls.operation(asked.operation_id))
-    if operation.status != "succeeded":
-        raise RuntimeError(f"cannot provision: {operation.error}")
-    client.send(calls.release(operation_id=asked.operation_id))
-    states = ("running", "releasing", "terminating")
-    until(lambda: not client.send(calls.nodes(state=states)).items, "the end of the node")
-    return took

@@ -26,6 +26,7 @@ TINY: Mapping[str, Mapping[str, object]] = {
     "connected_nodes": {"NODES": 16, "EVERY": 0.5, "SETTLE": 1.0, "SECONDS": 2.0},
     "probes": {"SERVICES": 10, "EVERY": 2.0, "SETTLE": 1.0, "SECONDS": 1.0},
     "containers": {"ROUNDS": 1},
+    "microvms": {"ROUNDS": 1},
     "ssh_hosts": {"NODES": 2, "HOSTS": 2, "ROUNDS": 1},
     "runners": {"EACH": 2, "ROUNDS": 2},
 }

@@ -17,7 +17,7 @@ from tools.progress import run
 ROOT = Path(__file__).parents[2]
 UNPACKED = ROOT / ".venv" / "microvm"
 PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "mkfs.ext4": "e2fsprogs"}
-PROGRAMS |= {"cpio": "cpio"}
+PROGRAMS |= {"cpio": "cpio", "qemu-img": "qemu-utils"}
 KERNEL = "linux-image-cloud-amd64"
 APT = ("apt-get", "-qq", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=120")
 HINT = "run `make microvm` as root on Debian"

@@ -40,7 +40,8 @@ ip link set eth0 up
 ip route add default via 10.0.2.2
 desk=$(sed -n 's/.*muster\\.desk=\\([0-9]*\\).*/\\1/p' /proc/cmdline)
 if [ -n "$desk" ]; then
-  cut -d: -f1 /sys/firmware/qemu_fw_cfg/by_name/opt/muster/secret/raw | nc 10.0.2.2 $desk
+  identity=$(cat /sys/firmware/qemu_fw_cfg/by_name/opt/muster/secret/raw)
+  echo "$identity" | sed 's/.*"machine": "\\([^"]*\\)".*/\\1/' | nc 10.0.2.2 $desk
   poweroff -f
 fi
 mount -t ext4 /dev/vda /root

@@ -1486,6 +1486,7 @@ def proof_source(options: argparse.Namespace) -> Callable[[], str]:
         return lambda: "ec2:" + "".join(metadata("dynamic/instance-identity/rsa2048").split())
     with open(options.secret_fd, "rb") as file:
         secret = file.read(TAIL).decode().strip()
+    random.seed()  # a machine restored from a snapshot shares its memory with others up to here
     return lambda: str(options.proof_prefix) + secret
 
 

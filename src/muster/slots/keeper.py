@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LOCK, SECRET, FIRST_OTHER = 3, 4, 5
+INPUT = FIRST_OTHER
+"""Where the agent finds the plan's `input`, a file, if there is one."""
 LINUX = sys.platform == "linux"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 CHUNK = 65536
@@ -38,6 +40,8 @@ MOST_DESCRIPTORS = 1 << 20
 AGENT_IN_NAMESPACE = 2
 """bubblewrap's own init is 1, the agent always comes second."""
 RETRY = 0.05
+AT_ONCE = 10.0
+"""Seconds in which an agent that fails has done nothing yet, so that the plan's `fallback` may follow it."""
 HELD_BACK = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -109,15 +113,38 @@ class Keeper:
         # In this order: whoever asks for the end writes it down first and then looks for our record.
         if (self._slot / "terminate").exists():
             return
+        began = time.monotonic()
+        self._keep(wake)
+        if "fallback" in self._plan and self._failed and time.monotonic() - began < AT_ONCE:
+            self._fall_back()
+            self._keep(wake)
+        self._console.write(f"muster: {self._epitaph()}\n".encode())
+
+    def _keep(self, wake: int) -> None:
+        """Start the agent and stay until nothing of it is left."""
         said, saying = os.pipe()
         os.set_blocking(said, False)
-        self._agent = self._start(saying)
+        self._agent, self._status = self._start(saying), None
         os.close(saying)
-        os.close(SECRET)
+        if "fallback" not in self._plan:
+            os.close(SECRET)
         self._watch(wake, said)
         self._kill_all()
         self._hear(said)
-        self._console.write(f"muster: {self._epitaph()}\n".encode())
+        os.close(said)
+
+    @property
+    def _failed(self) -> bool:
+        status = self._status or 0
+        return not self._asked and os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0
+
+    def _fall_back(self) -> None:
+        """Take the other plan, and write down why the first one failed."""
+        fallback = self._plan.pop("fallback")
+        self._console.write(f"muster: {fallback['why']}: {self._epitaph()}\n".encode())
+        with suppress(OSError):
+            Path(fallback["note"]).write_text(f"{fallback['why']}: {self._epitaph()}\n")
+        self._plan = {**self._plan, "argv": fallback["argv"], "input": None}
 
     def _listen(self) -> int:
         wake, waking = os.pipe()
@@ -170,6 +197,8 @@ class Keeper:
         for sign in (*HELD_BACK, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(sign, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
+        if self._plan.get("input"):
+            os.dup2(os.open(self._plan["input"], os.O_RDONLY), INPUT)
         os.chdir(self._plan["directory"])
         argv = self._plan["argv"]
         os.execve(argv[0], argv, self._plan["environment"])  # noqa: S606  # what this program is for

@@ -1,6 +1,7 @@
-"""Start a keeper: with a session of its own, the slot's lock and the secret's pipe, and nothing else of ours.
+"""Start a keeper: with a session of its own, the slot's lock and the secret's descriptor, and nothing else of
+ours.
 
-The secret goes through the pipe and nowhere else.
+The secret goes through the descriptor and nowhere else: no command line, no environment, no disk.
 """
 
 from __future__ import annotations
@@ -23,13 +24,22 @@ LOCK_FD, SECRET_FD = 3, 4
 CLEAR_OF_THOSE = 10
 
 
-def spawn(argv: list[str], slot: Slot, *, lock: int, secret: str, environment: Mapping[str, str]) -> int:
-    """Return the pid of the new process, which is a child of this one."""
-    reading, writing = os.pipe()
+def spawn(
+    argv: list[str],
+    slot: Slot,
+    *,
+    lock: int,
+    secret: str,
+    environment: Mapping[str, str],
+    read_again: bool = False,
+) -> int:
+    """Return the pid of the new process, which is a child of this one.
+
+    The secret can be read once. With `read_again`, it is a file in memory, for a plan with a fallback.
+    """
+    reading = _file_in_memory(secret) if read_again else _pipe(secret)
     opened = [reading]
     try:
-        os.write(writing, secret.encode())
-        os.close(writing)
         # Clear of the numbers they get in the keeper, so that no copy overwrites the other's source.
         sources = [fcntl(each, F_DUPFD_CLOEXEC, CLEAR_OF_THOSE) for each in (lock, reading)]
         opened += sources
@@ -45,6 +55,19 @@ def spawn(argv: list[str], slot: Slot, *, lock: int, secret: str, environment: M
     finally:
         for each in opened:
             os.close(each)
+
+
+def _pipe(secret: str) -> int:
+    reading, writing = os.pipe()
+    os.write(writing, secret.encode())
+    os.close(writing)
+    return reading
+
+
+def _file_in_memory(secret: str) -> int:
+    descriptor = os.memfd_create("secret")
+    os.write(descriptor, secret.encode())
+    return descriptor
 
 
 def _posix_spawn(argv: list[str], environment: Mapping[str, str], actions: Sequence[Action]) -> int:

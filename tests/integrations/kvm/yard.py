@@ -1,6 +1,10 @@
 """What tests of microVMs stand on: a root, tiny guests under emulation, and a desk that they call."""
 
 import asyncio
+import fcntl
+import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +12,7 @@ import pytest
 
 from muster.domain.template import TemplateSpec
 from muster.integrations.kvm.provider import KvmProvider
+from muster.integrations.kvm.snapshots import snapshots_of
 from muster.integrations.kvm.tables import QEMU, Accelerator
 from muster.slots.limits import empty
 from muster.slots.processes import kill_carriers
@@ -30,6 +35,16 @@ def table(**changes: Any) -> dict[str, Any]:
     }
 
 
+def _end_maker(lock: Path) -> None:
+    """Kill a maker by the descriptor with which it holds its lock, and wait until it has let go."""
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):
+            if link.readlink() == lock and int(link.parts[2]) != os.getpid():
+                os.kill(int(link.parts[2]), signal.SIGKILL)
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
 class Yard:
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -43,6 +58,8 @@ class Yard:
         self.disk.write_bytes(bytes(1 << 20))
 
     async def close(self) -> None:
+        for lock in snapshots_of(self.root).glob("*/lock"):
+            await asyncio.to_thread(_end_maker, lock)
         records = [record for slot in self.slots() if (record := slot.record()) is not None]
         while await asyncio.to_thread(kill_carriers, {record.marker for record in records}):
             pass
@@ -61,8 +78,9 @@ class Yard:
             self._changed.notify_all()
 
     def template(self, **changes: Any) -> TemplateSpec:
-        """Guests that only print what the desk sends them."""
-        content = table(root=str(self.disk), cmdline=f"quiet muster.desk={self.port}", **changes)
+        """Guests that only print what the desk sends them. They never say that they are ready."""
+        desk = {"root": str(self.disk), "cmdline": f"quiet muster.desk={self.port}", "snapshot": False}
+        content = table(**(desk | changes))
         return TemplateSpec(name="work", provider="kvm", tables={"kvm": content})
 
     def provider(self, installation_id: str = INSTALLATION, **changes: Any) -> KvmProvider:

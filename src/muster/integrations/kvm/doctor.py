@@ -1,4 +1,4 @@
-"""What `muster doctor` says about microVMs: the program, the accelerator, the files of templates."""
+"""What `muster doctor` says about microVMs: QEMU, the accelerator, the files of templates, snapshots."""
 
 import os
 from collections.abc import Iterator
@@ -6,9 +6,11 @@ from pathlib import Path
 
 from muster.integration import Check, Level, Machine
 from muster.integrations.kvm.accelerators import version, why_not
+from muster.integrations.kvm.snapshots import reports, snapshots_of
 from muster.integrations.kvm.tables import KVM, TEMPLATE, Accelerator, KvmConfig
 
 INSTALL = "install QEMU: apt-get install qemu-system-x86"
+NO_SNAPSHOT = "mend the cause, or set snapshot = false in the template; see docs/kvm.md#snapshots"
 EMULATED = "give this user the right to use /dev/kvm (group kvm); in a cloud, use a machine type that has it"
 
 
@@ -32,6 +34,18 @@ def checks(machine: Machine) -> Iterator[Check]:
             if not Path(path).is_file() or not os.access(path, os.R_OK):
                 words = f"template {template.name}: {path} is no file that this user can read"
                 yield Check(subject=KVM, level=Level.FAILED, words=words, advice="see docs/kvm.md")
+    yield from _snapshots(snapshots_of(settings.directory or machine.data / "nodes" / KVM))
+
+
+def _snapshots(root: Path) -> Iterator[Check]:
+    for report in reports(root):
+        name = f"template {report['template']}, class {report['class']}"
+        if report["why"]:
+            words = f"{name}: there is no snapshot, so machines boot: {report['why']}"
+            yield Check(subject=KVM, level=Level.WARNING, words=words, advice=NO_SNAPSHOT)
+        else:
+            words = f"{name}: machines start from a snapshot, made in {report['took']:.0f} s"
+            yield Check(subject=KVM, level=Level.OK, words=words)
 
 
 def _accelerator(settings: KvmConfig) -> Check:

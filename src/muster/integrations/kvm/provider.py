@@ -1,5 +1,6 @@
 """MicroVMs of this machine as nodes. `muster.slot_provider` answers; this module says how one is started."""
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -11,13 +12,17 @@ import muster.agent
 from muster.domain.errors import Refused
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
-from muster.integrations.kvm.qemu import reachable
+from muster.integrations.kvm.accelerators import version
+from muster.integrations.kvm.qemu import Hardware, reachable
+from muster.integrations.kvm.snapshots import Recipe, Snapshot, Snapshots, snapshots_of
 from muster.integrations.kvm.spawner import Spawner
 from muster.integrations.kvm.start import start_script
 from muster.integrations.kvm.tables import KVM, TEMPLATE, Accelerator
 from muster.ports.provider import LaunchRequest
 from muster.slot_provider.provider import SlotProvider
 from muster.slots.limits import find_cgroups
+
+logger = logging.getLogger(__name__)
 
 
 class KvmProvider(SlotProvider):
@@ -44,6 +49,7 @@ class KvmProvider(SlotProvider):
         self._qemu = qemu
         self._accelerator = accelerator
         self._dead_man = dead_man
+        self._snapshots = Snapshots(snapshots_of(self._tree.root))
 
     def starts_with(self, template: TemplateSpec) -> str:
         """Return the script that each guest of the template runs."""
@@ -64,12 +70,41 @@ class KvmProvider(SlotProvider):
                     " can read",
                     Reason.PROVIDER_REFUSED,
                 )
+        hardware = Hardware(
+            qemu=program, accelerator=self._accelerator, spec=spec, size=request.resource_class
+        )
+        script = self.starts_with(request.template)
+        snapshot, note = self._snapshot(request.template.name, hardware, script)
         return Spawner(
             python=str(Path(sys.executable).resolve()),
-            qemu=program,
-            accelerator=self._accelerator,
-            spec=spec,
-            script=self.starts_with(request.template),
+            hardware=hardware,
+            snapshot=snapshot,
+            note=note,
+            script=script,
             grace=self._grace,
             cgroups=find_cgroups(f"muster-{sha256(str(self._tree.root).encode()).hexdigest()[:12]}"),
         )
+
+    def _snapshot(self, template: str, hardware: Hardware, script: str) -> tuple[Snapshot | None, str]:
+        """Return the snapshot to start from, or what an operator should know; let one be made for the next
+        launch."""
+        if not hardware.spec.snapshot:
+            return None, ""
+        try:
+            recipe = Recipe(
+                template=template, hardware=hardware, version=version(hardware.qemu), script=script
+            )
+            found = self._snapshots.find(recipe)
+            if found is not None:
+                return found, ""
+            why = self._snapshots.why_not(recipe)
+            maker = self._snapshots.make(recipe, now=self._now())
+        except OSError as error:
+            why, maker = str(error), None
+        if maker is not None:
+            self._children.append(maker)
+        if not why:
+            return None, ""
+        note = f"there is no snapshot of template {template}, so its machines boot: {why}"
+        logger.warning(note, extra={"provider": self.name})
+        return None, note

@@ -24,7 +24,11 @@ OVERHEAD_MIB = 256
 """What QEMU itself may take beside the guest's memory."""
 TRANSLATIONS_MIB = 128
 """Translated code under emulation; QEMU's default is a gigabyte."""
+WORKERS_MIB = 512
+"""Stacks of QEMU's threads for disks: 64 of 8 MiB. They are address space, of which little becomes memory."""
 SANDBOX = "on,obsolete=deny,spawn=deny,resourcecontrol=deny"
+IDENTITY = f"/dev/fd/{SECRET_FD}"
+"""Where QEMU reads the identity that the keeper passes on."""
 FIRST_USER = 0x70000000
 """Users of machines, where the server is root: above those of accounts and containers."""
 
@@ -42,6 +46,11 @@ def host_size(size: ResourceClass, accelerator: Accelerator) -> HostSize:
     return HostSize(cpu=size.cpu, memory_mib=size.memory_mib + extra)
 
 
+def address_space(size: HostSize) -> HostSize:
+    """Return what QEMU may map, for hosts that can't limit what it uses."""
+    return HostSize(cpu=size.cpu, memory_mib=size.memory_mib + WORKERS_MIB)
+
+
 def board(accelerator: Accelerator) -> list[str]:
     """Return the options that choose accelerator, machine and processor."""
     if accelerator is Accelerator.KVM:
@@ -54,29 +63,46 @@ def bare(qemu: str, accelerator: Accelerator) -> list[str]:
     return [qemu, *board(accelerator), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
 
 
-def command(
-    qemu: str, accelerator: Accelerator, spec: KvmSpec, size: ResourceClass, *, start: Path, user: int | None
-) -> list[str]:
-    """Return the whole command line. The secret is read from the pipe that the keeper passes on."""
-    bus = "device" if accelerator is Accelerator.KVM else "pci"
-    argv = bare(qemu, accelerator)
-    argv += ["-smp", str(size.cpu), "-m", f"{size.memory_mib}M", "-serial", "stdio", "-sandbox", SANDBOX]
-    argv += ["-kernel", spec.kernel, "-append", f"{CONSOLE} {spec.cmdline}".strip()]
-    argv += ["-initrd", spec.initrd] if spec.initrd else []
-    drive = f"file={spec.root},format={spec.format.value},if=none,id=root,snapshot=on"
-    argv += ["-drive", drive, "-device", f"virtio-blk-{bus},drive=root"]
-    argv += ["-netdev", "user,id=net", "-device", f"virtio-net-{bus},netdev=net"]
-    argv += ["-device", f"virtio-rng-{bus}"]
-    argv += ["-fw_cfg", f"name=opt/muster/start,file={start}"]
-    argv += ["-fw_cfg", f"name=opt/muster/secret,file=/dev/fd/{SECRET_FD}"]
-    return [*argv, "-runas", f"{user}:{user}"] if user is not None else argv
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """What all machines of a template and class have in common, and what a snapshot depends on."""
+
+    qemu: str
+    accelerator: Accelerator
+    spec: KvmSpec
+    size: ResourceClass
+
+    @property
+    def disk(self) -> str:
+        """Return the drive of a machine that boots: the image, with the machine's own writes on top."""
+        return f"file={self.spec.root},format={self.spec.format.value},snapshot=on"
+
+    def command(self, *, name: str, disk: str, start: Path, identity: Path | str) -> list[str]:
+        """Return the command line of the machine with this name, which its MAC address comes from."""
+        bus = "device" if self.accelerator is Accelerator.KVM else "pci"
+        argv = bare(self.qemu, self.accelerator)
+        argv += ["-smp", str(self.size.cpu), "-m", f"{self.size.memory_mib}M"]
+        argv += ["-serial", "stdio", "-sandbox", SANDBOX]
+        argv += ["-kernel", self.spec.kernel, "-append", f"{CONSOLE} {self.spec.cmdline}".strip()]
+        argv += ["-initrd", self.spec.initrd] if self.spec.initrd else []
+        argv += ["-drive", f"{disk},if=none,id=root", "-device", f"virtio-blk-{bus},drive=root"]
+        argv += ["-netdev", "user,id=net", "-device", f"virtio-net-{bus},netdev=net,mac={mac_of(name)}"]
+        argv += ["-device", f"virtio-rng-{bus}"]
+        argv += ["-fw_cfg", f"name=opt/muster/start,file={start}"]
+        return [*argv, "-fw_cfg", f"name=opt/muster/secret,file={identity}"]
 
 
-def user_of(machine_id: str) -> int | None:
-    """Return a user of the machine's own; None if this process can't change users."""
+def mac_of(name: str) -> str:
+    """Return a MAC address of the machine's own, in the range that belongs to QEMU."""
+    return "52:54:00:" + sha256(name.encode()).digest()[:3].hex(":")
+
+
+def as_user_of(machine_id: str) -> list[str]:
+    """Return the options for a user of the machine's own; none if this process can't change users."""
     if os.geteuid():
-        return None
-    return FIRST_USER + int(sha256(machine_id.encode()).hexdigest()[:6], 16)
+        return []
+    user = FIRST_USER + int(sha256(machine_id.encode()).hexdigest()[:6], 16)
+    return ["-runas", f"{user}:{user}"]
 
 
 def reachable(servers: Sequence[str]) -> tuple[str, ...]:

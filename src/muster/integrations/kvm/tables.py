@@ -49,6 +49,8 @@ class KvmSpec:
     format: Format = Format.RAW
     cmdline: str = ""
     """Added to the kernel's command line."""
+    snapshot: bool = True
+    """Whether machines start as copies of one that has booted."""
 
     def __post_init__(self) -> None:
         for name in ("kernel", "root", "initrd"):
@@ -87,6 +89,7 @@ TEMPLATE = TemplateTable(
         "initrd": values.text,
         "format": values.one_of(Format),
         "cmdline": values.text,
+        "snapshot": checks.flag,
     },
     provider=KVM,
     needs=("kernel", "root"),
