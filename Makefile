@@ -30,7 +30,7 @@ LENIENT := --if-possible
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-aks demo-docker demo-ec2 demo-github test check sandbox sshd engines microvm browser lint format types imports lifecycle codes bench simulate storm mutants soak soak-tests soak-fuzz lock clean
+.PHONY: help demo demo-aks demo-docker demo-ec2 demo-github test check sandbox sshd engines microvm promtool browser lint format types imports lifecycle codes alerts bench simulate storm mutants soak soak-tests soak-fuzz lock clean
 .PHONY: web web-test screenshots dist
 
 help: ## List the targets
@@ -58,7 +58,7 @@ demo-github: $(READY) ## See this machine become a pool of runners, for workflow
 
 check: LENIENT :=
 check: MARKS := not soak
-check: browser sandbox sshd engines microvm lint types imports test ## Everything that CI runs: style, types, layers, all tests but the soak
+check: browser sandbox sshd engines microvm promtool lint types imports test ## Everything that CI runs: style, types, layers, all tests but the soak
 
 # Never a reason to fail: without it, the tests that need it skip, and pytest's summary names them.
 sandbox: ## Install bubblewrap for the sandbox tests, if it is missing and this is root on Debian
@@ -85,6 +85,10 @@ engines: $(READY) ## Get Podman and dockerd for the tests of containers, if they
 # Never a reason to fail: without them, the tests of microVMs skip, and say why.
 microvm: $(READY) ## Get QEMU and a kernel for the tests of microVMs, if they are missing and this is root on Debian
 	@$(BIN)/python -m tools.microvm
+
+# Never a reason to fail: without it, one test of alert rules skips, and says why.
+promtool: $(READY) ## Get Prometheus's checker of rules for the test of alerts, if it is missing and this is root on Debian
+	@$(BIN)/python -m tools.promtool
 
 # A reason to fail, and only in `check`: without it, `make test` skips the browser tests and says how to get them.
 browser: ## Install Chromium for the browser tests, if it is missing and this is root on Debian
@@ -150,6 +154,10 @@ soak-fuzz: $(READY)
 codes: $(READY) ## Write docs/codes.md anew from the codes
 	$(BIN)/python -m muster.domain.codes_page > .venv/codes.md
 	@mv .venv/codes.md docs/codes.md
+
+alerts: $(READY) ## Write docs/alerts.md anew from the alerts
+	$(BIN)/python -m muster.monitoring.page > .venv/alerts.md
+	@mv .venv/alerts.md docs/alerts.md
 
 bench: $(READY) ## Measure what has a target, each figure beside its floor (ARGS=all for everything)
 	$(BIN)/python -m bench $(ARGS)

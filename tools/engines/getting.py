@@ -64,12 +64,16 @@ def _install(packages: tuple[str, ...]) -> int:
 
 
 def _unpack(packages: tuple[str, ...]) -> int:
+    return unpack(packages, UNPACKED, f"Unpacking {packages[0]} for the tests of containers")
+
+
+def unpack(packages: tuple[str, ...], place: Path, words: str) -> int:
+    """Unpack files of Debian packages at a place, without installing anything."""
     with tempfile.TemporaryDirectory() as directory:
-        words = f"Unpacking {packages[0]} for the tests of containers"
         command = [*APT, "-o", "APT::Sandbox::User=root", "download", *packages]
         failed = run(words, command, cwd=Path(directory), quiet=True)
         for package in sorted(Path(directory).glob("*.deb")):
-            command = ["dpkg", "-x", str(package), str(UNPACKED)]
+            command = ["dpkg", "-x", str(package), str(place)]
             failed |= subprocess.run(command, check=False).returncode  # noqa: S603 — our own
         return failed
 

@@ -183,6 +183,8 @@ def overview(seen: Overview) -> Iterator[Iterator[str]]:
     yield gauge("muster_verdict", "What is wrong, first.", [(verdict, 1)])
     ages = [({"duty": each.name}, seen.at - each.ticked_at) for each in seen.duties if each.ticked_at]
     yield gauge("muster_duty_age_seconds", "Since a duty was last begun, by any replica.", ages)
+    every = [({"duty": each.name}, each.every) for each in seen.duties]
+    yield gauge("muster_duty_interval_seconds", "How often a duty is to be begun.", every)
     waits = [({"reason": each.reason.value}, each) for each in seen.waiting.groups]
     yield gauge(
         "muster_waiting", "Operations that wait, by reason.", [(name, each.count) for name, each in waits]

@@ -49,6 +49,7 @@ OWN: Mapping[str, tuple[str, str]] = {
     "resume": (OPERATING, "End the pause of a template, or of all."),
     "tokens": (OPERATING, "Create, list and revoke API tokens."),
     "store": (OPERATING, "Create, check, back up or restore the store of a server."),
+    "metrics": (OPERATING, "List metrics; print alert rules and a dashboard."),
     "doctor": (OPERATING, "Check this machine and the server, with next steps."),
 }
 _MODULES = {"resume": "pause"}

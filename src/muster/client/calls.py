@@ -342,6 +342,11 @@ def ready() -> Call[str]:
     return Call(method="GET", path="/readyz", read=lambda body: str(msgspec.json.decode(body)["status"]))
 
 
+def metrics() -> Call[str]:
+    """Return the figures in Prometheus's text format."""
+    return Call(method="GET", path="/metrics", read=lambda body: str(body, "utf-8"))
+
+
 def installation() -> Call[Installation]:
     return _get("/installation", _into(Installation))
 
