@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
 
 if TYPE_CHECKING:
     from fakes.github.state import GitHubState, Job, Run
@@ -83,6 +84,8 @@ class ScaleSets:
         """Sessions come without the address of their queue."""
         self.private_groups: set[int] = set()
         """Groups whose runners get no jobs of public repositories."""
+        self.tells_status = True
+        """Runners are shown online or offline."""
         self.stale_assigned = 0
         """Jobs that the statistics count although there are none."""
 
@@ -155,6 +158,16 @@ class ScaleSets:
             if found is not None:
                 found.delivered = True
             return found
+
+    def has_news(self, set_id: int, query: bytes) -> bool:
+        """Return whether a poll with this query would be answered at once."""
+        asked = {name: values[0] for name, values in parse_qs(query.decode()).items()}
+        with self._world.changed:
+            scale_set = self.known.get(set_id)
+            if scale_set is None or scale_set.session is None or scale_set.session.id != asked.get("session"):
+                return True
+            scale_set.session.seen_at = self._world.now()
+            return self._oldest(scale_set, int(asked.get("lastMessageId", "0"))) is not None
 
     def delete(self, scale_set: ScaleSet, message_id: int) -> bool:
         with self._world.changed:

@@ -206,8 +206,11 @@ def _acquire(world: "GitHubState", asked: Asked, scale_set: ScaleSet, _: Session
 # --- runners -----------------------------------------------------------------------------------------
 
 
-def _runner(each: "Runner") -> dict[str, Any]:
-    return {"id": each.id, "name": each.name, "runnerScaleSetId": each.set_id}
+def _runner(world: "GitHubState", each: "Runner") -> dict[str, Any]:
+    shown = {"id": each.id, "name": each.name, "runnerScaleSetId": each.set_id}
+    if world.sets.tells_status:
+        shown["status"] = "online" if world.online(each) else "offline"
+    return shown
 
 
 def _jit(world: "GitHubState", asked: Asked, scale_set: ScaleSet) -> Said:
@@ -217,13 +220,13 @@ def _jit(world: "GitHubState", asked: Asked, scale_set: ScaleSet) -> Said:
     runner = world.register(
         scale_set.scope, name, (), group=scale_set.group, ephemeral=True, set_id=scale_set.id
     )
-    data = {"runner": _runner(runner), "encodedJITConfig": world.just_in_time(runner)}
+    data = {"runner": _runner(world, runner), "encodedJITConfig": world.just_in_time(runner)}
     return Said(status=200, data=data)
 
 
 def _runners(world: "GitHubState", asked: Asked, scope: str) -> Said:
     name = asked.query.get("agentName")
-    return _list([_runner(each) for each in world.of(scope) if name in (None, each.name)])
+    return _list([_runner(world, each) for each in world.of(scope) if name in (None, each.name)])
 
 
 def _remove(world: "GitHubState", _: Asked, scope: str, runner_id: str) -> Said:

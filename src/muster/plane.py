@@ -137,6 +137,7 @@ class ControlPlane:
             access=ports.access,
             clock=ports.clock,
             ids=ports.ids,
+            wakeups=ports.wakeups,
             settings=settings,
             desk=self.desk,
             owner=owner,

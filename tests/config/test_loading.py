@@ -261,6 +261,9 @@ def test_a_token_of_github_comes_from_a_file_of_its_own_or_the_environment(tmp_p
     assert "token_file" in str(refused) and "a-secret" not in str(refused)
 
 
+_SET = "[templates.ci]\nruntime = 'github'\n[templates.ci.runner]\n"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -286,6 +289,22 @@ def test_a_token_of_github_comes_from_a_file_of_its_own_or_the_environment(tmp_p
             "[templates.ci]\nruntime = 'github'\n[templates.ci.runner]\nephemeral = true\n",
             "reuse must be never",
         ),
+        (f"{_SET}scale_set = 'muster-linux'\n", "scale_set must come with runner.scope"),
+        (f"{_SET}scope = 'acme/shop'\nmax_runners = 3\n", "max_runners must come with runner.scale_set"),
+        (f"{_SET}scope = 'acme/shop'\nmin_idle = 3\n", "min_idle must come with runner.scale_set"),
+        (f"{_SET}scope = 'acme/shop'\nscale_set = 'a b'\n", "scale_set must be a label"),
+        (f"{_SET}scope = 'acme/shop'\nscale_set = 'a'\nmax_runners = -1\n", "must be a whole number"),
+        (
+            f"{_SET}scope = 'acme/shop'\nscale_set = 'a'\nmin_idle = 2\nmax_runners = 1\n",
+            "min_idle must not exceed runner.max_runners (1)",
+        ),
+        (
+            f"{_SET}scope = 'acme/shop'\nscale_set = 'a'\nmin_idle = 21\n",
+            "min_idle must not exceed max_nodes of the template (20)",
+        ),
+        (f"{_SET}scope = 'acme/shop'\nscale_set = 'a'\nephemeral = false\n", "serve one job each"),
+        (f"{_SET}scope = 'acme/shop'\nscaleset = 'a'\n", "did you mean scale_set?"),
+        ("[github]\nrunners_per_minute = 0\n", "runners_per_minute must be a whole number"),
     ],
 )
 def test_what_github_can_t_use_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:

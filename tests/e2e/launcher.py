@@ -31,10 +31,12 @@ from unittest.mock import patch
 
 from muster import serve
 from muster.config import load
+from muster.controllers import standing_duties
 from muster.controllers.duties import Duties, Duty
 from muster.domain.events import Draft, Entity
 from muster.domain.operation import Fence
 from muster.domain.settings import Settings
+from muster.integrations.github import set_listener
 from muster.integrations.process import drop_root, provider, sandbox_entry
 from muster.integrations.process.provider import ProcessProvider
 from muster.plane import ControlPlane, Ports
@@ -170,6 +172,9 @@ def main(argv: Sequence[str]) -> int:
         patch.object(serve, "Settings", partial(Settings, lease=lease, renew_every=lease / 4)),
         patch.object(serve, "PRICED_LEASE", lease),
         patch.object(serve, "PRICED_RENEW_EVERY", lease / 4),
+        patch.object(standing_duties, "LOOK_EVERY", standing_duties.LOOK_EVERY * options["pace"]),
+        patch.object(set_listener, "SESSION_EVERY", set_listener.SESSION_EVERY * options["pace"]),
+        patch.object(set_listener, "TICK", set_listener.TICK * options["pace"]),
         patch.object(factory, "after_commit", telling),
         patch.object(provider, "ProcessProvider", partial(Near, on_step=step, cgroups=options["cgroups"])),
     ):

@@ -16,8 +16,10 @@ from muster.domain.operation import Operation
 from muster.enrolment.reports import Report
 from muster.integrations.github.parts import Account, GitHub, duties
 from muster.integrations.github.runtime import RunnerPackage
+from muster.integrations.github.scale_set_request import SET_RUNNER
+from muster.integrations.github.set_listeners import SetListeners
 from muster.integrations.github.tables import TEMPLATE
-from muster.integrations.github.workflow import Workflow, default_label
+from muster.integrations.github.workflow import WORKFLOW, Workflow, default_label
 from muster.ports.duties import DutyContext
 from muster.ports.runtime import Kit
 from tests.stage.agents import enrolling
@@ -42,6 +44,7 @@ def context(stage: Stage) -> DutyContext:
         access=stage.ports.access,
         clock=stage.clock,
         ids=stage.ports.ids,
+        wakeups=stage.ports.wakeups,
         settings=stage.settings,
         desk=nobody,
         owner="replica-test",
@@ -61,6 +64,8 @@ class GitHubStage:
             stage.ports,
             runtimes={"github": github.runtime},
             duties=(lambda given: duties(given, self.watched(github.registry)),),
+            standing=(lambda given: [SetListeners(given, github.directory)],),
+            request_parts=(WORKFLOW, SET_RUNNER),
             template_parts=(TEMPLATE,),
         )
         stage.enrolment = enrolling(stage.ports, stage.settings)
@@ -77,7 +82,7 @@ class GitHubStage:
             RunnerPackage(path="/opt/runner"),
             stage.clock,
             installation_id=installation.id,
-            transport=WorldTransport(world),
+            transport=WorldTransport(world, sleep=stage.clock.sleep),
         )
         await stage.template(runtime="github", **template)
         return cls(stage, github, world)

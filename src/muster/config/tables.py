@@ -74,6 +74,9 @@ class TemplateTable(Generic[T]):
     """Keys without a default. A template of this provider or runtime must have the table."""
     always: bool = False
     """Every template shows it, also of other providers: as the first ones did. Leave it out."""
+    sparse: tuple[str, ...] = ()
+    """Keys that are stored only with another value than their default. Templates that were stored before the
+    table had these keys stay equal."""
     rule: Callable[[TemplateSpec, T], None] = _any
     """How the table and the rest of the template go together. Raises InvalidRequest."""
     warning: Callable[[TemplateSpec, T], None] = _any
@@ -102,7 +105,10 @@ class TemplateTable(Generic[T]):
                 self.name, "…", f"must be left out: it is for {self._whose}, and refused for any other"
             )
         self.rule(spec, value)
-        return fields_to_plain(value)
+        stored, usual = fields_to_plain(value), self.kind.__dataclass_fields__  # type: ignore[attr-defined]  # one
+        return {
+            key: each for key, each in stored.items() if key not in self.sparse or each != usual[key].default
+        }
 
     def check(self, spec: TemplateSpec) -> None:
         if self.serves(spec):

@@ -197,7 +197,11 @@ class TemplateSpec:
     @property
     def machine(self) -> "TemplateSpec":
         """Return what nodes are made from: the same content without the rules of the pool."""
-        return replace(self, **{name: _DEFAULTS[name] for name in POOL_KEEPING})
+        tables = {
+            name: {key: each for key, each in table.items() if key not in TABLES_KEEPING}
+            for name, table in self.tables.items()
+        }
+        return replace(self, tables=tables, **{name: _DEFAULTS[name] for name in POOL_KEEPING})
 
     @property
     def enrols(self) -> bool:
@@ -224,6 +228,8 @@ POOL_KEEPING = (
     "rescue_window",
 )
 """How nodes are kept, counted and judged: nothing of it is on a node, so a change makes no node old."""
+TABLES_KEEPING = ("max_runners", "min_idle")
+"""Keys of integrations' tables that say the same: how many, not of what kind."""
 _DEFAULTS: Mapping[str, Any] = {each.name: each.default for each in fields(TemplateSpec)}
 
 

@@ -12,6 +12,7 @@ from muster.ports.clock import Clock
 from muster.ports.ids import Ids
 from muster.ports.jobs import JobStore
 from muster.ports.store import Store
+from muster.ports.wakeups import Wakeups
 
 
 class Reconciler(Protocol):
@@ -77,6 +78,7 @@ class DutyContext:
     access: AccessStore
     clock: Clock
     ids: Ids
+    wakeups: Wakeups
     settings: Settings
     desk: Desk
     owner: str

@@ -77,6 +77,7 @@ def _script(github: FakeGitHub, boot_script: str = "", **given: Any) -> str:
         RunnerPackage(**fields),
         installation_id="inst-1",
         web_url=github.url,
+        directory=None,  # type: ignore[arg-type]  # nor here
     )
     spec = TemplateSpec(name="ci", provider="process", runtime="github", boot_script=boot_script)
     return runtime.boot_script(spec)

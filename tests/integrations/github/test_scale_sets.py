@@ -23,7 +23,7 @@ from muster.integrations.github.scale_set_shapes import (
     Message,
     time_of,
 )
-from muster.integrations.github.scale_sets import ScaleSets, SetSession, SetSpec
+from muster.integrations.github.scale_sets import NameTaken, ScaleSets, SetSession, SetSpec
 from tests.integrations.github.conftest import API, Site
 
 ACME = Scope.named("acme")
@@ -125,9 +125,35 @@ async def test_a_set_is_made_once_with_its_name_as_the_first_label(site: Site, s
 
 async def test_labels_that_changed_are_changed_in_place(site: Site, sets: ScaleSets) -> None:
     made = await sets.ensure(SPEC)
-    changed = await sets.ensure(SetSpec(scope=ACME, name="muster-linux", labels=("arm",)))
+    other = SetSpec(scope=ACME, name="muster-linux", labels=("arm",))
+    changed = await sets.ensure(other, earlier=[frozenset({"muster-linux", "gpu"})])
     assert changed.id == made.id
     assert changed.label_names == {"muster-linux", "arm"}
+
+
+async def test_the_labels_of_another_program_s_set_are_never_changed(site: Site, sets: ScaleSets) -> None:
+    site.world.sets.make("acme", "muster-linux", 1, ("muster-linux", "theirs"))
+    with pytest.raises(NameTaken, match="made it with the labels muster-linux, theirs; choose another name"):
+        await sets.ensure(SPEC)
+    assert site.world.sets.of("acme")[0].labels == ("muster-linux", "theirs")
+
+
+async def test_a_set_that_lacks_some_of_our_labels_is_taken_over(site: Site, sets: ScaleSets) -> None:
+    site.world.sets.make("acme", "muster-linux", 1, ())
+    assert (await sets.ensure(SPEC)).label_names == {"muster-linux", "gpu"}
+
+
+async def test_a_runner_says_whether_it_is_online_or_that_nobody_knows(site: Site, sets: ScaleSets) -> None:
+    made = await sets.ensure(SPEC)
+    await sets.just_in_time(ACME, made.id, name="one")
+    found = await sets.runner(ACME, "one")
+    assert found is not None and found.online is False
+    site.world.connect(site.world.of("acme")[0])
+    found = await sets.runner(ACME, "one")
+    assert found is not None and found.online is True
+    site.world.sets.tells_status = False
+    found = await sets.runner(ACME, "one")
+    assert found is not None and found.online is None
 
 
 async def test_labels_that_the_server_drops_are_missing_in_what_comes_back(

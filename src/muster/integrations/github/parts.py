@@ -10,6 +10,7 @@ import httpx
 
 from muster.domain.errors import InvalidRequest
 from muster.integration import Parts, Site
+from muster.integrations.github.actions_service import ActionsService
 from muster.integrations.github.api import GitHubApi, new_http
 from muster.integrations.github.credentials import AppCredentials, Credentials, PersonalToken
 from muster.integrations.github.federation import GitHubFederation
@@ -17,6 +18,9 @@ from muster.integrations.github.leftovers import Leftovers
 from muster.integrations.github.provisioned_scopes import ProvisionedScopes
 from muster.integrations.github.registry import GitHubRegistry
 from muster.integrations.github.runtime import DOWNLOAD, GitHubRuntime, RunnerPackage
+from muster.integrations.github.scale_sets import ScaleSets
+from muster.integrations.github.set_directory import RegistrationLimit, SetDirectory
+from muster.integrations.github.set_listeners import SetListeners
 from muster.integrations.github.tables import GitHubConfig
 from muster.integrations.github.trust import Trust
 from muster.integrations.github.workflows import WorkflowKeeper
@@ -83,6 +87,7 @@ class GitHub:
         *,
         installation_id: str,
         shared: Collection[str] = (),
+        runners_per_minute: int = 180,
         transport: httpx.AsyncBaseTransport | None = None,
         watched: Callable[[GitHubRegistry], GitHubRegistry] = lambda registry: registry,
     ) -> None:
@@ -90,8 +95,16 @@ class GitHub:
         credentials = account.credentials(self._http, clock)
         self.api = GitHubApi(self._http, credentials, clock, api_url=account.api)
         self.registry = watched(GitHubRegistry(self.api, clock))
+        service = ActionsService(self._http, self.registry, clock, api_url=account.api, web_url=account.url)
+        limit = RegistrationLimit(clock, runners_per_minute)
+        self.directory = SetDirectory(ScaleSets(service), clock, limit)
         self.runtime = GitHubRuntime(
-            self.registry, package, installation_id=installation_id, web_url=account.url, shared=shared
+            self.registry,
+            package,
+            installation_id=installation_id,
+            web_url=account.url,
+            directory=self.directory,
+            shared=shared,
         )
 
     async def close(self) -> None:
@@ -132,7 +145,13 @@ def github_of(
         url=given.runner_url or DOWNLOAD,
     )
     return GitHub(
-        account_of(given), package, clock, installation_id=installation_id, shared=shared, watched=watched
+        account_of(given),
+        package,
+        clock,
+        installation_id=installation_id,
+        shared=shared,
+        runners_per_minute=given.runners_per_minute,
+        watched=watched,
     )
 
 
@@ -160,6 +179,7 @@ async def connect(site: Site) -> Parts:
             found |= {
                 "runtimes": {"github": github.runtime},
                 "duties": lambda given: duties(given, github.registry),
+                "standing": lambda given: [SetListeners(given, github.directory)],
             }
         if site.tables["trust"]:
             own = tuple(each.rstrip("/") for each in site.urls)

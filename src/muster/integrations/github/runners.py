@@ -32,10 +32,17 @@ class RunnerSpec:
     """Beside the run's own."""
     ephemeral: bool | None = None
     """Whether a runner serves one job only. None: where nodes are never reused."""
+    scale_set: str = ""
+    """A scale set: GitHub assigns jobs with `runs-on` of this name to it. Empty: runs ask for runners."""
+    max_runners: int | None = None
+    """Of the scale set. None: as many as `max_nodes` of the template allows."""
+    min_idle: int = 0
+    """Registered runners of the scale set that wait for a job, on top of those that have one."""
 
     def __post_init__(self) -> None:
         if self.scope:
             Scope.named(self.scope)
+        self._check_scale_set()
         if self.group:
             checks.text("runner.group", self.group, longest=checks.NAME_MAX)
             if "/" in self.scope:
@@ -47,6 +54,27 @@ class RunnerSpec:
             label("runner.labels", each)
         if self.ephemeral is not None:
             checks.flag("runner.ephemeral", self.ephemeral)
+
+    def _check_scale_set(self) -> None:
+        if self.max_runners is not None:
+            checks.whole("runner.max_runners", self.max_runners, least=0, most=checks.MACHINES_MAX)
+        checks.whole("runner.min_idle", self.min_idle, least=0, most=checks.COUNT_MAX)
+        if not self.scale_set:
+            for name, given in (("max_runners", self.max_runners), ("min_idle", self.min_idle or None)):
+                if given is not None:
+                    rule = 'must come with runner.scale_set, the name that `runs-on` uses: "muster-linux"'
+                    raise InvalidRequest(f"runner.{name}", given, rule)
+            return
+        label("runner.scale_set", self.scale_set)
+        if not self.scope:
+            rule = "must come with runner.scope: the organisation or repository whose jobs it serves"
+            raise InvalidRequest("runner.scale_set", self.scale_set, rule)
+        if self.ephemeral is False:
+            rule = "must be left out: runners of a scale set serve one job each"
+            raise InvalidRequest("runner.ephemeral", self.ephemeral, rule)
+        if self.max_runners is not None and self.min_idle > self.max_runners:
+            rule = f"must not exceed runner.max_runners ({self.max_runners})"
+            raise InvalidRequest("runner.min_idle", self.min_idle, rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

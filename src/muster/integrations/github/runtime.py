@@ -14,7 +14,9 @@ from muster.domain.errors import InvalidRequest, Uncertain
 from muster.domain.node import Node
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, TemplateSpec
-from muster.integrations.github.runners import RunnerRegistry, Scope, runner_name, scope_of
+from muster.integrations.github.runners import RunnerRegistry, RunnerSpec, Scope, runner_name, scope_of
+from muster.integrations.github.scale_set_request import SET_RUNNER
+from muster.integrations.github.set_directory import SetDirectory, spec_of
 from muster.integrations.github.tables import TEMPLATE, check_sharing
 from muster.integrations.github.workflow import WORKFLOW, label
 from muster.ports.runtime import Kit, NodeRuntime
@@ -47,18 +49,24 @@ class GitHubRuntime(NodeRuntime):
         *,
         installation_id: str,
         web_url: str,
+        directory: SetDirectory,
         shared: Collection[str] = (),
     ) -> None:
         self._registry = registry
+        self._directory = directory
         self._package = package
         self._installation = installation_id
         self._shared = shared
         self._web_url = web_url.rstrip("/")
 
     async def check(self, request: ProvisionRequest, spec: TemplateSpec) -> None:
-        labels_of(request, spec)
         runner = TEMPLATE.of(spec)
         check_sharing(spec, runner)
+        if SET_RUNNER.name in request.tables:
+            _check_set(request, runner)
+            await self._registry.check(self._scope(request, spec), group="")
+            return
+        labels_of(request, spec)
         await self._registry.check(self._scope(request, spec), group=runner.group)
 
     def boot_script(self, spec: TemplateSpec) -> str:
@@ -81,9 +89,12 @@ class GitHubRuntime(NodeRuntime):
         return "\n".join(parts) + "\n"
 
     async def kit(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> Kit:
-        scope, name, labels = self._scope(request, spec), self._name(node), labels_of(request, spec)
+        scope, name, runner = self._scope(request, spec), self._name(node), TEMPLATE.of(spec)
         given: dict[str, object] = {"path": self._package.path, "user": self._user(spec)}
-        runner = TEMPLATE.of(spec)
+        if SET_RUNNER.name in request.tables:
+            given["jit"] = await self._directory.just_in_time(spec_of(runner), name)
+            return Kit(program=program("serve.py", given))
+        labels = labels_of(request, spec)
         if ephemeral(spec):
             given["jit"] = await self._registry.just_in_time(
                 scope, name=name, labels=labels, group=runner.group
@@ -110,14 +121,38 @@ class GitHubRuntime(NodeRuntime):
     async def attached(
         self, node: Node, request: ProvisionRequest, spec: TemplateSpec, *, ended: bool = False
     ) -> bool:
-        name, wanted = self._name(node), labels_of(request, spec)[0].lower()
+        name = self._name(node)
+        if SET_RUNNER.name in request.tables:
+            return await self._set_attached(name, spec, ended=ended)
+        wanted = labels_of(request, spec)[0].lower()
         for runner in await self._registry.runners(self._scope(request, spec)):
             if runner.name == name:
                 return runner.online and wanted in runner.labels
         # GitHub drops an ephemeral runner after its one job, which may end before Muster saw it online.
         return ended and ephemeral(spec)
 
+    async def _set_attached(self, name: str, spec: TemplateSpec, *, ended: bool) -> bool:
+        """Tell by its name: GitHub lists runners of scale sets without labels. The Actions service is asked
+        first, because its answers don't count against the limit of the REST API."""
+        wanted = spec_of(TEMPLATE.of(spec))
+        found = await self._directory.runner(wanted, name)
+        if found is None:
+            return ended  # gone after its one job, or not there yet
+        if found.online is not None:
+            return found.online
+        listed = await self._registry.find(wanted.scope, name)
+        return listed is not None and listed.online
+
+    async def _set_withdraw(self, name: str, spec: TemplateSpec) -> None:
+        wanted = spec_of(TEMPLATE.of(spec))
+        found = await self._directory.runner(wanted, name)
+        if found is not None:
+            await self._directory.sets.remove_runner(wanted.scope, found.id)
+
     async def withdraw(self, node: Node, request: ProvisionRequest, spec: TemplateSpec) -> None:
+        if SET_RUNNER.name in request.tables:
+            await self._set_withdraw(self._name(node), spec)
+            return
         scope = self._scope(request, spec)
         runner = await self._registry.find(scope, self._name(node))
         if runner is not None and not await self._registry.remove(scope, runner.id):
@@ -141,6 +176,13 @@ class GitHubRuntime(NodeRuntime):
             )
             raise InvalidRequest("run", request.run, rule)
         return found
+
+
+def _check_set(request: ProvisionRequest, runner: RunnerSpec) -> None:
+    wanted = SET_RUNNER.of(request)
+    if wanted is not None and wanted.set != runner.scale_set:
+        rule = f"must be {runner.scale_set or 'left out'}, as template {request.template} says"
+        raise InvalidRequest("scale_set.set", wanted.set, rule)
 
 
 def ephemeral(spec: TemplateSpec) -> bool:

@@ -13,6 +13,7 @@ T = TypeVar("T")
 
 JOB_MESSAGES = "RunnerScaleSetJobMessages"
 AVAILABLE, ASSIGNED, STARTED, COMPLETED = "JobAvailable", "JobAssigned", "JobStarted", "JobCompleted"
+_ONLINE = {"online": True, "2": True, "offline": False, "1": False}
 _BEGINNING = 2000
 """The first year of a time that happened. GitHub writes the year 1 for what did not happen yet."""
 
@@ -73,6 +74,12 @@ class SetRunner(_Shape, frozen=True):
     id: int
     name: str
     runner_scale_set_id: int | None = None
+    status: str | int | None = None
+
+    @property
+    def online(self) -> bool | None:
+        """Return whether it is connected; None: the service does not say."""
+        return _ONLINE.get(str(self.status).lower())
 
 
 class JitConfig(_Shape, frozen=True):

@@ -1,7 +1,7 @@
 """Every call about runner scale sets, as verbs. Raises ProviderError; `actions_service` names its kinds."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,7 @@ from muster.integrations.github.scale_set_shapes import (
     ScaleSet,
     Session,
     SetRunner,
+    Statistics,
     decoded,
 )
 
@@ -59,6 +60,10 @@ class SetSpec:
         for each in (self.name, *self.labels):
             named.setdefault(each.lower(), each)  # to GitHub, case makes no difference
         return tuple(named.values())
+
+
+class NameTaken(Refused):
+    """A set of that name is there, and it is not ours."""
 
 
 class ScaleSets:
@@ -96,14 +101,25 @@ class ScaleSets:
         found: Listed[ScaleSet] = _read(reply, Listed[ScaleSet], what)
         return [each for each in found.value if each.name == spec.name and each.runner_group_id != group_id]
 
-    async def ensure(self, spec: SetSpec) -> ScaleSet:
-        """Return the set, made or changed so that it has the spec's labels. GHES may drop some."""
+    async def ensure(self, spec: SetSpec, *, earlier: Collection[frozenset[str]] = ()) -> ScaleSet:
+        """Return the set, made or changed so that it has the spec's labels. GHES may drop some.
+
+        A set with labels that are none of ours is another program's: its labels are never changed.
+        `earlier`: labels, in lower case, that the set had from us before. Raises NameTaken.
+        """
         group_id = await self.group_id(spec)
         found = await self.find(spec, group_id)
         if found is None:
             found = await self._make(spec, group_id)
-        if found.label_names == {each.lower() for each in spec.all_labels}:
+        wanted = frozenset(each.lower() for each in spec.all_labels)
+        if found.label_names == wanted:
             return found
+        if not found.label_names <= wanted and found.label_names not in earlier:
+            raise NameTaken(
+                f"cannot use the scale set {spec.name!r} of {spec.scope}: another program made it with the"
+                f" labels {', '.join(sorted(found.label_names))}; choose another name, or delete that set",
+                Reason.PROVIDER_REFUSED,
+            )
         what = f"change the labels of the scale set {spec.name!r}"
         reply = await self._service.call(
             "PATCH", f"{_SETS}/{found.id}", what, scope=spec.scope, body=_body(spec, group_id)
@@ -207,6 +223,11 @@ class SetSession:
         message: Message = _read(reply, Message, what)
         self.last_message = message.message_id
         return message
+
+    async def refresh(self) -> Statistics | None:
+        """Renew the session; return fresh statistics of the set."""
+        await self._renew(self.current.message_queue_access_token)
+        return self.current.statistics
 
     async def acknowledge(self, message_id: int) -> None:
         """Delete a message, once what it asks for is durable. A missing one counts as deleted."""

@@ -38,6 +38,9 @@ class GitHubConfig:
     """A mirror, with {version}, {os} and {arch} in it."""
     issuer: str | None = None
     """Of the tokens with which workflows sign in; None: what belongs to `url`."""
+    runners_per_minute: int = 180
+    """Runners of scale sets that are registered in a minute, at most. GitHub refuses more than 1,500 in five
+    minutes for one organisation; what is left is for everybody else's."""
     audience: str = ""
     """What these tokens must be meant for; empty: one of the server's own addresses, so that a token for
     another server is worth nothing here."""
@@ -90,6 +93,7 @@ SETTINGS = Table(
         "runner_version": values.text,
         "runner_sha256": _hashes,
         "runner_url": _package_url,
+        "runners_per_minute": values.whole(1, 100_000),
         "issuer": values.url,
         "audience": values.text,
     },
@@ -119,6 +123,14 @@ TRUST = Table(
     },
     named=True,
 )
+
+
+def _fits(spec: TemplateSpec, runner: RunnerSpec) -> None:
+    """Check how the table and the rest of the template go together. Raises InvalidRequest."""
+    _ephemeral_alone(spec, runner)
+    if runner.min_idle > spec.max_nodes:
+        rule = f"must not exceed max_nodes of the template ({spec.max_nodes})"
+        raise InvalidRequest("runner.min_idle", runner.min_idle, rule)
 
 
 def _ephemeral_alone(spec: TemplateSpec, runner: RunnerSpec) -> None:
@@ -156,9 +168,13 @@ TEMPLATE = TemplateTable(
         "group": values.text,
         "labels": values.texts,
         "ephemeral": checks.flag,
+        "scale_set": values.text,
+        "max_runners": values.whole(0, checks.MACHINES_MAX),
+        "min_idle": values.whole(0, checks.COUNT_MAX),
     },
     runtime="github",
     always=True,
-    rule=_ephemeral_alone,
+    sparse=("scale_set", "max_runners", "min_idle"),
+    rule=_fits,
     warning=check_sharing,
 )
