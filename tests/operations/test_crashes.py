@@ -112,7 +112,7 @@ def moments(calls: list[str], blow: Blow) -> list[int]:
 @pytest.mark.parametrize("story", [gather, fail, give_back, cancel, refill])
 def test_a_blow_at_any_call_changes_no_outcome(story: Story, blow: Blow) -> None:
     calls = play(lambda stage: tell(stage, story, at=-1, blow=blow))
-    assert len(moments(calls, blow)) > 5
+    assert len(moments(calls, blow)) > 3, calls
     for at in moments(calls, blow):
         try:
             play(lambda stage, at=at: tell(stage, story, at=at, blow=blow))  # type: ignore[misc]

@@ -70,6 +70,12 @@ async def test_a_submission_wakes_the_drivers(store: SqlStore, heard: Heard) -> 
     assert heard.since() == sorted([OPERATIONS, EVENTS, *_all_of(operation), progress_topic(operation.id)])
 
 
+async def test_a_submission_that_has_its_driver_wakes_no_other(store: SqlStore, heard: Heard) -> None:
+    leased = replace(Scene(store).draft(), lease_owner="me", lease_until=60.0, epoch=1)
+    await store.submit(leased)
+    assert OPERATIONS not in heard.since()
+
+
 async def test_a_fact_about_a_node_wakes_its_operation(store: SqlStore, heard: Heard) -> None:
     scene = Scene(store)
     operation = await scene.leased()
@@ -140,7 +146,7 @@ async def test_an_operation_that_leaves_the_queue_or_ends_makes_room(store: SqlS
     own = [EVENTS, ROOM, *_all_of(operation), progress_topic(operation.id)]
     assert heard.since() == sorted(own)
     await store.write_operation(operations.ended(left, Status.FAILED, now=4.0, progress=None))
-    assert heard.since() == sorted([*own, OPERATIONS])
+    assert heard.since() == sorted(own)
 
 
 async def test_handing_over_wakes_no_node(store: SqlStore, heard: Heard) -> None:

@@ -18,6 +18,7 @@ from muster.domain.template import TemplateSpec
 from muster.ports.store import Beat
 from muster.stores.sql import SqlStore, events, guards, liveness, nodes
 from muster.stores.sql.postgres import feed
+from muster.stores.sql.postgres.bridge import in_thread
 from muster.stores.sql.postgres.store import open_postgres
 from muster.stores.sql.tx import Tx
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
@@ -54,7 +55,7 @@ class Standstill:
 
     def __call__(self) -> None:
         self.here.set()
-        assert self.on.wait(30.0)
+        assert in_thread(lambda: self.on.wait(30.0))
 
     async def reached(self) -> None:
         assert await asyncio.to_thread(self.here.wait, 30.0)
@@ -246,7 +247,7 @@ async def test_whoever_meets_in_a_deadlock_is_run_again(store: SqlStore) -> None
             runs.append(first)
             tx.change("UPDATE counters SET used = used WHERE scope = :scope", {"scope": first})
             if len(runs) <= 2:
-                meeting.wait(30.0)
+                in_thread(lambda: meeting.wait(30.0))
             tx.change("UPDATE counters SET used = used WHERE scope = :scope", {"scope": second})
 
         return work

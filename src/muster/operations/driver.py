@@ -164,8 +164,11 @@ class Driver:
         finally:
             listener.close()
         if self._leases.get(driven.operation_id) is driven:
+            was_full = not self.has_room
             del self._leases[driven.operation_id]
             del self._tasks[driven.operation_id]
+            if was_full:
+                self._ports.wakeups.notify(OPERATIONS)
 
     async def _pause(self, listener: Listener, following: Next) -> None:
         seconds = following.at - self._ports.clock.now()

@@ -23,7 +23,7 @@ class Listener(Protocol):
 
 
 OPERATIONS = "operations"
-"""An operation was submitted or freed: a replica may lease it."""
+"""An operation waits for a driver, or a driver has a place again: a replica may lease it."""
 ROOM = "room"
 """Room under a cap or an idle node may have appeared."""
 HEALTH = "health"

@@ -10,7 +10,7 @@ from muster.domain.events import Draft, Entity
 from muster.domain.ids import OperationId
 from muster.domain.launch import OPEN
 from muster.domain.lifecycle import Fact, NodeState, Verb
-from muster.domain.operation import ENDED, Status
+from muster.domain.operation import ENDED, Operation, Status
 from muster.ports.commits import AfterCommit, Written
 from muster.ports.wakeups import (
     EVENTS,
@@ -62,7 +62,7 @@ def topics(written: Written) -> tuple[str, ...]:
                 found.append(ROOM)
         case Entity.OPERATION:
             found += (*_concerning(draft.entity_id, written.by), progress_topic(draft.entity_id))
-            found.extend(_of_operation(draft))
+            found.extend(_of_operation(draft, written.record))
         case Entity.HEALTH | Entity.DIAGNOSIS | Entity.CLUSTER:
             pass  # followers of the feed are told; no caller waits for it
         case Entity.JOB:
@@ -82,12 +82,13 @@ def _concerning(operation_id: str, by: OperationId | None) -> tuple[str, ...]:
     return (everybody,) if operation_id == by else (everybody, driver_topic(operation_id))
 
 
-def _of_operation(draft: Draft) -> tuple[str, ...]:
+def _of_operation(draft: Draft, record: object) -> tuple[str, ...]:
     changes = draft.changes
     if changes.get("status") in _ENDED:
-        return (OPERATIONS, ROOM)
+        return (ROOM,)
     if draft.name == "submitted":
-        return (OPERATIONS,)
+        # Most are leased to the replica that took them: then no other one has anything to do.
+        return () if isinstance(record, Operation) and record.lease_owner is not None else (OPERATIONS,)
     left_queue = "queued_since" in changes and changes["queued_since"] is None
     tries_again = changes.get("status") == Status.RUNNING.value
     return (ROOM,) if left_queue or tries_again else ()

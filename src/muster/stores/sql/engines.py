@@ -92,6 +92,16 @@ IDLE = 1.0
 others need."""
 
 
+def check_that_it_keeps_up(waiting: int, longest: float, connections: int) -> None:
+    """Raise StoreUnavailable if too much waits, or the first for too long."""
+    if waiting >= WAITING_MOST or longest > WAITING_SECONDS:
+        raise StoreUnavailable(
+            f"cannot use the store: {waiting} others wait for one of its {connections}"
+            f" connections, the first for {longest:.0f} s; try again later",
+            why="more waits for it than it does; try again later",
+        )
+
+
 class Runner(Protocol):
     def ready(self) -> bool:
         """Return whether it should get work. False: it can do none, and others can."""
@@ -258,7 +268,9 @@ class _WorkerPool:
             raise StoreUnavailable("cannot use the store: it was closed; open it again", why="it was closed")
         loop = self._loop = asyncio.get_running_loop()
         if not urgent:
-            self._check_that_it_keeps_up(loop.time())
+            first = self._lanes.first()
+            waited = 0.0 if first is None else loop.time() - first.since
+            check_that_it_keeps_up(self._waiting, waited, len(self._threads))
         answer: asyncio.Future[T] = loop.create_future()
         self._waiting += 1
         pressing, usual = self._gathered
@@ -267,16 +279,6 @@ class _WorkerPool:
             loop.call_soon(self._hand_over)
         (pressing if urgent else usual).append(Job(work, answer, loop.time()))
         return await answer
-
-    def _check_that_it_keeps_up(self, now: float) -> None:
-        first = self._lanes.first()
-        waited = 0.0 if first is None else now - first.since
-        if self._waiting >= WAITING_MOST or waited > WAITING_SECONDS:
-            raise StoreUnavailable(
-                f"cannot use the store: {self._waiting} others wait for one of its {len(self._threads)}"
-                f" connections, the first for {waited:.0f} s; try again later",
-                why="more waits for it than it does; try again later",
-            )
 
     def _hand_over(self) -> None:
         gathered, self._gathered = self._gathered, ([], [])

@@ -16,6 +16,7 @@ from psycopg.types.numeric import Int8Dumper
 from muster.domain.backoff import backoff
 from muster.domain.errors import InvalidRequest, StoreUnavailable
 from muster.domain.redaction import redact
+from muster.stores.sql.postgres.loop_connection import LoopConnection
 
 Connection = psycopg.Connection[tuple[object, ...]]
 
@@ -98,7 +99,7 @@ class ConnectionFactory:
     ) -> Connection:
         """Connect at once, without waiting after a failure. Raises the errors of psycopg."""
         other = {} if database is None else {"dbname": database}
-        connection: Connection = psycopg.connect(
+        connection = LoopConnection.connect(
             make_conninfo(**{**_DEFAULTS, **self._given, **other}),
             autocommit=True,
             cursor_factory=psycopg.RawCursor,

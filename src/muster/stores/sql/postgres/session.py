@@ -9,19 +9,20 @@ is told so.
 import contextlib
 import random
 import re
-import time
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import psycopg
 from psycopg.errors import error_from_result
+from psycopg.generators import execute
 from psycopg.pq import ExecStatus
 
 from muster.domain.errors import StoreUnavailable
 from muster.domain.ids import OperationId
 from muster.ports.commits import Written
 from muster.stores.sql.postgres import feed
+from muster.stores.sql.postgres.bridge import in_thread, is_bridged, pause
 from muster.stores.sql.postgres.connection_shares import Share
 from muster.stores.sql.postgres.connections import Connection, ConnectionFactory
 from muster.stores.sql.postgres.errors import Remedy, connection_ended, remedy, translate_error, uncertain
@@ -121,7 +122,7 @@ class Session:
             return False
         if self._share.look():
             try:
-                self._factory.connect().close()
+                in_thread(self._factory.connect).close()
             except psycopg.Error:
                 self._share.refused()
         return True
@@ -130,7 +131,7 @@ class Session:
         """Return a cursor. Raises StoreUnavailable."""
         if self._connection is None or not self.connected:
             self.close()
-            self._connection = self._factory.open()
+            self._connection = in_thread(self._factory.open)
             self._share.entered()
             self.key = 0
         return self._connection.cursor()
@@ -201,7 +202,7 @@ class Writer:
                     told = translate_error(error, where=self._session.where, connected=connected)
                     return WorkResult(error=told), []
                 # Apart, or those who met will meet again.
-                time.sleep(PAUSE * attempt * random.random())  # noqa: S311 — spreads load, guards nothing
+                pause(PAUSE * attempt * random.random())  # noqa: S311 — spreads load, guards nothing
         raise AssertionError("unreachable")
 
     def _transact(self, work: Work[Any]) -> tuple[WorkResult, list[Written]]:
@@ -270,7 +271,11 @@ class Reader:
 def _command(cursor: psycopg.Cursor[Row], command: bytes) -> bytes:
     """Run a command without parameters or rows, by the shortest way; return the server's command tag."""
     connection = cursor.connection
-    result = connection.pgconn.exec_(command)
+    if is_bridged():
+        connection.pgconn.send_query(command)
+        (result,) = connection.wait(execute(connection.pgconn))
+    else:
+        result = connection.pgconn.exec_(command)
     if result.status != ExecStatus.COMMAND_OK:
         if connection.broken:
             raise psycopg.OperationalError(connection.pgconn.get_error_message())

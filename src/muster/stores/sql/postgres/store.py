@@ -17,11 +17,11 @@ from muster.domain.ids import InstallationId
 from muster.ports.commits import AfterCommit
 from muster.ports.ids import Ids
 from muster.stores.sql import schema, templates
-from muster.stores.sql.engines import ThreadedEngine
 from muster.stores.sql.postgres import feed
 from muster.stores.sql.postgres.connection_shares import Share
 from muster.stores.sql.postgres.connections import Connection, ConnectionFactory
 from muster.stores.sql.postgres.errors import translate_error
+from muster.stores.sql.postgres.loop_engine import LoopEngine
 from muster.stores.sql.postgres.session import PgTx, Reader, Writer
 from muster.stores.sql.postgres.session import schema as spelt
 from muster.stores.sql.store import SqlStore
@@ -56,7 +56,7 @@ def open_postgres(
     # One of each first: where there are fewer than wanted, neither takes them all.
     readers[0].ready()
     writers[0].ready()
-    engine = ThreadedEngine(writers, readers, after_commit, together=1, horizon=feed.complete_upto)
+    engine = LoopEngine(writers, readers, after_commit, horizon=feed.complete_upto)
     return SqlStore(engine, groups=CLAIMING)
 
 

@@ -8,14 +8,14 @@ for a wake-up.
 import asyncio
 import json
 import logging
-import queue
-import threading
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import psycopg
 
 from muster.domain.errors import StoreUnavailable
 from muster.ports.wakeups import Listener, Wakeups
+from muster.stores.sql.postgres.bridge import bridged
 from muster.stores.sql.postgres.connections import Connection, ConnectionFactory
 from muster.stores.wakeups import LocalWakeups
 
@@ -26,8 +26,6 @@ GATHER = 0.01
 """Notices are sent this long after the first of them: a busy replica sends a hundred a second at most."""
 PAYLOAD_MOST = 7900
 """PostgreSQL takes less than 8,000 bytes."""
-LOOK_UP = 0.5
-"""How often the listening thread looks whether it should end."""
 AGAIN = 1.0
 
 
@@ -39,89 +37,93 @@ class SharedWakeups(Wakeups):
         self._name = name
         self._local = LocalWakeups()
         self._topics: dict[str, None] = {}
-        self._outbox: queue.SimpleQueue[list[str] | None] = queue.SimpleQueue()
-        self._closed = threading.Event()
+        self._due = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._threads = (
-            threading.Thread(target=self._send_for_ever, name="muster-notices-out", daemon=True),
-            threading.Thread(target=self._hear_for_ever, name="muster-notices-in", daemon=True),
-        )
-        self.hearing = threading.Event()
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        self.hearing = asyncio.Event()
         """Set once notices of others come in."""
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        for thread in self._threads:
-            thread.start()
+        self._tasks = tuple(map(self._loop.create_task, (self._send_for_ever(), self._hear_for_ever())))
 
     async def close(self) -> None:
-        self._closed.set()
-        self._outbox.put(None)
-        for thread in self._threads:
-            if thread.is_alive():
-                await asyncio.to_thread(thread.join)
+        self._loop = None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def notify(self, topic: str) -> None:
         self._local.notify(topic)
         if self._loop is None:
             return
         if not self._topics:
-            self._loop.call_later(GATHER, self._hand_over)
+            self._loop.call_later(GATHER, self._due.set)
         self._topics[topic] = None
 
     def listen(self, topics: Sequence[str]) -> Listener:
         return self._local.listen(topics)
 
-    def _hand_over(self) -> None:
-        topics, self._topics = list(self._topics), {}
-        self._outbox.put(topics)
+    # --- to others --------------------------------------------------------------------------------
 
-    def _heard(self, topics: Sequence[str]) -> None:
-        for topic in topics:
-            self._local.notify(topic)
+    async def _send_for_ever(self) -> None:
+        while True:
+            await self._due.wait()
+            async with self._connected("cannot send notices") as connection:
+                # Nothing is lost with a hint: don't wait for a disk.
+                await bridged(connection.execute, "SET synchronous_commit = off")
+                while True:
+                    await self._due.wait()
+                    self._due.clear()
+                    topics, self._topics = list(self._topics), {}
+                    for payload in payloads(self._name, topics):
+                        await bridged(connection.execute, "SELECT pg_notify($1, $2)", (CHANNEL, payload))
 
-    # --- in threads -------------------------------------------------------------------------------
+    # --- from others ------------------------------------------------------------------------------
 
-    def _send_for_ever(self) -> None:
-        connection: Connection | None = None
-        while (topics := self._outbox.get()) is not None:
-            try:
-                connection = connection or self._opened()
-                for payload in payloads(self._name, topics):
-                    connection.execute("SELECT pg_notify($1, $2)", (CHANNEL, payload))
-            except (psycopg.Error, StoreUnavailable) as error:
-                logger.debug("cannot send notices", extra={"error": str(error)})
-                _closed(connection)
-                connection = None
-        _closed(connection)
-
-    def _opened(self) -> Connection:
-        connection = self._factory.open()
-        # Nothing is lost with a hint: don't wait for a disk.
-        connection.execute("SET synchronous_commit = off")
-        return connection
-
-    def _hear_for_ever(self) -> None:
-        while not self._closed.is_set():
-            connection: Connection | None = None
-            try:
-                connection = self._factory.open()
-                connection.execute(f"LISTEN {CHANNEL}")
+    async def _hear_for_ever(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            async with self._connected("cannot hear notices") as connection:
+                await bridged(connection.execute, f"LISTEN {CHANNEL}")
                 self.hearing.set()
-                while not self._closed.is_set():
-                    for notice in connection.notifies(timeout=LOOK_UP):
-                        self._deliver(notice.payload)
-            except (psycopg.Error, StoreUnavailable) as error:
-                logger.debug("cannot hear notices", extra={"error": str(error)})
-                self._closed.wait(AGAIN)
-            finally:
-                _closed(connection)
+                lost: asyncio.Future[None] = loop.create_future()
+                fd = connection.fileno()
+                loop.add_reader(fd, self._read, connection, lost)
+                try:
+                    self._read(connection, lost)  # what came together with the answer to LISTEN
+                    await lost
+                finally:
+                    loop.remove_reader(fd)
+
+    def _read(self, connection: Connection, lost: asyncio.Future[None]) -> None:
+        try:
+            connection.pgconn.consume_input()
+            while (notice := connection.pgconn.notifies()) is not None:
+                self._deliver(notice.extra.decode())
+        except psycopg.Error as error:
+            if not lost.done():
+                lost.set_exception(error)
 
     def _deliver(self, payload: str) -> None:
-        loop = self._loop
         name, topics = read(payload)
-        if name != self._name and loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._heard, topics)
+        if name != self._name:
+            for topic in topics:
+                self._local.notify(topic)
+
+    @asynccontextmanager
+    async def _connected(self, problem: str) -> AsyncIterator[Connection]:
+        """Open a connection. When it is lost, the block ends, and it is worth a try again."""
+        connection: Connection | None = None
+        try:
+            connection = await asyncio.to_thread(self._factory.open)
+            yield connection
+        except (psycopg.Error, StoreUnavailable) as error:
+            logger.debug(problem, extra={"error": str(error)})
+            await asyncio.sleep(AGAIN)
+        finally:
+            if connection is not None:
+                connection.close()
 
 
 def payloads(name: str, topics: Sequence[str]) -> list[str]:
@@ -149,8 +151,3 @@ def read(payload: str) -> tuple[str, list[str]]:
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words) or not words:
         return "", []
     return words[0], words[1:]
-
-
-def _closed(connection: Connection | None) -> None:
-    if connection is not None:
-        connection.close()

@@ -1,0 +1,157 @@
+"""Run transactions on the event loop, side by side, each on a connection of its own.
+
+Writes, and reads of a few rows, use no thread: a switch of threads costs more than most statements. Lists are
+read in threads, because to decode a long one takes a while. The pool uses the connection first that it used
+last. So a quiet replica keeps few connections busy, and the database keeps their plans warm.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from muster.domain.errors import StoreUnavailable
+from muster.ports.commits import AfterCommit, Written
+from muster.stores.sql.engines import BATCH_MOST, IDLE, NOT_READY, Job, Runner, check_that_it_keeps_up
+from muster.stores.sql.postgres.bridge import bridged
+from muster.stores.sql.tx import Work, WorkResult
+
+T = TypeVar("T")
+
+
+class LoopEngine:
+    """Implements muster.stores.sql.engines.Engine."""
+
+    def __init__(
+        self,
+        writers: Sequence[Runner],
+        readers: Sequence[Runner],
+        after_commit: AfterCommit,
+        *,
+        horizon: Work[int],
+    ) -> None:
+        """`horizon` asks the database up to which event its log is complete."""
+        self._writers = _RunnerPool(writers, after_commit, most=1)
+        self._points = _RunnerPool(readers, after_commit, most=BATCH_MOST)
+        self._horizon = horizon
+
+    async def write(self, work: Work[T], *, urgent: bool = False) -> T:
+        return await self._writers.submit(work, first=urgent)
+
+    async def read(self, work: Work[T], *, point: bool = False) -> T:
+        return await self._points.submit(work, threaded=not point)
+
+    async def complete_upto(self) -> int:
+        return await self.read(self._horizon, point=True)
+
+    async def close(self) -> None:
+        """Finish what was submitted, then close."""
+        await self._writers.close()
+        await self._points.close()
+
+
+class _RunnerPool:
+    def __init__(self, runners: Sequence[Runner], after_commit: AfterCommit, *, most: int) -> None:
+        self._runners = tuple(runners)
+        self._idle = list(reversed(runners))
+        self._most = most
+        self._after_commit = after_commit
+        self._first: deque[Job] = deque()
+        self._usual: deque[Job] = deque()
+        self._lists: deque[Job] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._threads = ThreadPoolExecutor(len(runners), "muster-store-lists")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._scheduled = False
+        self._closed = False
+
+    async def submit(self, work: Work[T], *, first: bool = False, threaded: bool = False) -> T:
+        if self._closed:
+            raise StoreUnavailable("cannot use the store: it was closed; open it again", why="it was closed")
+        loop = asyncio.get_running_loop()
+        if not first:
+            oldest = self._usual[0].since if self._usual else loop.time()
+            check_that_it_keeps_up(self._waiting, loop.time() - oldest, len(self._runners))
+        answer: asyncio.Future[T] = loop.create_future()
+        lane = self._lists if threaded else self._first if first else self._usual
+        lane.append(Job(work, answer, loop.time()))
+        if loop is not self._loop:
+            self._loop, self._scheduled = loop, False
+            loop.call_later(IDLE, self._look_after, loop)
+        if not self._scheduled:
+            # Once per turn of the loop: reads of callers that were woken together share a snapshot.
+            self._scheduled = True
+            loop.call_soon(self._begin)
+        return await answer
+
+    @property
+    def _waiting(self) -> int:
+        return len(self._first) + len(self._usual) + len(self._lists)
+
+    def _begin(self) -> None:
+        self._scheduled = False
+        wanted = -(-self._waiting // self._most)
+        while self._idle and wanted > 0:
+            wanted -= 1
+            self._start(self._idle.pop())
+
+    def _start(self, runner: Runner) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(runner))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, runner: Runner) -> None:
+        """Work until nothing waits."""
+        while self._closed or await bridged(runner.ready):
+            lane = self._next_lane()
+            if lane is None:
+                self._idle.append(runner)
+                return
+            batch = [lane.popleft() for _ in range(min(self._most, len(lane)))]
+            run = partial(runner.run, [job.work for job in batch])
+            if lane is self._lists:
+                ends = await asyncio.get_running_loop().run_in_executor(self._threads, run)
+            else:
+                ends = await bridged(run)
+            self._deliver(batch, *ends)
+        # It can't work at present: others do, and it asks again.
+        asyncio.get_running_loop().call_later(NOT_READY, self._start, runner)
+
+    def _next_lane(self) -> deque[Job] | None:
+        if self._first:
+            return self._first
+        lanes = [lane for lane in (self._usual, self._lists) if lane]
+        return min(lanes, key=lambda lane: lane[0].since) if lanes else None
+
+    def _deliver(self, batch: Sequence[Job], ends: Sequence[WorkResult], written: Sequence[Written]) -> None:
+        for job, end in zip(batch, ends, strict=True):
+            if job.answer.done():
+                continue  # the caller was cancelled; its write stands all the same
+            if end.error is None:
+                job.answer.set_result(end.value)
+            else:
+                job.answer.set_exception(end.error)
+        if written:
+            self._after_commit(written)
+
+    def _look_after(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Ask the idle ones whether they are ready: they may hold what other replicas need."""
+        if self._closed or loop is not self._loop:
+            return
+        idle, self._idle = self._idle, []
+        for runner in reversed(idle):
+            self._start(runner)
+        loop.call_later(IDLE, self._look_after, loop)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        while self._waiting or self._tasks:
+            self._begin()
+            await (asyncio.wait(self._tasks) if self._tasks else asyncio.sleep(NOT_READY))
+        self._threads.shutdown()
+        for runner in self._runners:
+            runner.close()
