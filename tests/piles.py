@@ -43,6 +43,7 @@ SLOW = (
     "tests/api/test_agent_routes.py::test_many_nodes_beat_at_once",
     "tests/api/test_serving.py::test_a_signal_drains_and_ends_with_0",
     "tests/api/test_serving.py::test_a_template_has_a_new_revision",
+    "tests/api/test_terminals.py::test_of_a_hundred_shells",
     "tests/browser/",
     "tests/cli/test_commands.py::test_a_run_ends_at_its_timeout",
     "tests/cli/test_commands.py::test_apply_says_what_it_costs",

@@ -67,7 +67,7 @@ class ControlPlane:
         watch_tracker = self.watch_tracker = WatchTracker(ports.store, ports.clock, settings.limits)
         self.boot_history = BootHistory(ports.store, ports.clock, settings.limits)
         provisions = ProvisionHandler(ports, settings, launcher, watch_tracker, self.boot_history)
-        self.command_desk = CommandDesk(ports)
+        self.command_desk = CommandDesk(ports, shells_per_node=settings.shells.per_node)
         self.silent_nodes = SilentNodes(ports, settings, watch_tracker)
         self.operator = OperatorDesk(ports)
         self.templates = TemplateDesk(ports)

@@ -344,7 +344,7 @@ class _Parts:
             federation=next((part.federation for part in parts if part.federation is not None), None),
             outfit=lambda spec: outfit(spec, starting.get(spec.provider), runtimes.get(spec.runtime)),
         )
-        settings = Settings(limits=self._config.limits)
+        settings = Settings(limits=self._config.limits, shells=self._config.shells)
         if not self._opened.shared:
             settings = replace(settings, absent_after=None)
         if self._opened.priced:

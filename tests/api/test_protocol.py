@@ -79,6 +79,7 @@ def test_the_page_names_every_refusal_that_an_app_can_meet_with_its_status() -> 
         "cluster_exists",
         "not_cancellable",
         "queue_full",
+        "too_many_shells",
         "gone",
         "provider_error",
         "storage_full",

@@ -11,3 +11,8 @@ def source() -> str:
     Leaves out what only readers need. Each line keeps its number, so that a traceback fits the file.
     """
     return bare(resources.files(__name__).joinpath("agent.py").read_text(encoding="utf-8"))
+
+
+def terminal_source() -> str:
+    """Return what an agent loads when a command has a terminal."""
+    return bare(resources.files(__name__).joinpath("terminal.py").read_text(encoding="utf-8"))

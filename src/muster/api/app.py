@@ -16,6 +16,8 @@ from muster.api.metrics import Metrics
 from muster.api.middleware import BodyLimit, DefaultHeaders, QueryLimit
 from muster.api.router import ROOT, Application
 from muster.api.routes import TABLES
+from muster.api.terminal_sockets import TerminalSockets
+from muster.api.terminals import Terminals
 from muster.domain.events import Draft
 from muster.operations.overview import OverviewReader
 from muster.plane import ControlPlane, Ports
@@ -46,6 +48,9 @@ class Api:
         asked = (scope["method"], scope["path"]) if scope["type"] == "http" else None
         if asked == ("POST", beats.PATH):
             await self.context.beats(scope, receive, send)
+        elif scope["type"] == "websocket":
+            self._count(scope)
+            await TerminalSockets(self.context)(scope, receive, send)
         elif asked == ("GET", agent_stream.PATH):
             await agent_stream.AgentStream(self.context)(scope, receive, send)
         else:
@@ -109,6 +114,7 @@ def create_app(
         looks=SingleFlight(ports.clock, keep=REMEMBER_OVERVIEW),
         consoles=SingleFlight(ports.clock, keep=REMEMBER_CONSOLE),
         pages=FeedPages(ports.store),
+        terminals=Terminals(most=settings.settings.shells.per_server),
         histories=Histories(ports.store, ports.clock),
     )
     return Api(context)

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from muster.api.middleware import HEADERS
 from muster.api.problems import Problem
@@ -38,6 +39,8 @@ DESCRIPTORS = 65536
 """What a server asks for, if it may have so many."""
 BACKLOG = 2048
 """Connections that the system keeps for a server that is busy, at most."""
+MESSAGE_MOST = 64 << 10
+"""Bytes of one message on a WebSocket: twice what a terminal sends at once."""
 _HEAD, _BODY = "head", "body"
 
 
@@ -140,6 +143,12 @@ class Bounded(HttpProtocol):
     def admitted(self) -> None:
         """Note that a request on this connection showed a valid token."""
         self.lines.admitted(self)
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection to its WebSocket. It stays counted here, and admitted by the same token."""
+        self._midway = self._in_head = False
+        self.app_state = {**self.app_state, "admitted": self.admitted, "line": self}
+        super().handle_websocket_upgrade()
 
     # --- what is sent -----------------------------------------------------------------------------
 
@@ -248,6 +257,27 @@ class Bounded(HttpProtocol):
         head = b"".join(b"%s: %s\r\n" % field for field in fields)
         self.send(STATUS_LINE[status] + head + b"\r\n" + body)
         self.transport.close()
+
+
+class UpgradedConnection(WebSocketsSansIOProtocol):
+    """A WebSocket on a connection that is held to these bounds."""
+
+    @property
+    def _line(self) -> Bounded:
+        line: Bounded = self.app_state["line"]
+        return line
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._line.connection_lost(exc)
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._line.pause_writing()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._line.resume_writing()
+        super().resume_writing()
 
 
 def bounded() -> type[Bounded]:

@@ -14,6 +14,7 @@ from muster.api.feed_pages import FeedPages
 from muster.api.files import FileStore
 from muster.api.histories import Histories
 from muster.api.metrics import Metrics
+from muster.api.terminals import Terminals
 from muster.domain.access import ApiToken
 from muster.domain.command import ARCHIVE_BYTES_MAX
 from muster.domain.diagnosis import Section
@@ -89,6 +90,7 @@ class Context:
     overviewing: OverviewReader
     looks: SingleFlight[str, Overview]
     pages: FeedPages
+    terminals: Terminals
     histories: Histories
 
     async def overview(self) -> Overview:

@@ -102,6 +102,7 @@ TABLE: tuple[tuple[type[MusterError], int, ProblemCode, str], ...] = (
     (errors.ClusterExists, 409, ProblemCode.CLUSTER_EXISTS, "The cluster exists"),
     (errors.NotCancellable, 409, ProblemCode.NOT_CANCELLABLE, "The operation can't be cancelled"),
     (errors.QueueFull, 429, ProblemCode.QUEUE_FULL, "Too many operations of this owner wait"),
+    (errors.TooManyShells, 429, ProblemCode.TOO_MANY_SHELLS, "Too many shells are open"),
     (errors.CapReached, 409, ProblemCode.CAP_REACHED, "There is no room under the cap"),
     (errors.Conflict, 409, ProblemCode.CONFLICT, "Another write was first"),
     (errors.StoreUnavailable, 503, ProblemCode.STORE_UNAVAILABLE, "The store does not answer"),
@@ -145,6 +146,9 @@ def _extras(error: MusterError, status: int) -> tuple[dict[str, Any], dict[str, 
         more = {"name": error.name, "state": error.state}
     if isinstance(error, errors.QueueFull):
         more = {"owner": error.owner, "cap": error.cap}
+        headers["Retry-After"] = str(RETRY_QUEUE)
+    if isinstance(error, errors.TooManyShells):
+        more = {"where": error.where, "cap": error.cap}
         headers["Retry-After"] = str(RETRY_QUEUE)
     if isinstance(error, errors.NotYet | errors.Throttled):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))

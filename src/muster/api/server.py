@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from muster.api.app import Api
-from muster.api.connections import BACKLOG
+from muster.api.connections import BACKLOG, MESSAGE_MOST, UpgradedConnection
 from muster.api.transport import HttpProtocol
 from muster.domain.errors import MusterError
 
@@ -89,7 +89,9 @@ class HttpServer(uvicorn.Server):
                 server_header=False,
                 timeout_graceful_shutdown=DRAIN_SECONDS,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
-                ws="none",
+                ws=UpgradedConnection,
+                ws_max_size=MESSAGE_MOST,
+                ws_per_message_deflate=False,  # what is typed is short, and echoes must not wait
             )
         )
         self._api = api

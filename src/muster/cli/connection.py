@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from muster.wire.operations import Operation
 
 _OPERATION = re.compile(r"op-[0-9a-z]{12,40}", re.ASCII)
+_NODE = re.compile(r"node-[0-9a-z]{12,40}", re.ASCII)
 _COMMAND = re.compile(r"(?:cmd-[0-9a-z]{12,64}|op-[0-9a-z]{12,40})\.\d{1,6}", re.ASCII)
 _PAGE = 500
 _LOOKED_AT = 20
@@ -91,6 +92,10 @@ def _who(said: str, found: "Connection") -> str:
         return said
     held = "MUSTER_TOKEN" if os.environ.get("MUSTER_TOKEN") else str(found.data_dir / "admin.token")
     return f"cannot ask {found.url}: it doesn't know the token in {held}; set MUSTER_TOKEN to a valid one"
+
+
+def is_node(name: str) -> bool:
+    return _NODE.fullmatch(name) is not None
 
 
 def is_operation(name: str) -> bool:

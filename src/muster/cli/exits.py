@@ -17,6 +17,7 @@ from muster.domain.errors import (
     NotCancellable,
     NotFound,
     QueueFull,
+    TooManyShells,
 )
 from muster.domain.reasons import Reason
 
@@ -73,7 +74,7 @@ def code_of(error: MusterError) -> int:
         return INTERRUPTED
     if isinstance(error, (UsageProblem, *_CALLERS)):
         return USAGE
-    if isinstance(error, (CapReached, QueueFull)):
+    if isinstance(error, (CapReached, QueueFull, TooManyShells)):
         return NO_CAPACITY
     return _of_answer(error)
 
@@ -137,6 +138,7 @@ _NAMES: tuple[tuple[type[MusterError], str], ...] = (
     (NotCancellable, "not_cancellable"),
     (CapReached, "cap_reached"),
     (QueueFull, "queue_full"),
+    (TooManyShells, "too_many_shells"),
 )
 
 

@@ -130,6 +130,7 @@ def execute(
     *,
     operation_id: str | None = None,
     run: str | None = None,
+    node_id: str | None = None,
     indexes: Sequence[int] = (),
     key: str | None = None,
 ) -> Call[tuple[Command, ...]]:
@@ -138,6 +139,7 @@ def execute(
         "run": run,
         "indexes": list(indexes),
         "execution": dict(execution),
+        **({} if node_id is None else {"node_id": node_id}),
     }
     return _post("/commands", _items_of(Page[Command]), body, _key(key))
 

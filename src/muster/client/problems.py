@@ -81,6 +81,9 @@ _BY_CODE: Mapping[str, Callable[[Fields], MusterError]] = {
     "ambiguous": _ambiguous,
     "cluster_exists": _cluster_exists,
     "queue_full": lambda fields: errors.QueueFull(str(fields.get("owner", "")), int(fields.get("cap", 0))),
+    "too_many_shells": lambda fields: errors.TooManyShells(
+        str(fields.get("where", "")), int(fields.get("cap", 0))
+    ),
     "unauthenticated": _plain(Unauthenticated),
     "forbidden": _plain(errors.Forbidden),
     "not_cancellable": _plain(errors.NotCancellable),

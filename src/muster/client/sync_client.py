@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 import httpx
 
@@ -25,6 +25,9 @@ from muster.client.reconnects import ChangeListener, Reconnects, StreamAttempt, 
 from muster.client.streams import Stream, StreamReader
 from muster.domain.errors import MusterError, StoreUnavailable
 from muster.wire.commands import Blob
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
 
 _PIECE = 1 << 20
 
@@ -171,6 +174,12 @@ class SyncClient:
         except httpx.TransportError as error:
             raise unreachable_error(self._target, error) from error
         return size
+
+    def terminal(self, command_id: str) -> "ClientConnection":
+        """Connect to the terminal of a command. Raises CannotReach, or the server's refusal."""
+        from muster.client.terminals import open_terminal  # noqa: PLC0415 — few commands need WebSockets
+
+        return open_terminal(self._target, command_id)
 
     def _check(self, response: httpx.Response) -> None:
         if not response.is_success:

@@ -20,6 +20,7 @@ from muster.domain.template import (
     TemplateSpec,
     UsageClass,
 )
+from muster.domain.terminal import Allowed, ShellRules
 
 PORT = 8420
 PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
@@ -80,6 +81,7 @@ class Config:
     server: ServerConfig = field(default_factory=ServerConfig)
     limits: Limits = field(default_factory=Limits)
     probes: ProbesConfig = field(default_factory=ProbesConfig)
+    shells: ShellRules = field(default_factory=ShellRules)
     tables: Mapping[str, Any] = field(default_factory=dict)
     """What each integration was told, by the name of its table."""
     private: tuple[Path, ...] = ()
@@ -146,6 +148,12 @@ SECTIONS: Mapping[str, Mapping[str, Check]] = {
         "beats_per_second": values.whole(1, checks.MACHINES_MAX),
     },
     "probes": {"allowed": _networks},
+    "shells": {
+        "allowed": values.one_of(Allowed),
+        "idle_timeout": values.seconds,
+        "per_node": values.whole(1, 100),
+        "per_server": values.whole(1, 10_000),
+    },
 }
 TEMPLATES = "templates"
 DEFAULT_PROVIDER = "process"

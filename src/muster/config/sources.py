@@ -43,6 +43,7 @@ from muster.domain.template import (
     Runtime,
     TemplateSpec,
 )
+from muster.domain.terminal import ShellRules
 
 ENVIRONMENT: Mapping[str, Key] = {
     "MUSTER_MAX_NODES": ("installation", "max_nodes"),
@@ -157,6 +158,7 @@ def _built(found: Mapping[Key, SourcedValue], known: Installed, path: Path | Non
         server=server,
         limits=limits,
         probes=ProbesConfig(**({} if server.loopback else {"allowed": PRIVATE}) | sections["probes"]),
+        shells=ShellRules(**sections["shells"]),
         tables=tables,
         private=tuple(each.absolute() for each in hidden if each is not None),
         templates=tuple(specs),

@@ -50,6 +50,7 @@ class ProblemCode(StrEnum):
     CLUSTER_EXISTS = "cluster_exists"
     NOT_CANCELLABLE = "not_cancellable"
     QUEUE_FULL = "queue_full"
+    TOO_MANY_SHELLS = "too_many_shells"
     CAP_REACHED = "cap_reached"
     CONFLICT = "conflict"
     CURSOR_LOST = "cursor_lost"
@@ -233,6 +234,10 @@ PROBLEMS: Mapping[ProblemCode, tuple[str, str]] = {
     ProblemCode.QUEUE_FULL: (
         "The owner has too many operations that wait for room.",
         "Cancel some, or ask again when some have started.",
+    ),
+    ProblemCode.TOO_MANY_SHELLS: (
+        "The node or the server has as many open shells as it may have.",
+        "Close a shell, or raise `per_node` or `per_server` in `[shells]`.",
     ),
     ProblemCode.CAP_REACHED: (
         "There is no room under a cap.",

@@ -15,6 +15,7 @@ from muster.domain.ids import AssignmentId, CommandId, NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import ADVICE, BY_RULE, Reason
+from muster.domain.terminal import Traffic, Window
 
 OUTPUT_CAP = 16 * 1024 * 1024
 """Bytes of output kept per command; what comes after is dropped and marked as such."""
@@ -57,6 +58,8 @@ class Execution:
     """A blob that the process reads as its standard input; None: it reads nothing."""
     collect: tuple[str, ...] = ()
     """Paths in the workspace to bring back afterwards."""
+    terminal: Window | None = None
+    """A person is connected to it: it reads what they type, and its output goes to them alone."""
 
     def __post_init__(self) -> None:
         self._check_argv(self.argv)
@@ -68,6 +71,8 @@ class Execution:
         if self.stdin is not None:
             checks.text("stdin", self.stdin)
         self._check_collect(self.collect)
+        if self.terminal is not None and (self.stdin is not None or self.collect):
+            raise InvalidRequest("terminal", None, "must be left out with stdin or collect")
 
     def _check_argv(self, argv: object) -> None:
         rule = f"must be a program and its arguments: 1 to {ARGUMENTS_MAX} texts"
@@ -137,6 +142,10 @@ class Command:
     """Why it was lost, if its node was taken away for one; or that its time was over."""
     deadline_at: float | None = None
     """When its own timeout is over: counted from its start, before that from its creation."""
+    actor: str = ""
+    """Who asked for it; empty: it isn't known."""
+    traffic: Traffic | None = None
+    """What went through its terminal, once it has ended."""
 
     @property
     def blobs(self) -> tuple[str, ...]:
@@ -179,7 +188,13 @@ def started(command: Command, *, now: float) -> Command:
 
 
 def exited(
-    command: Command, *, exit_code: int | None, signal: int | None, now: float, timed_out: bool = False
+    command: Command,
+    *,
+    exit_code: int | None,
+    signal: int | None,
+    now: float,
+    timed_out: bool = False,
+    traffic: Traffic | None = None,
 ) -> Command:
     """Return the command after its process ended. `timed_out`: the node ended it, past its own timeout."""
     if exit_code is not None:
@@ -197,6 +212,7 @@ def exited(
         signal=signal,
         detail=_timed_out(command.execution.timeout) if timed_out else "",
         reason=Reason.DEADLINE_EXCEEDED if timed_out else None,
+        traffic=traffic,
     )
 
 

@@ -139,6 +139,18 @@ class QueueFull(MusterError):
         )
 
 
+class TooManyShells(MusterError):
+    """As many shells are open as may be. Nothing was started."""
+
+    def __init__(self, where: str, cap: int) -> None:
+        self.where = where
+        self.cap = cap
+        super().__init__(
+            f"cannot open another shell: {where} has {cap} open, and that is the most; close one, or raise"
+            " the limit in [shells]"
+        )
+
+
 # --- a bug ---------------------------------------------------------------------------------------
 
 

@@ -172,6 +172,9 @@ def of_command(before: Command | None, after: Command, *, actor: str = "") -> Dr
     changes = serialization.changed(before, after)
     changes.pop("execution", None)
     cancelled = before is not None and before.cancel_requested_at != after.cancel_requested_at
+    shell = after.execution.terminal is not None
+    if before is None:
+        changes["terminal"] = shell
     return Draft(
         entity=Entity.COMMAND,
         entity_id=after.id,
@@ -179,7 +182,7 @@ def of_command(before: Command | None, after: Command, *, actor: str = "") -> Dr
         name="cancel_requested" if cancelled else str(after.state),
         changes=changes,
         detail=after.detail,
-        actor=actor,
+        actor=actor or (after.actor if shell and after.ended else ""),
     )
 
 

@@ -86,6 +86,8 @@ def _text(event: Event, revision: int | None) -> str:
             return f"orphans of {event.entity_id} left alone: too many"
         case "needs_attention":
             return f"node {event.entity_id} could not be terminated yet"
+        case "exited" | "lost":
+            return f"shell {event.entity_id} ended"
         case "counter_corrected":
             return f"counter {event.entity_id} corrected"
         case _:

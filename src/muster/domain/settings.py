@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from muster.domain import checks
 from muster.domain.deadlines import Limits
 from muster.domain.errors import InvalidRequest
+from muster.domain.terminal import ShellRules
 
 PRICED_LEASE, PRICED_RENEW_EVERY = 60.0, 15.0
 """Where an engine bills by write."""
@@ -13,6 +14,7 @@ PRICED_LEASE, PRICED_RENEW_EVERY = 60.0, 15.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     limits: Limits = field(default_factory=Limits)
+    shells: ShellRules = field(default_factory=ShellRules)
     lease: float = 15.0
     """Long enough that a pause of seconds costs nothing, short enough that a takeover is soon. PRICED_LEASE
     where an engine bills by write."""

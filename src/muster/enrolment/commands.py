@@ -9,6 +9,7 @@ from muster.domain import command as commands
 from muster.domain.command import Command, CommandState
 from muster.domain.errors import Conflict, Forbidden, InvalidRequest
 from muster.domain.ids import AssignmentId, CommandId, NodeId
+from muster.domain.terminal import Traffic
 from muster.ports.bundle import Ports
 from muster.ports.commands import Kept
 
@@ -61,10 +62,11 @@ class NodeCommands:
         signal: int | None = None,
         *,
         timed_out: bool = False,
+        traffic: Traffic | None = None,
     ) -> Command:
         for _ in range(TRIES):
             command = await self._own(node_id, command_id)
-            after = self._after(command, state, exit_code, signal, timed_out=timed_out)
+            after = self._after(command, state, exit_code, signal, timed_out=timed_out, traffic=traffic)
             if after is None:
                 return command
             try:
@@ -94,6 +96,7 @@ class NodeCommands:
         signal: int | None,
         *,
         timed_out: bool,
+        traffic: Traffic | None,
     ) -> Command | None:
         """Return the command after a report; None: nothing new. The first report of an end stands."""
         now = self._ports.clock.now()
@@ -107,7 +110,12 @@ class NodeCommands:
                 return commands.started(command, now=now) if pending else None
             case CommandState.EXITED:
                 return commands.exited(
-                    command, exit_code=exit_code, signal=signal, now=now, timed_out=timed_out
+                    command,
+                    exit_code=exit_code,
+                    signal=signal,
+                    now=now,
+                    timed_out=timed_out,
+                    traffic=traffic,
                 )
             case CommandState.LOST:
                 return commands.lost(command, detail="the node does not know how the command ended", now=now)

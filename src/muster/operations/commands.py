@@ -2,13 +2,21 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from muster.domain import checks
 from muster.domain import command as commands
 from muster.domain import node as nodes
 from muster.domain.command import Command, Execution
-from muster.domain.errors import Conflict, Gone, IdempotencyMismatch, InvalidRequest, NotFound
-from muster.domain.ids import CommandId, OperationId
+from muster.domain.errors import (
+    Conflict,
+    Gone,
+    IdempotencyMismatch,
+    InvalidRequest,
+    NotFound,
+    TooManyShells,
+)
+from muster.domain.ids import CommandId, NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Member, Operation
@@ -22,8 +30,9 @@ TRIES = 20
 
 
 class CommandDesk:
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, *, shells_per_node: int) -> None:
         self._ports = ports
+        self._shells_per_node = shells_per_node
         self._store = ports.store
         self._commands = ports.commands
 
@@ -58,6 +67,17 @@ class CommandDesk:
             self.start(operation, member, execution, command_id=name, actor=actor) for member, name in targets
         )
 
+    async def place(self, node_id: NodeId) -> tuple[OperationId, Sequence[int]]:
+        """Return the provision that a node serves, and its place there. Raises InvalidRequest if none."""
+        node = await self._store.node(node_id)
+        if node.operation_id is not None and node.state is NodeState.RUNNING:
+            operation = await self._store.operation(node.operation_id)
+            for index, member in enumerate(operation.members):
+                if _serves(node, member):
+                    return operation.id, (index,)
+        rule = f"it is {node.state}, and commands run on nodes that serve a run; see `muster nodes`"
+        raise InvalidRequest("node_id", node_id, rule)
+
     async def _ready(self, operation_id: OperationId) -> Operation:
         operation = await provision_of(self._store, operation_id)
         if not operation.ended:
@@ -87,7 +107,9 @@ class CommandDesk:
             node = await self._node(member)
             if node is None or not _serves(node, member):
                 return await self._existing(operation, member, execution, command_id, node)
-            command = self._command(operation, member, execution, command_id)
+            command = replace(self._command(operation, member, execution, command_id), actor=actor)
+            if execution.terminal is not None:
+                await self._check_shells(command)
             change = nodes.commanded(node, now=self._ports.clock.now())
             try:
                 started = await self._commands.start(command, change, actor=actor)
@@ -95,6 +117,14 @@ class CommandDesk:
             except Conflict:
                 continue
         raise Conflict(f"cannot start {command_id}: node {member.node_id} keeps changing; try again")
+
+    async def _check_shells(self, command: Command) -> None:
+        """Raise TooManyShells if the node has as many as it may. The node was read before, and each new
+        command moves its version, so no two requests pass together."""
+        found = await self._commands.unfinished(command.assignment_id)
+        shells = [each for each in found if each.execution.terminal is not None and each.id != command.id]
+        if len(shells) >= self._shells_per_node:
+            raise TooManyShells(f"node {command.node_id}", self._shells_per_node)
 
     async def _node(self, member: Member) -> Node | None:
         """Return the node; None: its record is deleted."""

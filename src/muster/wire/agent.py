@@ -11,6 +11,7 @@ from muster.domain.command import Command, CommandState
 from muster.domain.desired_state import Directive
 from muster.domain.health import Health
 from muster.wire.base import AgentMessage, Query, Shape, convert
+from muster.wire.commands import Traffic, Window
 
 POLL_MOST = 60.0
 DESIRED_EXAMPLE: dict[str, Any] = {
@@ -30,6 +31,7 @@ DESIRED_EXAMPLE: dict[str, Any] = {
             "archive": None,
             "stdin": None,
             "collect": [],
+            "terminal": None,
         }
     ],
 }
@@ -94,6 +96,7 @@ class Order(Shape):
     archive: str | None
     stdin: str | None
     collect: tuple[str, ...]
+    terminal: Window | None = None
 
     @classmethod
     def of(cls, command: Command) -> Self:
@@ -230,6 +233,8 @@ class CommandReport(AgentMessage):
     signal: int | None = None
     timed_out: bool = False
     """It was ended because its timeout was over."""
+    traffic: Traffic | None = None
+    """Of a terminal: the bytes that went through it."""
 
 
 class CommandStatus(Shape):

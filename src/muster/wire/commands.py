@@ -9,6 +9,7 @@ from muster.domain.command import CommandState, exit_status
 from muster.domain.errors import InvalidRequest
 from muster.domain.health import Silence
 from muster.domain.reasons import Reason
+from muster.domain.terminal import SIDE_MAX
 from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, convert
 
 INDEXES_MOST = 1000
@@ -26,6 +27,9 @@ COMMAND_EXAMPLE: dict[str, Any] = {
     "archive": None,
     "stdin": None,
     "collect": [],
+    "terminal": False,
+    "actor": "ci (tok-1hx2k9q0c7m3t8v5e0)",
+    "traffic": None,
     "state": "exited",
     "version": 3,
     "created_at": EXAMPLE_TIME,
@@ -44,6 +48,27 @@ COMMAND_EXAMPLE: dict[str, Any] = {
 }
 
 
+class Window(Shape):
+    """The size of a terminal, in characters."""
+
+    EXAMPLE = {"rows": 24, "cols": 80}
+
+    rows: Annotated[int, Meta(ge=0, le=SIDE_MAX)]
+    """0: no terminal, only pipes."""
+    cols: Annotated[int, Meta(ge=0, le=SIDE_MAX)]
+
+
+class Traffic(Shape):
+    """How many bytes went through a terminal."""
+
+    EXAMPLE = {"received": 120, "sent": 4096}
+
+    received: int
+    """Typed."""
+    sent: int
+    """Shown."""
+
+
 class Execution(Shape):
     """What to execute. No shell is involved; the workspace is the working directory."""
 
@@ -58,6 +83,8 @@ class Execution(Shape):
     """The id of uploaded bytes (PUT /blobs) to read as standard input; without it, there is none."""
     collect: tuple[str, ...] = ()
     """Paths in the workspace to bring back; see GET /commands/{id}/artifact."""
+    terminal: Window | None = None
+    """Connect a person to it; see GET /commands/{id}/terminal. Its output is not kept."""
 
     def execution(self) -> domain.Execution:
         env = tuple(domain.Variable(name=name, value=value) for name, value in self.env.items())
@@ -65,19 +92,26 @@ class Execution(Shape):
 
 
 class CommandsRequest(Shape):
-    """Execute on the nodes of a provision, named by its operation or by a run that has only one live."""
+    """Execute on the nodes of a provision, named by its operation, by a run that has only one live, or by one
+    of its nodes."""
 
     EXAMPLE = {"run": "ci-42", "execution": EXECUTION_EXAMPLE}
 
     operation_id: str | None = None
     run: str | None = None
+    node_id: str | None = None
+    """On this node alone."""
     indexes: Annotated[tuple[int, ...], Meta(max_length=INDEXES_MOST)] = ()
     """On these alone; empty: on all."""
     execution: Execution
 
     def __post_init__(self) -> None:
-        if (self.operation_id is None) == (self.run is None):
-            raise InvalidRequest("operation_id", self.operation_id, "name either an operation_id or a run")
+        named = [each for each in (self.operation_id, self.run, self.node_id) if each is not None]
+        if len(named) != 1:
+            rule = "name either an operation_id, a run or a node_id"
+            raise InvalidRequest("operation_id", self.operation_id, rule)
+        if self.node_id is not None and self.indexes:
+            raise InvalidRequest("indexes", None, "must be left out with a node_id: it is one node")
 
 
 class Command(Shape):
@@ -97,6 +131,12 @@ class Command(Shape):
     archive: str | None = None
     stdin: str | None = None
     collect: tuple[str, ...] = ()
+    terminal: bool = False
+    """Whether a person is connected to it: a shell."""
+    actor: str = ""
+    """Who asked for it; empty: it isn't known."""
+    traffic: Traffic | None = None
+    """How many bytes went through its terminal, once it has ended. What they were is kept nowhere."""
     state: CommandState
     version: int
     created_at: Time
@@ -134,6 +174,7 @@ class Command(Shape):
             archive=asked.archive,
             stdin=asked.stdin,
             collect=asked.collect,
+            terminal=asked.terminal is not None,
             exit_status=exit_status(command) if command.ended else None,
             truncated=command.truncated_at is not None,
             kept=command.truncated_at,

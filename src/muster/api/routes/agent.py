@@ -2,6 +2,7 @@
 
 from starlette.responses import FileResponse, Response
 
+from muster.agent import terminal_source
 from muster.api import context
 from muster.api.access import Access
 from muster.api.agent_stream import MEDIA_TYPE, meaning, with_commands
@@ -11,6 +12,7 @@ from muster.api.router import Raw, Route, Table
 from muster.domain.errors import Conflict, NotFound
 from muster.domain.ids import AssignmentId, CommandId
 from muster.domain.template import TemplateSpec
+from muster.domain.terminal import Traffic
 from muster.enrolment import reports
 from muster.ports.wakeups import command_topic
 from muster.wire.agent import (
@@ -133,13 +135,17 @@ async def state(ctx: Ctx, node_id: Node, command_id: str, body: CommandReport) -
         body.exit_code,
         body.signal,
         timed_out=body.timed_out,
+        traffic=None if body.traffic is None else convert(Traffic, body.traffic),
     )
     return CommandStatus(state=command.state)
 
 
-async def archive(ctx: Ctx, node_view: NodeCaller, blob_id: str) -> FileResponse:
-    """Fetch the archive or the standard input of a command that this node should execute."""
+async def archive(ctx: Ctx, node_view: NodeCaller, blob_id: str) -> Response:
+    """Fetch the archive or the standard input of a command that this node should execute, or the program that
+    serves terminals."""
     node = node_view.node
+    if blob_id == TERMINAL:
+        return Response(terminal_source(), media_type="text/x-python")
     if node.assignment_id is not None:
         for command in await ctx.plane.enrolment.commands.unfinished(node.id, node.assignment_id):
             if blob_id in command.blobs:
@@ -160,6 +166,7 @@ def _boot_script(ctx: Context, spec: TemplateSpec) -> str:
     return spec.boot_script if runtime is None else runtime.boot_script(spec)
 
 
+TERMINAL = "terminal"
 _LINES = Raw(MEDIA_TYPE, encode(StreamLine.EXAMPLE).decode() + "\n")
 _BYTES = Raw("application/octet-stream", "PASS: 12 tests\n")
 _ARCHIVE = Raw("application/octet-stream", "(a gzipped tar archive)")

@@ -10,8 +10,8 @@ from muster.api.context import SHUTDOWN, CallerPermit, CallerToken, Context, Ctx
 from muster.api.router import Raw, Route, Table
 from muster.domain import checks
 from muster.domain import command as domain
-from muster.domain.errors import Ambiguous, IdempotencyMismatch, NotFound
-from muster.domain.ids import CommandId, OperationId
+from muster.domain.errors import Ambiguous, IdempotencyMismatch, InvalidRequest, NotFound
+from muster.domain.ids import CommandId, NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Kind, Status
 from muster.ports.store import Cursor
@@ -28,18 +28,28 @@ LOOK_EVERY = 2.0
 async def execute(ctx: Ctx, caller: CallerToken, body: CommandsRequest, key: Key = None) -> Commands:
     """Execute on the nodes of a provision."""
     execution = body.execution.execution()
+    if execution.terminal is not None:
+        ctx.settings.settings.shells.check(caller.role)
+        ctx.terminals.check_room()
     for blob in (execution.archive, execution.stdin):
         if blob is not None:
             await ctx.archives.find(blob, now=ctx.now())
-    operation_id = OperationId(body.operation_id or "") or await _live(ctx, body.run or "")
+    operation_id, indexes = await _target(ctx, body)
     batch = None if key is None else _batch(operation_id, key)
     commands = await ctx.plane.command_desk.execute(
-        operation_id, execution, indexes=body.indexes, key=batch, actor=caller.actor
+        operation_id, execution, indexes=indexes, key=batch, actor=caller.actor
     )
     for command in commands:
         if key is not None and command.execution != execution:
             raise IdempotencyMismatch(key, command.id)
     return Commands(items=tuple(Command.of(command) for command in commands))
+
+
+async def _target(ctx: Context, asked: CommandsRequest) -> tuple[OperationId, Sequence[int]]:
+    """Return the provision that is meant, and which of its nodes."""
+    if asked.node_id is not None:
+        return await ctx.plane.command_desk.place(NodeId(asked.node_id))
+    return OperationId(asked.operation_id or "") or await _live(ctx, asked.run or ""), asked.indexes
 
 
 async def _live(ctx: Context, run: str) -> OperationId:
@@ -132,6 +142,15 @@ async def artifact(ctx: Ctx, command_id: str) -> FileResponse:
     return FileResponse(path, media_type="application/gzip", filename=f"{command.id}.tgz")
 
 
+async def terminal(ctx: Ctx, command_id: str) -> Response:
+    """Connect to the terminal of a command, as a WebSocket. The words are in docs/shell.md.
+
+    Answered by `terminal_sockets`, in front of all this; here for the documentation.
+    """
+    await ctx.ports.commands.command(CommandId(command_id))
+    raise InvalidRequest("Upgrade", None, "must be websocket: use `muster shell`, or the page of the node")
+
+
 _BYTES = Raw("application/octet-stream", "PASS: 12 tests\n")
 _ARCHIVE = Raw("application/gzip", "(a gzipped tar archive)")
 
@@ -143,6 +162,7 @@ TABLE = Table(
         Route("GET", "/commands/{command_id}", Access.VIEWER, show),
         Route("GET", "/commands/{command_id}/output", Access.VIEWER, output, gives=_BYTES),
         Route("GET", "/commands/{command_id}/artifact", Access.VIEWER, artifact, gives=_ARCHIVE),
+        Route("GET", "/commands/{command_id}/terminal", Access.OPERATOR, terminal, gives=_BYTES),
         Route("POST", "/commands/{command_id}/cancel", Access.OPERATOR, cancel),
     ),
 )

@@ -517,6 +517,12 @@ _TRACES = ("ALTER TABLE operations ADD COLUMN trace TEXT NOT NULL DEFAULT ''",)
 
 _BOOKMARKS = ("ALTER TABLE duties ADD COLUMN bookmark TEXT",)
 
+_SHELLS = (
+    # Who asked for a command, and how many bytes went through its terminal.
+    "ALTER TABLE commands ADD COLUMN actor TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE commands ADD COLUMN traffic TEXT",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -540,6 +546,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=20, name="acts", statements=_ACTS),
     Migration(version=21, name="traces of operations", statements=_TRACES),
     Migration(version=22, name="bookmarks of duties", statements=_BOOKMARKS),
+    Migration(version=23, name="shells", statements=_SHELLS),
 )
 LATEST = MIGRATIONS[-1].version
 

@@ -1,0 +1,68 @@
+"""`muster shell`: a terminal on a node, over the agent's own connection."""
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli.output import Output
+
+if TYPE_CHECKING:
+    from muster.client import SyncClient
+    from muster.wire.commands import Command
+
+_SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec sh -i")
+"""The better of what the node has. Without a login: the environment stays what `muster exec` gives."""
+_PLAIN = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
+
+
+def shell(
+    target: Annotated[str, typer.Argument(metavar="NODE|RUN", help="A node, a run, or a provision's id.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="CMD", help="After `--`: a program instead of a shell.")
+    ] = None,
+    *,
+    index: Annotated[int, typer.Option("--index", metavar="N", help="Node N of the run.", min=0)] = 0,
+    _output: Output = None,
+) -> None:
+    """Open a terminal on a node, in the workspace and with the rights of its run.
+
+    At the start of a line, `~.` leaves and `~?` helps. Every other key goes to the node, Ctrl-C too.
+    Without a terminal on standard input, the shell reads what is piped in. The exit code is the shell's.
+    """
+    from muster.cli.connection import open_client
+    from muster.cli.shell_session import Session
+
+    with open_client() as client:
+        opened = _opened(client, target, command or [], index)
+        code = Session(client, opened.id, opened.node_id).run()
+    raise typer.Exit(code)
+
+
+def _opened(client: "SyncClient", target: str, argv: list[str], index: int) -> "Command":
+    """Start the program on the node that is meant."""
+    from muster.cli import output, raw_terminal
+    from muster.cli.connection import is_node, is_operation
+    from muster.client import calls
+
+    tty = os.isatty(raw_terminal.STDIN)
+    rows, cols = raw_terminal.size() if tty else (0, 0)
+    if not tty:
+        output.print_notice("no_terminal", "standard input is no terminal: the shell reads it as a script")
+    execution: dict[str, object] = {
+        "argv": argv or list(_SHELL if tty else _PLAIN),
+        "env": {"TERM": os.environ.get("TERM") or "xterm-256color"} if tty else {},
+        "terminal": {"rows": rows, "cols": cols},
+    }
+    node, operation = is_node(target), is_operation(target)
+    call = calls.execute(
+        execution,
+        node_id=target if node else None,
+        operation_id=target if operation else None,
+        run=None if node or operation else target,
+        indexes=() if node else (index,),
+    )
+    (opened,) = client.send(call)
+    if opened.count > 1 and not node and tty:
+        output.print_notice("shell_node", f"node {index} of {opened.count}: {opened.node_id} (see --index)")
+    return opened

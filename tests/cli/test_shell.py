@@ -1,0 +1,187 @@
+"""`muster shell` as people use it: a real terminal, a real server, a real agent."""
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from muster.cli.raw_terminal import Escapes
+from muster.integrations.process.demo_site import Site
+from tests.cli.terminal import Terminal
+from tests.cli.typist import Typist
+
+Shell = Callable[..., Typist]
+CANARY = "never-kept-anywhere"
+
+
+@pytest.fixture(scope="module")
+def run(terminal: Terminal) -> str:
+    made = terminal.muster("provision", "--template", "small", "--run", "look", "--count", "2")
+    assert made.code == 0, made.err
+    return "look"
+
+
+@pytest.fixture
+def shell(terminal: Terminal) -> Iterator[Shell]:
+    opened: list[Typist] = []
+
+    def start(*words: str, size: tuple[int, int] = (30, 90), **more: str) -> Typist:
+        environment = {**terminal.environment, **more}
+        opened.append(
+            Typist("shell", *words, environment=environment, directory=terminal.directory, size=size)
+        )
+        return opened[-1]
+
+    yield start
+    for each in opened:
+        each.__exit__(None, None, None)
+
+
+def feed(terminal: Terminal) -> str:
+    return terminal.muster("events", "--last", "1000", "--output", "json").out
+
+
+def nodes(terminal: Terminal) -> list[str]:
+    found = terminal.muster("nodes", "--output", "json").json
+    return [each["id"] for each in found["items"] if each["run"] == "look"]
+
+
+def test_a_shell_has_the_workspace_the_rights_and_the_window_and_passes_its_exit_code_on(
+    run: str, shell: Shell, terminal: Terminal
+) -> None:
+    assert terminal.muster("exec", run, "--", "touch", "made-by-exec").code == 0
+    person = shell(run)
+    assert "node 0 of 2" in person.sees("$ ")
+    assert "made-by-exec" in person.asks("ls; echo li''sted", "listed")
+    assert "30 90" in person.asks("stty size; echo si''zed", "sized")
+    as_shell = person.asks("id -u; umask; env | cut -d= -f1 | sort | grep MUSTER; echo lo''oked", "looked")
+    as_exec = terminal.muster("exec", run, "--index", "0", "--raw", "--", "sh", "-c", "id -u; umask").out
+    for line in as_exec.splitlines():
+        assert line.removeprefix("[0] ") in as_shell
+    assert "TOKEN" not in as_shell and "MUSTER_RUN" in as_shell
+    person.line("exit 7")
+    assert person.code() == 7
+    assert person.settings() == person.before
+
+
+def test_ctrl_c_stops_what_runs_on_the_node_and_not_the_client(run: str, shell: Shell) -> None:
+    person = shell(run)
+    person.sees("$ ")
+    person.asks("echo wai''ting; sleep 1000", "waiting")
+    person.type(b"\x03")
+    person.asks("echo code=$?", "code=130")
+    person.line("exit 0")
+    assert person.code() == 0
+
+
+def test_a_new_size_of_the_window_reaches_the_program(run: str, shell: Shell) -> None:
+    person = shell(run)
+    person.sees("$ ")
+    person.asks("trap 'stty size; echo chan''ged' WINCH; echo re''ady", "ready")
+    person.resize(44, 123)
+    assert "44 123" in person.sees("changed")
+
+
+def test_a_program_instead_of_a_shell_on_the_node_that_is_named(
+    run: str, shell: Shell, terminal: Terminal
+) -> None:
+    node = nodes(terminal)[-1]
+    person = shell(node, "--", "sh", "-c", "echo I am $MUSTER_NODE; exit 3")
+    person.sees(f"I am {node}")
+    assert person.code() == 3
+
+
+def test_a_tilde_and_a_dot_leave_and_end_the_shell_on_the_node(
+    run: str, shell: Shell, terminal: Terminal
+) -> None:
+    person = shell(run)
+    person.sees("$ ")
+    person.asks("echo ~~ is ho''me; sleep 1001", "is home")
+    person.type("\r~?")
+    person.sees("~. leaves")
+    person.type("\r~.")
+    person.sees("you left")
+    assert person.code() == 0
+    assert person.settings() == person.before
+    (shown, *_) = terminal.muster("commands", "--output", "json").json["items"]
+    assert shown["terminal"] is True
+    assert terminal.muster("logs", "-f", shown["id"]).out == ""  # to its end
+    assert terminal.muster("commands", "show", shown["id"], "--output", "json").json["state"] == "exited"
+
+
+def test_piped_input_is_a_script_and_the_person_is_told(run: str, terminal: Terminal) -> None:
+    said = terminal.typed("shell", run, given="echo one; tty; cat <<END\ntwo\nEND\nexit 4\n")
+    assert said.code == 4
+    assert said.out.splitlines() == ["one", "not a tty", "two"]
+    assert said.err == "standard input is no terminal: the shell reads it as a script\n"
+
+
+def test_ten_megabytes_of_piped_input_arrive_unchanged(run: str, terminal: Terminal) -> None:
+    text = "".join(f"{number:09d}\n" for number in range(1_000_000))
+    said = terminal.typed("shell", run, "--", "sh", "-c", "cksum; exit 0", given=text)
+    assert (said.code, said.out.split()[1]) == (0, "10000000")
+
+
+def test_the_terminal_is_restored_when_the_client_is_told_to_end(run: str, shell: Shell) -> None:
+    person = shell(run)
+    person.sees("$ ")
+    assert person.raw
+    person.send(signal.SIGTERM)
+    assert person.code() == 128 + signal.SIGTERM
+    assert person.settings() == person.before
+
+
+def test_the_feed_says_who_looked_from_when_to_when_and_how_much_but_not_what(
+    run: str, shell: Shell, terminal: Terminal
+) -> None:
+    person = shell(run)
+    person.sees("$ ")
+    person.asks(f"echo {CANARY} && echo do''ne", "done")
+    person.line("exit")
+    assert person.code() == 0
+    events = feed(terminal)
+    found = [json.loads(line) for line in events.splitlines()]
+    ended = [each for each in found if each["name"] == "exited" and each["changes"].get("traffic")][-1]
+    opened = next(each for each in found if each["entity_id"] == ended["entity_id"])
+    assert opened["changes"]["terminal"] is True
+    assert opened["changes"]["node_id"] in nodes(terminal)
+    assert "first admin" in opened["actor"] == ended["actor"]
+    assert ended["changes"]["traffic"]["received"] > len(CANARY)
+    assert ended["changes"]["traffic"]["sent"] > len(CANARY)
+    assert opened["at"] < ended["changes"]["ended_at"]
+    assert CANARY not in events
+    assert terminal.muster("logs", ended["entity_id"]).out == ""
+
+
+def test_viewers_unknown_names_and_nodes_without_a_run_are_refused(
+    run: str, terminal: Terminal, site: Site
+) -> None:
+    viewer = terminal.muster("tokens", "create", "looker", "--role", "viewer", "--output", "json").json
+    said = terminal.muster("shell", run, MUSTER_TOKEN=viewer["secret"], MUSTER_SERVER=site.url)
+    assert (said.code, "needs the role operator" in said.err) == (2, True)
+    said = terminal.muster("shell", "no-such-run")
+    assert (said.code, "no-such-run" in said.err) == (2, True)
+    said = terminal.muster("shell", "node-0000000000000000aa")
+    assert (said.code, "cannot find node" in said.err) == (2, True)
+    said = terminal.muster("shell", run, "--index", "9")
+    assert said.code == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "passed", "left", "asked"),
+    [
+        (b"~.", b"", True, False),
+        (b"ls\r~.rest", b"ls\r", True, False),
+        (b"a~.", b"a~.", False, False),
+        (b"~~.", b"~.", False, False),
+        (b"~?x", b"x", False, True),
+        (b"~/bin\r", b"~/bin\r", False, False),
+        (b"cd ~\r~~\r", b"cd ~\r~\r", False, False),
+    ],
+)
+def test_escapes_count_at_the_start_of_a_line(typed: bytes, passed: bytes, left: bool, asked: bool) -> None:
+    whole, single = Escapes(), Escapes()
+    assert whole.passed(typed) == passed
+    assert b"".join(single.passed(bytes([each])) for each in typed if not single.left) == passed
+    assert (whole.left, whole.asked) == (single.left, single.asked) == (left, asked)
