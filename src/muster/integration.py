@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from muster.ports.clusters import ClusterProvider
     from muster.ports.commits import AfterCommit
     from muster.ports.duties import Duty, DutyContext, StandingDuties
+    from muster.ports.hooks import Hook
     from muster.ports.identity import Federation, IdentityVerifier
     from muster.ports.ids import Ids
     from muster.ports.provider import EndingsSource, NodeProvider, UnmetRequirement
@@ -125,6 +126,8 @@ class Parts:
     """Periodic work of its own. One replica at a time performs it."""
     standing: Callable[[DutyContext], Sequence[StandingDuties]] = lambda _given: ()
     """Work of its own that goes on without end, such as a long poll. One replica at a time performs each."""
+    hooks: Callable[[DutyContext], Mapping[str, Hook]] = lambda _given: {}
+    """What services elsewhere may tell it, by the name in `POST /hooks/NAME`."""
     observers: Sequence[AfterCommit] = ()
     """Hear of each commit of this replica, on the hot path."""
     close: Callable[[], Awaitable[None]] = _nothing

@@ -13,6 +13,7 @@ from muster.controllers.duties import Duties, Duty
 from muster.controllers.endings import EndingsListener
 from muster.controllers.evidence_collector import EvidenceCollector
 from muster.controllers.hand_overs import HandOvers
+from muster.controllers.job_placements import JobPlacements
 from muster.controllers.launch_closer import LaunchCloser
 from muster.controllers.lost_commands import LostCommands
 from muster.controllers.lost_nodes import LostNodes
@@ -49,7 +50,7 @@ from muster.operations.templates import TemplateDesk
 from muster.operations.watch import SilentNodes, WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.duties import DutyContext
-from muster.ports.wakeups import ENDED, HEALTH
+from muster.ports.wakeups import ENDED, HEALTH, JOBS
 
 __all__ = ["ControlPlane", "Ports"]
 
@@ -119,6 +120,7 @@ class ControlPlane:
             Duty(name="launches", every=10.0, work=LaunchCloser(ports)),
             Duty(name="commands", every=5.0, work=LostCommands(ports), woken_by=ENDED),
             Duty(name="command_timeouts", every=5.0, work=CommandTimeouts(ports, self.silent_nodes)),
+            Duty(name="job_placements", every=15.0, work=JobPlacements(ports), woken_by=JOBS),
             Duty(name="pool", every=10.0, work=PoolKeeper(ports, settings, self.desk)),
             Duty(name="orphans", every=60.0, work=Orphans(ports, settings)),
             Duty(name="cluster_orphans", every=300.0, work=ClusterOrphans(ports, self.clusters)),
@@ -143,6 +145,7 @@ class ControlPlane:
             owner=owner,
         )
         self.duties += tuple(duty for duties in ports.duties for duty in duties(given))
+        self.hooks = {name: hook for hooks in ports.hooks for name, hook in hooks(given).items()}
         self._duties = Duties(ports, owner, self.duties, lease=settings.lease)
         standing = [each for sources in ports.standing for each in sources(given)]
         self._standing = StandingDutyKeeper(ports, owner, standing, lease=settings.lease)

@@ -341,6 +341,7 @@ class _Parts:
             runtimes=runtimes,
             duties=[part.duties for part in parts],
             standing=[part.standing for part in parts],
+            hooks=[part.hooks for part in parts],
             federation=next((part.federation for part in parts if part.federation is not None), None),
             outfit=lambda spec: outfit(spec, starting.get(spec.provider), runtimes.get(spec.runtime)),
         )

@@ -1,7 +1,7 @@
 """A server on a free loopback port, with a simulated cloud whose machines run agents that speak HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -22,6 +22,7 @@ from muster.domain.template import TemplateSpec
 from muster.integrations.external.provider import ExternalProvider
 from muster.plane import ControlPlane, Ports
 from muster.ports.commits import Written
+from muster.ports.hooks import Hook
 from muster.ports.wakeups import EVENTS
 from muster.stores.announcements import announcer
 from muster.stores.sql import SqlStore, open_sqlite
@@ -201,7 +202,9 @@ class Site:
 
 
 @asynccontextmanager
-async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
+async def opened(
+    data: Path, *, hooks: Mapping[str, Hook] | None = None, **settings: Any
+) -> AsyncIterator[Site]:
     clock, ids, wakeups = SystemClock(), SystemIds(), LocalWakeups()
     metrics = Metrics(started_at=clock.now())
     announce = announcer(wakeups)
@@ -238,6 +241,7 @@ async def opened(data: Path, **settings: Any) -> AsyncIterator[Site]:
         template_parts=tuple(installed().template_tables.values()),
         request_parts=tuple(installed().request_tables.values()),
         verifier=SimulatedVerifier(cloud),
+        hooks=(lambda _given: hooks or {},),
     )
     plane = ControlPlane(ports, owner=ids.new("replica"), settings=settings.get("settings"))
     api = create_app(plane, ports, ApiSettings(data=data, **settings), metrics=metrics)

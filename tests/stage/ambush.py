@@ -8,6 +8,7 @@ from muster.integrations.aks.provider import AksProvider
 from muster.ports.cluster_store import ClusterStore
 from muster.ports.clusters import ClusterProvider
 from muster.ports.commands import CommandStore
+from muster.ports.jobs import JobStore
 from muster.ports.provider import NodeProvider
 from muster.ports.store import Store
 from muster.ports.verbs import reads_of
@@ -21,6 +22,7 @@ PORTS: dict[str, type] = {
     "": Store,
     "commands.": CommandStore,
     "clusters.": ClusterStore,
+    "jobs.": JobStore,
     "azure.": Azure,
 }
 """The ports whose calls are watched, each with what its verbs are called by here."""
@@ -100,6 +102,10 @@ def watched_commands(commands: CommandStore, ambush: Ambush) -> CommandStore:
 
 def watched_cluster_store(clusters: ClusterStore, ambush: Ambush) -> ClusterStore:
     return cast(ClusterStore, _Watched(clusters, ambush, "clusters."))
+
+
+def watched_jobs(jobs: JobStore, ambush: Ambush) -> JobStore:
+    return cast(JobStore, _Watched(jobs, ambush, "jobs."))
 
 
 def watched_clusters(provider: ClusterProvider, ambush: Ambush) -> ClusterProvider:

@@ -9,18 +9,21 @@ from dataclasses import replace
 from typing import Any
 
 from fakes.github import GitHubState, WorldTransport
-from fakes.github.state import Run, Runner
+from fakes.github.state import Job, Run, Runner
+from fakes.github.webhooks import SECRET, event_of, signed
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.enrolment.reports import Report
-from muster.integrations.github.parts import Account, GitHub, duties
+from muster.integrations.github.job_request import JOB
+from muster.integrations.github.parts import Account, GitHub, JobServing, duties
 from muster.integrations.github.runtime import RunnerPackage
 from muster.integrations.github.scale_set_request import SET_RUNNER
 from muster.integrations.github.set_listeners import SetListeners
 from muster.integrations.github.tables import TEMPLATE
 from muster.integrations.github.workflow import WORKFLOW, Workflow, default_label
 from muster.ports.duties import DutyContext
+from muster.ports.hooks import Delivery, HookAnswer
 from muster.ports.runtime import Kit
 from tests.stage.agents import enrolling
 from tests.stage.stage import Replica, Stage
@@ -52,20 +55,27 @@ def context(stage: Stage) -> DutyContext:
 
 
 class GitHubStage:
-    def __init__(self, stage: Stage, github: GitHub, world: GitHubState) -> None:
+    def __init__(self, stage: Stage, github: GitHub, world: GitHubState, *, installation_id: str) -> None:
         self.stage = stage
         self.github = github
         self.world = world
         self.watched: Callable[[Any], Any] = lambda registry: registry
         """What duties see of the registry."""
+        self.serving = JobServing(
+            secret=SECRET,
+            repositories=["acme/*"],
+            installation_id=installation_id,
+            registry=github.registry,
+        )
         self.connects = True
         """False: runners start and are never heard of."""
         stage.ports = replace(
             stage.ports,
             runtimes={"github": github.runtime},
-            duties=(lambda given: duties(given, self.watched(github.registry)),),
+            duties=(lambda given: duties(given, self.watched(github.registry), self.serving),),
             standing=(lambda given: [SetListeners(given, github.directory)],),
-            request_parts=(WORKFLOW, SET_RUNNER),
+            hooks=(self.serving.hooks,),
+            request_parts=(WORKFLOW, JOB, SET_RUNNER),
             template_parts=(TEMPLATE,),
         )
         stage.enrolment = enrolling(stage.ports, stage.settings)
@@ -85,7 +95,7 @@ class GitHubStage:
             transport=WorldTransport(world, sleep=stage.clock.sleep),
         )
         await stage.template(runtime="github", **template)
-        return cls(stage, github, world)
+        return cls(stage, github, world, installation_id=installation.id)
 
     def host(self, kit: Kit) -> None:
         """As the runner would: registered if it isn't, and online."""
@@ -110,6 +120,17 @@ class GitHubStage:
         """For good: nobody polls here."""
         self.world.connect(runner)
         runner.seen_at = float("inf")
+
+    async def deliver(self, replica: Replica, job: Job, action: str, **more: Any) -> HookAnswer:
+        """GitHub's webhook about a job, as the replica takes it."""
+        headers, body = signed({**event_of(job, action), **more})
+        return await replica.ask(replica.plane.hooks["github"].take(Delivery(headers=headers, body=body)))
+
+    def take(self, node: Node) -> Job:
+        """The node's runner asks for a job and gets one."""
+        job = self.world.take(self.runner_of(node), 0.0)
+        assert job is not None
+        return job
 
     def begin(self) -> Run:
         return self.world.begin(REPOSITORY)

@@ -36,6 +36,7 @@ from tests.stage.ambush import (
     watched_cluster_store,
     watched_clusters,
     watched_commands,
+    watched_jobs,
     watched_provider,
     watched_store,
 )
@@ -69,6 +70,7 @@ class Replica:
             store=store,
             commands=commands,
             clusters=watched_cluster_store(ports.clusters, self.ambush),
+            jobs=watched_jobs(ports.jobs, self.ambush),
             providers=providers,
             cluster_providers=azures,
         )

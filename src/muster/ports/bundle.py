@@ -11,6 +11,7 @@ from muster.ports.cluster_store import ClusterStore
 from muster.ports.clusters import ClusterProvider
 from muster.ports.commands import CommandStore
 from muster.ports.duties import Duty, DutyContext, StandingDuties
+from muster.ports.hooks import Hook
 from muster.ports.identity import Federation, IdentityVerifier
 from muster.ports.ids import Ids
 from muster.ports.jobs import JobStore
@@ -61,6 +62,8 @@ class Ports:
     """Periodic work of integrations."""
     standing: Sequence[Callable[[DutyContext], Sequence[StandingDuties]]] = ()
     """Work of integrations that goes on without end."""
+    hooks: Sequence[Callable[[DutyContext], Mapping[str, Hook]]] = ()
+    """What services elsewhere may tell integrations, by name."""
     federation: Federation | None = None
     """None: only Muster's own tokens can sign in."""
     outfit: Callable[[TemplateSpec], str] = lambda _spec: ""

@@ -15,6 +15,7 @@ from muster.api.routes import (
     commands,
     events,
     health,
+    hooks,
     jobs,
     nodes,
     operations,
@@ -51,6 +52,7 @@ TABLES = (
     tokens.TABLE,
     agent.TABLE,
     health.TABLE,
+    hooks.TABLE,
     Table(
         "description",
         (Route("GET", "/openapi.json", Access.PUBLIC, openapi, gives=Raw(JSON, '{"openapi": "3.1.0"}')),),

@@ -25,10 +25,11 @@ class GitHubActions(Integration):
         return (TEMPLATE,)
 
     def request_tables(self) -> Sequence["RequestTable[Any]"]:
+        from muster.integrations.github.job_request import JOB
         from muster.integrations.github.scale_set_request import SET_RUNNER
         from muster.integrations.github.workflow import WORKFLOW
 
-        return (WORKFLOW, SET_RUNNER)
+        return (WORKFLOW, JOB, SET_RUNNER)
 
     async def connect(self, site: Site) -> Parts:
         from muster.integrations.github.parts import connect

@@ -1,6 +1,6 @@
 """Compose the adapter: how to speak to GitHub, and everything that follows from it."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,8 @@ from muster.integrations.github.actions_service import ActionsService
 from muster.integrations.github.api import GitHubApi, new_http
 from muster.integrations.github.credentials import AppCredentials, Credentials, PersonalToken
 from muster.integrations.github.federation import GitHubFederation
+from muster.integrations.github.job_intake import JobIntake
+from muster.integrations.github.job_keeper import JobKeeper
 from muster.integrations.github.leftovers import Leftovers
 from muster.integrations.github.provisioned_scopes import ProvisionedScopes
 from muster.integrations.github.registry import GitHubRegistry
@@ -23,9 +25,12 @@ from muster.integrations.github.set_directory import RegistrationLimit, SetDirec
 from muster.integrations.github.set_listeners import SetListeners
 from muster.integrations.github.tables import GitHubConfig
 from muster.integrations.github.trust import Trust
+from muster.integrations.github.webhooks import GitHubHook
 from muster.integrations.github.workflows import WorkflowKeeper
 from muster.ports.clock import Clock
 from muster.ports.duties import Duty, DutyContext
+from muster.ports.hooks import Hook
+from muster.ports.wakeups import JOBS
 
 PUBLIC = "https://github.com"
 SECRET_MOST = 65_536
@@ -155,11 +160,50 @@ def github_of(
     )
 
 
-def duties(given: DutyContext, registry: GitHubRegistry) -> tuple[Duty, ...]:
+def duties(
+    given: DutyContext, registry: GitHubRegistry, jobs: "JobServing | None" = None
+) -> tuple[Duty, ...]:
     issued = ProvisionedScopes(given)
     return (
+        *(() if jobs is None else jobs.duties(given)),
         Duty(name="leftovers", every=30.0, work=Leftovers(given, registry, issued)),
         Duty(name="workflows", every=20.0, work=WorkflowKeeper(given, registry, issued)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobServing:
+    """What serves jobs that name labels: a hook that hears of them, and the duties that keep them served."""
+
+    secret: str
+    repositories: Sequence[str]
+    installation_id: str
+    registry: GitHubRegistry
+
+    def hooks(self, given: DutyContext) -> Mapping[str, Hook]:
+        hook = GitHubHook(
+            self._intake(given), given.clock, secret=self.secret, installation_id=self.installation_id
+        )
+        return {"github": hook}
+
+    def duties(self, given: DutyContext) -> tuple[Duty, ...]:
+        keeper = JobKeeper(given, self.registry, self._intake(given), installation_id=self.installation_id)
+        return (Duty(name="github_jobs", every=15.0, work=keeper, woken_by=JOBS),)
+
+    def _intake(self, given: DutyContext) -> JobIntake:
+        return JobIntake(given, repositories=self.repositories)
+
+
+def _job_serving(config: GitHubConfig, site: Site, registry: GitHubRegistry) -> JobServing | None:
+    """Return what serves jobs. None: webhooks aren't set up. Raises InvalidRequest for an unusable secret."""
+    if not config.webhooks:
+        return None
+    named = config.webhook_secret_file
+    return JobServing(
+        secret=config.webhook_secret if named is None else secret("webhook_secret_file", named),
+        repositories=config.repositories,
+        installation_id=site.installation_id,
+        registry=registry,
     )
 
 
@@ -176,11 +220,14 @@ async def connect(site: Site) -> Parts:
                 watched=lambda registry: site.watched("github", registry),
             )
             opened.push_async_callback(github.close)
+            jobs = _job_serving(given, site, github.registry)
             found |= {
                 "runtimes": {"github": github.runtime},
-                "duties": lambda given: duties(given, github.registry),
+                "duties": lambda given: duties(given, github.registry, jobs),
                 "standing": lambda given: [SetListeners(given, github.directory)],
             }
+            if jobs is not None:
+                found["hooks"] = jobs.hooks
         if site.tables["trust"]:
             own = tuple(each.rstrip("/") for each in site.urls)
             audiences = (given.audience,) if given.audience else own

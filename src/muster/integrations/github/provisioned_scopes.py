@@ -11,6 +11,7 @@ from muster.domain.errors import NotFound
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Template
+from muster.integrations.github.job_request import JOB
 from muster.integrations.github.runners import Scope, scope_of
 from muster.integrations.github.tables import TEMPLATE
 from muster.integrations.github.workflow import WORKFLOW
@@ -88,7 +89,7 @@ class ProvisionedScopes:
         if template is None or template.spec.runtime != "github":
             return
         workflow = WORKFLOW.of(request)
-        scope = scope_of(TEMPLATE.of(template.spec), workflow)
+        scope = scope_of(TEMPLATE.of(template.spec), workflow or JOB.of(request))
         if scope is None:
             return
         self._scopes[scope] = max(self._scopes.get(scope, 0.0), operation.created_at)

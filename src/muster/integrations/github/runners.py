@@ -13,6 +13,8 @@ from typing import Protocol
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
 from muster.domain.ids import AssignmentId
+from muster.domain.template import RESOURCE_CLASSES
+from muster.integrations.github.job_request import QueuedJob
 from muster.integrations.github.workflow import ACCOUNT_MAX, OWNER, Workflow, label, repository
 
 LABELS_MOST = 20
@@ -38,6 +40,8 @@ class RunnerSpec:
     """Of the scale set. None: as many as `max_nodes` of the template allows."""
     min_idle: int = 0
     """Registered runners of the scale set that wait for a job, on top of those that have one."""
+    sizes: tuple[str, ...] = ()
+    """Resource classes that labels of jobs may ask for, as in `muster-linux/xlarge`; empty: any."""
 
     def __post_init__(self) -> None:
         if self.scope:
@@ -52,6 +56,8 @@ class RunnerSpec:
             raise InvalidRequest("runner.labels", self.labels, rule)
         for each in self.labels:
             label("runner.labels", each)
+        for size in self.sizes:
+            checks.known("runner.sizes", size, RESOURCE_CLASSES)
         if self.ephemeral is not None:
             checks.flag("runner.ephemeral", self.ephemeral)
 
@@ -101,9 +107,9 @@ class Scope:
         return f"{self.owner}/{self.repository}" if self.repository else self.owner
 
 
-def scope_of(spec: RunnerSpec, workflow: Workflow | None) -> Scope | None:
+def scope_of(spec: RunnerSpec, asks: Workflow | QueuedJob | None) -> Scope | None:
     """Return where a runner is registered, or None if neither the template nor the request says so."""
-    name = spec.scope or (workflow.repository if workflow is not None else "")
+    name = spec.scope or (asks.repository if asks is not None else "")
     return Scope.named(name) if name else None
 
 

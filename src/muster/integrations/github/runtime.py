@@ -14,6 +14,7 @@ from muster.domain.errors import InvalidRequest, Uncertain
 from muster.domain.node import Node
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, TemplateSpec
+from muster.integrations.github.job_request import JOB
 from muster.integrations.github.runners import RunnerRegistry, RunnerSpec, Scope, runner_name, scope_of
 from muster.integrations.github.scale_set_request import SET_RUNNER
 from muster.integrations.github.set_directory import SetDirectory, spec_of
@@ -95,7 +96,7 @@ class GitHubRuntime(NodeRuntime):
             given["jit"] = await self._directory.just_in_time(spec_of(runner), name)
             return Kit(program=program("serve.py", given))
         labels = labels_of(request, spec)
-        if ephemeral(spec):
+        if serves_once(request, spec):
             given["jit"] = await self._registry.just_in_time(
                 scope, name=name, labels=labels, group=runner.group
             )
@@ -129,7 +130,7 @@ class GitHubRuntime(NodeRuntime):
             if runner.name == name:
                 return runner.online and wanted in runner.labels
         # GitHub drops an ephemeral runner after its one job, which may end before Muster saw it online.
-        return ended and ephemeral(spec)
+        return ended and serves_once(request, spec)
 
     async def _set_attached(self, name: str, spec: TemplateSpec, *, ended: bool) -> bool:
         """Tell by its name: GitHub lists runners of scale sets without labels. The Actions service is asked
@@ -169,7 +170,7 @@ class GitHubRuntime(NodeRuntime):
         return runner_name(self._installation, node.assignment_id)
 
     def _scope(self, request: ProvisionRequest, spec: TemplateSpec) -> Scope:
-        found = scope_of(TEMPLATE.of(spec), WORKFLOW.of(request))
+        found = scope_of(TEMPLATE.of(spec), WORKFLOW.of(request) or JOB.of(request))
         if found is None:
             rule = (
                 "must come with a workflow, or its template with a runner.scope: where is the runner to be?"
@@ -191,12 +192,20 @@ def ephemeral(spec: TemplateSpec) -> bool:
     return spec.reuse is Reuse.NEVER if said is None else said
 
 
+def serves_once(request: ProvisionRequest, spec: TemplateSpec) -> bool:
+    """Return whether a runner serves one job: as its template says, and always for a job that waits."""
+    return JOB.name in request.tables or ephemeral(spec)
+
+
 def labels_of(request: ProvisionRequest, spec: TemplateSpec) -> tuple[str, ...]:
     """Return the labels, the run's own first. Without a workflow, the run is its label."""
-    workflow = WORKFLOW.of(request)
-    own = workflow.named if workflow is not None else label("run", request.run)
+    workflow, job = WORKFLOW.of(request), JOB.of(request)
+    if job is not None:
+        own = job.labels
+    else:
+        own = (workflow.named if workflow is not None else label("run", request.run),)
     named: dict[str, str] = {}
-    for each in (own, *TEMPLATE.of(spec).labels):
+    for each in (*own, *TEMPLATE.of(spec).labels):
         named.setdefault(each.lower(), each)  # to GitHub, case makes no difference
     return tuple(named.values())
 

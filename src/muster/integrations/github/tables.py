@@ -12,6 +12,7 @@ from muster.domain.errors import InvalidRequest
 from muster.domain.template import Reuse, TemplateSpec
 from muster.integrations.github.runners import RunnerSpec
 from muster.integrations.github.trust import REPOSITORY_ID_MOST, Trust
+from muster.integrations.github.workflow import repository
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
@@ -36,6 +37,11 @@ class GitHubConfig:
     """Of the packages of that version, one per platform that nodes have."""
     runner_url: str | None = None
     """A mirror, with {version}, {os} and {arch} in it."""
+    webhook_secret: str = field(default="", repr=False)
+    """With which GitHub signs webhooks; only from the environment. In a file: see `webhook_secret_file`."""
+    webhook_secret_file: Path | None = None
+    repositories: tuple[str, ...] = ()
+    """Repositories whose queued jobs get runners: `acme/shop`, `acme/*`. Empty: none."""
     issuer: str | None = None
     """Of the tokens with which workflows sign in; None: what belongs to `url`."""
     runners_per_minute: int = 180
@@ -48,6 +54,10 @@ class GitHubConfig:
     @property
     def configured(self) -> bool:
         return bool(self.token or self.token_file or self.app_id)
+
+    @property
+    def webhooks(self) -> bool:
+        return bool(self.webhook_secret or self.webhook_secret_file)
 
 
 def _hashes(name: str, value: object) -> object:
@@ -70,11 +80,27 @@ def _secret(name: str, value: object) -> object:
     return checks.text(name, value, longest=4096)
 
 
+def _repositories(name: str, value: object) -> object:
+    if not isinstance(value, list):
+        raise InvalidRequest(name, value, 'must be a list of repositories: ["acme/shop", "acme/*"]')
+    for each in value:
+        owner, _, rest = str(each).partition("/")
+        repository(name, f"{owner}/any" if rest == "*" else each)
+    return tuple(value)
+
+
 def _together(config: GitHubConfig) -> None:
     if bool(config.app_id) is not (config.private_key_file is not None):
         given = "app_id" if config.app_id else "private_key_file"
         other = "private_key_file" if config.app_id else "app_id"
         raise InvalidRequest(given, "…", f"and {other} must be given together")
+    if config.webhooks and not config.configured:
+        rule = "must come with a token or an app: runners for jobs are registered with it"
+        raise InvalidRequest("webhook_secret_file", "…", rule)
+    if config.webhook_secret and config.webhook_secret_file:
+        raise InvalidRequest(
+            "webhook_secret_file", "…", "and MUSTER_GITHUB_WEBHOOK_SECRET exclude each other"
+        )
     if config.app_id and (config.token or config.token_file):
         rule = "and a token exclude each other: choose as whom to speak to GitHub"
         raise InvalidRequest("app_id", config.app_id, rule)
@@ -94,11 +120,14 @@ SETTINGS = Table(
         "runner_sha256": _hashes,
         "runner_url": _package_url,
         "runners_per_minute": values.whole(1, 100_000),
+        "webhook_secret": _secret,
+        "webhook_secret_file": values.path,
+        "repositories": _repositories,
         "issuer": values.url,
         "audience": values.text,
     },
-    secret=("token",),
-    private=("token_file", "private_key_file"),
+    secret=("token", "webhook_secret"),
+    private=("token_file", "private_key_file", "webhook_secret_file"),
     check=_together,
 )
 
@@ -171,10 +200,11 @@ TEMPLATE = TemplateTable(
         "scale_set": values.text,
         "max_runners": values.whole(0, checks.MACHINES_MAX),
         "min_idle": values.whole(0, checks.COUNT_MAX),
+        "sizes": values.texts,
     },
     runtime="github",
     always=True,
-    sparse=("scale_set", "max_runners", "min_idle"),
+    sparse=("scale_set", "max_runners", "min_idle", "sizes"),
     rule=_fits,
     warning=check_sharing,
 )

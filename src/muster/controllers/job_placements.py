@@ -1,0 +1,75 @@
+"""Tell on which node a job runs or ran: the audit line of each job, and whether its node was warm.
+
+A source names the runner that has a job, and the runner's integration the assignment behind it. This duty
+finds the node of the assignment. A node that ended meanwhile is found by the provision made for the job.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+
+from muster.domain.errors import Conflict
+from muster.domain.ids import AssignmentId, operation_of
+from muster.domain.jobs import Job, JobState, interrupted, placed
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.reasons import Reason
+from muster.ports.bundle import Ports
+from muster.ports.paging import items
+
+BATCH = 500
+COMPLETED_MOST = 200
+"""Newest jobs that are over. A job that ended earlier without a known node was looked for often enough."""
+_PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
+LOST = (Reason.INTERRUPTED, Reason.MACHINE_GONE, Reason.HEARTBEAT_LOST)
+"""Why a node may be condemned under a job that did nothing wrong."""
+
+
+class JobPlacements:
+    def __init__(self, ports: Ports) -> None:
+        self._store = ports.store
+        self._jobs = ports.jobs
+        self._clock = ports.clock
+
+    async def reconcile(self) -> None:
+        wanting = [job async for job in self._open() if job.assignment_id is not None]
+        completed = (await self._jobs.jobs(states=(JobState.COMPLETED,), limit=COMPLETED_MOST)).items
+        wanting += [job for job in completed if job.assignment_id is not None]
+        wanting = [job for job in wanting if job.node_id is None or not job.interrupted]
+        if not any(job.node_id is None or job.state is JobState.RUNNING for job in wanting):
+            return
+        nodes = await self._assigned(wanting)
+        for job in wanting:
+            node = nodes.get(job.assignment_id or AssignmentId("")) or await self._of_provision(job)
+            if node is not None:
+                await self._write(job, node)
+
+    def _open(self) -> AsyncIterator[Job]:
+        return items(lambda after: self._jobs.jobs(states=(JobState.RUNNING,), after=after, limit=BATCH))
+
+    async def _assigned(self, jobs: Sequence[Job]) -> dict[AssignmentId, Node]:
+        wanted = {job.assignment_id for job in jobs}
+        found: dict[AssignmentId, Node] = {}
+        async for node in items(
+            lambda after: self._store.nodes(states=_PRESENT, template=None, after=after, limit=BATCH)
+        ):
+            if node.assignment_id is not None and node.assignment_id in wanted:
+                found[node.assignment_id] = node
+        return found
+
+    async def _of_provision(self, job: Job) -> Node | None:
+        if job.operation_id is None:
+            return None
+        held = await self._store.holdings(job.operation_id)
+        return next((node for node in held.nodes if node.assignment_id == job.assignment_id), None)
+
+    async def _write(self, job: Job, node: Node) -> None:
+        now = self._clock.now()
+        try:
+            if job.node_id is None:
+                warm = operation_of(node.launch_id) != node.operation_id
+                job = await self._jobs.write(
+                    placed(job, node_id=node.id, operation_id=node.operation_id, warm=warm, now=now)
+                )
+            if node.reason in LOST and not job.interrupted:
+                await self._jobs.write(interrupted(job, now=now))
+        except Conflict:
+            return  # it moved on: the next look decides

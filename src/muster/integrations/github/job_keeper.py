@@ -1,0 +1,203 @@
+"""Keep queued jobs served, and runners that wait for no job bounded.
+
+A job whose webhook was cut short, whose provision failed or whose runner another job took gets another
+provision. A job that can't be served says why. A runner that waits is withdrawn after `idle_timeout`, at once
+if its job is over. Its registration goes first: GitHub refuses that for a runner that has just got a job.
+"""
+
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from muster.domain.errors import NotFound, ProviderError
+from muster.domain.ids import AssignmentId, JobId, OperationId
+from muster.domain.job_figures import SourceCounts
+from muster.domain.jobs import Job, JobState
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
+from muster.domain.operation import Operation, Status
+from muster.domain.requests import ProvisionRequest, ReleaseRequest
+from muster.domain.run_decisions import RESERVED
+from muster.domain.template import TemplateSpec
+from muster.integrations.github.job_decisions import Serve, decide
+from muster.integrations.github.job_events import SOURCE
+from muster.integrations.github.job_intake import JobIntake
+from muster.integrations.github.job_request import JOB, QueuedJob
+from muster.integrations.github.runners import RunnerRegistry, runner_name, scope_of
+from muster.integrations.github.tables import TEMPLATE
+from muster.ports.duties import DutyContext
+from muster.ports.paging import items, provisions
+
+logger = logging.getLogger(__name__)
+
+BATCH = 500
+LOOKS_MOST = 1000
+"""Queued jobs whose provision is read in one round; the others have their turn in the next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    """A node whose runner has no job that is known."""
+
+    node: Node
+    spec: TemplateSpec
+    operation: Operation
+    job: QueuedJob
+
+
+class JobKeeper:
+    def __init__(
+        self, given: DutyContext, registry: RunnerRegistry, intake: JobIntake, *, installation_id: str
+    ) -> None:
+        self._given = given
+        self._registry = registry
+        self._intake = intake
+        self._installation = installation_id
+        self._looked: dict[JobId, int] = {}
+        self._round = 0
+
+    async def reconcile(self) -> None:
+        self._round += 1
+        queued = [job async for job in self._jobs(JobState.QUEUED)]
+        busy = [job async for job in self._jobs(JobState.RUNNING)]
+        await self._serve(queued)
+        waiting, count = await self._runners({job.assignment_id for job in busy})
+        await self._given.jobs.note_counts(
+            SourceCounts(
+                source=SOURCE,
+                queue="",
+                at=self._given.clock.now(),
+                state="webhooks",
+                assigned=len(queued) + len(busy),
+                running=len(busy),
+                registered=count,
+                busy=count - len(waiting),
+                idle=len(waiting),
+            )
+        )
+        for each in waiting:
+            await self._bound(each)
+        await self._cancel_surplus(queued)
+
+    async def _jobs(self, state: JobState) -> AsyncIterator[Job]:
+        """Yield the jobs that labels bring here. Those of a queue have their own listener."""
+        jobs = self._given.jobs
+        async for job in items(lambda after: jobs.jobs(states=(state,), after=after, limit=BATCH)):
+            if job.source == SOURCE and not job.queue:
+                yield job
+
+    # --- jobs that wait -----------------------------------------------------------------------------
+
+    async def _serve(self, queued: list[Job]) -> None:
+        paused = await self._given.access.pauses()
+        self._looked = {job.id: self._looked.get(job.id, 0) for job in queued}
+        turn = sorted(queued, key=lambda job: (self._looked[job.id], job.waits_since, job.id))[:LOOKS_MOST]
+        for job in turn:
+            self._looked[job.id] = self._round
+            operation = await self._operation(job.operation_id)
+            node = None if operation is None else await self._handed(operation)
+            found = decide(job, operation, node, paused=paused, now=self._given.clock.now())
+            if isinstance(found, Serve):
+                await self._intake.serve(job)
+            else:
+                await self._intake.hold(job, found.cause, found.detail)
+
+    async def _operation(self, operation_id: OperationId | None) -> Operation | None:
+        try:
+            return None if operation_id is None else await self._given.store.operation(operation_id)
+        except NotFound:
+            return None
+
+    async def _handed(self, operation: Operation) -> Node | None:
+        if operation.status is not Status.SUCCEEDED or not operation.members:
+            return None
+        try:
+            node = await self._given.store.node(operation.members[0].node_id)
+        except NotFound:
+            return None
+        return node if node.assignment_id == operation.members[0].assignment_id else None
+
+    # --- runners that wait --------------------------------------------------------------------------
+
+    async def _runners(self, busy: set[AssignmentId | None]) -> tuple[list[_Waiting], int]:
+        """Return the runners without a job, and how many there are in all."""
+        found: list[_Waiting] = []
+        count = 0
+        for template in await self._given.store.templates():
+            if template.spec.runtime != "github":
+                continue
+            async for node in self._running(template.name):
+                operation = await self._operation(node.operation_id)
+                job = None if operation is None else _job_of(operation)
+                if operation is None or job is None:
+                    continue
+                count += 1
+                if node.assignment_id not in busy:
+                    found.append(_Waiting(node=node, spec=template.spec, operation=operation, job=job))
+        return found, count
+
+    def _running(self, template: str) -> AsyncIterator[Node]:
+        store = self._given.store
+        return items(
+            lambda after: store.nodes(
+                states=(NodeState.RUNNING,), template=template, after=after, limit=BATCH
+            )
+        )
+
+    async def _bound(self, waiting: _Waiting) -> None:
+        job = await self._known(waiting.job)
+        unneeded = job is not None and job.state is JobState.COMPLETED and job.started_at is None
+        patience = 0.0 if unneeded else waiting.spec.idle_timeout
+        if self._given.clock.now() - waiting.node.entered_at < patience:
+            return
+        try:
+            removed = await self._removed(waiting)
+        except ProviderError as error:
+            logger.info("cannot withdraw a waiting runner", extra={"error": str(error)})
+            return
+        if removed:
+            await self._release(waiting.operation.id)
+
+    async def _removed(self, waiting: _Waiting) -> bool:
+        """Remove the runner's registration. False: it has a job, or has just ended one."""
+        scope = scope_of(TEMPLATE.of(waiting.spec), waiting.job)
+        assignment = waiting.node.assignment_id
+        if scope is None or assignment is None:
+            return False
+        runner = await self._registry.find(scope, runner_name(self._installation, assignment))
+        if runner is None or runner.busy:
+            return False
+        return await self._registry.remove(scope, runner.id)
+
+    async def _known(self, job: QueuedJob) -> Job | None:
+        try:
+            return await self._given.jobs.job(JobId(f"{SOURCE}-{job.job_id}"))
+        except NotFound:
+            return None
+
+    # --- provisions that no job needs ---------------------------------------------------------------
+
+    async def _cancel_surplus(self, queued: list[Job]) -> None:
+        """Stop provisions whose job is over or runs elsewhere, unless a job with their labels waits."""
+        wanted = {_labels(job.labels) for job in queued}
+        under_way = provisions(self._given.store, run=None, statuses=(Status.QUEUED, Status.RUNNING))
+        async for operation in under_way:
+            asked = _job_of(operation)
+            if asked is None or operation.committed or _labels(asked.labels) in wanted:
+                continue
+            job = await self._known(asked)
+            if job is not None and job.state is not JobState.QUEUED:
+                await self._release(operation.id)
+
+    async def _release(self, operation_id: OperationId) -> None:
+        key = f"{RESERVED}{operation_id}/job-over"
+        await self._given.desk.release(ReleaseRequest(operation_id=operation_id), key=key, ours=True)
+
+
+def _job_of(operation: Operation) -> QueuedJob | None:
+    request = operation.request
+    return JOB.of(request) if isinstance(request, ProvisionRequest) else None
+
+
+def _labels(labels: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(label.lower() for label in labels)

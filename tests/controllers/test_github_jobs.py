@@ -1,0 +1,374 @@
+"""Jobs that name labels: each gets one runner, whatever happens to webhooks, servers, runners and caps."""
+
+from typing import Any
+
+import pytest
+
+from fakes.github.state import Job as FakeJob
+from fakes.github.webhooks import event_of, signed
+from muster.domain.ids import JobId
+from muster.domain.job_causes import Unserved
+from muster.domain.jobs import Job, JobResult, JobState
+from muster.domain.lifecycle import LIVE, NodeState
+from muster.domain.node import Node
+from muster.domain.operation import Kind
+from muster.domain.template import Reuse
+from muster.ports.hooks import Delivery
+from tests.stage.github import REPOSITORY, GitHubStage
+from tests.stage.stage import Replica, Stage, play
+
+LINUX: dict[str, Any] = {"reuse": Reuse.NEVER, "tables": {"runner": {"labels": ["muster-linux"]}}}
+
+
+class Shop:
+    """A stage with one template for jobs, and one replica."""
+
+    def __init__(self, stage: Stage, github: GitHubStage, replica: Replica) -> None:
+        self.stage = stage
+        self.github = github
+        self.replica = replica
+        self.run = github.begin()
+
+    @classmethod
+    async def opened(cls, stage: Stage, **more: Any) -> "Shop":
+        github = await GitHubStage.set(stage, **{**LINUX, **more})
+        return cls(stage, github, await stage.replica())
+
+    def queue(self, *labels: str) -> FakeJob:
+        return self.github.world.queue(self.run, "build", labels or ("muster-linux",))
+
+    async def said(self, job: FakeJob, action: str = "queued", **more: Any) -> tuple[int, str]:
+        answer = await self.github.deliver(self.replica, job, action, **more)
+        return answer.status, answer.words
+
+    async def job(self, job: FakeJob) -> Job:
+        return await self.stage.store.jobs.job(JobId(f"github-{job.id}"))
+
+    async def provisions(self) -> int:
+        return len(await self.stage.of_kind(Kind.PROVISION))
+
+    async def until_job(self, job: FakeJob, holds: Any, *, within: float = 3600.0) -> Job:
+        async def fits() -> bool:
+            return bool(holds(await self.job(job)))
+
+        await self.stage.until(fits, within=within)
+        return await self.job(job)
+
+    async def running(self, count: int = 1) -> list[Node]:
+        return await self.stage.count(count, NodeState.RUNNING)
+
+    async def done(self, node: Node, job: FakeJob) -> None:
+        """The runner of the node finishes the job."""
+        self.github.world.finish(self.github.runner_of(node), job.id, "success", "")
+        await self.said(job, "completed")
+        await self.github.detached(node)
+
+
+def test_a_queued_job_gets_one_runner_with_all_its_labels_runs_and_its_machine_goes() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage)
+        queued = shop.queue("muster-linux/xlarge")
+        status, words = await shop.said(queued)
+        assert (status, "gets its runner" in words) == (202, True)
+        (node,) = await shop.running()
+        assert node.resource_class == "xlarge"
+        assert shop.github.runner_of(node).labels == ("muster-linux/xlarge", "muster-linux")
+        assert shop.github.take(node) is queued
+        await shop.said(queued, "in_progress")
+        job = await shop.until_job(queued, lambda job: job.node_id is not None)
+        assert (job.state, job.node_id, job.warm, job.template) == (JobState.RUNNING, node.id, False, "ci")
+        (line,) = await stage.events(job.id, "placed")
+        assert line.detail == f"build of {REPOSITORY} ran on {node.id}"
+        await shop.done(node, queued)
+        assert (await shop.job(queued)).result is JobResult.SUCCEEDED
+        await stage.nothing_is_left()
+        assert await shop.provisions() == 1
+
+    play(scenario)
+
+
+def test_a_warm_node_serves_a_job_and_the_next_one_of_its_repository() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, reuse=Reuse.SAME_OWNER)
+        for warm in (False, True):
+            queued = shop.queue()
+            await shop.said(queued)
+            (node,) = await shop.running()
+            shop.github.take(node)
+            await shop.said(queued, "in_progress")
+            job = await shop.until_job(queued, lambda job: job.warm is not None)
+            assert job.warm is warm
+            await shop.done(node, queued)
+            await stage.count(1, NodeState.IDLE)
+        assert shop.github.runners() == []
+
+    play(scenario)
+
+
+def test_deliveries_in_any_order_and_number_make_one_provision() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage)
+        queued = shop.queue()
+        for _ in range(3):
+            assert (await shop.said(queued))[0] == 202
+        (node,) = await shop.running()
+        shop.github.take(node)
+        shop.github.world.finish(shop.github.runner_of(node), queued.id, "failure", "")
+        await shop.said(queued, "completed")
+        await shop.said(queued, "in_progress")
+        await shop.said(queued)
+        job = await shop.job(queued)
+        assert (job.state, job.result) == (JobState.COMPLETED, JobResult.FAILED)
+        await shop.github.detached(node)
+        await stage.nothing_is_left()
+        assert await shop.provisions() == 1
+
+        late = shop.queue()
+        late.status, late.conclusion = "completed", "cancelled"
+        await shop.said(late, "completed")
+        await shop.said(late)  # the news that it was queued comes last
+        assert (await shop.job(late)).state is JobState.COMPLETED
+        assert await shop.provisions() == 1
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("boundary", range(12))
+def test_a_server_killed_anywhere_between_webhook_and_answer_leaves_one_provision(boundary: int) -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage)
+        first, queued = shop.replica, shop.queue()
+
+        async def kill() -> None:
+            first.life.kill()
+
+        first.ambush.armed = True
+        first.ambush.lay(boundary, kill)
+        try:
+            answered = (await shop.said(queued))[0] == 202
+        except ConnectionError:
+            answered = False
+        first.ambush.armed = False
+        shop.replica = await stage.replica()
+        heard = [job.id for job in (await stage.store.jobs.jobs(states=tuple(JobState), limit=9)).items]
+        assert heard or not answered, "what was answered is durable"
+        if not heard:
+            await shop.said(queued)  # GitHub redelivers, or the look-up finds it
+        (node,) = await shop.running()
+        await stage.pass_time(60.0)
+        assert await shop.provisions() == 1, stage.cloud
+        assert shop.github.take(node) is queued
+        await shop.said(queued, "in_progress")
+        await shop.done(node, queued)
+        await stage.nothing_is_left()
+
+    play(scenario)
+
+
+def test_a_forged_or_unreadable_delivery_changes_nothing() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage)
+        hook = shop.replica.plane.hooks["github"]
+        event = event_of(shop.queue(), "queued")
+        good, body = signed(event)
+        for headers, content, status in (
+            (signed(event, secret="another")[0], body, 401),
+            ({**good, "x-hub-signature-256": ""}, body, 401),
+            ({**good, "x-hub-signature-256": good["x-hub-signature-256"].upper()}, body, 401),
+            ({**good, "x-hub-signature-256": "sha256=é"}, body, 401),
+            (good, body + b" ", 401),
+            ({name: value for name, value in good.items() if not name.startswith("x-hub")}, body, 401),
+            (*signed(b"{"), 400),
+            (*signed(b"[]"), 400),
+            (*signed(b'{"a": ' * 5000), 400),
+            (*signed({**event, "repository": {"full_name": "../../etc"}}), 400),
+            (*signed({"zen": "Keep it simple"}, kind="ping"), 200),
+            (*signed(event, kind="push"), 200),
+        ):
+            answer = await hook.take(Delivery(headers=headers, body=content))
+            assert answer.status == status, (status, answer)
+        assert (await stage.store.jobs.jobs(states=tuple(JobState), limit=9)).items == ()
+        assert await shop.provisions() == 0
+
+    play(scenario)
+
+
+def test_jobs_that_are_not_ours_old_or_not_allowed_get_no_machine_and_say_why() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage)
+        assert await shop.said(shop.queue("ubuntu-latest")) == (
+            200,
+            "ignored: its labels are of no template here",
+        )
+        waiting = event_of(shop.queue(), "queued")
+        waiting["workflow_job"]["status"] = "waiting"
+        status, words = await shop.said(shop.queue(), **waiting)
+        assert (status, "something else than a runner" in words) == (200, True)
+        foreign = shop.github.world.queue(shop.github.world.begin("evil/shop"), "build", ("muster-linux",))
+        status, words = await shop.said(foreign)
+        assert (status, "evil/shop is not in [github] repositories" in words) == (403, True)
+        assert (await shop.job(foreign)).unserved is Unserved.NOT_ALLOWED
+        odd = shop.queue("muster-linux/huge")
+        assert (await shop.said(odd))[0] == 202
+        assert (await shop.job(odd)).unserved is Unserved.NO_TEMPLATE
+        old = shop.queue()
+        old.queued_at = stage.now - 86401.0
+        assert "queued for a day" in (await shop.said(old))[1]
+        await stage.pass_time(60.0)
+        assert await shop.provisions() == 0
+
+    play(scenario)
+
+
+def test_a_job_whose_runner_another_job_took_gets_the_others_runner() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage)
+        one, two = shop.queue(), shop.queue()
+        await shop.said(two)
+        (node,) = await shop.running()
+        assert shop.github.take(node) is one, "GitHub gives any job with the labels"
+        await shop.said(one, "in_progress")
+        await shop.until_job(one, lambda job: job.node_id == node.id)
+        await shop.done(node, one)
+        (other,) = await shop.running()
+        assert shop.github.take(other) is two
+        await shop.said(two, "in_progress")
+        await shop.done(other, two)
+        await stage.nothing_is_left()
+        assert await shop.provisions() == 2
+
+    play(scenario)
+
+
+def test_a_runner_that_no_job_needs_any_more_is_withdrawn() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage)
+        queued = shop.queue()
+        await shop.said(queued)
+        await shop.running()
+        queued.status, queued.conclusion = "completed", "cancelled"
+        await shop.said(queued, "completed")
+        await stage.nothing_is_left()
+        assert shop.github.runners() == []
+
+    play(scenario)
+
+
+def test_a_runner_that_waits_in_vain_is_bounded_by_idle_timeout_and_visible() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, idle_timeout=300.0)
+        queued = shop.queue()
+        await shop.said(queued)
+        (node,) = await shop.running()
+        queued.status, queued.runner = "in_progress", "another-company's"
+        await shop.said(queued, "in_progress")
+
+        async def idle() -> bool:
+            return [each.idle for each in await stage.store.jobs.source_counts()] == [1]
+
+        await stage.until(idle, within=60.0)
+        await stage.pass_time(200.0)
+        assert (await stage.node(node.id)).state is NodeState.RUNNING
+        began = stage.now
+        await stage.nothing_is_left()
+        assert stage.now - began < 200.0
+
+    play(scenario)
+
+
+def test_a_busy_runner_is_never_withdrawn_although_its_webhook_is_lost() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, idle_timeout=60.0, max_runtime=7200.0)
+        queued = shop.queue()
+        await shop.said(queued)
+        (node,) = await shop.running()
+        shop.github.take(node)
+        await stage.pass_time(600.0)
+        assert (await stage.node(node.id)).state is NodeState.RUNNING
+        await shop.done(node, queued)
+        await stage.nothing_is_left()
+
+    play(scenario)
+
+
+def test_a_job_over_the_cap_says_so_and_runs_when_there_is_room() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, max_nodes=1)
+        one, two = shop.queue(), shop.queue()
+        await shop.said(one)
+        await shop.said(two)
+        (node,) = await shop.running()
+        held = await shop.until_job(two, lambda job: job.unserved is Unserved.CAP)
+        assert "max_nodes of ci" in held.detail
+        assert shop.github.take(node) is one
+        await shop.said(one, "in_progress")
+        await shop.done(node, one)
+        (other,) = await shop.running()
+        assert shop.github.take(other) is two
+        await shop.said(two, "in_progress")
+        assert (await shop.job(two)).unserved is None
+        await shop.done(other, two)
+        await stage.nothing_is_left()
+
+    play(scenario)
+
+
+def test_a_paused_template_is_named_as_the_cause() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage)
+        await stage.store.access.pause("ci", paused=True, now=stage.now)
+        queued = shop.queue()
+        await shop.said(queued)
+        await shop.until_job(queued, lambda job: job.unserved is Unserved.PAUSED)
+        await stage.store.access.pause("ci", paused=False, now=stage.now)
+        await shop.running()
+
+    play(scenario)
+
+
+def test_a_registration_that_github_refuses_is_named_and_tried_again() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage)
+        shop.github.world.tokens.clear()
+        queued = shop.queue()
+        assert (await shop.said(queued))[0] == 202
+        held = await shop.until_job(queued, lambda job: job.unserved is Unserved.REGISTRATION)
+        assert "401" in held.detail
+        shop.github.world.tokens.add("a-personal-token")
+        (node,) = await shop.running()
+        assert shop.github.take(node) is queued
+
+    play(scenario)
+
+
+def test_a_runner_that_gets_no_job_points_to_its_group() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, idle_timeout=3600.0)
+        queued = shop.queue()
+        await shop.said(queued)
+        await shop.running()
+        held = await shop.until_job(queued, lambda job: job.unserved is Unserved.GROUP)
+        assert "has no job" in held.detail
+
+    play(scenario)
+
+
+def test_a_job_whose_machine_dies_before_it_starts_gets_another() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage)
+        queued = shop.queue()
+        await shop.said(queued)
+        (node,) = await shop.running()
+        stage.cloud.end(node.machine_id)
+        runner = shop.github.runner_of(node)
+        runner.seen_at = 0.0
+
+        async def replaced() -> bool:
+            found = await stage.nodes(NodeState.RUNNING)
+            return [each.id for each in found] not in ([], [node.id])
+
+        await stage.until(replaced)
+        (other,) = await stage.nodes(*LIVE)
+        assert shop.github.take(other) is queued
+
+    play(scenario)
