@@ -14,6 +14,7 @@ from bench.children import child
 from bench.empty_server import empty
 from bench.server_process import Server, data_directory, served
 from muster.client import AsyncClient, calls
+from muster.domain.access import Role
 from muster.domain.template import Runtime, TemplateSpec
 
 SERVICES = 1_000
@@ -58,7 +59,7 @@ async def _enrolled(server: Server, template: str, alive: str, mute: str = "") -
         spec = TemplateSpec(name=template, provider="external", runtime=Runtime.SERVICE, max_nodes=SERVICES)
         await client.send(calls.limit(10 * SERVICES))
         await client.send(calls.apply(spec))
-        token = await client.send(calls.make_token(template, "enrol", template=template))
+        token = await client.send(calls.make_token(template, Role.ENROL, template=template))
     found: list[tuple[str, int]] = []
     headers = {"Authorization": f"Bearer {token.secret}"}
     async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=30.0) as http:

@@ -35,7 +35,7 @@ NOBODY, UNKNOWN, ENDED, NODE = "nobody", "unknown", "ended", "node"
 
 
 async def _credentials(site: Site) -> dict[str, str]:
-    ended = await site.client().send(calls.make_token("brief", "admin"))
+    ended = await site.client().send(calls.make_token("brief", Role.ADMIN))
     await site.client().send(calls.revoke_token(ended.id))
     node = (await _join(site, await _machine(site))).json()["token"]
     roles = {str(role): site.secrets[role] for role in Role}
@@ -93,7 +93,7 @@ async def test_who_asks_is_settled_before_what_is_asked(site: Site) -> None:
 
 async def test_a_token_is_made_used_listed_and_revoked(site: Site) -> None:
     admin = site.client()
-    made = await admin.send(calls.make_token("ci", "operator", expires_in=3600))
+    made = await admin.send(calls.make_token("ci", Role.OPERATOR, expires_in=3600))
     assert made.secret.startswith("muster_")
     assert made.expires_at is not None
     http = site.http(made.secret)
@@ -110,7 +110,7 @@ async def test_a_token_is_made_used_listed_and_revoked(site: Site) -> None:
 
 
 async def test_a_token_ends_when_it_expires(site: Site) -> None:
-    made = await site.client().send(calls.make_token("brief", "viewer", expires_in=0.001))
+    made = await site.client().send(calls.make_token("brief", Role.VIEWER, expires_in=0.001))
     refused = await site.http(made.secret).get("/api/v1/nodes")
     assert refused.status_code == 401
     assert "has expired" in refused.json()["detail"]
@@ -119,17 +119,17 @@ async def test_a_token_ends_when_it_expires(site: Site) -> None:
 async def test_a_token_must_be_sensible(site: Site) -> None:
     client = site.client()
     for call in (
-        calls.make_token("", "viewer"),
-        calls.make_token("x" * 64, "viewer"),
-        calls.make_token("x", "emperor"),
-        calls.make_token("x", "viewer", expires_in=-1),
-        calls.make_token("x", "viewer", expires_in=checks.TOKEN_MAX + 1),
+        calls.make_token("", Role.VIEWER),
+        calls.make_token("x" * 64, Role.VIEWER),
+        calls.make_token("x", "emperor"),  # type: ignore[arg-type]
+        calls.make_token("x", Role.VIEWER, expires_in=-1),
+        calls.make_token("x", Role.VIEWER, expires_in=checks.TOKEN_MAX + 1),
     ):
         with pytest.raises(InvalidRequest):
             await client.send(call)
     with pytest.raises(NotFound):
         await client.send(calls.revoke_token("tok-none"))
-    made = await client.send(calls.make_token("x", "viewer", expires_in=checks.TOKEN_MAX))
+    made = await client.send(calls.make_token("x", Role.VIEWER, expires_in=checks.TOKEN_MAX))
     assert made.expires_at is not None
 
 
@@ -143,7 +143,7 @@ async def test_the_client_says_who_is_refused_and_why(site: Site) -> None:
 
 
 async def test_secrets_are_in_no_event_and_no_list(site: Site) -> None:
-    await site.client().send(calls.make_token("ci", "operator"))
+    await site.client().send(calls.make_token("ci", Role.OPERATOR))
     events = await site.http().get("/api/v1/events?limit=1000")
     assert "token_added" in events.text
     assert "muster_" not in events.text

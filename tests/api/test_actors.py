@@ -8,6 +8,7 @@ from muster.api.router import ROOT
 from muster.api.routes import TABLES
 from muster.client import calls
 from muster.domain.access import Role
+from muster.domain.command import Execution
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
 from tests.api.site import Site
@@ -21,7 +22,7 @@ async def test_what_is_done_by_hand_is_told_with_who_did_it(site: Site) -> None:
     node_id = held.members[0].node_id
     await admin.send(calls.apply(TemplateSpec(name="ci", provider="simulated", max_nodes=7)))
     await admin.send(calls.limit(9))
-    made = await admin.send(calls.make_token("laptop", "viewer"))
+    made = await admin.send(calls.make_token("laptop", Role.VIEWER))
     await admin.send(calls.revoke_token(made.id))
     await operator.send(calls.pause("ci"))
     await operator.send(calls.resume("ci"))
@@ -77,8 +78,8 @@ async def test_every_request_that_changes_something_is_in_the_audit(site: Site) 
     admin, operator = site.client(), site.client(Role.OPERATOR)
     await admin.send(calls.apply(TemplateSpec(name="batch", provider="aks", tables={"cluster": SPEC})))
     held, other = [await site.provisioned(operator, run=run) for run in ("held", "other")]
-    (command,) = await operator.send(calls.execute({"argv": ["true"]}, operation_id=held.operation_id))
-    token = await admin.send(calls.make_token("brief", "viewer"))
+    (command,) = await operator.send(calls.execute(Execution(argv=("true",)), operation_id=held.operation_id))
+    token = await admin.send(calls.make_token("brief", Role.VIEWER))
     site.lazy = True
     waiting = await operator.send(calls.provision(ProvisionRequest(template="ci", count=1, run="waiting")))
     node, operation, execution = other.members[0].node_id, held.operation_id, {"argv": ["true"]}

@@ -6,6 +6,7 @@ import pytest
 
 from muster.client import calls
 from muster.controllers.reaper import Reaper
+from muster.domain.command import Execution
 from muster.domain.errors import StoreUnavailable
 from muster.domain.ids import NodeId
 from muster.domain.node import Node
@@ -204,7 +205,7 @@ async def test_a_node_speaks_only_for_itself(site: Site) -> None:
     site.hold.set()
     client = site.client()
     await site.provisioned(client, count=2)
-    first, second = await client.send(calls.execute({"argv": ["x"]}, run="run-1"))
+    first, second = await client.send(calls.execute(Execution(argv=("x",)), run="run-1"))
     mine = next(agent for agent in site.agents if agent.node_id == first.node_id)
     http = site.http(mine.token)
     root = f"/api/v1/agent/commands/{second.id}"
@@ -222,7 +223,7 @@ async def test_a_gap_in_the_output_is_answered_with_what_is_kept(site: Site) -> 
     site.hold.set()
     client = site.client()
     await site.provisioned(client)
-    (command,) = await client.send(calls.execute({"argv": ["x"]}, run="run-1"))
+    (command,) = await client.send(calls.execute(Execution(argv=("x",)), run="run-1"))
     assert await anext(client.follow(command.id)) == b"hello from 0\n"
     node = site.http(site.agents[0].token)
     path = f"/api/v1/agent/commands/{command.id}/output"

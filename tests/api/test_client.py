@@ -8,6 +8,7 @@ import pytest
 
 from muster.client import AsyncClient, CannotReach, ServerProblem, SyncClient, calls
 from muster.client.reconnects import ConnectionChange, Reconnects
+from muster.domain.access import Role
 from muster.domain.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from muster.domain.requests import ProvisionRequest
 
@@ -95,7 +96,7 @@ def test_a_call_that_may_not_be_repeated_is_made_once() -> None:
         raise httpx.ReadError("connection reset")
 
     with _client(broken) as client, pytest.raises(CannotReach):
-        client.send(calls.make_token("x", "viewer"))
+        client.send(calls.make_token("x", Role.VIEWER))
     assert len(asked) == 1
 
 

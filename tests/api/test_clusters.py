@@ -94,7 +94,8 @@ async def test_a_template_that_azure_would_not_take_is_refused_when_it_is_applie
     site: Site, change: dict[str, Any], field: str
 ) -> None:
     call = calls.apply(BATCH)
-    body = {**(call.body or {}), "cluster": {**(call.body or {})["cluster"], **change}}
+    body = msgspec.to_builtins(call.body)
+    body["cluster"] |= change
     answer = await site.http().put(call.path, json=body)
     assert answer.status_code == 422
     assert field in answer.text

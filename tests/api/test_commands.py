@@ -4,6 +4,7 @@ import io
 import os
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from muster.api.files import SPARED
 from muster.cli.command_output import SilenceMonitor
 from muster.client import AsyncClient, ServerProblem, SyncClient, calls
 from muster.domain.access import Role
-from muster.domain.command import CommandState
+from muster.domain.command import CommandState, Execution, Variable
 from muster.domain.deadlines import Limits
 from muster.domain.errors import Ambiguous, IdempotencyMismatch, NotFound
 from muster.domain.health import judge
@@ -22,7 +23,7 @@ from muster.domain.operation import Status
 from muster.domain.requests import ProvisionRequest
 from tests.api.site import Site, opened
 
-ECHO = {"argv": ["echo", "hello"], "env": {"SECRET": "not-for-others"}}
+ECHO = Execution(argv=("echo", "hello"), env=(Variable(name="SECRET", value="not-for-others"),))
 
 
 async def _output(client: AsyncClient, command_id: str) -> bytes:
@@ -158,7 +159,7 @@ async def test_commands_asked_for_twice_with_one_key_are_the_same(site: Site) ->
     assert [command.id for command in again] == [command.id for command in first]
     assert "/" not in first[0].id
     with pytest.raises(IdempotencyMismatch):
-        await client.send(calls.execute({"argv": ["ls"]}, run="run-1", key="../../a key / of mine"))
+        await client.send(calls.execute(Execution(argv=("ls",)), run="run-1", key="../../a key / of mine"))
 
 
 async def test_a_run_with_two_live_provisions_must_be_named(site: Site) -> None:
@@ -182,14 +183,14 @@ async def test_an_archive_is_named_by_its_content_and_given_to_the_node_that_nee
     await site.provisioned(client)
     node = site.http(site.agents[0].token)
     assert (await node.get(f"/api/v1/agent/blobs/{blob.id}")).status_code == 404
-    await client.send(calls.execute({"argv": ["true"], "archive": blob.id}, run="run-1"))
+    await client.send(calls.execute(Execution(argv=("true",), archive=blob.id), run="run-1"))
     assert (await node.get(f"/api/v1/agent/blobs/{blob.id}")).content == b"some archive"
 
 
 async def test_an_archive_that_nobody_sent_is_refused_before_anything_starts(site: Site) -> None:
     client = site.client()
     await site.provisioned(client)
-    asked = {"argv": ["true"], "archive": "sha256-0"}
+    asked = Execution(argv=("true",), archive="sha256-0")
     with pytest.raises(NotFound, match="archive"):
         await client.send(calls.execute(asked, run="run-1"))
     with pytest.raises(NotFound, match="archive"):
@@ -200,7 +201,7 @@ async def test_an_archive_that_nobody_sent_is_refused_before_anything_starts(sit
 async def test_results_come_back_as_they_were_sent(site: Site, tmp_path: Path) -> None:
     client = site.client()
     await site.provisioned(client)
-    (command,) = await client.send(calls.execute({**ECHO, "collect": ["out"]}, run="run-1"))
+    (command,) = await client.send(calls.execute(replace(ECHO, collect=("out",)), run="run-1"))
     await _output(client, command.id)
     target = tmp_path / "result.tgz"
 
@@ -264,7 +265,7 @@ async def test_archives_that_arrive_together_have_a_limit_together(tmp_path: Pat
 async def test_a_command_that_was_released_keeps_its_results(site: Site) -> None:
     client = site.client()
     operation = await site.provisioned(client)
-    (command,) = await client.send(calls.execute({**ECHO, "collect": ["out"]}, run="run-1"))
+    (command,) = await client.send(calls.execute(replace(ECHO, collect=("out",)), run="run-1"))
     said = await _output(client, command.id)
     root, node = f"/api/v1/agent/commands/{command.id}", site.http(site.agents[0].token)
 
@@ -300,7 +301,7 @@ async def test_whoever_looks_for_results_that_were_not_taken_hears_why(tmp_path:
         await site.template()
         client = site.client()
         await site.provisioned(client)
-        (command,) = await client.send(calls.execute({**ECHO, "collect": ["out"]}, run="run-1"))
+        (command,) = await client.send(calls.execute(replace(ECHO, collect=("out",)), run="run-1"))
         node = site.http(site.agents[0].token)
         sent = await node.put(f"/api/v1/agent/commands/{command.id}/artifact", content=b"x" * 10)
         assert sent.status_code == 413

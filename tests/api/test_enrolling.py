@@ -99,7 +99,7 @@ async def test_the_same_key_under_another_template_is_another_node(site: Site) -
     await _template(site)
     other = TemplateSpec(name="api", provider="external", runtime=Runtime.SERVICE)
     await site.store.apply_template(other, now=site.ports.clock.now())
-    made = await site.client().send(calls.make_token("apis", "enrol", template="api", expires_in=60))
+    made = await site.client().send(calls.make_token("apis", Role.ENROL, template="api", expires_in=60))
     answer = await _enrol(site, made.secret)
     _, mine = await _joined(site)
     assert answer.json()["node_id"] != mine["node_id"]
@@ -166,14 +166,14 @@ async def test_only_an_enrolment_token_enrols_and_it_does_nothing_else(site: Sit
 async def test_a_token_that_ended_says_how(site: Site) -> None:
     await _template(site)
     admin = site.client()
-    made = await admin.send(calls.make_token("apps", "enrol", template="web"))
+    made = await admin.send(calls.make_token("apps", Role.ENROL, template="web"))
     assert (made.role, made.template) == (Role.ENROL, "web")
     app, _ = await _joined(site, made.secret)
     await admin.send(calls.revoke_token(made.id))
     refused = await _enrol(site, made.secret, key="drawn-at-random-2")
     assert refused.status_code == 401 and "was revoked" in refused.json()["detail"]
     assert (await app.post("/api/v1/agent/beat")).status_code == 200, "who is in stays in"
-    brief = await admin.send(calls.make_token("apps", "enrol", template="web", expires_in=0.001))
+    brief = await admin.send(calls.make_token("apps", Role.ENROL, template="web", expires_in=0.001))
     refused = await _enrol(site, brief.secret)
     assert refused.status_code == 401 and "has expired" in refused.json()["detail"]
     assert (await _enrol(site, "muster_nonsense")).status_code == 401
@@ -182,16 +182,16 @@ async def test_a_token_that_ended_says_how(site: Site) -> None:
 async def test_an_enrolment_token_names_a_template_that_is_there(site: Site) -> None:
     admin = site.client()
     with pytest.raises(NotFound):
-        await admin.send(calls.make_token("apps", "enrol", template="none"))
+        await admin.send(calls.make_token("apps", Role.ENROL, template="none"))
     with pytest.raises(InvalidRequest, match="template"):
-        await admin.send(calls.make_token("apps", "enrol"))
+        await admin.send(calls.make_token("apps", Role.ENROL))
     with pytest.raises(InvalidRequest, match="template"):
-        await admin.send(calls.make_token("ops", "operator", template="ci"))
+        await admin.send(calls.make_token("ops", Role.OPERATOR, template="ci"))
 
 
 async def test_machines_are_made_not_enrolled(site: Site) -> None:
     with pytest.raises(InvalidRequest, match="must have the provider external"):
-        await site.client().send(calls.make_token("apps", "enrol", template="ci"))
+        await site.client().send(calls.make_token("apps", Role.ENROL, template="ci"))
     made = TemplateSpec(name="web", provider="process")
     await site.store.apply_template(made, now=site.ports.clock.now())
     answer = await _enrol(site)

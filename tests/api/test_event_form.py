@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from muster.client import calls
+from muster.domain.command import Execution, Variable
 from muster.domain.events import Entity, Event
 from muster.domain.health import Health
 from muster.domain.ids import EventId
@@ -48,7 +49,7 @@ async def _same(site: Site, kind: str, path: str, folded: dict[str, Any]) -> Non
 async def test_folding_the_events_of_a_run_gives_what_the_api_shows_of_it(site: Site) -> None:
     client = site.client()
     asked = ProvisionRequest(template="ci", count=1, run="run-1")
-    execution = {"argv": ["make"], "env": {"KEY": "secret"}}
+    execution = Execution(argv=("make",), env=(Variable(name="KEY", value="secret"),))
     run = await site.ended(client, await client.send(calls.run(asked, execution)))
     (command,) = (await client.send(calls.commands(run="run-1"))).items
 

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from muster.client import calls
+from muster.domain.command import Execution
 from muster.domain.errors import (
     Ambiguous,
     Gone,
@@ -199,9 +200,9 @@ async def test_nothing_is_executed_on_nodes_that_were_given_back(site: Site) -> 
     operation = await site.provisioned(client)
     await site.ended(client, await client.send(calls.release(operation_id=operation.operation_id)))
     with pytest.raises(Gone):
-        await client.send(calls.execute({"argv": ["true"]}, operation_id=operation.operation_id))
+        await client.send(calls.execute(Execution(argv=("true",)), operation_id=operation.operation_id))
     with pytest.raises(NotFound, match="running nodes"):
-        await client.send(calls.execute({"argv": ["true"]}, run="run-1"))
+        await client.send(calls.execute(Execution(argv=("true",)), run="run-1"))
 
 
 async def test_only_a_provision_can_be_released(site: Site) -> None:

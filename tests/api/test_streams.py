@@ -252,7 +252,7 @@ async def test_a_stream_ends_soon_after_the_token_that_opened_it(
     """And only then: the one who is still let in reads on."""
     monkeypatch.setattr("muster.api.access.LOOK_AGAIN", 0.0)
     admin = site.client(Role.ADMIN)
-    token = await admin.send(calls.make_token("guest", "viewer"))
+    token = await admin.send(calls.make_token("guest", Role.VIEWER))
     guest, other = site.http(token.secret), site.http(site.secrets[Role.VIEWER])
 
     async def read(http: httpx.AsyncClient, until: str) -> str:
@@ -276,7 +276,7 @@ async def test_a_stream_ends_soon_after_the_token_that_opened_it(
 
 async def test_a_permit_is_looked_at_again_after_a_while(site: Site) -> None:
     clock = HandClock()
-    token = await site.client(Role.ADMIN).send(calls.make_token("guest", "viewer"))
+    token = await site.client(Role.ADMIN).send(calls.make_token("guest", Role.VIEWER))
     permit = Permit(site.api.context.authenticator, f"Bearer {token.secret}", clock)
     await site.client(Role.ADMIN).send(calls.revoke_token(token.id))
     clock.time += LOOK_AGAIN - 0.001

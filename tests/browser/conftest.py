@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from muster.client import calls
+from muster.domain.access import Role
 from muster.domain.template import Reuse
 from tests.browser import viewing
 from tests.browser.viewing import View, viewed
@@ -67,8 +68,10 @@ def site(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="package")
 def tokens(site: Site) -> dict[str, str]:
-    made = {role: site.client.send(calls.make_token(f"an {role}", role)) for role in ("viewer", "operator")}
-    return {role: token.secret for role, token in made.items()}
+    made = {
+        role: site.client.send(calls.make_token(f"an {role}", role)) for role in (Role.VIEWER, Role.OPERATOR)
+    }
+    return {role.value: token.secret for role, token in made.items()}
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from muster.client import calls
+from muster.domain.access import Role
 from tests.browser.conftest import Open
 from tests.browser.viewing import View, refused
 from tests.e2e.site import Site
@@ -64,7 +65,7 @@ def served(site: Site) -> dict[str, str]:
 
 
 def test_a_token_that_ends_signs_out_and_says_why(site: Site, open_view: Open) -> None:
-    token = site.client.send(calls.make_token("short", "viewer", expires_in=2.0))
+    token = site.client.send(calls.make_token("short", Role.VIEWER, expires_in=2.0))
     view = open_view(site.url, token.secret)
     view.forgiven = refused
     page = view.go("/")

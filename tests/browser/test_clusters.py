@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from muster.client import calls
+from muster.domain.access import Role
 from muster.integrations.aks.error_codes import Problem
 from muster_simulation.arm import Arm, Paces
 from muster_simulation.arm.server import ArmServer
@@ -66,7 +67,7 @@ def site(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory, azure: Azur
 
 @pytest.fixture(scope="module")
 def operator(site: Site) -> str:
-    return site.client.send(calls.make_token("an operator", "operator")).secret
+    return site.client.send(calls.make_token("an operator", Role.OPERATOR)).secret
 
 
 def test_a_first_create_is_asked_for_on_the_page_moves_every_second_and_leaves_no_trace(

@@ -22,6 +22,7 @@ import httpx
 
 from muster.client import CannotReach, SyncClient, calls
 from muster.client.calls import Call
+from muster.domain.command import Execution
 from muster.domain.errors import Gone, NotYet, StoreUnavailable
 from muster.domain.ids import OperationId
 from muster.domain.lifecycle import LIVE, NodeState
@@ -252,7 +253,7 @@ class Site:
 
     def run(self, *argv: str, count: int = 1, run: str = "run", **more: Any) -> Operation:
         """Start a run; it goes on by itself."""
-        return self.ask(calls.run(self.request(count, run, **more), {"argv": list(argv)}))
+        return self.ask(calls.run(self.request(count, run, **more), Execution(argv=argv)))
 
     def operation(self, operation_id: str) -> Operation:
         return self.ask(calls.operation(operation_id))

@@ -88,10 +88,11 @@ def _refuses(site: Site) -> bool:
 CLIENT = """
 import sys
 from muster.client import SyncClient, calls
+from muster.domain.command import Execution
 from muster.domain.requests import ProvisionRequest
 client = SyncClient(sys.argv[1], sys.argv[2])
 request = ProvisionRequest(template="ci", count=1, run="orphaned")
-operation = client.send(calls.run(request, {"argv": ["sh", "-c", "echo begun; sleep 2; echo done"]}))
+operation = client.send(calls.run(request, Execution(argv=("sh", "-c", "echo begun; sleep 2; echo done"))))
 print(operation.operation_id, flush=True)
 for _ in client.stream(calls.watch(operation.operation_id)):
     pass

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from muster.client import calls
+from muster.domain.command import Execution
 from muster.wire.events import Event
 from muster.wire.operations import Operation
 from tests.e2e.site import Site, until
@@ -146,7 +147,13 @@ def test_a_run_survives_a_death_after_each_of_its_steps(site: Site, boundaries: 
     site.template(max_nodes=2)
     site.release(site.provision(2, run="warming"))
     for boundary in boundaries:
-        execution = {"argv": ["sh", "-c", 'sleep 0.4; echo "said once by $MUSTER_INDEX"']}
+        execution = Execution(
+            argv=(
+                "sh",
+                "-c",
+                'sleep 0.4; echo "said once by $MUSTER_INDEX"',
+            )
+        )
         call = calls.run(site.request(2, f"{boundary}"), execution)
         end = _through_death(site, boundary, call)
         assert (end.status, end.result) == ("succeeded", "exit 0"), f"{boundary}: {end.error}"

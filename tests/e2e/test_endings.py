@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from muster.client import calls
+from muster.domain.command import Execution
 from muster.wire.nodes import Node
 from tests.e2e.site import Site, until
 
@@ -83,7 +84,18 @@ def test_the_caller_of_a_command_hears_at_once_that_its_agent_was_killed(
     site.template()
     held = site.succeeded(site.provision(1, run="called"))
     (node,) = site.members(held)
-    (command,) = site.ask(calls.execute({"argv": ["sh", "-c", NEVER]}, operation_id=held.operation_id))
+    (command,) = site.ask(
+        calls.execute(
+            Execution(
+                argv=(
+                    "sh",
+                    "-c",
+                    NEVER,
+                )
+            ),
+            operation_id=held.operation_id,
+        )
+    )
     until(lambda: site.ask(calls.command(command.id)).state == "running", "the command to run")
     until(lambda: ticks.exists() and "commands " in ticks.read_text(), "the duty's first round")
     since = _killed(site, node)

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from muster.client import calls
+from muster.domain.command import Execution
 from muster.wire.operations import Operation
 from tests.e2e.site import Site
 
@@ -37,7 +38,17 @@ class Caller:
         site, count = self._site, self._chance.choice((1, 1, 2, 3))
         request = site.request(count, run, queue_timeout=300.0)
         if self._chance.random() < 0.5:
-            call = calls.run(request, {"argv": ["sh", "-c", "sleep 0.2; echo hello"]}, key=run)
+            call = calls.run(
+                request,
+                Execution(
+                    argv=(
+                        "sh",
+                        "-c",
+                        "sleep 0.2; echo hello",
+                    )
+                ),
+                key=run,
+            )
             end = site.ended(site.ask(call))
             assert {site.output(each) for each in site.commands(end)} <= {b"hello\n"}
         else:

@@ -9,6 +9,7 @@ import pytest
 
 from muster.client import calls
 from muster.domain.access import ApiToken, Role, hashed
+from muster.domain.command import Execution
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import Runtime, TemplateSpec
 from muster.stores.sql import open_sqlite
@@ -32,7 +33,7 @@ class Stand:
         self.site = site
         self.services: list[Service] = []
         site.client.send(calls.apply(SPEC))
-        made = site.client.send(calls.make_token("web apps", "enrol", template="web", expires_in=3600))
+        made = site.client.send(calls.make_token("web apps", Role.ENROL, template="web", expires_in=3600))
         self.token_id, self.secret = made.id, made.secret
 
     def service(
@@ -306,13 +307,13 @@ def test_a_token_that_is_no_good_is_told_plainly_and_the_app_goes_on(
     secret: str | None = "muster_nonsense"
     said = "send a valid token"
     if how == "expired":
-        secret = client.send(calls.make_token("brief", "enrol", template="web", expires_in=0.001)).secret
+        secret = client.send(calls.make_token("brief", Role.ENROL, template="web", expires_in=0.001)).secret
         said = "has expired"
     elif how == "revoked":
         client.send(calls.revoke_token(stand.token_id))
         secret, said = stand.secret, "was revoked"
     elif how == "of another role":
-        secret, said = client.send(calls.make_token("ops", "admin")).secret, "needs the role enrol"
+        secret, said = client.send(calls.make_token("ops", Role.ADMIN)).secret, "needs the role enrol"
     assert secret is not None
     service = stand.service(token=secret)
     until(lambda: said in service.words, f"the app to say {said!r}: {service.words}")
@@ -342,4 +343,4 @@ def test_nobody_can_ask_for_apps(make_stand: Callable[..., Stand]) -> None:
     with pytest.raises(InvalidRequest, match="apps that enrol themselves"):
         stand.site.client.send(calls.provision(stand.site.request(template="web")))
     with pytest.raises(InvalidRequest, match="apps that enrol themselves"):
-        stand.site.client.send(calls.run(stand.site.request(template="web"), {"argv": ["true"]}))
+        stand.site.client.send(calls.run(stand.site.request(template="web"), Execution(argv=("true",))))

@@ -11,6 +11,7 @@ import pytest
 
 from fakes.github import FakeGitHub
 from muster.client import calls
+from muster.domain.command import Execution
 from tests.cli.terminal import Terminal
 from tests.e2e.nursery import Nursery
 from tests.e2e.site import PATIENCE, alive, free_port, until, words_of
@@ -104,7 +105,18 @@ def test_files_come_and_go_and_what_a_run_left_is_wiped_before_the_next(
 def test_an_agent_that_is_killed_is_noticed_and_its_tree_is_ended(site: SshSite) -> None:
     made = site.succeeded(site.provision(2))
     victim, other = site.members(made)
-    site.ask(calls.execute({"argv": ["sleep", "600"]}, operation_id=made.operation_id, key="k"))
+    site.ask(
+        calls.execute(
+            Execution(
+                argv=(
+                    "sleep",
+                    "600",
+                )
+            ),
+            operation_id=made.operation_id,
+            key="k",
+        )
+    )
     body = site.body(victim)
     until(lambda: body.jobs, "a command to run")
     tree = body.tree()
@@ -201,7 +213,18 @@ def test_a_host_without_a_way_to_the_server_gets_one_through_a_tunnel(
     assert machine.link is not None
     machine.link.reset()
     until(lambda: len(site.nodes("running")) == 2, "both nodes to run on")
-    run = site.ask(calls.execute({"argv": ["echo", "through"]}, operation_id=made.operation_id, key="k"))
+    run = site.ask(
+        calls.execute(
+            Execution(
+                argv=(
+                    "echo",
+                    "through",
+                )
+            ),
+            operation_id=made.operation_id,
+            key="k",
+        )
+    )
     assert run is not None
     site.restart()
     site.succeeded(site.run("true", run="after"))

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from muster.client import calls
+from muster.domain.command import Execution
 from muster.stores.sql import open_sqlite
 from muster.system import SystemIds
 from tests.cli.terminal import Terminal
@@ -157,7 +158,13 @@ def test_a_job_that_fills_the_disk_is_ended_and_its_room_is_back(
     site.template()
     runtime = {"max_runtime": 20.0} if way == "max_runtime" else {}
     held = site.succeeded(site.provision(1, run="greedy", **runtime))
-    execution = {"argv": ["sh", "-c", GREEDY]}
+    execution = Execution(
+        argv=(
+            "sh",
+            "-c",
+            GREEDY,
+        )
+    )
     (command,) = site.ask(calls.execute(execution, operation_id=held.operation_id, key="greedy"))
     until(lambda: shutil.disk_usage(small_disk).free < 65536, "the disk to be full")
     _check_refusal(site, "the disk is full; free some space")

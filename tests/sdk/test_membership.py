@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
+import msgspec
 import pytest
 
+from muster.domain.desired_state import Directive
 from muster.domain.health import Health
 from muster.sdk.membership import (
     REFUSED_MOST,
@@ -18,17 +20,32 @@ from muster.sdk.membership import (
     Word,
     in_one_line,
 )
+from muster.wire.agent import Desired, Enrolled
+from muster.wire.base import body_of, encode
 
-SAID = Introduction(token="enrolment-token", name="web-1", address="", beat_seconds=5.0)
-JOINED = Answer(
-    status=200, body={"node_id": "node-1", "token": "node-token", "desired": {"assignment_id": "as-1"}}
+SAID = Introduction(token="enrolment-token", name="web-1", address="", beat_seconds=4.0)
+DESIRED = Desired(
+    version=1,
+    directive=Directive.ATTACH,
+    assignment_id="as-1",
+    run="web",
+    dead_man=60.0,
+    kit=False,
+    commands=(),
 )
-OK = Answer(status=200, body={"version": 3})
+JOINED = Answer(status=200, body=encode(Enrolled(node_id="node-1", token="node-token", desired=DESIRED)))
+OK = Answer(status=200, body=b'{"version": 3}')
 AWAY = Answer(status=0, detail="ConnectError")
 LOST = Answer(status=410, code="lost", detail="node node-1 was given up (heartbeat_lost)")
 REMOVED = Answer(status=410, code="removed", detail="node node-1 was removed (operator)")
 FORGOTTEN = Answer(status=401, code="unauthenticated", detail="unknown node token: join again")
 READY = Word(status=Health.READY)
+
+
+def said(request: Request) -> dict[str, Any]:
+    """What goes over the wire."""
+    body: dict[str, Any] = msgspec.json.decode(body_of(request.body))
+    return body
 
 
 class App:
@@ -55,7 +72,7 @@ class App:
         request = self.next()
         assert request is not None
         assert request.kind is kind
-        return dict(request.body), self.membership.on_answer(request, answer)
+        return said(request), self.membership.on_answer(request, answer)
 
     def joins(self) -> "App":
         self.says(Kind.ENROL, JOINED)
@@ -71,15 +88,15 @@ class App:
 def test_it_is_starting_until_its_server_accepts_and_then_ready() -> None:
     app = App()
     body, pause = app.says(Kind.ENROL, JOINED)
-    assert body["name"] == "web-1" and body["beat_seconds"] == 5.0 and body["address"] is None
+    assert body == {"key": "drawn-1", "boot_id": "drawn-2", "name": "web-1", "beat_seconds": 4.0}
     assert (pause, app.membership.node_id) == (0.0, "node-1")
     body, pause = app.says(Kind.BEAT)
     assert body == {"status": "starting", "activity": 7}
-    assert 4.0 < pause <= 5.0
+    assert 3.2 < pause <= 4.0
     app.accepts = True
     body, pause = app.says(Kind.REPORT)
     assert (body, pause) == ({"booted": True, "attached": "as-1"}, 0.0)
-    assert app.says(Kind.BEAT)[0] == {"status": "ready", "reason": ""}
+    assert app.says(Kind.BEAT)[0] == {"status": "ready"}
 
 
 def test_what_was_not_acknowledged_is_said_again() -> None:
@@ -122,7 +139,7 @@ def test_given_up_it_says_goodbye_and_enrols_anew_with_a_new_key() -> None:
     app.says(Kind.BEAT, LOST)
     farewell = app.next()
     assert farewell is not None
-    assert (farewell.kind, farewell.bearer, farewell.body) == (Kind.FAREWELL, "node-token", {"left": True})
+    assert (farewell.kind, farewell.bearer, said(farewell)) == (Kind.FAREWELL, "node-token", {"left": True})
     app.membership.on_answer(farewell, AWAY)  # it was only politeness
     body, _ = app.says(Kind.ENROL, JOINED)
     assert body["key"] not in ("drawn-1", "drawn-2")
@@ -231,7 +248,7 @@ def test_an_unknown_token_says_how_to_get_one() -> None:
 @pytest.mark.parametrize("body", [{}, {"node_id": "n"}, {"node_id": "n", "token": "t", "desired": None}])
 def test_an_answer_that_is_not_musters_is_no_answer(body: dict[str, Any]) -> None:
     app = App()
-    assert app.says(Kind.ENROL, Answer(status=200, body=body))[1] > 0
+    assert app.says(Kind.ENROL, Answer(status=200, body=msgspec.json.encode(body)))[1] > 0
     assert not app.membership.joined
 
 

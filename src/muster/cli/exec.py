@@ -49,14 +49,17 @@ def execute(
     from muster.cli import stdin as given
     from muster.cli.connection import is_operation, open_client
     from muster.client import calls
+    from muster.domain.command import Execution
 
     named = is_operation(target)
     if not stdin:
         given.refuse_unread()
     with open_client() as client:
-        execution: dict[str, object] = {"argv": list(command), "timeout": timeout}
-        if stdin:
-            execution["stdin"] = given.upload_stdin(client)
+        execution = Execution(
+            argv=tuple(command),
+            timeout=timeout,
+            stdin=given.upload_stdin(client) if stdin else None,
+        )
         call = calls.execute(
             execution,
             operation_id=target if named else None,

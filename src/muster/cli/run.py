@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -74,6 +74,8 @@ def run(
     MUSTER_RUN, MUSTER_INDEX, MUSTER_COUNT and MUSTER_NODE tell each copy which one it is. The exit code is
     the worst of them. Ctrl-C leaves without stopping it.
     """
+    from dataclasses import replace
+
     from muster.cli import stdin as given
     from muster.cli.connection import open_client
     from muster.cli.exits import UsageProblem
@@ -86,8 +88,7 @@ def run(
     if not stdin:
         given.refuse_unread()
     with open_client() as client:
-        execution: dict[str, Any] = {"argv": list(command), "collect": list(get or ())}
-        Execution(argv=tuple(command), collect=tuple(get or ()))  # refused before anything is sent
+        execution = Execution(argv=tuple(command), collect=tuple(get or ()))
         request = options.provision_request(
             client,
             count=count,
@@ -102,9 +103,9 @@ def run(
             owner=owner,
         )
         if sync is not None:
-            execution["archive"] = upload_tree(client, sync, all_files=all_files)
+            execution = replace(execution, archive=upload_tree(client, sync, all_files=all_files))
         if stdin:
-            execution["stdin"] = given.upload_stdin(client)
+            execution = replace(execution, stdin=given.upload_stdin(client))
         operation = client.send(calls.run(request, execution, key=key))
         if detach:
             _left(operation)

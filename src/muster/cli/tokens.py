@@ -55,7 +55,7 @@ def create(
 
     checks.known("role", role, tuple(Role))
     with open_client() as client:
-        made = client.send(calls.make_token(name, role, expires_in=expires_in, template=template))
+        made = client.send(calls.make_token(name, Role(role), expires_in=expires_in, template=template))
     if output.wants_json():
         output.print_json(made)
         return

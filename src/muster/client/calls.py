@@ -10,21 +10,25 @@ import msgspec
 
 from muster.client.problems import ServerProblem
 from muster.client.streams import Stream
+from muster.domain.access import Role
+from muster.domain.command import Execution
 from muster.domain.requests import ProvisionRequest
-from muster.domain.serialization import fields_to_plain
 from muster.domain.template import TemplateSpec
-from muster.wire.base import Page
+from muster.wire import commands as commands_wire
+from muster.wire import provisions
+from muster.wire.base import Page, Shape
 from muster.wire.boots import Boots, Timeline
-from muster.wire.clusters import Cluster, ClusterDetail
+from muster.wire.clusters import Cluster, ClusterDetail, ClusterRequest
 from muster.wire.commands import Blob, Command
 from muster.wire.diagnoses import Bundle
 from muster.wire.events import Event
 from muster.wire.jobs import Job, JobSummary
 from muster.wire.nodes import Node, Pools
-from muster.wire.operations import Operation, Progress, Why
+from muster.wire.operations import Extension, Operation, Progress, Why
 from muster.wire.overview import Overview
-from muster.wire.templates import Installation, Pauses, Template, TemplatePlan
-from muster.wire.tokens import MintedToken, Token
+from muster.wire.templates import Installation, Limits, Pauses, PlanRequest, Template, TemplatePlan
+from muster.wire.templates import TemplateSpec as WireSpec
+from muster.wire.tokens import MintedToken, Token, TokenRequest
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -39,7 +43,7 @@ class Call(Generic[T_co]):
     path: str
     read: Callable[[bytes], T_co]
     params: Params = field(default_factory=dict)
-    body: Mapping[str, Any] | None = None
+    body: Shape | None = None
     key: str | None = None
     """The idempotency key. It stays the same when the call is repeated."""
 
@@ -77,7 +81,7 @@ def _get(path: str, read: Read[T], **params: object) -> Call[T]:
     return Call(method="GET", path=ROOT + path, read=read, params=given)
 
 
-def _post(path: str, read: Read[T], body: Mapping[str, Any] | None = None, key: str | None = None) -> Call[T]:
+def _post(path: str, read: Read[T], body: Shape | None = None, key: str | None = None) -> Call[T]:
     return Call(method="POST", path=ROOT + path, read=read, body=body, key=key)
 
 
@@ -93,11 +97,7 @@ def _id(value: str) -> str:
 
 
 def provision(request: ProvisionRequest, *, key: str | None = None) -> Call[Operation]:
-    return _post("/provisions", _into(Operation), _provision(request), _key(key))
-
-
-def _provision(request: ProvisionRequest) -> dict[str, Any]:
-    return {name: value for name, value in fields_to_plain(request).items() if value is not None}
+    return _post("/provisions", _into(Operation), provisions.ProvisionRequest.of(request), _key(key))
 
 
 def release(
@@ -108,25 +108,25 @@ def release(
     latest: bool = False,
     key: str | None = None,
 ) -> Call[Operation]:
-    body = {
-        "operation_id": operation_id,
-        "assignment_ids": None if assignment_ids is None else list(assignment_ids),
-        "run": run,
-        "latest": latest,
-    }
+    body = provisions.ReleaseRequest(
+        operation_id=operation_id,
+        assignment_ids=None if assignment_ids is None else tuple(assignment_ids),
+        run=run,
+        latest=latest,
+    )
     return _post("/releases", _into(Operation), body, _key(key))
 
 
-def run(
-    request: ProvisionRequest, execution: Mapping[str, Any], *, key: str | None = None
-) -> Call[Operation]:
-    """Run a command on new nodes. `execution`: argv, env, timeout, archive, stdin, collect."""
-    body = {"provision": _provision(request), "execution": dict(execution)}
+def run(request: ProvisionRequest, execution: Execution, *, key: str | None = None) -> Call[Operation]:
+    """Run a command on new nodes."""
+    body = provisions.RunRequest(
+        provision=provisions.ProvisionRequest.of(request), execution=commands_wire.Execution.of(execution)
+    )
     return _post("/runs", _into(Operation), body, _key(key))
 
 
 def execute(
-    execution: Mapping[str, Any],
+    execution: Execution,
     *,
     operation_id: str | None = None,
     run: str | None = None,
@@ -134,13 +134,13 @@ def execute(
     indexes: Sequence[int] = (),
     key: str | None = None,
 ) -> Call[tuple[Command, ...]]:
-    body = {
-        "operation_id": operation_id,
-        "run": run,
-        "indexes": list(indexes),
-        "execution": dict(execution),
-        **({} if node_id is None else {"node_id": node_id}),
-    }
+    body = commands_wire.CommandsRequest(
+        operation_id=operation_id,
+        run=run,
+        node_id=node_id,
+        indexes=tuple(indexes),
+        execution=commands_wire.Execution.of(execution),
+    )
     return _post("/commands", _items_of(Page[Command]), body, _key(key))
 
 
@@ -176,7 +176,7 @@ def cancel(operation_id: str) -> Call[Operation]:
 
 
 def extend(operation_id: str, by: float) -> Call[Page[Node]]:
-    return _post(f"/operations/{_id(operation_id)}/extend", _into(Page[Node]), {"by": by})
+    return _post(f"/operations/{_id(operation_id)}/extend", _into(Page[Node]), Extension(by=by))
 
 
 def watch(operation_id: str, *, last: str | None = None) -> Stream[Progress]:
@@ -195,7 +195,7 @@ def watch(operation_id: str, *, last: str | None = None) -> Stream[Progress]:
 def create_cluster(
     name: str, template: str, *, timeout: float | None = None, key: str | None = None
 ) -> Call[Operation]:
-    body = {"name": name, "template": template, "timeout": timeout}
+    body = ClusterRequest(name=name, template=template, timeout=timeout)
     return _post("/clusters", _into(Operation), body, _key(key))
 
 
@@ -319,24 +319,19 @@ def template(name: str) -> Call[Template]:
 
 def apply(spec: TemplateSpec) -> Call[Template]:
     path = f"{ROOT}/templates/{_id(spec.name)}"
-    return Call(method="PUT", path=path, read=_into(Template), body=_content(spec))
+    return Call(method="PUT", path=path, read=_into(Template), body=WireSpec.content(spec))
 
 
 def plan(specs: Sequence[TemplateSpec]) -> Call[tuple[TemplatePlan, ...]]:
     """Get what `apply` of these templates would change and cost."""
-    body = {"templates": {spec.name: _content(spec) for spec in specs}}
+    body = PlanRequest(templates={spec.name: WireSpec.content(spec) for spec in specs})
     path = f"{ROOT}/templates/plan"
     return Call(method="POST", path=path, read=_items_of(Page[TemplatePlan]), body=body)
 
 
-def _content(spec: TemplateSpec) -> dict[str, Any]:
-    own = ("name", "outfit", "retired")
-    return {name: value for name, value in fields_to_plain(spec).items() if name not in own}
-
-
 def retire(name: str) -> Call[Template]:
     path = f"{ROOT}/templates/{_id(name)}/retire"
-    return Call(method="POST", path=path, read=_into(Template), body={})
+    return Call(method="POST", path=path, read=_into(Template))
 
 
 def ready() -> Call[str]:
@@ -354,8 +349,8 @@ def installation() -> Call[Installation]:
 
 
 def limit(max_nodes: int) -> Call[Installation]:
-    path, body = f"{ROOT}/installation", {"max_nodes": max_nodes}
-    return Call(method="PUT", path=path, read=_into(Installation), body=body)
+    path = f"{ROOT}/installation"
+    return Call(method="PUT", path=path, read=_into(Installation), body=Limits(max_nodes=max_nodes))
 
 
 def pause(template: str | None = None) -> Call[Pauses]:
@@ -432,9 +427,9 @@ read_blob = _into(Blob)
 
 
 def make_token(
-    name: str, role: str, *, expires_in: float | None = None, template: str | None = None
+    name: str, role: Role, *, expires_in: float | None = None, template: str | None = None
 ) -> Call[MintedToken]:
-    body = {"name": name, "role": role, "expires_in": expires_in, "template": template}
+    body = TokenRequest(name=name, role=role, expires_in=expires_in, template=template)
     return _post("/tokens", _into(MintedToken), body)
 
 

@@ -11,6 +11,7 @@ from muster.client.calls import Call, T
 from muster.client.problems import CannotReach, ServerProblem, UnusableAddress, error_of_problem
 from muster.domain.backoff import backoff
 from muster.domain.errors import Conflict, MusterError, NotYet, StoreUnavailable
+from muster.wire.base import body_of
 
 CONNECT_WITHIN = 5.0
 ANSWER_WITHIN = 35.0
@@ -56,11 +57,17 @@ UPLOADING = httpx.Timeout(300.0, connect=CONNECT_WITHIN)
 
 
 def request_of(call: Call[T]) -> dict[str, Any]:
-    made: dict[str, Any] = {"method": call.method, "url": call.path, "params": dict(call.params)}
+    headers: dict[str, str] = {}
+    made: dict[str, Any] = {
+        "method": call.method,
+        "url": call.path,
+        "params": dict(call.params),
+        "headers": headers,
+    }
     if call.body is not None:
-        made["json"] = dict(call.body)
+        made["content"], headers["Content-Type"] = body_of(call.body), "application/json"
     if call.key is not None:
-        made["headers"] = {"Idempotency-Key": call.key}
+        headers["Idempotency-Key"] = call.key
     return made
 
 

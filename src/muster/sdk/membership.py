@@ -8,13 +8,16 @@ enrol ──────▶ beat `starting` ──accepts──▶ report ──
                                                          └── 410 removed: goodbye, and it stays out
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+
+import msgspec
 
 from muster.domain.backoff import backoff, spread
 from muster.domain.health import Health
+from muster.wire.agent import Beat, Enrolled, EnrolRequest, Report
+from muster.wire.base import AgentMessage
 
 REASON_MOST = 256
 RETRY_FIRST = 0.5
@@ -43,7 +46,7 @@ _PATHS = {Kind.ENROL: "enrol", Kind.BEAT: "beat", Kind.OFFLINE: "beat"}
 class Request:
     kind: Kind
     bearer: str = field(repr=False)
-    body: Mapping[str, Any] = field(repr=False)
+    body: AgentMessage = field(repr=False)
 
     @property
     def path(self) -> str:
@@ -58,7 +61,7 @@ class Answer:
     code: str = ""
     detail: str = ""
     retry_after: float = 0.0
-    body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)
 
     @property
     def ok(self) -> bool:
@@ -136,32 +139,31 @@ class Membership:
         if self.over:
             return None
         if self._farewell is not None:
-            return Request(kind=Kind.FAREWELL, bearer=self._farewell, body={"left": True})
+            return Request(kind=Kind.FAREWELL, bearer=self._farewell, body=Report(left=True))
         if self._token is None:
             return None if leaving or draining else self._enrol()
         if leaving and self.offline:
-            return Request(kind=Kind.LEAVE, bearer=self._token, body={"left": True})
-        body: dict[str, Any]
+            return Request(kind=Kind.LEAVE, bearer=self._token, body=Report(left=True))
         if leaving or draining:
-            body = {"status": Health.OFFLINE.value, "reason": "stopping" if leaving else "draining"}
-            return Request(kind=Kind.OFFLINE, bearer=self._token, body=body)
+            beat = Beat(status=Health.OFFLINE, reason="stopping" if leaving else "draining")
+            return Request(kind=Kind.OFFLINE, bearer=self._token, body=beat)
         if not accepts:
-            body = {"status": Health.STARTING.value, "activity": activity}
-            return Request(kind=Kind.BEAT, bearer=self._token, body=body)
+            beat = Beat(status=Health.STARTING, activity=activity)
+            return Request(kind=Kind.BEAT, bearer=self._token, body=beat)
         if not self._serving:
-            body = {"booted": True, "attached": self._assignment}
-            return Request(kind=Kind.REPORT, bearer=self._token, body=body)
-        body = {"status": word.status.value, "reason": in_one_line(word.reason)}
-        return Request(kind=Kind.BEAT, bearer=self._token, body=body)
+            report = Report(booted=True, attached=self._assignment)
+            return Request(kind=Kind.REPORT, bearer=self._token, body=report)
+        beat = Beat(status=word.status, reason=in_one_line(word.reason))
+        return Request(kind=Kind.BEAT, bearer=self._token, body=beat)
 
     def _enrol(self) -> Request:
-        body = {
-            "key": self._key,
-            "boot_id": self._boot_id,
-            "name": self._said.name,
-            "address": self._said.address or None,
-            "beat_seconds": self._said.beat_seconds,
-        }
+        body = EnrolRequest(
+            key=self._key,
+            boot_id=self._boot_id,
+            name=self._said.name,
+            address=self._said.address or None,
+            beat_seconds=self._said.beat_seconds,
+        )
         return Request(kind=Kind.ENROL, bearer=self._said.token, body=body)
 
     # --- what the answer means --------------------------------------------------------------------
@@ -191,11 +193,11 @@ class Membership:
     def _accepted(self, request: Request, answer: Answer) -> float:
         if request.kind is Kind.ENROL:
             try:
-                node_id, token = str(answer.body["node_id"]), str(answer.body["token"])
-                assignment = answer.body["desired"]["assignment_id"]
-            except (KeyError, TypeError):
+                made = msgspec.json.decode(answer.body, type=Enrolled)
+            except msgspec.DecodeError:
                 return self._again(answer, RETRY_MOST, "the server's answer is not Muster's")
-            self.node_id, self._token, self._assignment = node_id, token, assignment
+            self.node_id, self._token = made.node_id, made.token
+            self._assignment = made.desired.assignment_id
             self._serving = self.offline = False
             self.problem = None
             return 0.0

@@ -14,10 +14,13 @@ from types import TracebackType
 from typing import Self
 
 import httpx
+import msgspec
 
 from muster.domain.health import Health
 from muster.sdk.membership import RETRY_MOST, Answer, Introduction, Kind, Membership, Request, Word
 from muster.sdk.settings import Settings
+from muster.wire.base import body_of
+from muster.wire.problems import Problem
 
 logger = logging.getLogger("muster.sdk")
 
@@ -71,11 +74,15 @@ class Link:
     def _post(self, server: str, request: Request, within: float | None) -> Answer:
         bound = ANSWER_WITHIN if within is None else min(ANSWER_WITHIN, within)
         patience = httpx.Timeout(bound, connect=min(CONNECT_WITHIN, bound))
-        headers = {"Authorization": f"Bearer {request.bearer}", "User-Agent": "muster-sdk"}
+        headers = {
+            "Authorization": f"Bearer {request.bearer}",
+            "Content-Type": "application/json",
+            "User-Agent": "muster-sdk",
+        }
         asked = httpx.Request(
             "POST",
             server + request.path,
-            json=dict(request.body),
+            content=body_of(request.body),
             headers=headers,
             extensions={"timeout": patience.as_dict()},
         )
@@ -89,19 +96,18 @@ class Link:
 
 def _answer(server: str, found: httpx.Response) -> Answer:
     try:
-        said = found.json()
-    except ValueError:
-        said = None
-    if not isinstance(said, dict):
+        if found.is_success:
+            msgspec.json.decode(found.content, type=dict)
+            return Answer(status=200, body=found.content)
+        said = msgspec.json.decode(found.content, type=Problem)
+    except msgspec.DecodeError:
         # A proxy or another program speaks here. Its refusals are not the control plane's.
         return Answer(status=0, detail=f"{server} answers {found.status_code}, and not as Muster does")
-    if found.is_success:
-        return Answer(status=200, body=said)
     retry_after = found.headers.get("retry-after", "")
     return Answer(
-        status=found.status_code if "code" in said else 0,
-        code=str(said.get("code", "")),
-        detail=str(said.get("detail", "")),
+        status=found.status_code,
+        code=said.code,
+        detail=said.detail,
         retry_after=float(retry_after) if retry_after.isdigit() else 0.0,
     )
 

@@ -33,7 +33,7 @@ class Query(Shape):
     """Query parameters. They are text by nature, so numbers are read from it."""
 
 
-class AgentMessage(Shape):
+class AgentMessage(Shape, omit_defaults=True):
     """What an agent sends. The agent may be newer than its server, which leaves unknown fields aside."""
 
 
@@ -54,6 +54,17 @@ def convert(cls: type[T], source: object, /, **others: object) -> T:
         own = {name: getattr(source, name) for name in names if name not in others and hasattr(source, name)}
         source = {**own, **others}
     return msgspec.convert(source, cls, strict=False, from_attributes=True)
+
+
+def body_of(request: Shape) -> bytes:
+    """Encode what a client asks. What has no value is left out: the server's default holds."""
+    return encode(_given(msgspec.to_builtins(request)))
+
+
+def _given(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _given(each) for name, each in value.items() if each is not None}
+    return [_given(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def at(seconds: float) -> datetime:

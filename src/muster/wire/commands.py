@@ -86,6 +86,10 @@ class Execution(Shape):
     terminal: Window | None = None
     """Connect a person to it; see GET /commands/{id}/terminal. Its output is not kept."""
 
+    @classmethod
+    def of(cls, execution: domain.Execution) -> Self:
+        return convert(cls, execution, env={each.name: each.value for each in execution.env})
+
     def execution(self) -> domain.Execution:
         env = tuple(domain.Variable(name=name, value=value) for name, value in self.env.items())
         return convert(domain.Execution, self, env=env)

@@ -1,6 +1,6 @@
 """Asking for nodes, giving them back, and runs that do both."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from muster.discovery import installed
 from muster.domain import requests as domain
@@ -35,6 +35,10 @@ class ProvisionRequest(Tables):
     max_runtime: float | None = None
     timeout: float | None = None
     queue_timeout: float = 0.0
+
+    @classmethod
+    def of(cls, request: domain.ProvisionRequest) -> Self:
+        return convert(cls, request, **request.tables)
 
     def request(self) -> domain.ProvisionRequest:
         return convert(domain.ProvisionRequest, self, tables=given_tables(self, installed().request_tables))

@@ -78,6 +78,11 @@ class TemplateSpec(Tables):
     idle_timeout: float = 360.0
     rescue_window: float = 120.0
 
+    @classmethod
+    def content(cls, spec: domain.TemplateSpec) -> "TemplateSpec":
+        """Everything but the name, which stands beside it."""
+        return convert(TemplateSpec, spec, **_tables(spec))
+
     def spec(self, name: str) -> domain.TemplateSpec:
         return convert(
             domain.TemplateSpec,
@@ -113,8 +118,12 @@ class Template(TemplateSpec):
             revision=template.revision,
             applied_at=template.applied_at,
             paused=paused,
-            **{name: spec.tables[name] for name in installed().template_tables if name in spec.tables},
+            **_tables(spec),
         )
+
+
+def _tables(spec: domain.TemplateSpec) -> dict[str, Any]:
+    return {name: spec.tables[name] for name in installed().template_tables if name in spec.tables}
 
 
 class Templates(Shape):

@@ -181,9 +181,10 @@ def _executed(client: "SyncClient", operation: "Operation") -> None:
     from muster.cli import command_output, output
     from muster.cli.operation_watch import Patience
     from muster.client import calls
+    from muster.domain.command import Execution
     from muster.integrations.process.demo_site import DemoFailed
 
-    made = client.send(calls.execute({"argv": list(COMMAND)}, operation_id=operation.operation_id))
+    made = client.send(calls.execute(Execution(argv=tuple(COMMAND)), operation_id=operation.operation_id))
     patience, how = Patience(TIMEOUT), "the demo ends"
     if output.wants_json():
         command_output.collect_output(client, made, patience, how=how)
