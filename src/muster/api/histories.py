@@ -15,6 +15,7 @@ from muster.domain.ids import OperationId
 from muster.domain.operation import Operation
 from muster.domain.serialization import Plain
 from muster.ports.clock import Clock
+from muster.ports.paging import pages
 from muster.ports.store import Cursor, Store
 from muster.single_flight import SingleFlight
 from muster.wire.base import encode
@@ -51,14 +52,16 @@ class History:
         await self._reads.get_later("", self._read)
 
     async def _read(self) -> None:
-        full = True
-        while full:
-            page = await self._store.events(after=self._cursor, limit=PAGE, entity_id=self._id)
+        async for page in pages(
+            lambda after: self._store.events(after=after, limit=PAGE, entity_id=self._id),
+            after=self._cursor,
+            full=PAGE,
+        ):
             for event in page.items:
                 operation = self._after(event)
                 if operation is not None:
                     await self._add(operation, at=event.at)
-            self._cursor, full = page.next, len(page.items) == PAGE
+            self._cursor = page.next
         if "request" not in self._fields:
             # The beginning was pruned: there is no history to tell, only the present.
             await self._add(await self._store.operation(self._id), at=self._clock.now())

@@ -85,22 +85,16 @@ def _past(
 ) -> "Iterator[Event]":
     from muster.client import calls
 
-    cursor: str | None = None
-    while True:
-        page = client.send(
-            calls.audit(
-                since=None if since is None else since.isoformat(),
-                until=None if until is None else until.isoformat(),
-                who=wanted.who or None,
-                action=wanted.names,
-                entity=wanted.entity or None,
-                cursor=cursor,
-            )
+    return client.items(
+        lambda cursor: calls.audit(
+            since=None if since is None else since.isoformat(),
+            until=None if until is None else until.isoformat(),
+            who=wanted.who or None,
+            action=wanted.names,
+            entity=wanted.entity or None,
+            cursor=cursor,
         )
-        yield from page.items
-        cursor = page.next
-        if cursor is None:
-            return
+    )
 
 
 def _show(event: "Event") -> None:

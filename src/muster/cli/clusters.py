@@ -82,14 +82,7 @@ def _list(state: list[str] | None) -> None:
 def _all(client: "SyncClient", state: list[str]) -> "list[Cluster]":
     from muster.client import calls
 
-    found: list[Cluster] = []
-    cursor: str | None = None
-    while True:
-        page = client.send(calls.clusters(state=state, cursor=cursor, limit=_PAGE))
-        found.extend(page.items)
-        cursor = page.next
-        if cursor is None:
-            return found
+    return list(client.items(lambda cursor: calls.clusters(state=state, cursor=cursor, limit=_PAGE)))
 
 
 @app.command()

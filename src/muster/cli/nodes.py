@@ -87,14 +87,9 @@ def _check(states: list[str]) -> None:
 def _all(client: "SyncClient", state: list[str], template: str | None) -> "list[Node]":
     from muster.client import calls
 
-    found: list[Node] = []
-    cursor: str | None = None
-    while True:
-        page = client.send(calls.nodes(state=state, template=template, cursor=cursor, limit=_PAGE))
-        found.extend(page.items)
-        cursor = page.next
-        if cursor is None:
-            return found
+    return list(
+        client.items(lambda cursor: calls.nodes(state=state, template=template, cursor=cursor, limit=_PAGE))
+    )
 
 
 @app.command()

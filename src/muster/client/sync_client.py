@@ -24,6 +24,7 @@ from muster.client.problems import CannotReach
 from muster.client.reconnects import ChangeListener, Reconnects, StreamAttempt, ignore_change
 from muster.client.streams import Stream, StreamReader
 from muster.domain.errors import MusterError, StoreUnavailable
+from muster.wire.base import Page
 from muster.wire.commands import Blob
 
 if TYPE_CHECKING:
@@ -71,6 +72,16 @@ class SyncClient:
                     raise
             self._sleep(pause(attempt))
         raise AssertionError("unreachable_error")
+
+    def items(self, call: Callable[[str | None], Call[Page[T]]]) -> Iterator[T]:
+        """Yield the items of a list, page by page. `call` asks for the page that begins at a cursor."""
+        cursor: str | None = None
+        while True:
+            page = self.send(call(cursor))
+            yield from page.items
+            cursor = page.next
+            if cursor is None:
+                return
 
     def _once(self, call: Call[T]) -> bytes:
         try:

@@ -25,6 +25,7 @@ from muster.domain.settings import Settings
 from muster.operations.concurrency import run_bounded
 from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
+from muster.ports.paging import pages
 from muster.ports.provider import Machine, MachineState, NodeProvider
 from muster.ports.store import Cursor
 
@@ -62,13 +63,15 @@ class BootWatch:
         """Look at one page of booting nodes after the other. The next tick continues where this one stops."""
         began = self._ports.clock.now()
         self._looked = {node_id: at for node_id, at in self._looked.items() if began < at + AGAIN}
-        while True:
-            page = await self._store.nodes(
-                states=(NodeState.CREATED,), template=None, after=self._cursor, limit=BATCH
-            )
+        async for page in pages(
+            lambda after: self._store.nodes(
+                states=(NodeState.CREATED,), template=None, after=after, limit=BATCH
+            ),
+            after=self._cursor,
+        ):
             self._cursor = page.next
             await self._look([node for node in page.items if not node.up])
-            if self._cursor is None or self._ports.clock.now() >= began + STARTING:
+            if self._ports.clock.now() >= began + STARTING:
                 return
 
     async def _look(self, booting: Sequence[Node]) -> None:

@@ -42,7 +42,7 @@ class ClusterOrphans:
         specs = {(each.spec.name, each.revision): each.spec for each in await self._ports.store.templates()}
         states, clusters = tuple(ClusterState), self._ports.clusters
         async for page in pages(lambda after: clusters.clusters(states=states, after=after, limit=PAGE)):
-            for name, revision in {(each.template, each.revision) for each in page} - specs.keys():
+            for name, revision in {(each.template, each.revision) for each in page.items} - specs.keys():
                 specs[name, revision] = (await self._ports.store.template(name, revision)).spec
         for spec in specs.values():
             provider = self._ports.cluster_providers.get(spec.provider)

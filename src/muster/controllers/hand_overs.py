@@ -34,9 +34,9 @@ class HandOvers:
                 states=(NodeState.CREATED,), template=template.name, after=after, limit=BATCH
             )
         ):
-            vitals = await self._store.vitals([node.id for node in page]) if page else {}
+            vitals = await self._store.vitals([node.id for node in page.items]) if page.items else {}
             now = self._ports.clock.now()
-            for node in page:
+            for node in page.items:
                 if node.id in vitals:
                     await self._hand_over(node, vitals[node.id], now)
 

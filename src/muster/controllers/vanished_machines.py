@@ -57,7 +57,7 @@ class VanishedMachines:
         async for page in pages(
             lambda after: self._store.nodes(states=LIVE, template=None, after=after, limit=BATCH)
         ):
-            yield [node for node in page if node.provider == provider.name]
+            yield [node for node in page.items if node.provider == provider.name]
 
     async def _silent(self, provider: NodeProvider, missing: list[Node], as_of: float) -> list[Node]:
         """Return missing nodes without a fresh heartbeat that were old enough to be listed."""

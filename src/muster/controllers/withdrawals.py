@@ -36,8 +36,8 @@ class Withdrawals:
                 states=(NodeState.TERMINATING,), template=None, after=after, limit=BATCH
             )
         ):
-            await concurrently(self._see_off(node) for node in page if node.id not in self._seen_off)
-            met.update((node.id, True) for node in page)
+            await concurrently(self._see_off(node) for node in page.items if node.id not in self._seen_off)
+            met.update((node.id, True) for node in page.items)
         self._seen_off = {node_id: True for node_id in self._seen_off if node_id in met}
 
     async def _see_off(self, node: Node) -> None:

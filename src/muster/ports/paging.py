@@ -13,21 +13,26 @@ T = TypeVar("T")
 Read = Callable[[Cursor | None], Awaitable[Page[T]]]
 
 
-async def pages(read: Read[T]) -> AsyncIterator[tuple[T, ...]]:
-    """Give the items of one page after the other. What is added meanwhile may be missed."""
-    after: Cursor | None = None
+async def pages(
+    read: Read[T], *, after: Cursor | None = None, full: int | None = None
+) -> AsyncIterator[Page[T]]:
+    """Give one page after the other, from `after` on. What is added to a list meanwhile may be missed.
+
+    `full`: how many items a full page of a feed has. A feed always says where it goes on, so a page that is
+    not full is its present end.
+    """
     while True:
         page = await read(after)
-        yield page.items
+        yield page
         after = page.next
-        if after is None:
+        if after is None or (full is not None and len(page.items) < full):
             return
 
 
 async def items(read: Read[T]) -> AsyncIterator[T]:
     """Give the items of all pages. A page is read when the one before is used up."""
     async for page in pages(read):
-        for item in page:
+        for item in page.items:
             yield item
 
 

@@ -8,7 +8,7 @@ import base64
 import binascii
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from muster.domain.errors import InvalidRequest
@@ -29,6 +29,7 @@ class Dated(Protocol):
 
 
 R = TypeVar("R", bound=Dated)
+Place = tuple[float | str, ...]
 
 
 def encode(kind: str, *place: float | str) -> Cursor:
@@ -45,12 +46,17 @@ def decode(kind: str, cursor: Cursor, *types: type) -> tuple[Any, ...]:
     return tuple(place[1:])
 
 
-def page(found: Sequence[R], limit: int, kind: str) -> Page[R]:
-    """Return the first `limit` of what was found, newest first, and where to go on if there is more."""
+def age(record: Dated) -> Place:
+    return record.created_at, record.id
+
+
+def page(found: Sequence[R], limit: int, kind: str, *, place: Callable[[R], Place] = age) -> Page[R]:
+    """Return the first `limit` of what was found, and where to go on if there is more.
+
+    `place` says where a record is in the list: newest first, if nothing else is said.
+    """
     items = tuple(found[:limit])
-    if len(found) <= limit:
-        return Page(items=items, next=None)
-    return Page(items=items, next=encode(kind, items[-1].created_at, items[-1].id))
+    return Page(items=items, next=encode(kind, *place(items[-1])) if len(found) > limit else None)
 
 
 def _fits(value: object, cls: type) -> bool:

@@ -84,9 +84,7 @@ def page(
         return Page(items=(), next=None)
     params = {"template": template, "after": start, "limit": limit + 1}
     rows = tx.execute(listing(wanted, template is not None), params)
-    items = tuple(NODE.decode(row) for row in rows[:limit])
-    more = len(rows) > limit
-    return Page(items=items, next=cursors.encode("nodes", items[-1].id) if more else None)
+    return cursors.page(NODE.all(rows), limit, "nodes", place=lambda node: (node.id,))
 
 
 def at_address(tx: Tx, template: str, address: str) -> Sequence[Node]:
