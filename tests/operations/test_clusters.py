@@ -641,6 +641,24 @@ async def test_a_second_create_attaches_to_the_first_or_is_refused(stage: Stage)
 
 
 @staged
+async def test_with_the_first_step_of_an_undo_its_token_is_forgotten(stage: Stage) -> None:
+    await batch(stage)
+    replica = await stage.replica()
+    for name, doomed in (("c1", None), ("c2", QUOTA)):
+        stage.arm.next_problem = doomed
+        operation = await create(replica, name)
+        await stage.pass_time(10.0)
+        made = await cluster(stage, name)
+        assert await stage.store.clusters.token(made.id) is not None
+        if doomed is None:
+            await delete(replica, name)
+        while (await cluster(stage, name)).stage == made.stage:
+            await stage.pass_time(1.0)
+        assert await stage.store.clusters.token(made.id) is None
+        await stage.ended(operation)
+
+
+@staged
 async def test_deleting_what_is_being_made_cancels_it(stage: Stage) -> None:
     await batch(stage)
     replica = await stage.replica()

@@ -17,7 +17,6 @@ from muster.domain.operation import Status, Verdict
 from muster.operations.cluster_removal import ClusterRemoval
 from muster.operations.cluster_work import ClusterWorks, Work
 from muster.operations.driven_lease import DrivenLease, Next
-from muster.ports.cluster_store import FORGET
 from muster.ports.clusters import LookRefused
 
 
@@ -104,6 +103,6 @@ class ClusterCreation:
             progress = showing.as_failed(work.at, cause.message)
             return await work.end(Status.FAILED, change, progress=progress, verdict=told)
         change = changed(work.cluster, now=now, stage=work.at.steps.delete[0].stage, **facts)
-        await work.write(change, operations.failing(operation, told, now=now), token=FORGET)
+        await work.write(change, operations.failing(operation, told, now=now))
         work.driven.retry_at = 0.0
         return Next(at=now)

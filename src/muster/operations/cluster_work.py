@@ -145,8 +145,9 @@ class Work:
     async def write(
         self, change: ClusterChange, operation: OperationChange | None = None, *, token: str | None = None
     ) -> None:
-        """What was just written is what is decided on from here."""
+        """What was just written is what is decided on from here. What is undone needs no token any more."""
         fence = self.driven.fence
+        token = FORGET if self.at.steps.undo(change.after.stage) else token
         cluster = await self.ports.clusters.write(change, fence=fence, operation=operation, token=token)
         after: Operation = operation.after if operation is not None else self.at.operation
         self.at = replace(self.at, cluster=cluster, operation=after)
@@ -162,7 +163,7 @@ class Work:
         ahead = replace(self.at, cluster=change.after, now=now)
         progress = showing.shown(ahead, message=done.note, history=self.history)
         shown = operations.progressed(self.at.operation, progress, now=now)
-        await self.write(change, shown, token=FORGET if self.at.steps.undo(stage) else None)
+        await self.write(change, shown)
         self.driven.published_at, self.driven.failures, self.driven.retry_at = now, 0, 0.0
         return Next(at=now)
 
