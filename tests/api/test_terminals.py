@@ -19,13 +19,14 @@ from muster.api import access, connections, terminal_sockets
 from muster.api.access import mint
 from muster.client import calls
 from muster.domain.access import Role
+from muster.domain.command import Execution
 from muster.domain.errors import Conflict, Forbidden, TooManyShells
 from muster.domain.settings import Settings
-from muster.domain.terminal import Allowed, ShellRules
+from muster.domain.terminal import Allowed, ShellRules, Window
 from muster.wire.commands import Command
 from tests.api.site import Site, opened
 
-SHELL = {"argv": ["sh"], "terminal": {"rows": 24, "cols": 80}}
+SHELL = Execution(argv=("sh",), terminal=Window(rows=24, cols=80))
 SOON = 20.0
 
 
@@ -133,7 +134,7 @@ async def test_an_end_that_is_gone_is_told_and_its_new_connection_is_paired_agai
 async def test_only_its_person_its_node_and_its_own_page_may_connect(site: Site) -> None:
     site.hold.set()
     made = await shell(site)
-    plain = (await site.client().send(calls.execute({"argv": ["true"]}, run="run-1")))[0]
+    plain = (await site.client().send(calls.execute(Execution(argv=("true",)), run="run-1")))[0]
     assert await refused(connect(address(site, made.id), proxy=None)) == (401, "unauthenticated")
     assert await refused(person(site, made.id, Role.VIEWER)) == (403, "forbidden")
     assert await refused(person(site, made.id, Role.ENROL)) == (403, "forbidden")

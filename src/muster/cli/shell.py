@@ -44,16 +44,19 @@ def _opened(client: "SyncClient", target: str, argv: list[str], index: int) -> "
     from muster.cli import output, raw_terminal
     from muster.cli.connection import is_node, is_operation
     from muster.client import calls
+    from muster.domain.command import Execution, Variable
+    from muster.domain.terminal import Window
 
     tty = os.isatty(raw_terminal.STDIN)
     rows, cols = raw_terminal.size() if tty else (0, 0)
     if not tty:
         output.print_notice("no_terminal", "standard input is no terminal: the shell reads it as a script")
-    execution: dict[str, object] = {
-        "argv": argv or list(_SHELL if tty else _PLAIN),
-        "env": {"TERM": os.environ.get("TERM") or "xterm-256color"} if tty else {},
-        "terminal": {"rows": rows, "cols": cols},
-    }
+    term = Variable(name="TERM", value=os.environ.get("TERM") or "xterm-256color")
+    execution = Execution(
+        argv=tuple(argv or (_SHELL if tty else _PLAIN)),
+        env=(term,) if tty else (),
+        terminal=Window(rows=rows, cols=cols),
+    )
     node, operation = is_node(target), is_operation(target)
     call = calls.execute(
         execution,
