@@ -22,6 +22,7 @@ from tools.engines import getting, image
 
 PATIENCE = 60.0
 STEP = 0.05
+NOBODY = 65534
 IMAGE = "localhost/muster-test:latest"
 """Podman 4.3 knows no other tag for what it imports."""
 PODMAN_CONF = """\
@@ -64,9 +65,11 @@ class Engine:
         listen: str = "",
         options: tuple[str, ...] = (),
         disk_mib: int = 0,
+        rootless: bool = False,
         owner: int | None = None,
     ) -> None:
         """`listen`: another address beside the socket, as dockerd takes it. `disk_mib`: a disk of its own.
+        `rootless`: Podman as an ordinary user, who has no other users to give to containers.
         `owner`: a process after whose end the engine is closed; this one if none is named."""
         self.kind = kind
         self.root = root
@@ -74,6 +77,7 @@ class Engine:
         self._listen = listen
         self._options = options
         self._disk_mib = disk_mib
+        self._rootless = rootless
         self._owner = os.getpid() if owner is None else owner
         self._pid: int | None = None
 
@@ -96,6 +100,8 @@ class Engine:
         if self._disk_mib and not self.root.is_mount():
             size = f"size={self._disk_mib}m"
             subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(self.root)], check=True)  # noqa: S603, S607
+        if self._rootless:
+            os.chown(self.root, NOBODY, NOBODY)
         # One that was killed leaves these, and a containerd that died with it is a zombie for a while.
         for left in (self.socket, self.root / "pid", self.root / "exec/containerd/containerd.pid"):
             left.unlink(missing_ok=True)
@@ -130,8 +136,10 @@ class Engine:
         subprocess.run(["podman", *own, *argv], env=self._environment(), check=True, capture_output=True)  # noqa: S603, S607
 
     def _environment(self) -> Mapping[str, str]:
+        own = {"HOME": str(self.root), "XDG_RUNTIME_DIR": str(self.root)} if self._rootless else {}
         return {
             **os.environ,
+            **own,
             "PATH": getting.path(),
             "CONTAINERS_CONF": str(self.root / "podman.conf"),
             "CONTAINERS_REGISTRIES_CONF": str(self.root / "registries.conf"),
@@ -143,7 +151,18 @@ class Engine:
             (root / "podman.conf").write_text(PODMAN_CONF.format(root=root))
             (root / "registries.conf").write_text(REGISTRIES)
             own = ["--root", f"{root}/storage", "--runroot", f"{root}/run", *self._options]
-            return ["podman", *own, "system", "service", "--time=0", self.host]
+            if self._rootless:
+                own += ["--storage-driver", "vfs", "--storage-opt", "vfs.ignore_chown_errors=true"]
+            user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+            return [
+                *(user if self._rootless else ()),
+                "podman",
+                *own,
+                "system",
+                "service",
+                "--time=0",
+                self.host,
+            ]
         own = ["--data-root", f"{root}/data", "--exec-root", f"{root}/exec", "--pidfile", f"{root}/pid"]
         more = ["-H", self._listen] if self._listen else []
         return ["dockerd", "-H", self.host, *more, *own, *DOCKERD.split(), *self._options]

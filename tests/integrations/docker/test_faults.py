@@ -316,4 +316,4 @@ async def test_a_death_is_told_at_once_and_once(yard: Yard) -> None:
     yard.engine.call("DELETE", f"/containers/{yard.container(other)}", params={"force": "true"})
     async with asyncio.timeout(10):
         (told,) = await again
-    assert told.id == other
+    assert told.id == other and "removed by hand" in told.why

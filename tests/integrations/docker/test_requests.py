@@ -12,7 +12,7 @@ import pytest
 from muster.config import Config
 from muster.config.sources import load
 from muster.domain.errors import InvalidRequest
-from muster.integrations.docker import answers, body, images, names
+from muster.integrations.docker import answers, body, images, inspection, names
 from muster.integrations.docker.logs import joined
 from muster.integrations.docker.names import MachineName
 from muster.integrations.docker.placement import Room, placed
@@ -204,6 +204,20 @@ def test_credentials_come_from_a_file_for_their_registry_alone(tmp_path: Path) -
     path.write_text("[]")
     with pytest.raises(Exception, match="can't be read"):
         images.registry_auth(path, "r.example.com")
+
+
+@pytest.mark.parametrize(
+    ("info", "words"),
+    [
+        ({"MemoryLimit": True, "Rootless": True, "CgroupVersion": "1"}, "ignores all limits"),
+        ({"MemoryLimit": False, "PidsLimit": False}, "can't limit memory, processes"),
+        ({"MemoryLimit": True, "Rootless": True, "CgroupVersion": "2"}, None),
+        ({"MemoryLimit": True, "CgroupVersion": "1"}, None),
+    ],
+)
+def test_doctor_tells_which_limits_are_not_in_force(info: dict[str, Any], words: str | None) -> None:
+    found = inspection._limits("docker.big", info)
+    assert found is None if words is None else found is not None and words in found.words
 
 
 def test_a_loopback_address_reaches_only_the_host_network() -> None:

@@ -116,6 +116,12 @@ def _product(said: object) -> str:
 
 
 def _limits(subject: str, info: Mapping[str, Any]) -> Check | None:
+    if info.get("Rootless") is True and info.get("CgroupVersion") == "1":
+        # Podman says that it can, and then ignores them.
+        words = "is an ordinary user's Podman on cgroup v1, which ignores all limits of its nodes"
+        return Check(
+            subject=subject, level=Level.WARNING, words=words, advice="boot its machine with cgroup v2"
+        )
     lacking = [word for key, word in _LIMITS.items() if info.get(key) is False]
     if not lacking:
         return None

@@ -2,6 +2,9 @@
 
 Events are hints: what they name is looked at before it is believed. Some are missed while no connection is
 there, so each connection begins with a look at what is gone.
+
+A container that an operator removes by force ends first and is removed a moment later. So an end is told only
+after that moment, and as what it was.
 """
 
 import asyncio
@@ -12,18 +15,22 @@ from muster.domain.errors import ProviderError
 from muster.integrations.docker import names
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer, filters
 from muster.integrations.docker.looks import Looks
+from muster.integrations.docker.view import REMOVED
 from muster.ports.clock import Clock
 from muster.ports.provider import Machine, MachineState
 
 logger = logging.getLogger(__name__)
 
-DEATHS = ("die", "destroy", "remove")
+REMOVALS = ("destroy", "remove")
+DEATHS = ("die", *REMOVALS)
 AGAIN = 2.0
 OVERLAP = 10.0
 """Seconds of events that a new connection asks for again: what happened since the look is among them."""
 TRIES = 10
 SOON = 0.2
 """Seconds after an event until the engine shows what it told."""
+MOMENT = 2.0
+"""Seconds after a container's end in which its removal follows: Podman takes 0.3 s on a busy machine."""
 Describe = Callable[[Sequence[str]], Awaitable[Mapping[str, Machine]]]
 
 
@@ -39,6 +46,8 @@ class Watcher:
         self._tasks: list[asyncio.Task[None]] = []
         self._told: dict[str, bool] = {}
         """Machines whose end was told: an end has several events."""
+        self._removed: dict[str, bool] = {}
+        """Machines whose removal an engine told, until their end is told."""
 
     async def ended(self, describe: Describe) -> Sequence[Machine]:
         """Wait for deaths, and return each machine once. Raises Uncertain."""
@@ -50,7 +59,12 @@ class Watcher:
                 waiting.append(self._dead.get_nowait())
             fresh = [each for each in dict.fromkeys(waiting) if each not in self._told]
             gone = await self._gone(fresh, describe)
+            if any(machine.why != REMOVED for machine in gone):
+                await self._wait_for_removals(fresh)
+                gone = await self._gone(fresh, describe)
             self._told.update((machine.id, True) for machine in gone)
+            for machine in gone:
+                self._removed.pop(machine.id, None)
             if gone:
                 return gone
 
@@ -73,6 +87,11 @@ class Watcher:
             if len(found) < len(dead):
                 await self._clock.sleep(SOON)
         return list(found.values())
+
+    async def _wait_for_removals(self, dead: Sequence[str]) -> None:
+        latest = self._clock.now() + MOMENT
+        while self._clock.now() < latest and not all(each in self._removed for each in dead):
+            await self._clock.sleep(SOON)
 
     async def _follow(self, engine: Engine) -> None:
         ours = filters(type=["container"], label=[f"{names.INSTALLATION}={self._installation_id}"])
@@ -101,5 +120,9 @@ class Watcher:
         actor = event.get("Actor")
         attributes = actor.get("Attributes") if isinstance(actor, Mapping) else None
         machine_id = attributes.get(names.MACHINE) if isinstance(attributes, Mapping) else None
-        if event.get("Action") in DEATHS and isinstance(machine_id, str) and names.parsed(machine_id):
-            self._dead.put_nowait(machine_id)
+        action = event.get("Action")
+        if action not in DEATHS or not isinstance(machine_id, str) or not names.parsed(machine_id):
+            return
+        if action in REMOVALS and machine_id not in self._told:
+            self._removed[machine_id] = True
+        self._dead.put_nowait(machine_id)
