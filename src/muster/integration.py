@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from muster.ports.ids import Ids
     from muster.ports.provider import EndingsSource, NodeProvider, UnmetRequirement
     from muster.ports.runtime import NodeRuntime
+    from muster.ports.sign_in import SignInProvider
     from muster.ports.store import Store
 
 OPERATING, TRYING = "Operating", "Trying it out"
@@ -116,6 +117,8 @@ class Parts:
     endings: Sequence[EndingsSource] = ()
     """Of providers that can tell at once when a machine ends."""
     federation: Federation | None = None
+    sign_in: SignInProvider | None = None
+    """How people sign in on the page and with `muster login`, beside tokens."""
     starts_with: Mapping[str, Callable[[TemplateSpec], str]] = field(default_factory=dict)
     """By provider: the program that a node of a template starts with. Nodes with another one are outdated."""
     unisolated: Mapping[str, str] = field(default_factory=dict)

@@ -343,6 +343,7 @@ class _Parts:
             standing=[part.standing for part in parts],
             hooks=[part.hooks for part in parts],
             federation=next((part.federation for part in parts if part.federation is not None), None),
+            sign_in=next((part.sign_in for part in parts if part.sign_in is not None), None),
             outfit=lambda spec: outfit(spec, starting.get(spec.provider), runtimes.get(spec.runtime)),
         )
         settings = Settings(limits=self._config.limits, shells=self._config.shells)

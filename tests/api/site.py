@@ -1,7 +1,7 @@
 """A server on a free loopback port, with a simulated cloud whose machines run agents that speak HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -23,6 +23,7 @@ from muster.integrations.external.provider import ExternalProvider
 from muster.plane import ControlPlane, Ports
 from muster.ports.commits import Written
 from muster.ports.hooks import Hook
+from muster.ports.sign_in import SignInProvider
 from muster.ports.wakeups import EVENTS
 from muster.stores.announcements import announcer
 from muster.stores.sql import SqlStore, open_sqlite
@@ -203,8 +204,13 @@ class Site:
 
 @asynccontextmanager
 async def opened(
-    data: Path, *, hooks: Mapping[str, Hook] | None = None, **settings: Any
+    data: Path,
+    *,
+    hooks: Mapping[str, Hook] | None = None,
+    sign_in: Callable[[str], SignInProvider] | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Site]:
+    """`sign_in` makes the identity provider of a server that browsers reach at an address."""
     clock, ids, wakeups = SystemClock(), SystemIds(), LocalWakeups()
     metrics = Metrics(started_at=clock.now())
     announce = announcer(wakeups)
@@ -215,6 +221,7 @@ async def opened(
         for api in apis:
             api.saw(each.draft for each in written)
 
+    listener = bind("127.0.0.1", 0)
     store = open_sqlite(data / "muster.db", ids=ids, after_commit=committed)
     cloud = SimulatedCloud(clock=clock, random=Random(1))
     installation = await store.installation()
@@ -242,11 +249,11 @@ async def opened(
         request_parts=tuple(installed().request_tables.values()),
         verifier=SimulatedVerifier(cloud),
         hooks=(lambda _given: hooks or {},),
+        sign_in=None if sign_in is None else sign_in(url_of(listener)),
     )
     plane = ControlPlane(ports, owner=ids.new("replica"), settings=settings.get("settings"))
     api = create_app(plane, ports, ApiSettings(data=data, **settings), metrics=metrics)
     apis.append(api)
-    listener = bind("127.0.0.1", 0)
     http = bounded()
     server = HttpServer(api, http, backlog=http.lines.backlog)
     site = Site(url_of(listener), api, store, cloud, ports)

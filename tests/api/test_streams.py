@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from muster.api import connections, streams
-from muster.api.access import LOOK_AGAIN, Permit
+from muster.api.access import LOOK_AGAIN, Credentials, Permit
 from muster.api.context import SHUTDOWN, Context
 from muster.api.feed_pages import PAGE, FeedPages
 from muster.api.histories import Histories
@@ -277,7 +277,9 @@ async def test_a_stream_ends_soon_after_the_token_that_opened_it(
 async def test_a_permit_is_looked_at_again_after_a_while(site: Site) -> None:
     clock = HandClock()
     token = await site.client(Role.ADMIN).send(calls.make_token("guest", Role.VIEWER))
-    permit = Permit(site.api.context.authenticator, f"Bearer {token.secret}", clock)
+    permit = Permit(
+        site.api.context.authenticator, Credentials(authorization=f"Bearer {token.secret}"), clock
+    )
     await site.client(Role.ADMIN).send(calls.revoke_token(token.id))
     clock.time += LOOK_AGAIN - 0.001
     assert await permit.holds(), "it was good a moment ago"
@@ -290,7 +292,8 @@ def alone(site: Site, *, look_every: float, keep_alive: float) -> tuple[Context,
     settings = replace(site.api.context.settings, look_every=look_every, keep_alive=keep_alive)
     ports = replace(site.ports, wakeups=LocalWakeups())
     ctx = replace(site.api.context, settings=settings, ports=ports)
-    return ctx, Permit(ctx.authenticator, f"Bearer {site.secrets[Role.VIEWER]}", ports.clock)
+    shown = Credentials(authorization=f"Bearer {site.secrets[Role.VIEWER]}")
+    return ctx, Permit(ctx.authenticator, shown, ports.clock)
 
 
 async def test_what_another_replica_wrote_reaches_the_feed_before_a_sign_of_life(site: Site) -> None:

@@ -41,6 +41,7 @@ ELSEWHERE = {
     "[trust.NAME]": "github.md",
     "[aks]": "clusters.md",
     "[otlp]": "tracing.md",
+    "[oidc]": "sign-in.md",
     "[webhooks.NAME]": "webhooks.md",
     "[templates.NAME.cluster]": "clusters.md",
     "[command.NAME]": "provider-protocol.md",

@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 
 from muster.api.access import mint_first_admin
-from muster.domain.access import ApiToken, Role, hashed
+from muster.domain.access import ENDED_KEPT, ApiToken, DeviceRequest, Role, Settlement, TokenKind, hashed
 from muster.domain.acknowledgements import KEPT, Acknowledgement
-from muster.domain.errors import Conflict, NotFound
+from muster.domain.errors import Conflict, NotFound, QueueFull
 from muster.domain.progress import Tone
 from muster.ports.access import AccessStore
 from muster.ports.store import Store
@@ -25,6 +25,25 @@ from tests.contracts.store_contract.bookkeeping import whole_feed
 def token(n: int = 1, *, expires_at: float | None = 900.0) -> ApiToken:
     return ApiToken(
         id=f"tok-{n}", name="laptop", role=Role.OPERATOR, created_at=10.0 * n, expires_at=expires_at
+    )
+
+
+def session(n: int = 1, *, created_at: float = 10.0) -> ApiToken:
+    return ApiToken(
+        id=f"ses-{n}",
+        name="ada@example.com",
+        role=Role.OPERATOR,
+        created_at=created_at,
+        expires_at=created_at + 100.0,
+        kind=TokenKind.SESSION,
+        idle_timeout=20.0,
+        seen_at=created_at,
+    )
+
+
+def terminal(code: str = "AAAA-BBBB", *, created_at: float = 10.0) -> DeviceRequest:
+    return DeviceRequest(
+        user_code=code, machine="laptop", created_at=created_at, expires_at=created_at + 60.0
     )
 
 
@@ -112,6 +131,101 @@ class AccessContract:
         told = [(event.entity_id, event.name, event.at) for event in await whole_feed(store)]
         assert told == [("tok-1", "token_added", 10.0), ("tok-1", "token_revoked", 50.0)]
         assert "hash-1" not in repr(await whole_feed(store))
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    async def test_a_session_is_a_token_whose_use_is_noted_without_an_event(
+        self, store: Store, access: AccessStore
+    ) -> None:
+        await access.add_token(session(), secret_hash="hash-1", actor="ada")
+        assert await access.token_for("hash-1") == session()
+        for now in (25.0, 22.0):
+            await access.touch_token("ses-1", now=now)
+        await access.touch_token("ses-none", now=26.0)
+        found = await access.token_for("hash-1")
+        assert found == replace(session(), seen_at=25.0), "never back"
+        assert found.valid(now=44.0) and not found.valid(now=45.0)
+        told = [(each.name, each.entity_id, each.actor) for each in await whole_feed(store)]
+        assert told == [("signed_in", "ses-1", "ada")]
+
+    async def test_its_own_person_signs_out_and_another_revokes(
+        self, store: Store, access: AccessStore
+    ) -> None:
+        for n in (1, 2):
+            await access.add_token(session(n), secret_hash=f"hash-{n}")
+        await access.revoke_token("ses-1", now=15.0, actor=session(1).actor)
+        await access.revoke_token("ses-2", now=16.0, actor="admin (tok-1)")
+        told = [(each.name, each.entity_id) for each in await whole_feed(store)]
+        assert told[-2:] == [("signed_out", "ses-1"), ("token_revoked", "ses-2")]
+
+    async def test_ended_sessions_are_forgotten_with_a_later_one_and_tokens_are_not(
+        self, access: AccessStore
+    ) -> None:
+        kept = token(expires_at=20.0)
+        await access.add_token(kept, secret_hash="hash-0")
+        for n in (1, 2, 3):
+            await access.add_token(session(n, created_at=10.0 * n), secret_hash=f"hash-{n}")
+        await access.revoke_token("ses-3", now=31.0)
+        later = session(4, created_at=ENDED_KEPT + 115.0)
+        await access.add_token(later, secret_hash="hash-4")
+        assert [each.id for each in await access.tokens()] == ["tok-1", "ses-2", "ses-4"]
+        assert await access.token_for("hash-1") is None and await access.token_for("hash-3") is None
+        await access.add_token(session(1, created_at=later.created_at), secret_hash="hash-1")
+
+    # --- terminals that sign in -------------------------------------------------------------------
+
+    async def test_a_terminal_waits_until_it_is_confirmed_and_then_its_secret_is_the_token(
+        self, store: Store, access: AccessStore
+    ) -> None:
+        await access.add_device(terminal(), secret_hash="hash-1", most=5)
+        assert await access.device("AAAA-BBBB") == terminal() == await access.device_for("hash-1")
+        assert await access.device("CCCC-DDDD") is None and await access.device_for("hash-2") is None
+        assert await access.token_for("hash-1") is None
+        login = replace(session(), kind=TokenKind.LOGIN, idle_timeout=None, seen_at=None)
+        await access.settle_device("AAAA-BBBB", login, now=20.0, actor="ada")
+        assert await access.token_for("hash-1") == login
+        found = await access.device("AAAA-BBBB")
+        assert found is not None and found.settled is Settlement.CONFIRMED
+        assert "hash-1" not in repr(await whole_feed(store))
+
+    async def test_a_terminal_is_settled_once(self, store: Store, access: AccessStore) -> None:
+        await access.add_device(terminal(), secret_hash="hash-1", most=5)
+        await access.settle_device("AAAA-BBBB", None, now=20.0, actor="ada")
+        for given in (session(), None):
+            with pytest.raises(Conflict):
+                await access.settle_device("AAAA-BBBB", given, now=21.0, actor="eve")
+        with pytest.raises(NotFound):
+            await access.settle_device("CCCC-DDDD", None, now=21.0, actor="eve")
+        assert list(await access.tokens()) == []
+        assert [(each.name, each.actor) for each in await whole_feed(store)] == [("login_denied", "ada")]
+
+    async def test_of_two_people_who_confirm_together_one_does(self, access: AccessStore) -> None:
+        await access.add_device(terminal(), secret_hash="hash-1", most=5)
+        ends = await asyncio.gather(
+            *(access.settle_device("AAAA-BBBB", session(n), now=20.0, actor="ada") for n in (1, 2)),
+            return_exceptions=True,
+        )
+        assert [type(end) for end in ends if end is not None] == [Conflict]
+        assert len(await access.tokens()) == 1
+
+    async def test_a_terminal_that_waited_too_long_is_not_confirmed(self, access: AccessStore) -> None:
+        await access.add_device(terminal(), secret_hash="hash-1", most=5)
+        with pytest.raises(Conflict):
+            await access.settle_device("AAAA-BBBB", session(), now=70.0, actor="ada")
+        assert list(await access.tokens()) == []
+
+    async def test_only_so_many_terminals_wait_and_expired_ones_make_room(self, access: AccessStore) -> None:
+        for n in range(3):
+            await access.add_device(terminal(f"AAAA-{n}"), secret_hash=f"hash-{n}", most=3)
+        with pytest.raises(QueueFull):
+            await access.add_device(terminal("AAAA-9"), secret_hash="hash-9", most=3)
+        await access.settle_device("AAAA-0", None, now=20.0, actor="ada")
+        await access.add_device(terminal("AAAA-9"), secret_hash="hash-9", most=3)
+        for code, secret in (("AAAA-9", "hash-8"), ("AAAA-8", "hash-9")):
+            with pytest.raises(Conflict):
+                await access.add_device(terminal(code), secret_hash=secret, most=9)
+        await access.add_device(terminal("AAAA-7", created_at=71.0), secret_hash="hash-7", most=1)
+        assert await access.device("AAAA-1") is None and await access.device_for("hash-1") is None
 
     async def test_a_template_is_paused_until_it_is_resumed(self, access: AccessStore) -> None:
         assert not await access.paused("web")

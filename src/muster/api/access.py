@@ -1,19 +1,20 @@
 """Identify the caller of a request: people and programs by API token, nodes by their own token.
 
-This module owns the reading of `Authorization`. Secrets are compared by hash, never logged, never shown
-again. An unknown token and a missing one get the same answer. The holder of an expired or revoked token is
-told so.
+A person on the page may show a session in a cookie in place of a token. `cookies` owns the check that the
+page itself sent the request. This module owns the reading of `Authorization`. Secrets are compared by hash,
+never logged, never shown again. An unknown token and a missing one get the same answer. The holder of an
+expired or revoked token is told so.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
 
 from starlette.types import Scope
 
 from muster.api.problems import Unauthenticated
-from muster.domain.access import ApiToken, Role, hashed, may
+from muster.domain.access import ApiToken, Role, TokenKind, hashed, may
 from muster.domain.errors import Conflict, Forbidden, NotYet, Unproven
 from muster.domain.ids import NodeId
 from muster.enrolment.enroller import Enrolment
@@ -28,6 +29,9 @@ _LONGEST = 16_384
 """Ours are short; what GitHub signs for a job takes a few thousand characters."""
 LOOK_AGAIN = 5.0
 """Seconds for which a stream takes it that its token is still good."""
+NOTED_EVERY = 60.0
+"""Seconds between two notes of a session's use."""
+NO_SESSION = "cannot go on: this browser has no valid session; sign in again"
 NO_TOKEN = "the request has no valid token: send a valid token as 'Authorization: Bearer …'"  # noqa: S105
 
 
@@ -44,6 +48,15 @@ class Access(StrEnum):
     @property
     def role(self) -> Role | None:
         return Role(self.value) if self.value in tuple(Role) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What a request shows. The header counts, if both are there."""
+
+    authorization: str | None = field(default=None, repr=False)
+    session: str | None = field(default=None, repr=False)
+    """The secret in the page's cookie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,26 +80,42 @@ class Authenticator:
         self._clock = clock
         self._federation = federation
 
-    async def caller(self, authorization: str | None, needed: Role) -> Caller:
-        """Return the caller who sent this header. Raises Unauthenticated, or Forbidden with the role that is
+    async def caller(self, shown: Credentials, needed: Role) -> Caller:
+        """Return the caller who shows this. Raises Unauthenticated, or Forbidden with the role that is
         needed."""
-        shown = bearer(authorization)
-        if self._federation is not None and self._federation.recognises(shown):
-            caller = await self._workflow(self._federation, shown)
-        else:
-            caller = Caller(token=await self._known(shown))
+        caller = await self._shown(shown)
+        await self._used(caller.token)
         if not may(caller.token.role, needed):
             raise Forbidden(f"cannot do this as {caller.token.role}: it needs the role {needed}")
         return caller
 
-    async def _known(self, secret: str) -> ApiToken:
+    async def _shown(self, shown: Credentials) -> Caller:
+        if shown.authorization is None and shown.session is not None:
+            return Caller(token=await self._known(shown.session, session=True))
+        secret = bearer(shown.authorization)
+        if self._federation is not None and self._federation.recognises(secret):
+            return await self._workflow(self._federation, secret)
+        return Caller(token=await self._known(secret, session=False))
+
+    async def _known(self, secret: str, *, session: bool) -> ApiToken:
+        """Return the token of a secret. A session counts in a cookie alone, and a token in the header."""
         token = await self._tokens.token_for(hashed(secret))
-        if token is None:
-            raise Unauthenticated(NO_TOKEN)
-        if not token.valid(now=self._clock.now()):
-            how = "was revoked" if token.revoked_at is not None else "has expired"
-            raise Unauthenticated(f"cannot accept the token {token.id}: it {how}; ask an admin for a new one")
+        if token is None or session is not (token.kind is TokenKind.SESSION):
+            raise Unauthenticated(NO_SESSION if session else NO_TOKEN)
+        now = self._clock.now()
+        if not token.valid(now=now):
+            raise Unauthenticated(_ended(token, now=now))
         return token
+
+    async def _used(self, token: ApiToken) -> None:
+        """Note the use of a session, now and then, so that idleness doesn't end it."""
+        now = self._clock.now()
+        if token.idle_timeout is not None and now - (token.seen_at or 0.0) >= NOTED_EVERY:
+            await self._tokens.touch_token(token.id, now=now)
+
+    async def session_holds(self, secret: str | None) -> bool:
+        """Return whether a cookie's secret is that of a valid session."""
+        return secret is not None and await self.still(Credentials(session=secret))
 
     async def _workflow(self, federation: Federation, signed: str) -> Caller:
         try:
@@ -98,15 +127,11 @@ class Authenticator:
         )
         return Caller(token=token, confinement=held)
 
-    async def still(self, authorization: str | None) -> bool:
+    async def still(self, shown: Credentials) -> bool:
         """Return whether a caller would still be admitted: the token is valid, and a rule covers a
         workflow's."""
-        shown = bearer(authorization)
         try:
-            if self._federation is not None and self._federation.recognises(shown):
-                await self._workflow(self._federation, shown)
-            else:
-                await self._known(shown)
+            await self._shown(shown)
         except (Unauthenticated, Forbidden, NotYet):
             return False
         return True
@@ -127,9 +152,9 @@ class Authenticator:
 class Permit:
     """The right of a stream to go on: a token that ends while it is read ends it, soon."""
 
-    def __init__(self, gate: Authenticator, authorization: str | None, clock: Clock) -> None:
+    def __init__(self, gate: Authenticator, shown: Credentials, clock: Clock) -> None:
         self._gate = gate
-        self._authorization = authorization
+        self._shown = shown
         self._clock = clock
         self._looked_at = clock.now()
 
@@ -138,7 +163,21 @@ class Permit:
         if now - self._looked_at < LOOK_AGAIN:
             return True
         self._looked_at = now
-        return await self._gate.still(self._authorization)
+        return await self._gate.still(self._shown)
+
+
+def _ended(token: ApiToken, *, now: float) -> str:
+    """Say why a token no longer counts, and what its holder does next."""
+    if token.kind is TokenKind.TOKEN:
+        how = "was revoked" if token.revoked_at is not None else "has expired"
+        return f"cannot accept the token {token.id}: it {how}; ask an admin for a new one"
+    what = "your session" if token.kind is TokenKind.SESSION else "this login"
+    again = "sign in again" if token.kind is TokenKind.SESSION else "run `muster login` again"
+    if token.revoked_at is not None:
+        return f"cannot go on: {what} was ended; {again}"
+    if token.over(now=now):
+        return f"cannot go on: {what} has expired; {again}"
+    return f"cannot go on: {what} ended because it was not used for too long; {again}"
 
 
 def bearer(authorization: str | None) -> str:
@@ -166,9 +205,12 @@ async def mint(
     template: str | None = None,
     actor: str = "",
     token_id: str | None = None,
+    kind: TokenKind = TokenKind.TOKEN,
+    idle_timeout: float | None = None,
+    prefix: str = SECRET_PREFIX,
 ) -> tuple[ApiToken, str]:
     """Create a token and its secret, which is shown this once. Raises Conflict if `token_id` is taken."""
-    secret = SECRET_PREFIX + ids.secret()
+    secret = prefix + ids.secret()
     token = ApiToken(
         id=token_id or ids.new("tok"),
         name=name,
@@ -176,6 +218,9 @@ async def mint(
         created_at=now,
         expires_at=expires_at,
         template=template,
+        kind=kind,
+        idle_timeout=idle_timeout,
+        seen_at=None if idle_timeout is None else now,
     )
     await tokens.add_token(token, secret_hash=hashed(secret), actor=actor)
     return token, secret

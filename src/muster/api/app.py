@@ -8,6 +8,7 @@ from muster.api import agent_stream, beats
 from muster.api.access import Authenticator
 from muster.api.beats import Beats
 from muster.api.context import ApiSettings, Context, Shutdown
+from muster.api.cookies import Cookies
 from muster.api.dashboard import Dashboard
 from muster.api.feed_pages import FeedPages
 from muster.api.files import FileStore
@@ -16,6 +17,7 @@ from muster.api.metrics import Metrics
 from muster.api.middleware import BodyLimit, DefaultHeaders, QueryLimit
 from muster.api.router import ROOT, Application
 from muster.api.routes import TABLES
+from muster.api.sign_in import SignInDesk
 from muster.api.terminal_sockets import TerminalSockets
 from muster.api.terminals import Terminals
 from muster.domain.events import Draft
@@ -116,8 +118,16 @@ def create_app(
         pages=FeedPages(ports.store),
         terminals=Terminals(most=settings.settings.shells.per_server),
         histories=Histories(ports.store, ports.clock),
+        sign_in=_sign_in(ports),
+        cookies=None if ports.sign_in is None else Cookies(ports.sign_in.home),
     )
     return Api(context)
+
+
+def _sign_in(ports: Ports) -> SignInDesk | None:
+    if ports.sign_in is None:
+        return None
+    return SignInDesk(ports.sign_in, ports.access, ports.store, ports.clock, ports.ids)
 
 
 def _shelf(settings: ApiSettings, directory: str, what: str, keep: float) -> FileStore:

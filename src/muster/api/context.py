@@ -8,12 +8,14 @@ from typing import Annotated, Any
 
 from starlette.requests import Request
 
-from muster.api.access import Authenticator, Permit
+from muster.api.access import Authenticator, Credentials, Permit
 from muster.api.beats import Beats
+from muster.api.cookies import Cookies
 from muster.api.feed_pages import FeedPages
 from muster.api.files import FileStore
 from muster.api.histories import Histories
 from muster.api.metrics import Metrics
+from muster.api.sign_in import SignInDesk
 from muster.api.terminals import Terminals
 from muster.domain.access import ApiToken
 from muster.domain.command import ARCHIVE_BYTES_MAX
@@ -92,6 +94,10 @@ class Context:
     pages: FeedPages
     terminals: Terminals
     histories: Histories
+    sign_in: SignInDesk | None = None
+    """None: people sign in with tokens alone."""
+    cookies: Cookies | None = None
+    """None likewise: no cookie counts."""
 
     async def overview(self) -> Overview:
         return await self.looks.get("", self.overviewing.look)
@@ -116,6 +122,16 @@ class ApiRequest(Request):
     def authorization(self) -> str | None:
         shown = (value for name, value in self.scope["headers"] if name == b"authorization")
         return next((value.decode("latin-1") for value in shown), None)
+
+    def credentials(self, cookies: Cookies | None) -> Credentials:
+        """Return what the request shows. Raises Forbidden for a session that another site makes use of."""
+        shown = self.authorization
+        if shown is None and cookies is not None:
+            session = self.cookies.get(cookies.session)
+            if session is not None:
+                cookies.check(self.method, self.headers)
+            return Credentials(session=session)
+        return Credentials(authorization=shown)
 
     async def whole(self) -> bytes:
         """Read the body, which `BodyLimit` keeps short and hands on in one message."""
@@ -143,7 +159,8 @@ class Header:
 
 
 def _permit(context: Context, request: ApiRequest) -> Permit:
-    return Permit(context.authenticator, request.authorization, context.ports.clock)
+    shown = request.credentials(context.cookies)
+    return Permit(context.authenticator, shown, context.ports.clock)
 
 
 Ctx = Annotated[Context, FromRequest(lambda context, _: context)]

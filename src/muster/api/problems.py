@@ -34,6 +34,22 @@ class Unauthenticated(MusterError):
     """The request shows no valid token."""
 
 
+class NoSignIn(MusterError):
+    """This server has no identity provider."""
+
+
+class AuthorizationPending(MusterError):
+    """A terminal waits for a person to confirm its code."""
+
+
+class LoginDenied(MusterError):
+    """The person denied the terminal."""
+
+
+class LoginExpired(MusterError):
+    """No person confirmed the terminal's code in time."""
+
+
 class TooLarge(MusterError):
     """More was sent than is taken here."""
 
@@ -97,6 +113,10 @@ TABLE: tuple[tuple[type[MusterError], int, ProblemCode, str], ...] = (
     (errors.NotFound, 404, ProblemCode.NOT_FOUND, "Not found"),
     (errors.NoDiagnosis, 404, ProblemCode.NO_DIAGNOSIS, "There is no diagnosis"),
     (Unauthenticated, 401, ProblemCode.UNAUTHENTICATED, "A valid token is needed"),
+    (NoSignIn, 404, ProblemCode.NO_SIGN_IN, "There is no identity provider"),
+    (AuthorizationPending, 400, ProblemCode.AUTHORIZATION_PENDING, "The code waits for its person"),
+    (LoginDenied, 400, ProblemCode.ACCESS_DENIED, "The person denied the login"),
+    (LoginExpired, 400, ProblemCode.EXPIRED_TOKEN, "The code has expired"),
     (errors.Forbidden, 403, ProblemCode.FORBIDDEN, "This is not allowed"),
     (errors.Ambiguous, 409, ProblemCode.AMBIGUOUS, "The run has several provisions"),
     (errors.ClusterExists, 409, ProblemCode.CLUSTER_EXISTS, "The cluster exists"),

@@ -152,11 +152,10 @@ class Endpoint:
         access = self._route.access
         if access is Access.PUBLIC:
             return
-        shown = request.authorization
         if access is Access.NODE:
-            request.node_view = await context.authenticator.speaker(shown)
+            request.node_view = await context.authenticator.speaker(request.authorization)
         elif access.role is not None:
-            caller = await context.authenticator.caller(shown, access.role)
+            caller = await context.authenticator.caller(request.credentials(context.cookies), access.role)
             if caller.confinement is not None and not self._route.workflows:
                 rule = "cannot do this as a workflow: it may provision, release and follow its own runs"
                 raise Forbidden(rule)

@@ -8,11 +8,13 @@ import asyncio
 import re
 from urllib.parse import urlsplit
 
+from starlette.requests import HTTPConnection
 from starlette.types import Message, Receive, Scope, Send
 
-from muster.api.access import Permit, admitted
+from muster.api.access import Credentials, Permit, admitted
 from muster.api.beats import authorization_of
 from muster.api.context import SHUTDOWN, Context
+from muster.api.cookies import Cookies
 from muster.api.middleware import HEADERS
 from muster.api.problems import NoPath, Unauthenticated, translate
 from muster.api.terminals import Relay, Socket
@@ -68,7 +70,7 @@ class TerminalSockets:
     async def _admit_person(self, scope: Scope, command_id: CommandId) -> tuple[Command, Permit]:
         ctx = self._context
         _check_origin(scope)
-        shown = _authorization(scope)
+        shown = _credentials(scope, ctx.cookies)
         caller = await ctx.authenticator.caller(shown, Role.OPERATOR)
         if caller.confinement is not None:
             raise Forbidden("cannot open a terminal as a workflow: it is for people")
@@ -143,14 +145,20 @@ def _check_origin(scope: Scope) -> None:
         raise Forbidden(f"cannot open a terminal from a page of {origin[:200]}: use the page of this server")
 
 
-def _authorization(scope: Scope) -> str:
+def _credentials(scope: Scope, cookies: Cookies | None) -> Credentials:
+    """Return what the person shows: a token, or the session of the page itself."""
     shown = authorization_of(scope["headers"]).decode("latin-1")
     if shown:
-        return shown
+        return Credentials(authorization=shown)
     for each in scope["subprotocols"]:
-        if each.startswith(BEARER):
-            return f"Bearer {each.removeprefix(BEARER)}"
-    raise Unauthenticated("the request has no valid token: send one as 'Authorization: Bearer …'")
+        if each.startswith(BEARER) and each != BEARER:
+            return Credentials(authorization=f"Bearer {each.removeprefix(BEARER)}")
+    request = HTTPConnection(scope)
+    session = None if cookies is None else request.cookies.get(cookies.session)
+    if cookies is None or session is None:
+        raise Unauthenticated("the request has no valid token: send one as 'Authorization: Bearer …'")
+    cookies.check("POST", request.headers)
+    return Credentials(session=session)
 
 
 async def _accepted(scope: Scope, receive: Receive, send: Send) -> Socket:

@@ -1,4 +1,7 @@
-"""Who may use the API: roles, and tokens that carry one. The secret itself is never stored, only its hash."""
+"""Who may use the API: roles, and tokens that carry one. The secret itself is never stored, only its hash.
+
+A session of the page is a token too: one that a browser keeps in a cookie, and that idleness ends.
+"""
 
 import hashlib
 from dataclasses import dataclass
@@ -28,6 +31,27 @@ def may(held: Role, needed: Role) -> bool:
     return _RANK[held] >= _RANK[needed]
 
 
+class TokenKind(StrEnum):
+    TOKEN = "token"  # noqa: S105 — a word
+    """An admin made it, for a program or a person."""
+    SESSION = "session"
+    """A person signed in on the page. It counts in a cookie alone."""
+    LOGIN = "login"
+    """A person signed in with `muster login`."""
+
+
+class Settlement(StrEnum):
+    """How a person answered a terminal that asked to be signed in."""
+
+    CONFIRMED = "confirmed"
+    DENIED = "denied"
+
+
+ENDED_KEPT = 7 * 86400.0
+"""Seconds for which an ended session or login is still listed."""
+_ELLIPSIS = "…"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiToken:
     id: str
@@ -38,6 +62,11 @@ class ApiToken:
     revoked_at: float | None = None
     template: str | None = None
     """What an enrolment token is good for."""
+    kind: TokenKind = TokenKind.TOKEN
+    idle_timeout: float | None = None
+    """Seconds without a request after which it ends; None: idleness doesn't end it."""
+    seen_at: float | None = None
+    """When a request last showed it, to the minute. Kept only if idleness ends it."""
 
     def __post_init__(self) -> None:
         checks.text("name", self.name, longest=checks.NAME_MAX)
@@ -55,7 +84,42 @@ class ApiToken:
         return f"{self.name} ({self.id})"
 
     def valid(self, *, now: float) -> bool:
-        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+        return self.revoked_at is None and not self.over(now=now) and not self.idle(now=now)
+
+    def over(self, *, now: float) -> bool:
+        return self.expires_at is not None and now >= self.expires_at
+
+    def idle(self, *, now: float) -> bool:
+        """Return whether it was not used for so long that it has ended."""
+        if self.idle_timeout is None:
+            return False
+        return now >= (self.created_at if self.seen_at is None else self.seen_at) + self.idle_timeout
+
+
+def named_after(person: str, machine: str = "") -> str:
+    """Return the name of a person's session or login, no longer than a name may be."""
+    name = f"{person} on {machine}" if machine else person
+    return name if len(name) <= checks.NAME_MAX else name[: checks.NAME_MAX - 1] + _ELLIPSIS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRequest:
+    """A terminal that asks a person to sign it in (RFC 8628). The person confirms `user_code` on the page.
+
+    The terminal holds a secret, of which the store has the hash. Once confirmed, that secret is the token.
+    """
+
+    user_code: str
+    machine: str
+    created_at: float
+    expires_at: float
+    settled: Settlement | None = None
+
+    def __post_init__(self) -> None:
+        checks.text("machine", self.machine, longest=checks.NAME_MAX)
+
+    def pending(self, *, now: float) -> bool:
+        return self.settled is None and now < self.expires_at
 
 
 def hashed(secret: str) -> str:

@@ -42,6 +42,10 @@ class ProblemCode(StrEnum):
     METHOD_NOT_ALLOWED = "method_not_allowed"
     UNAUTHENTICATED = "unauthenticated"
     FORBIDDEN = "forbidden"
+    NO_SIGN_IN = "no_sign_in"
+    AUTHORIZATION_PENDING = "authorization_pending"
+    ACCESS_DENIED = "access_denied"
+    EXPIRED_TOKEN = "expired_token"  # noqa: S105 — a word of RFC 8628
     NOT_FOUND = "not_found"
     NO_DIAGNOSIS = "no_diagnosis"
     NOT_KEPT = "not_kept"
@@ -197,11 +201,27 @@ PROBLEMS: Mapping[ProblemCode, tuple[str, str]] = {
     ),
     ProblemCode.UNAUTHENTICATED: (
         "There is no token, or it is no longer valid.",
-        "Set MUSTER_TOKEN; an admin makes tokens with `muster tokens create`.",
+        "Run `muster login` again, or set MUSTER_TOKEN; admins make tokens with `muster tokens create`.",
     ),
     ProblemCode.FORBIDDEN: (
         "The token's role does not allow it.",
         "Use a token with the role that the detail names.",
+    ),
+    ProblemCode.NO_SIGN_IN: (
+        "The server has no identity provider.",
+        "Use a token: `muster login URL --token`. An admin connects a provider as docs/sign-in.md says.",
+    ),
+    ProblemCode.AUTHORIZATION_PENDING: (
+        "The code of `muster login` is not confirmed yet.",
+        "Open the page that the terminal shows and confirm the code.",
+    ),
+    ProblemCode.ACCESS_DENIED: (
+        "The person denied the login of the terminal.",
+        "Run `muster login` again, and confirm the code on the page.",
+    ),
+    ProblemCode.EXPIRED_TOKEN: (
+        "No person confirmed the code in time.",
+        "Run `muster login` again.",
     ),
     ProblemCode.NOT_FOUND: (
         "The name does not exist, or its record was pruned.",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from muster.domain import serialization
+from muster.domain.access import ApiToken, TokenKind
 from muster.domain.cluster import ClusterChange
 from muster.domain.command import Command
 from muster.domain.health import HEALTH_FIELDS, HealthChange
@@ -148,10 +149,26 @@ def of_installation(
     )
 
 
-def of_note(entity_id: str, name: str, *, reason: Reason | None, detail: str) -> Draft:
+def of_token_made(token: ApiToken, *, actor: str) -> Draft:
+    """Describe that a token was made; for a session or login, that a person signed in."""
+    changes = {"name": token.name, "role": token.role.value, "template": token.template}
+    if token.kind is not TokenKind.TOKEN:
+        changes["kind"] = token.kind.value
+    name = "token_added" if token.kind is TokenKind.TOKEN else "signed_in"
+    return of_installation(token.id, name, changes, actor=actor)
+
+
+def of_token_revoked(token: ApiToken, *, actor: str) -> Draft:
+    """Describe that a token was revoked; by its own person, that they signed out."""
+    own = token.kind is not TokenKind.TOKEN and actor == token.actor
+    name = "signed_out" if own else "token_revoked"
+    return of_installation(token.id, name, {"name": token.name}, actor=actor)
+
+
+def of_note(entity_id: str, name: str, *, reason: Reason | None, detail: str, actor: str = "") -> Draft:
     """Describe a fact that no record shows."""
     changes = {} if reason is None else {"reason": reason.value}
-    return of_installation(entity_id, name, changes, detail=detail)
+    return of_installation(entity_id, name, changes, detail=detail, actor=actor)
 
 
 def of_correction(scope: str, *, counted: int, stored: int) -> Draft:

@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from muster.domain.access import ApiToken
+from muster.domain.access import ApiToken, DeviceRequest
 from muster.domain.acknowledgements import Acknowledgement
 from muster.ports.verbs import reads, writes
 
 
 class AccessStore(Protocol):
     @writes
-    async def add_token(self, token: ApiToken, *, secret_hash: str, actor: str = "") -> None: ...
+    async def add_token(self, token: ApiToken, *, secret_hash: str, actor: str = "") -> None:
+        """Store a token. Raises Conflict if its id or secret is there. A session or login that is added
+        deletes some that ended longer than `ENDED_KEPT` ago."""
+        ...
 
     @reads
     async def token_for(self, secret_hash: str) -> ApiToken | None:
@@ -25,6 +28,39 @@ class AccessStore(Protocol):
     @writes
     async def revoke_token(self, token_id: str, *, now: float, actor: str = "") -> ApiToken:
         """Revoke a token. Idempotent. Raises NotFound."""
+        ...
+
+    @writes
+    async def touch_token(self, token_id: str, *, now: float) -> None:
+        """Record that a token was used. It moves `seen_at` forward only, without an event; an unknown token
+        is ignored."""
+        ...
+
+    @writes
+    async def add_device(self, request: DeviceRequest, *, secret_hash: str, most: int) -> None:
+        """Store the request of a terminal, and delete those that have expired.
+
+        Raises Conflict if the user code or the secret is there, QueueFull if `most` requests wait.
+        """
+        ...
+
+    @reads
+    async def device(self, user_code: str) -> DeviceRequest | None:
+        """Return the request with this code, also an expired or settled one: the caller judges."""
+        ...
+
+    @reads
+    async def device_for(self, secret_hash: str) -> DeviceRequest | None:
+        """Return the request of a terminal's secret, likewise."""
+        ...
+
+    @writes
+    async def settle_device(self, user_code: str, token: ApiToken | None, *, now: float, actor: str) -> None:
+        """Settle a waiting request: add the token, with the terminal's secret, or deny it (None).
+
+        Raises NotFound for an unknown code. Raises Conflict if the request is settled or has expired, and
+        then adds nothing.
+        """
         ...
 
     @writes

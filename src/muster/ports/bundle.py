@@ -19,6 +19,7 @@ from muster.ports.overview import OverviewStore
 from muster.ports.probe import Prober
 from muster.ports.provider import EndingsSource, NodeProvider, UnmetRequirement
 from muster.ports.runtime import NodeRuntime
+from muster.ports.sign_in import SignInProvider
 from muster.ports.store import Store
 from muster.ports.template_part import RequestPart, TemplatePart
 from muster.ports.wakeups import Wakeups
@@ -66,6 +67,8 @@ class Ports:
     """What services elsewhere may tell integrations, by name."""
     federation: Federation | None = None
     """None: only Muster's own tokens can sign in."""
+    sign_in: SignInProvider | None = None
+    """None: people sign in with tokens alone."""
     outfit: Callable[[TemplateSpec], str] = lambda _spec: ""
     """What this server puts on a node of a template beside what the template says, as one word that changes
     with it."""

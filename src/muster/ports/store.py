@@ -598,7 +598,14 @@ class Store(Protocol):
 
     @writes
     async def note(
-        self, entity_id: str, name: str, *, reason: Reason | None, detail: str, now: float
+        self,
+        entity_id: str,
+        name: str,
+        *,
+        reason: Reason | None,
+        detail: str,
+        now: float,
+        actor: str = "",
     ) -> None:
         """Append an event of the installation, about a fact that no record shows."""
         ...

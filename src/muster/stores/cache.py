@@ -108,6 +108,12 @@ class CachedAccess:
     async def token_for(self, secret_hash: str) -> ApiToken | None:
         return await self._tokens.read(secret_hash, lambda: self._inner.token_for(secret_hash))
 
+    async def touch_token(self, token_id: str, *, now: float) -> None:
+        try:
+            await self._inner.touch_token(token_id, now=now)
+        finally:
+            self._tokens.clear()  # no event tells of it
+
     async def paused(self, template: str) -> bool:
         return await self._paused.read(template, lambda: self._inner.paused(template))
 

@@ -139,3 +139,11 @@ def lease_lost_error(fence: Fence) -> LeaseLost:
         f"cannot write for operation {fence.operation_id}: its lease was taken over"
         f" (epoch {fence.epoch} is not the present one); stop driving it"
     )
+
+
+DEVICES = "terminals that sign in"
+"""Whose queue it is, if too many of them wait."""
+
+
+def device_over(user_code: str) -> Conflict:
+    return Conflict(f"cannot settle the code {user_code}: it was settled before, or has expired; log in anew")

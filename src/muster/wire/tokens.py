@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from muster.domain.access import Role
+from muster.domain.access import Role, TokenKind
 from muster.wire.base import EXAMPLE_TIME, Shape, Time
 
 TOKEN_EXAMPLE: dict[str, Any] = {
@@ -13,6 +13,8 @@ TOKEN_EXAMPLE: dict[str, Any] = {
     "expires_at": None,
     "revoked_at": None,
     "template": None,
+    "kind": "token",
+    "seen_at": None,
 }
 
 
@@ -38,6 +40,10 @@ class Token(Shape):
     revoked_at: Time | None = None
     template: str | None = None
     """What an enrolment token is good for."""
+    kind: TokenKind = TokenKind.TOKEN
+    """Who made it: an admin, or a person who signed in on the page or in a terminal."""
+    seen_at: Time | None = None
+    """When a session was last used, to the minute."""
 
 
 class MintedToken(Token):
@@ -53,6 +59,7 @@ class Identity(Shape):
         "token_id": TOKEN_EXAMPLE["id"],
         "name": "ci",
         "role": "operator",
+        "kind": "token",
         "expires_at": None,
         "installation_id": "inst-1hx2k9q0c7m3t8v5e4",
         "version": "0.1.0",
@@ -61,6 +68,7 @@ class Identity(Shape):
     token_id: str
     name: str
     role: Role
+    kind: TokenKind = TokenKind.TOKEN
     expires_at: Time | None = None
     installation_id: str
     version: str

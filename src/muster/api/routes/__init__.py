@@ -21,6 +21,7 @@ from muster.api.routes import (
     operations,
     overview,
     provisions,
+    sign_in,
     templates,
     tokens,
 )
@@ -50,6 +51,7 @@ TABLES = (
     events.TABLE,
     audit.TABLE,
     tokens.TABLE,
+    sign_in.TABLE,
     agent.TABLE,
     health.TABLE,
     hooks.TABLE,

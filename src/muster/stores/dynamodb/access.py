@@ -1,4 +1,4 @@
-"""API tokens, pauses and acknowledgements, for the access port.
+"""API tokens, terminals that sign in, pauses and acknowledgements, for the access port.
 
 Holds hashes of secrets, never a secret.
 """
@@ -6,21 +6,22 @@ Holds hashes of secrets, never a secret.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from muster.domain.access import ApiToken
+from muster.domain.access import ENDED_KEPT, ApiToken, DeviceRequest, Settlement, TokenKind
 from muster.domain.acknowledgements import KEPT, Acknowledgement
-from muster.domain.errors import NotFound
-from muster.domain.events import of_installation
+from muster.domain.errors import NotFound, QueueFull
+from muster.domain.events import of_installation, of_note, of_token_made, of_token_revoked
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Key, record, restored, text
 from muster.stores.dynamodb.writes import ABSENT, THERE, Write, conflict
+from muster.stores.records import DEVICES, device_over
 
 EVERYTHING = "*"
 """How a pause of everything is stored: no template has this name, and it sorts before all of them."""
 
 FORGOTTEN = 20
-"""Old acknowledgements that go with one write, which has few places."""
+"""Old acknowledgements, sessions or terminals that go with one write, which has few places."""
 
 
 class DynamoAccess:
@@ -32,12 +33,17 @@ class DynamoAccess:
 
     async def add_token(self, token: ApiToken, *, secret_hash: str, actor: str = "") -> None:
         write = Write()
-        taken = conflict(f"cannot add token {token.id}: it, or its secret, is there already")
-        write.put(keys.secret(secret_hash), {"token": token.id}, where=ABSENT, refused=taken)
-        write.put((keys.TOKENS, token.id), {"d": record(token)}, where=ABSENT, refused=taken)
-        changes = {"name": token.name, "role": token.role.value, "template": token.template}
-        write.tell(of_installation(token.id, "token_added", changes, actor=actor), at=token.created_at)
+        _plan_token(write, token, secret_hash, actor)
+        if token.kind is not TokenKind.TOKEN:
+            await self._forget_ended(write, before=token.created_at - ENDED_KEPT)
         await self._feed.commit(write)
+
+    async def _forget_ended(self, write: Write, *, before: float) -> None:
+        items = await self._table.query(keys.TOKENS, most=1000)
+        ended = [item for item in items if _ended_before(restored(ApiToken, item), before)]
+        for item in ended[:FORGOTTEN]:
+            write.delete((keys.TOKENS, text(item, "SK")))
+            write.delete(keys.secret(text(item, "secret")))
 
     async def token_for(self, secret_hash: str) -> ApiToken | None:
         item = await self._table.get(keys.secret(secret_hash))
@@ -67,9 +73,82 @@ class DynamoAccess:
             where="#d = :before",
             refused=lambda _item: Again(token_id),
         )
-        write.tell(of_installation(token_id, "token_revoked", {"name": token.name}, actor=actor), at=now)
+        write.tell(of_token_revoked(token, actor=actor), at=now)
         await self._feed.commit(write)
         return revoked
+
+    async def touch_token(self, token_id: str, *, now: float) -> None:
+        await self._table.repeated(lambda: self._touch(token_id, now))
+
+    async def _touch(self, token_id: str, now: float) -> None:
+        item = await self._table.get((keys.TOKENS, token_id))
+        if item is None:
+            return
+        token = restored(ApiToken, item)
+        if token.seen_at is not None and token.seen_at >= now:
+            return
+        write = Write()
+        write.update(
+            (keys.TOKENS, token_id),
+            "SET #d = :after",
+            {"after": record(replace(token, seen_at=now)), "before": item["d"]},
+            where="#d = :before",
+            refused=lambda _item: Again(token_id),
+        )
+        await self._feed.commit(write)
+
+    # --- terminals that sign in -------------------------------------------------------------------
+
+    async def add_device(self, request: DeviceRequest, *, secret_hash: str, most: int) -> None:
+        write = Write()
+        items = await self._table.query(keys.DEVICES, most=most + FORGOTTEN)
+        known = [(item, restored(DeviceRequest, item)) for item in items]
+        if sum(each.pending(now=request.created_at) for _, each in known) >= most:
+            raise QueueFull(DEVICES, most)
+        over = [(item, each) for item, each in known if each.expires_at <= request.created_at]
+        for item, each in over[:FORGOTTEN]:
+            if each.user_code != request.user_code:
+                write.delete((keys.DEVICES, each.user_code))
+                write.delete(keys.device_secret(text(item, "secret")))
+        there = conflict(
+            f"cannot add the terminal {request.user_code}: its code, or its secret, is there already"
+        )
+        content = {"d": record(request), "secret": secret_hash}
+        write.put((keys.DEVICES, request.user_code), content, where=ABSENT, refused=there)
+        write.put(keys.device_secret(secret_hash), {"code": request.user_code}, where=ABSENT, refused=there)
+        await self._feed.commit(write)
+
+    async def device(self, user_code: str) -> DeviceRequest | None:
+        item = await self._table.get((keys.DEVICES, user_code))
+        return None if item is None else restored(DeviceRequest, item)
+
+    async def device_for(self, secret_hash: str) -> DeviceRequest | None:
+        item = await self._table.get(keys.device_secret(secret_hash))
+        return None if item is None else await self.device(text(item, "code"))
+
+    async def settle_device(self, user_code: str, token: ApiToken | None, *, now: float, actor: str) -> None:
+        item = await self._table.get((keys.DEVICES, user_code))
+        if item is None:
+            raise NotFound("terminal", user_code)
+        request = restored(DeviceRequest, item)
+        if not request.pending(now=now):
+            raise device_over(user_code)
+        how = Settlement.DENIED if token is None else Settlement.CONFIRMED
+        write = Write()
+        write.update(
+            (keys.DEVICES, user_code),
+            "SET #d = :after",
+            {"after": record(replace(request, settled=how)), "before": item["d"]},
+            where="#d = :before",
+            refused=lambda _item: device_over(user_code),
+        )
+        if token is not None:
+            _plan_token(write, token, text(item, "secret"), actor)
+        else:
+            write.tell(of_note(user_code, "login_denied", reason=None, detail="", actor=actor), at=now)
+        await self._feed.commit(write)
+
+    # --- brakes and findings ----------------------------------------------------------------------
 
     async def pause(self, template: str | None, *, paused: bool, now: float, actor: str = "") -> None:
         write = Write()
@@ -118,6 +197,19 @@ class DynamoAccess:
     async def acknowledgements(self) -> Sequence[Acknowledgement]:
         found = await self._table.query(keys.ACKNOWLEDGED, most=1000)
         return [restored(Acknowledgement, item) for item in found]
+
+
+def _plan_token(write: Write, token: ApiToken, secret_hash: str, actor: str) -> None:
+    taken = conflict(f"cannot add token {token.id}: it, or its secret, is there already")
+    content = {"d": record(token), "secret": secret_hash}
+    write.put(keys.secret(secret_hash), {"token": token.id}, where=ABSENT, refused=taken)
+    write.put((keys.TOKENS, token.id), content, where=ABSENT, refused=taken)
+    write.tell(of_token_made(token, actor=actor), at=token.created_at)
+
+
+def _ended_before(token: ApiToken, before: float) -> bool:
+    ends = [at for at in (token.expires_at, token.revoked_at) if at is not None]
+    return token.kind is not TokenKind.TOKEN and any(at < before for at in ends)
 
 
 def _pause(template: str | None) -> Key:

@@ -89,10 +89,17 @@ class Feed:
             self._after_commit(write.written)
 
     async def note(
-        self, entity_id: str, name: str, *, reason: Reason | None, detail: str, now: float
+        self,
+        entity_id: str,
+        name: str,
+        *,
+        reason: Reason | None,
+        detail: str,
+        now: float,
+        actor: str = "",
     ) -> None:
         write = Write()
-        write.tell(of_note(entity_id, name, reason=reason, detail=detail), at=now)
+        write.tell(of_note(entity_id, name, reason=reason, detail=detail, actor=actor), at=now)
         await self.commit(write)
 
     async def _committed(self, write: Write, logs: Sequence[int], *, again: bool) -> bool:

@@ -21,6 +21,7 @@ TEMPLATES = "TEMPLATE"
 TOKENS = "TOKEN"
 PAUSES = "PAUSE"
 ACKNOWLEDGED = "ACKNOWLEDGED"
+DEVICES = "DEVICE"
 COMMANDS = "COMMANDS"
 DUE, GONE, OPEN, CLOSED = "DUE", "GONE", "OPEN", "CLOSED"
 LEASED, ENDED, UNFINISHED, BOOTED = "LEASED", "ENDED", "UNFINISHED", "BOOTED"
@@ -172,6 +173,10 @@ def job(job_id: str) -> Key:
 
 def job_source(source: str, queue: str) -> Key:
     return JOB_SOURCES, f"{source}#{queue}"
+
+
+def device_secret(secret_hash: str) -> Key:
+    return f"DEVICE#{secret_hash}", "SECRET"
 
 
 def secret(secret_hash: str) -> Key:

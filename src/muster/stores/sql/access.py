@@ -1,17 +1,18 @@
-"""API tokens, pauses and acknowledgements, for the access port.
+"""API tokens, terminals that sign in, pauses and acknowledgements, for the access port.
 
 Holds hashes of secrets, never a secret.
 """
 
 from collections.abc import Sequence
 
-from muster.domain.access import ApiToken
+from muster.domain.access import ENDED_KEPT, ApiToken, DeviceRequest, Settlement, TokenKind
 from muster.domain.acknowledgements import KEPT, Acknowledgement
-from muster.domain.errors import NotFound
-from muster.domain.events import of_installation
+from muster.domain.errors import Conflict, NotFound, QueueFull
+from muster.domain.events import of_installation, of_note, of_token_made, of_token_revoked
+from muster.stores.records import DEVICES, device_over
 from muster.stores.sql import events
 from muster.stores.sql.engines import EngineVerbs, read, write
-from muster.stores.sql.rows import ACKNOWLEDGEMENT, API_TOKEN
+from muster.stores.sql.rows import ACKNOWLEDGEMENT, API_TOKEN, DEVICE
 from muster.stores.sql.tx import Tx, Value
 
 EVERYTHING = ""
@@ -21,14 +22,28 @@ _BY_ID = f"SELECT {API_TOKEN.select} FROM api_tokens WHERE id = :id"
 _BY_HASH = f"SELECT {API_TOKEN.select} FROM api_tokens WHERE secret_hash = :secret_hash"
 _ALL = f"SELECT {API_TOKEN.select} FROM api_tokens ORDER BY created_at, id LIMIT 1000"
 _ADD = API_TOKEN.inserting("secret_hash")
+_FORGET_ENDED = f"""
+    DELETE FROM api_tokens
+    WHERE kind <> '{TokenKind.TOKEN.value}' AND (expires_at < :before OR revoked_at < :before)
+"""
+_TOUCH = "UPDATE api_tokens SET seen_at = :now WHERE id = :id AND (seen_at IS NULL OR seen_at < :now)"
+_ADD_DEVICE = f"{DEVICE.inserting('secret_hash')} ON CONFLICT DO NOTHING"
+_DEVICE = f"SELECT {DEVICE.select} FROM device_requests WHERE user_code = :user_code"
+_DEVICE_BY_HASH = f"SELECT {DEVICE.select} FROM device_requests WHERE secret_hash = :secret_hash"
+_DEVICE_HASH = "SELECT secret_hash FROM device_requests WHERE user_code = :user_code"
+_SETTLE = """
+    UPDATE device_requests SET settled = :settled
+    WHERE user_code = :user_code AND settled IS NULL AND expires_at > :now
+"""
 _SEEN = f"SELECT {ACKNOWLEDGEMENT.select} FROM acknowledgements ORDER BY finding LIMIT 1000"
 _ACKNOWLEDGE = ACKNOWLEDGEMENT.upserting("finding")
 
 
 def _add_token(tx: Tx, token: ApiToken, *, secret_hash: str, actor: str = "") -> None:
+    if token.kind is not TokenKind.TOKEN:
+        tx.change(_FORGET_ENDED, {"before": token.created_at - ENDED_KEPT})
     tx.change(_ADD, {**API_TOKEN.params(token), "secret_hash": secret_hash})
-    changes = {"name": token.name, "role": token.role.value, "template": token.template}
-    events.append(tx, of_installation(token.id, "token_added", changes, actor=actor), at=token.created_at)
+    events.append(tx, of_token_made(token, actor=actor), at=token.created_at)
 
 
 def _token_for(tx: Tx, secret_hash: str) -> ApiToken | None:
@@ -49,9 +64,44 @@ def _revoke(tx: Tx, token_id: str, *, now: float, actor: str = "") -> ApiToken:
         raise NotFound("token", token_id)
     token = API_TOKEN.decode(rows[0])
     if revoked:
-        told = of_installation(token_id, "token_revoked", {"name": token.name}, actor=actor)
-        events.append(tx, told, at=now)
+        events.append(tx, of_token_revoked(token, actor=actor), at=now)
     return token
+
+
+def _touch(tx: Tx, token_id: str, *, now: float) -> None:
+    tx.change(_TOUCH, {"id": token_id, "now": now})
+
+
+def _add_device(tx: Tx, request: DeviceRequest, *, secret_hash: str, most: int) -> None:
+    tx.change("DELETE FROM device_requests WHERE expires_at <= :now", {"now": request.created_at})
+    (waiting,) = tx.execute("SELECT count(*) FROM device_requests WHERE settled IS NULL")[0]
+    if waiting >= most:
+        raise QueueFull(DEVICES, most)
+    if not tx.change(_ADD_DEVICE, {**DEVICE.params(request), "secret_hash": secret_hash}):
+        raise Conflict(
+            f"cannot add the terminal {request.user_code}: its code, or its secret, is there already"
+        )
+
+
+def _device(tx: Tx, user_code: str) -> DeviceRequest | None:
+    return DEVICE.first(tx.execute(_DEVICE, {"user_code": user_code}))
+
+
+def _device_for(tx: Tx, secret_hash: str) -> DeviceRequest | None:
+    return DEVICE.first(tx.execute(_DEVICE_BY_HASH, {"secret_hash": secret_hash}))
+
+
+def _settle(tx: Tx, user_code: str, token: ApiToken | None, *, now: float, actor: str) -> None:
+    how = Settlement.DENIED if token is None else Settlement.CONFIRMED
+    if not tx.change(_SETTLE, {"user_code": user_code, "settled": how.value, "now": now}):
+        if _device(tx, user_code) is None:
+            raise NotFound("terminal", user_code)
+        raise device_over(user_code)
+    if token is not None:
+        rows = tx.execute(_DEVICE_HASH, {"user_code": user_code})
+        _add_token(tx, token, secret_hash=rows[0][0], actor=actor)
+    else:
+        events.append(tx, of_note(user_code, "login_denied", reason=None, detail="", actor=actor), at=now)
 
 
 def _pause(tx: Tx, template: str | None, *, paused: bool, now: float, actor: str = "") -> None:
@@ -104,6 +154,11 @@ class SqlAccess(EngineVerbs):
     token_for = read(_token_for, point=True)
     tokens = read(_tokens)
     revoke_token = write(_revoke)
+    touch_token = write(_touch)
+    add_device = write(_add_device)
+    device = read(_device, point=True)
+    device_for = read(_device_for, point=True)
+    settle_device = write(_settle)
     pause = write(_pause)
     paused = read(_paused, point=True)
     pauses = read(_pauses)

@@ -76,8 +76,17 @@ def append(
     tx.written.append(Written(draft=draft, operation_ids=tuple(operations), by=tx.by, record=record))
 
 
-def note(tx: Tx, entity_id: str, name: str, *, reason: Reason | None, detail: str, now: float) -> None:
-    append(tx, of_note(entity_id, name, reason=reason, detail=detail), at=now)
+def note(
+    tx: Tx,
+    entity_id: str,
+    name: str,
+    *,
+    reason: Reason | None,
+    detail: str,
+    now: float,
+    actor: str = "",
+) -> None:
+    append(tx, of_note(entity_id, name, reason=reason, detail=detail, actor=actor), at=now)
 
 
 def feed(

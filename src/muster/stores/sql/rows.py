@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar, get_origin, get_type_hints
 
 from muster.domain import serialization
-from muster.domain.access import ApiToken
+from muster.domain.access import ApiToken, DeviceRequest
 from muster.domain.acknowledgements import Acknowledgement
 from muster.domain.boot import Boot
 from muster.domain.cluster import Cluster
@@ -194,6 +194,7 @@ CLUSTER: Codec[Cluster] = Codec(Cluster, "clusters")
 JOB: Codec[Job] = Codec(Job, "jobs")
 SOURCE_COUNTS: Codec[SourceCounts] = Codec(SourceCounts, "job_sources")
 API_TOKEN: Codec[ApiToken] = Codec(ApiToken, "api_tokens")
+DEVICE: Codec[DeviceRequest] = Codec(DeviceRequest, "device_requests")
 ACKNOWLEDGEMENT: Codec[Acknowledgement] = Codec(Acknowledgement, "acknowledgements")
 FAILURE: Codec[Failure] = Codec(Failure, "failures")
 _KIND = OPERATION.columns.index("kind")

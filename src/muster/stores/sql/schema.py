@@ -523,6 +523,25 @@ _SHELLS = (
     "ALTER TABLE commands ADD COLUMN traffic TEXT",
 )
 
+_SIGN_IN = (
+    # Sessions of the page and logins of terminals are tokens of their own kinds.
+    "ALTER TABLE api_tokens ADD COLUMN kind TEXT NOT NULL DEFAULT 'token'",
+    "ALTER TABLE api_tokens ADD COLUMN idle_timeout REAL",
+    "ALTER TABLE api_tokens ADD COLUMN seen_at REAL",
+    # Terminals that wait for a person to confirm their code.
+    """
+    CREATE TABLE device_requests (
+        user_code TEXT NOT NULL PRIMARY KEY,
+        machine TEXT NOT NULL,
+        created_at REAL NOT NULL,
+        expires_at REAL NOT NULL,
+        settled TEXT,
+        secret_hash TEXT NOT NULL
+    )
+    """,
+    "CREATE UNIQUE INDEX device_requests_secret ON device_requests (secret_hash)",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -547,6 +566,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=21, name="traces of operations", statements=_TRACES),
     Migration(version=22, name="bookmarks of duties", statements=_BOOKMARKS),
     Migration(version=23, name="shells", statements=_SHELLS),
+    Migration(version=24, name="sessions and logins", statements=_SIGN_IN),
 )
 LATEST = MIGRATIONS[-1].version
 

@@ -1,0 +1,69 @@
+"""Decide the role of a person from what the provider says of them.
+
+A rule gives a role to groups, to verified e-mail addresses, or to everyone (`*`). A person gets the role with
+the most rights among the rules that fit. A person whom no rule fits gets none.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from muster.domain.access import Role
+
+GRANTED = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)
+"""From most rights to least. Apps enrol with tokens; no person has that role."""
+EVERYONE = "*"
+GROUPS_MOST = 1000
+_NAMES = ("preferred_username", "name", "sub")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """What the provider says of a person, as far as the rules read it."""
+
+    name: str
+    groups: tuple[str, ...]
+    email: str = ""
+    """Empty unless the provider has verified it."""
+
+
+def claims_of(said: Mapping[str, Any], *, groups_claim: str) -> Claims:
+    """Read the claims. Text that no name or group can be is left out."""
+    verified = said.get("email_verified") in (True, "true")
+    email = _plain(said.get("email")) if verified else ""
+    named = [email, *(_plain(said.get(each)) for each in _NAMES)]
+    return Claims(
+        name=next(filter(None, named), "a person without a name"),
+        groups=_groups(said, groups_claim),
+        email=email.lower(),
+    )
+
+
+def role_of(rules: Mapping[str, Sequence[str]], person: Claims) -> Role | None:
+    held = {*person.groups, EVERYONE}
+    for role in GRANTED:
+        if any(_fits(entry, held, person.email) for entry in rules.get(role, ())):
+            return role
+    return None
+
+
+def _fits(entry: str, held: set[str], email: str) -> bool:
+    return entry in held or bool(email and entry.lower() == email)
+
+
+def _groups(said: Mapping[str, Any], claim: str) -> tuple[str, ...]:
+    found: Any = said.get(claim)
+    if found is None:
+        found = said
+        for part in claim.split("."):
+            found = found.get(part) if isinstance(found, Mapping) else None
+    if isinstance(found, str):
+        return (found,)
+    if not isinstance(found, Sequence):
+        return ()
+    # A group named like the sign for everyone would be taken for it.
+    return tuple(each for each in found[:GROUPS_MOST] if isinstance(each, str) and each != EVERYONE)
+
+
+def _plain(value: object) -> str:
+    return value.strip() if isinstance(value, str) and value.isprintable() else ""
