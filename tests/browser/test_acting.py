@@ -25,7 +25,7 @@ def test_a_template_is_paused_after_a_question_and_resumed(site: Site, view: Vie
     expect(view.by("acknowledged")).to_contain_text("1 acknowledged")
     expect(view.by("acknowledged")).to_contain_text(re.compile(r"Paused: held, quick.*by an operator"))
     view.by("acknowledged").locator("summary").click()
-    page.get_by_role("button", name="Tell again Paused: held, quick").click()
+    page.get_by_role("button", name="Show again Paused: held, quick").click()
     expect(view.by("acknowledged")).to_have_count(0)
     expect(view.by("changes")).to_contain_text(re.compile(r"quick paused\s*by an operator"))
     expect(view.by("changes").locator('[title^="tok-"]').first).to_have_text("by an operator")

@@ -143,7 +143,7 @@ def test_a_create_that_failed_stays_with_its_reason_and_what_to_do(
     expect(failed.get_by_test_id("chip")).to_have_count(0)
     assert site.ended(asked).status == "failed"
 
-    failed.get_by_role("button", name="Try again").click()
+    failed.get_by_role("button", name="Retry").click()
     form = page.get_by_role("form", name="Create a cluster")
     expect(form.get_by_label("Name")).to_have_value("second")
     form.get_by_role("button", name="Create").click()

@@ -1,5 +1,7 @@
 """Seeing it happen: a provision from the dialog to the end, failures with their reasons, breaks."""
 
+import re
+
 from playwright.sync_api import Locator, expect
 
 from muster.client import calls
@@ -66,7 +68,8 @@ def test_a_boot_that_fails_is_shown_with_its_diagnosis(site: Site, view: View) -
     expect(view.by("diagnosis").first).to_contain_text("Unable to locate package nodejs-99")
 
     view.go("/")
-    expect(view.by("failures").locator('li[data-cause="package_install"]')).to_contain_text("broken")
+    expect(view.by("verdict")).to_contain_text(re.compile("of broken revision .* failed .*package install"))
+    expect(view.by("failures").locator('li[data-cause="package_install"]')).to_have_count(0)
     view.go(f"/nodes/{end.error.node_id}")
     expect(view.by("diagnosis").first).to_contain_text("nodejs-99")
 
@@ -83,7 +86,8 @@ def test_a_provision_is_cancelled_from_its_banner_by_somebody(site: Site, view: 
     expect(mine).to_have_attribute("data-status", "cancelled")
     told = [event for event in site.feed() if event.entity_id == asked.operation_id and event.actor]
     assert [(event.name, event.actor.partition(" (")[0]) for event in told] == [
-        ("cancel_requested", "an operator")
+        ("submitted", "first admin"),
+        ("cancel_requested", "an operator"),
     ]
 
 

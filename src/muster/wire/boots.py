@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 from muster.domain import boot as domain
+from muster.domain import deadlines
 from muster.domain.boot import Boot, Distribution, Learned, Mark, Span
-from muster.domain.deadlines import Deadline
+from muster.domain.deadlines import Deadline, Limits
 from muster.domain.node import Node
 from muster.domain.template import Template
 from muster.wire.base import EXAMPLE_TIME, Shape, Time, convert
@@ -95,6 +96,8 @@ class Boots(Shape):
         "revision": 3,
         "deadline": {"seconds": 720.0, "source": "default"},
         "ceiling_seconds": 1440.0,
+        "stall_after_seconds": 300.0,
+        "attach_seconds": 30.0,
         "kinds": [
             {
                 "instance_type": "local",
@@ -114,15 +117,21 @@ class Boots(Shape):
     """What a boot of a type that was never seen is given."""
     ceiling_seconds: float
     """As far as extensions may go."""
+    stall_after_seconds: float
+    """A boot without a sign of advance for this long is stuck."""
+    attach_seconds: float
+    """How long an attach may take."""
     kinds: tuple[BootKind, ...]
 
     @classmethod
-    def of(cls, template: Template, deadline: Deadline, ceiling: float, kinds: Iterable[BootKind]) -> Self:
+    def of(cls, template: Template, limits: Limits, deadline: Deadline, kinds: Iterable[BootKind]) -> Self:
         return cls(
             template=template.name,
             revision=template.revision,
             deadline=deadline,
-            ceiling_seconds=ceiling,
+            ceiling_seconds=deadlines.max_boot(template.spec, limits),
+            stall_after_seconds=template.spec.stall_after or limits.stall_after,
+            attach_seconds=deadlines.attach_timeout(template.spec, limits),
             kinds=tuple(kinds),
         )
 

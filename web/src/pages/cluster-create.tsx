@@ -151,7 +151,7 @@ function Form({ templates, wanted, called, close }: FormProps) {
       )}
       <div className="modal-acts">
         <button type="button" className="button" onClick={close}>
-          Not now
+          Cancel
         </button>
         <button type="submit" className="button button-primary" disabled={busy || misnamed !== ""}>
           {busy ? "Asking …" : "Create"}

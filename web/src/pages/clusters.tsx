@@ -6,8 +6,10 @@ import type { Cluster, ClusterState, FeedEvent, Operation, Page, Tone } from "..
 import { useResource } from "../live/resource";
 import { Act, useMay } from "../parts/act";
 import { Banner } from "../parts/banner";
+import { Crumbs } from "../parts/crumbs";
 import { Fact, Facts } from "../parts/facts";
 import { FailureCard } from "../parts/failure";
+import { Icon } from "../parts/icons";
 import { Portal } from "../parts/portal";
 import { Empty, Loading, NotFound, Shown, Trouble } from "../parts/states";
 import { Ago, Badge, Name, TemplateLink } from "../parts/words";
@@ -51,15 +53,9 @@ export function Clusters() {
     <>
       <header className="page-head">
         <h1>Clusters</h1>
-        {operator && (
+        {operator && (read.data?.items.length ?? 0) > 0 && (
           <div className="page-acts">
-            <button
-              type="button"
-              className="button button-primary"
-              onClick={() => setQuery({ create: "cluster" }, "push")}
-            >
-              Create a cluster
-            </button>
+            <CreateButton />
           </div>
         )}
       </header>
@@ -69,9 +65,10 @@ export function Clusters() {
           return items.length + failed.length === 0 ? (
             <Empty title="No clusters">
               <p>
-                Create one here, or with <code>muster clusters create</code>, from a template whose provider makes
-                clusters. It is listed from the moment that it is accepted.
+                A cluster is made from a template with <code>provider = "aks"</code>, also by{" "}
+                <code>muster clusters create NAME --template TEMPLATE</code>.
               </p>
+              {operator && <CreateButton />}
             </Empty>
           ) : (
             <div className="banners">
@@ -92,6 +89,15 @@ export function Clusters() {
   );
 }
 
+function CreateButton() {
+  return (
+    <button type="button" className="button button-primary" onClick={() => setQuery({ create: "cluster" }, "push")}>
+      <Icon name="plus" />
+      Create a cluster
+    </button>
+  );
+}
+
 function FailedCreate({ operation }: { operation: Operation }) {
   const name = operation.detail?.cluster ?? "";
   const operator = useMay("operator");
@@ -106,7 +112,7 @@ function FailedCreate({ operation }: { operation: Operation }) {
         <div className="card-side">
           {operator && (
             <button type="button" className="button" onClick={again}>
-              Try again<span className="unseen"> with {name}</span>
+              Retry<span className="unseen"> with {name}</span>
             </button>
           )}
           <Link className="button" href={to("operations", operation.operation_id)} aria-label={`Details of ${name}`}>
@@ -135,7 +141,14 @@ function FailedCreate({ operation }: { operation: Operation }) {
 export function ClusterPage({ name }: { name: string }) {
   const read = useResource<Cluster>(`/clusters/${encodeURIComponent(name)}`, { on: ofClusters });
   if (read.error instanceof Refused && read.error.notFound) return <NotFound what="cluster" id={name} />;
-  if (read.data) return <ClusterCard cluster={read.data} />;
+  if (read.data) {
+    return (
+      <>
+        <Crumbs href="/clusters" list="Clusters" here={read.data.name} />
+        <ClusterCard cluster={read.data} />
+      </>
+    );
+  }
   return read.error ? <Trouble error={read.error} retry={read.refresh} /> : <Loading rows={4} />;
 }
 
@@ -200,8 +213,8 @@ function Delete({ cluster }: { cluster: Cluster }) {
   const words = {
     title: `Delete ${cluster.name}?`,
     text: making
-      ? "It is still being made: that is stopped, and what there is of it is removed."
-      : "The cluster and everything that runs on it are removed. This can't be undone.",
+      ? "Its creation stops, and Muster removes what exists of it."
+      : "Muster deletes the cluster and everything that runs on it. This can't be undone.",
     yes: "Delete",
   };
   return (

@@ -1,26 +1,27 @@
-/** The event feed, live. The newest are on top; it can be held still while one reads. */
+/** The event feed, live. The newest are on top; it can be paused while one reads. */
 
 import { useMemo, useState } from "react";
 import { ENTITIES, type FeedEvent } from "../api/types";
 import { useConnection, useRecent } from "../live/history";
-import { Subject, told, toneOfEvent } from "../parts/events";
-import { Filter, Search } from "../parts/filters";
+import { routine, Subject, titled, told, toneOfEvent } from "../parts/events";
+import { Filter, Search, Switch } from "../parts/filters";
 import { Icon } from "../parts/icons";
 import { Empty, Loading } from "../parts/states";
 import { Cell, useNarrow, VirtualTable } from "../parts/virtual";
 import { Ago, By } from "../parts/words";
 import { useAddress } from "../routing/router";
-import { plain } from "../words/names";
+import { counted } from "../words/names";
 
 const ROW = 34;
 const ROW_NARROW = 58;
 
 export function matches(event: FeedEvent, query: URLSearchParams): boolean {
   const entity = query.get("entity");
+  if (routine(event) && !query.has("renewals")) return false;
   const words = (query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   if (entity && event.entity !== entity) return false;
   if (words.length === 0) return true;
-  const text = `${event.entity_id} ${event.name} ${told(event)} ${event.actor ?? ""}`.toLowerCase();
+  const text = `${event.entity_id} ${event.name} ${titled(event)} ${told(event)} ${event.actor ?? ""}`.toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
@@ -46,6 +47,7 @@ export function Events() {
         <div className="filters" role="search">
           <Filter name="entity" label="About" options={ENTITIES} />
           <Search name="q" label="Search events" placeholder="id, name, words" />
+          <Switch name="renewals" label="Renewals" title="Renewals of nodes that are kept warm" />
           <button
             type="button"
             className="button"
@@ -53,7 +55,7 @@ export function Events() {
             onClick={() => setHeld(held === null ? recent : null)}
           >
             <Icon name={held === null ? "pause" : "play"} />
-            {held === null ? "Hold still" : `Go on${newer > 0 ? ` (${newer} new)` : ""}`}
+            {held === null ? "Pause" : `Resume${newer > 0 ? ` (${newer} new)` : ""}`}
           </button>
         </div>
       </header>
@@ -63,7 +65,7 @@ export function Events() {
         ) : (
           <Empty title={asked ? "No event fits these filters" : "No events yet"}>
             <p>
-              The newest {source.length.toLocaleString("en")} are looked through here. For older ones:{" "}
+              This page searches the newest {counted(source.length, "event")}. For older ones:{" "}
               <code>muster events --last 10000</code>.
             </p>
           </Empty>
@@ -92,7 +94,7 @@ export function Events() {
                 <Subject event={event} />
               </Cell>
               <Cell name="event" tone={toneOfEvent(event)}>
-                <span className="event-name">{plain(event.name)}</span>
+                <span className="event-name">{titled(event)}</span>
               </Cell>
               <Cell name="what">
                 <bdi title={told(event)}>{told(event)}</bdi>

@@ -79,3 +79,33 @@ test.each([
   await act(() => vi.advanceTimersByTimeAsync(30_000));
   expect(read() - before).toBe(again);
 });
+
+const shown = () => {
+  site.answers("/nodes/node-1/boot", () => Response.json({ spans: [], seconds: 0, usual: null }));
+  render(<NodePage id="node-1" />);
+};
+
+test.each([
+  ["created", "2026-05-04T09:30:11Z", "boot deadline passed"],
+  ["running", "2026-05-04T09:30:11Z", "run deadline passed"],
+] as const)("a deadline of a %s node that is over is told by its name", async (state, deadline_at, words) => {
+  site.answers("/nodes/node-1", () => Response.json(node({ state, deadline_at })));
+  shown();
+  expect((await screen.findByTestId("axis-deadline")).textContent).toContain(words);
+});
+
+test("a node that the pool keeps shows that, and no countdown", async () => {
+  site.answers("/nodes/node-1", () =>
+    Response.json(node({ state: "idle", deadline_at: "2026-05-04T09:33:00Z", deadline_source: "min_idle" })),
+  );
+  shown();
+  expect((await screen.findByTestId("axis-deadline")).textContent).toContain("kept warm");
+});
+
+test("a node that failed is not shown as starting", async () => {
+  site.answers("/nodes/node-1", () => Response.json(node({ state: "failed", health: "starting" })));
+  shown();
+  const health = (await screen.findByTestId("axis-health")).textContent;
+  expect(health).toContain("Not judged: the node failed");
+  expect(health).not.toContain("starting");
+});

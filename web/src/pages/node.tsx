@@ -4,10 +4,12 @@ import { useState } from "react";
 import { post, Refused } from "../api/client";
 import type { Bundle, Console, FeedEvent, Node, Timeline } from "../api/types";
 import { useHistory } from "../live/history";
+import { keptWarm, usePools } from "../live/pools";
 import { type Read, useResource } from "../live/resource";
 import { Act } from "../parts/act";
 import { BootChart } from "../parts/charts";
 import { Copy } from "../parts/copy";
+import { Crumbs } from "../parts/crumbs";
 import { DiagnosisCard } from "../parts/diagnosis";
 import { DrainButton } from "../parts/drain";
 import { EventList } from "../parts/events";
@@ -18,13 +20,22 @@ import {
   Badge,
   Countdown,
   Elapsed,
-  HealthBadge,
   Name,
+  NodeHealth,
   OperationLink,
   StateBadge,
   TemplateLink,
 } from "../parts/words";
-import { capital, HEALTH_MEANINGS, ORDERLY, plain, STATE_MEANINGS } from "../words/names";
+import {
+  capital,
+  DEADLINE_ENDS,
+  DEADLINE_NAMES,
+  HEALTH_MEANINGS,
+  JUDGED,
+  ORDERLY,
+  plain,
+  STATE_MEANINGS,
+} from "../words/names";
 
 const CONSOLE_EVERY = 15_000;
 const BEATS_EVERY = 10_000; // heartbeats make no events
@@ -44,6 +55,7 @@ export function NodePage({ id }: { id: string }) {
   }
   return (
     <div className="node">
+      <Crumbs href="/nodes" list="Nodes" here={node.id} />
       <header className="page-head">
         <h1>
           <bdi className="mono name">{node.id}</bdi> <Copy text={() => node.id} label="Copy the node's id" />
@@ -113,14 +125,10 @@ function Axes({ node }: { node: Node }) {
       </section>
       <section className="card axis" aria-label="Health" data-testid="axis-health">
         <h2>Health</h2>
-        <p className="axis-value">{gone ? <span className="faint">–</span> : <HealthBadge health={node.health} />}</p>
-        <p className="faint">
-          {node.health
-            ? capital(node.health_reason || HEALTH_MEANINGS[node.health])
-            : gone
-              ? "It is gone"
-              : "It has not joined yet"}
+        <p className="axis-value">
+          <NodeHealth node={node} />
         </p>
+        <p className="faint">{wellness(node)}</p>
         {(node.health_source || node.last_seen_at) && (
           <p className="faint">
             {node.health_source && <>by {plain(node.health_source)} · </>}
@@ -128,27 +136,44 @@ function Axes({ node }: { node: Node }) {
           </p>
         )}
       </section>
-      <section className="card axis" aria-label="Deadline" data-testid="axis-deadline">
-        <h2>Deadline</h2>
-        <p className="axis-value">
-          {node.deadline_at ? (
-            <Countdown until={node.deadline_at} />
-          ) : (
-            <span className="faint">{gone ? "–" : "none"}</span>
-          )}
-        </p>
-        <p className="faint">
-          {node.deadline_at ? (
-            <>until it may no longer be {plain(node.state)}</>
-          ) : gone ? (
-            "It is gone"
-          ) : (
-            "It may stay as it is"
-          )}
-        </p>
-        {node.deadline_source && <p className="faint">from {plain(node.deadline_source)}</p>}
-      </section>
+      <Deadline node={node} gone={gone} />
     </div>
+  );
+}
+
+function wellness(node: Node): string {
+  if (node.state === "terminated") return "It is gone";
+  if (JUDGED.has(node.state)) return `Not judged: the node ${node.state === "failed" ? "failed" : "is terminating"}`;
+  if (!node.health) return "It has not joined yet";
+  return capital(node.health_reason || HEALTH_MEANINGS[node.health]);
+}
+
+function Deadline({ node, gone }: { node: Node; gone: boolean }) {
+  const kept = keptWarm(node, usePools());
+  const name = DEADLINE_NAMES[node.state] ?? "deadline";
+  return (
+    <section className="card axis" aria-label="Deadline" data-testid="axis-deadline">
+      <h2>Deadline</h2>
+      <p className="axis-value">
+        {kept ? (
+          "kept warm"
+        ) : node.deadline_at ? (
+          <Countdown until={node.deadline_at} over={`${name} passed`} />
+        ) : (
+          <span className="faint">{gone ? "–" : "none"}</span>
+        )}
+      </p>
+      <p className="faint">
+        {kept
+          ? "The pool keeps it (min_idle) and renews its time"
+          : node.deadline_at
+            ? `${capital(name)}: ${DEADLINE_ENDS[node.state] ?? ""}`
+            : gone
+              ? "It is gone"
+              : "It may stay as it is"}
+      </p>
+      {node.deadline_source && !kept && <p className="faint">set by {plain(node.deadline_source)}</p>}
+    </section>
   );
 }
 
@@ -180,7 +205,8 @@ export function Ending({ node, path, diagnosed }: EndingProps) {
       </header>
       <p className="failed-message">
         <bdi>
-          {node.detail || (calm ? "Nothing went wrong: it was not needed any more, or somebody ended it." : "")}
+          {node.detail ||
+            (calm ? "Nothing went wrong: the node was not needed any more, or an operator ended it." : "")}
         </bdi>
       </p>
       {bundle && (

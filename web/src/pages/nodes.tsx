@@ -3,11 +3,12 @@
 import { useEffect, useMemo, useState } from "react";
 import { HEALTHS, type Node, NODE_STATES } from "../api/types";
 import { Fleet, type FleetState, MOST } from "../live/fleet";
+import { keptWarm, usePools } from "../live/pools";
 import { Chosen, Filter, Search } from "../parts/filters";
 import { Icon } from "../parts/icons";
 import { Empty, Loading, Trouble } from "../parts/states";
 import { Cell, useNarrow, VirtualTable } from "../parts/virtual";
-import { Ago, Badge, Countdown, HealthBadge, Name, NodeLink, StateBadge, TemplateLink } from "../parts/words";
+import { Ago, Badge, Name, NodeDeadline, NodeHealth, NodeLink, StateBadge, TemplateLink } from "../parts/words";
 import { Link, setQuery, useAddress } from "../routing/router";
 import { type Column, COLUMNS, chosen, sorted } from "./nodes-choosing";
 
@@ -32,6 +33,7 @@ export function useFleet(terminated: boolean): FleetState & { reload: () => void
 export function Nodes() {
   const { query } = useAddress();
   const fleet = useFleet(query.get("state") === "terminated");
+  const pools = usePools();
   const narrow = useNarrow();
   const asked = query.toString();
   const filters = useMemo(() => new URLSearchParams(asked), [asked]);
@@ -69,9 +71,7 @@ export function Nodes() {
         <Loading rows={10} />
       ) : rows.length === 0 ? (
         <Empty title={filtered ? "No node fits these filters" : "There are no nodes"}>
-          {!filtered && (
-            <p>They are made when a run asks for them, or by a template that keeps some warm (min_idle).</p>
-          )}
+          {!filtered && <p>A run that asks for nodes makes them, and a template with min_idle keeps some warm.</p>}
         </Empty>
       ) : (
         <VirtualTable
@@ -86,7 +86,7 @@ export function Nodes() {
             <Head key={column.key} column={column} query={filters} />
           ))}
         >
-          {(node) => <Row node={node} />}
+          {(node) => <Row node={node} kept={keptWarm(node, pools)} />}
         </VirtualTable>
       )}
     </div>
@@ -113,7 +113,7 @@ function Head({ column, query }: { column: Column; query: URLSearchParams }) {
   );
 }
 
-function Row({ node }: { node: Node }) {
+function Row({ node, kept }: { node: Node; kept: boolean }) {
   return (
     <>
       <Cell name="id">
@@ -123,7 +123,9 @@ function Row({ node }: { node: Node }) {
         <StateBadge state={node.state} />
         {node.drain && <Badge tone="warning">drain</Badge>}
       </Cell>
-      <Cell name="health">{node.health && <HealthBadge health={node.health} reason={node.health_reason} />}</Cell>
+      <Cell name="health">
+        <NodeHealth node={node} />
+      </Cell>
       <Cell name="template">
         <TemplateLink name={node.template} revision={node.revision} />
       </Cell>
@@ -137,7 +139,7 @@ function Row({ node }: { node: Node }) {
         )}
       </Cell>
       <Cell name="deadline">
-        {node.deadline_at ? <Countdown until={node.deadline_at} /> : <span className="faint">–</span>}
+        <NodeDeadline node={node} kept={kept} />
       </Cell>
       <Cell name="age">
         <Ago at={node.created_at} />

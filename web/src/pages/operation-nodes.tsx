@@ -7,7 +7,7 @@ import { type Read, useResource } from "../live/resource";
 import { Act } from "../parts/act";
 import { ExtendButton } from "../parts/extend";
 import { Card } from "../parts/facts";
-import { HealthBadge, NodeLink, StateBadge } from "../parts/words";
+import { NodeHealth, NodeLink, StateBadge } from "../parts/words";
 import { Link } from "../routing/router";
 import { plain } from "../words/names";
 
@@ -40,7 +40,7 @@ export function Afterwards({ operation, nodes }: { operation: Operation; nodes: 
   if (!handedOver || !has) return null;
   const words = {
     title: "Release these nodes?",
-    text: "The run loses them at once. They are wiped and go back to the pool, or are ended.",
+    text: "The run loses them at once. Muster wipes them and puts them back into the pool, or terminates them.",
     yes: "Release",
   };
   return (
@@ -77,11 +77,7 @@ export function Members({ operation, nodes }: { operation: Operation; nodes: rea
                 <StateBadge state={node.state} />
               </td>
               <td>
-                {node.health ? (
-                  <HealthBadge health={node.health} reason={node.health_reason} />
-                ) : (
-                  <span className="faint">–</span>
-                )}
+                <NodeHealth node={node} />
               </td>
               <td className="wide cell-words">
                 <bdi>{[plain(node.phase ?? ""), node.step].filter(Boolean).join(" · ")}</bdi>

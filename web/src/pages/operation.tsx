@@ -4,14 +4,17 @@ import { Refused } from "../api/client";
 import type { FeedEvent, Operation, Page, Why } from "../api/types";
 import { useHistory } from "../live/history";
 import { useResource } from "../live/resource";
+import { useMay } from "../parts/act";
 import { Banner } from "../parts/banner";
 import { Copy } from "../parts/copy";
+import { Crumbs } from "../parts/crumbs";
 import { EventList } from "../parts/events";
 import { Card, Fact, Facts } from "../parts/facts";
 import { FailureCard } from "../parts/failure";
 import { Loading, NotFound, Shown, Trouble } from "../parts/states";
 import { StepTimeline } from "../parts/steps";
 import { Ago, Countdown, Elapsed, Name, OperationLink, StatusBadge, TemplateLink } from "../parts/words";
+import { Link } from "../routing/router";
 import { capital, ended, plain } from "../words/names";
 import { given } from "../words/time";
 import { Commands } from "./operation-commands";
@@ -35,6 +38,7 @@ export function OperationPage({ id }: { id: string }) {
   const over = ended(operation.status);
   return (
     <div className="operation">
+      <Crumbs href="/operations" list="Operations" here={operation.run ?? operation.operation_id} />
       <header className="page-head">
         <h1>
           {capital(plain(operation.kind))}{" "}
@@ -45,6 +49,7 @@ export function OperationPage({ id }: { id: string }) {
         </h1>
         <div className="page-acts">
           <Afterwards operation={operation} nodes={nodes} />
+          <Retry operation={operation} />
           <Copy text={() => location.href}>Copy link</Copy>
         </div>
       </header>
@@ -71,6 +76,42 @@ export function OperationPage({ id }: { id: string }) {
   );
 }
 
+/** The same request once more, shown before it is sent. What a run executed isn't kept whole: it has none. */
+function Retry({ operation }: { operation: Operation }) {
+  const operator = useMay("operator");
+  const href = retryOf(operation);
+  if (!operator || !href) return null;
+  return (
+    <Link className="button" href={href}>
+      Retry
+    </Link>
+  );
+}
+
+const joined = (value: unknown, by: string): string | null => (Array.isArray(value) ? value.join(by) : null);
+
+export function retryOf(operation: Operation): string {
+  if (operation.status !== "failed" && operation.status !== "cancelled") return "";
+  const asked = operation.request ?? {};
+  const template = operation.template ?? operation.detail?.template ?? "";
+  if (operation.kind === "cluster_create") {
+    return `/clusters?${new URLSearchParams({ create: "cluster", name: operation.detail?.cluster ?? "", template })}`;
+  }
+  if (operation.kind !== "provision") return "";
+  const query = new URLSearchParams({ provision: template });
+  const text = (name: string, value: unknown) => {
+    if (typeof value === "string" || typeof value === "number") query.set(name, String(value));
+  };
+  text("count", asked["count"]);
+  text("run", operation.run);
+  text("class", asked["resource_class"]);
+  text("usage", joined(asked["usage"], "+"));
+  text("types", joined(asked["instance_types"], ", "));
+  text("queue", typeof asked["queue_timeout"] === "number" ? asked["queue_timeout"] / 60 : null);
+  return `/operations/${encodeURIComponent(operation.operation_id)}?${query}`;
+}
+
+/** Only what the banner doesn't say: for how long, the place in the queue, and when it is over. */
 function Waiting({ id }: { id: string }) {
   const read = useResource<Why>(`/operations/${encodeURIComponent(id)}/why`, {
     on: (event) => event.entity_id === id,
@@ -79,17 +120,11 @@ function Waiting({ id }: { id: string }) {
   const why = read.data;
   if (!why?.waits_for) return null;
   return (
-    <section className="why card" aria-label="Why is it waiting" data-testid="why">
-      <h2>Why is it waiting?</h2>
-      <p>
-        <bdi>{capital(why.waits_for)}</bdi>
-      </p>
-      <p className="faint">
-        for <Elapsed since={why.since} />
-        {typeof why.position === "number" && ` · place ${why.position} in the queue`} · it is given up{" "}
-        <Countdown until={why.until} ahead="in " />
-      </p>
-    </section>
+    <p className="why faint" data-testid="why">
+      Waiting for <Elapsed since={why.since} />
+      {typeof why.position === "number" && ` · place ${why.position} in the queue`} ·{" "}
+      <Countdown until={why.until} ahead="fails in " over="deadline passed" />
+    </p>
   );
 }
 

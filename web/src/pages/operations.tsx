@@ -4,6 +4,7 @@ import { useState } from "react";
 import { get } from "../api/client";
 import { type FeedEvent, type Operation, type Page, STATUSES } from "../api/types";
 import { useResource } from "../live/resource";
+import { useMay } from "../parts/act";
 import { Filter, Search } from "../parts/filters";
 import { Empty, Shown, Trouble } from "../parts/states";
 import { Ago, Elapsed, Name, OperationLink, StatusBadge, TemplateLink } from "../parts/words";
@@ -16,6 +17,7 @@ const PAGE = 100;
 const ofOperations = (event: FeedEvent) => event.entity === "operation";
 
 export function Operations() {
+  const operator = useMay("operator");
   const { query } = useAddress();
   const asked = { kind: query.get("kind"), status: query.get("status"), run: query.get("run"), limit: PAGE };
   const read = useResource<Page<Operation>>("/operations", { query: asked, on: ofOperations, gap: 1000 });
@@ -34,7 +36,7 @@ export function Operations() {
         {(page) =>
           page.items.length === 0 ? (
             <Empty title={filtered ? "No operation fits these filters" : "No operations yet"}>
-              {!filtered && (
+              {!filtered && operator && (
                 <p>
                   Ask for nodes with <strong>Provision</strong>, or run{" "}
                   <code>muster provision --count 1 --run hello</code>.
@@ -51,6 +53,11 @@ export function Operations() {
       </Shown>
     </>
   );
+}
+
+function said(operation: Operation): string {
+  if (operation.error) return operation.error.message;
+  return ended(operation.status) ? operation.message || where(operation) : where(operation);
 }
 
 function Table({ operations }: { operations: readonly Operation[] }) {
@@ -81,9 +88,7 @@ function Table({ operations }: { operations: readonly Operation[] }) {
               </td>
               <td className="wide cell-name">{each.template && <TemplateLink name={each.template} />}</td>
               <td className="wide cell-words">
-                <bdi>
-                  {each.error ? each.error.message : ended(each.status) ? each.message || where(each) : where(each)}
-                </bdi>
+                <bdi title={said(each)}>{said(each)}</bdi>
               </td>
               <td className="wide">
                 {each.ended_at ? (

@@ -1,5 +1,6 @@
 /** The overview's blocks about work: what waits, what failed, what is left over, what changed. */
 
+import { useState } from "react";
 import { useAddress, setQuery } from "../routing/router";
 import type { Change, FailureGroup, Failures, Leftover, Overview, Waiting } from "../api/types";
 import { Card } from "../parts/facts";
@@ -45,9 +46,24 @@ function Count({ count, more }: { count: number; more: boolean }) {
   );
 }
 
-export function FailuresCard({ failures }: { failures: { hour: Failures; day: Failures } }) {
+/** The groups that no finding at the top tells of: nothing is said twice. */
+export function untold(groups: readonly FailureGroup[], overview: Overview): FailureGroup[] {
+  const findings = [...(overview.findings ?? []), ...(overview.acknowledged ?? []).map((each) => each.finding)];
+  const told = new Set(findings.filter((each) => each.code === "failures").map((each) => each.about?.id));
+  return groups.filter((each) => !told.has(each.example_node_id ?? "") && !told.has(each.example_operation_id ?? ""));
+}
+
+export function FailuresCard({
+  failures,
+  overview,
+}: {
+  failures: { hour: Failures; day: Failures };
+  overview: Overview;
+}) {
   const day = useAddress().query.get("failures") === "day";
   const shown = day ? failures.day : failures.hour;
+  const groups = untold(shown.groups, overview);
+  const above = shown.groups.length - groups.length;
   const side = (
     <fieldset className="segments">
       <legend className="unseen">Failures of the last</legend>
@@ -69,11 +85,12 @@ export function FailuresCard({ failures }: { failures: { hour: Failures; day: Fa
   );
   return (
     <Card title="Failures" side={side} id="failures">
-      {shown.groups.length === 0 ? (
-        <p className="calm">No failures in the last {day ? "day" : "hour"}.</p>
+      {above > 0 && <p className="calm">{counted(above, "cause")} listed at the top of this page.</p>}
+      {groups.length === 0 ? (
+        above === 0 && <p className="calm">No failures in the last {day ? "day" : "hour"}.</p>
       ) : (
         <ul className="lines">
-          {shown.groups.map((group) => (
+          {groups.map((group) => (
             <FailureLine key={`${group.cause}-${group.template}-${group.revision}`} group={group} />
           ))}
         </ul>
@@ -130,13 +147,13 @@ export function LeftoversCard({ leftovers }: { leftovers: NonNullable<Overview["
     <Card
       title="Leftovers"
       id="leftovers"
-      side={terminating > 0 && <span className="faint">{counted(terminating, "node")} being ended</span>}
+      side={terminating > 0 && <span className="faint">{counted(terminating, "node")} terminating</span>}
     >
       {calm ? (
-        <p className="calm">No orphans, and nothing is stuck while it ends.</p>
+        <p className="calm">No orphans, and no termination is stuck.</p>
       ) : (
         <>
-          <LeftoverLines title="Stuck while ending" found={stuck} />
+          <LeftoverLines title="Termination stuck" found={stuck} />
           <LeftoverLines title="Orphans" found={orphans} />
         </>
       )}
@@ -178,14 +195,18 @@ function LeftoverLines({ title, found }: { title: string; found: { count: number
   );
 }
 
+const CHANGES_FIRST = 6;
+
 export function Changes({ changes }: { changes: readonly Change[] }) {
+  const [all, setAll] = useState(false);
+  const shown = all ? changes : changes.slice(0, CHANGES_FIRST);
   return (
     <Card title="What changed" id="changes" side={<span className="faint">last 24 hours</span>}>
       {changes.length === 0 ? (
-        <p className="calm">Nobody changed anything.</p>
+        <p className="calm">No changes.</p>
       ) : (
         <ul className="lines">
-          {changes.map((change) => (
+          {shown.map((change) => (
             <li key={change.id}>
               <span className="line-words">
                 <span>
@@ -209,6 +230,11 @@ export function Changes({ changes }: { changes: readonly Change[] }) {
             </li>
           ))}
         </ul>
+      )}
+      {changes.length > shown.length && (
+        <button type="button" className="button button-quiet" onClick={() => setAll(true)}>
+          Show {changes.length - shown.length} more
+        </button>
       )}
     </Card>
   );

@@ -91,9 +91,7 @@ function RunLine({ run }: { run: Run }) {
       </div>
       <span className="line-side">
         {run.deadline_at ? (
-          <>
-            <Countdown until={run.deadline_at} /> left
-          </>
+          <Countdown until={run.deadline_at} after=" left" over="deadline passed" />
         ) : (
           <>
             for <Elapsed since={run.since} />

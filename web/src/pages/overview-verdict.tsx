@@ -1,8 +1,8 @@
-/** The verdict in one line: is it us, the cloud or a runtime; then whatever else was found. */
+/** The verdict in one line: is it us, the cloud or a runtime; then whatever else was found, present trouble first. */
 
 import type { ReactNode } from "react";
 import { post, send } from "../api/client";
-import type { Acknowledged, Finding, Overview } from "../api/types";
+import type { Acknowledged, FailureGroup, Finding, Overview } from "../api/types";
 import { Act } from "../parts/act";
 import { Copy } from "../parts/copy";
 import { ToneSign } from "../parts/icons";
@@ -23,12 +23,23 @@ async function report(): Promise<string> {
   return (await send("/overview/report", { headers: { Accept: "text/markdown" } })).text();
 }
 
+/** The failures behind a finding: both name the same example. */
+export function behind(finding: Finding, overview: Overview): FailureGroup | undefined {
+  const id = finding.code === "failures" ? finding.about?.id : undefined;
+  if (!id) return undefined;
+  return overview.failures?.hour.groups.find(
+    (group) => group.example_node_id === id || group.example_operation_id === id,
+  );
+}
+
 export function Verdict({ overview, refresh }: { overview: Overview; refresh: () => void }) {
   const { verdict } = overview;
   if (!verdict) return null;
   const others = (overview.findings ?? []).filter(
     (finding) => finding.code !== verdict.code || finding.text !== verdict.text,
   );
+  const present = others.filter((finding) => !finding.over);
+  const past = others.filter((finding) => finding.over);
   return (
     <section
       className={`verdict card tone-${verdict.tone}`}
@@ -44,6 +55,7 @@ export function Verdict({ overview, refresh }: { overview: Overview; refresh: ()
             {CULPRITS[verdict.culprit] && <span className="verdict-culprit">{CULPRITS[verdict.culprit]}</span>}
             <bdi>{verdict.text}</bdi>
           </p>
+          <Evidence group={behind(verdict, overview)} />
           {(verdict.advice || verdict.about) && (
             <p className="verdict-advice">
               <bdi>{verdict.advice}</bdi> <About finding={verdict} />
@@ -55,21 +67,47 @@ export function Verdict({ overview, refresh }: { overview: Overview; refresh: ()
           <Copy text={report}>Copy as incident report</Copy>
         </div>
       </div>
-      {others.length > 0 && (
-        <ul className="findings">
-          {others.map((finding, index) => (
-            <li key={`${finding.code}-${index}`} className={`tone-${finding.tone}`}>
-              <ToneSign tone={finding.tone} />
-              <span>
-                <bdi>{finding.text}</bdi> <span className="faint">{finding.advice}</span> <About finding={finding} />
-              </span>
-              <Acknowledge finding={finding} refresh={refresh} />
-            </li>
-          ))}
-        </ul>
-      )}
+      <Findings findings={present} overview={overview} refresh={refresh} />
+      {past.length > 0 && <h3 className="findings-past">Earlier</h3>}
+      <Findings findings={past} overview={overview} refresh={refresh} />
       <Seen given={overview.acknowledged ?? []} refresh={refresh} />
     </section>
+  );
+}
+
+function Findings({
+  findings,
+  overview,
+  refresh,
+}: {
+  findings: readonly Finding[];
+  overview: Overview;
+  refresh: () => void;
+}) {
+  if (findings.length === 0) return null;
+  return (
+    <ul className="findings">
+      {findings.map((finding, index) => (
+        <li key={`${finding.code}-${index}`} className={`tone-${finding.tone}`}>
+          <ToneSign tone={finding.tone} />
+          <span>
+            <bdi>{finding.text}</bdi> <span className="faint">{finding.advice}</span> <About finding={finding} />
+            <Evidence group={behind(finding, overview)} />
+          </span>
+          <Acknowledge finding={finding} refresh={refresh} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** The line that proves it. */
+function Evidence({ group }: { group: FailureGroup | undefined }) {
+  if (!group?.detail) return null;
+  return (
+    <span className="line-detail mono">
+      <bdi>{group.detail}</bdi>
+    </span>
   );
 }
 
@@ -104,7 +142,7 @@ function Seen({ given, refresh }: { given: readonly Acknowledged[]; refresh: () 
               act={() => post(`/findings/${encodeURIComponent(finding.id ?? "")}/unacknowledge`)}
               done={refresh}
             >
-              Tell again<span className="unseen"> {finding.text}</span>
+              Show again<span className="unseen"> {finding.text}</span>
             </Act>
           </li>
         ))}

@@ -5,6 +5,7 @@ import type { FeedEvent, Operation, Overview, Page, Pool } from "../api/types";
 import { useResource } from "../live/resource";
 import { Banner } from "../parts/banner";
 import { Card, Figure } from "../parts/facts";
+import { useMay } from "../parts/act";
 import { BrakeButton, PoolBar } from "../parts/pool";
 import { Empty, Loading, Shown, Trouble } from "../parts/states";
 import { HealthBadge } from "../parts/words";
@@ -13,7 +14,7 @@ import { Link } from "../routing/router";
 import { counted } from "../words/names";
 import { took } from "../words/time";
 import { Changes, FailuresCard, LeftoversCard, WaitingCard } from "./overview-blocks";
-import { Machinery } from "./overview-machinery";
+import { SystemCard } from "./overview-system";
 import { RunsCard } from "./overview-runs";
 import { Verdict } from "./overview-verdict";
 
@@ -38,7 +39,7 @@ export function OverviewPage() {
           <div className="column">
             {data.runs && <RunsCard runs={data.runs} />}
             {data.waiting && <WaitingCard waiting={data.waiting} />}
-            {data.failures && <FailuresCard failures={data.failures} />}
+            {data.failures && <FailuresCard failures={data.failures} overview={data} />}
             {data.leftovers && <LeftoversCard leftovers={data.leftovers} />}
             {data.changes && <Changes changes={data.changes} />}
           </div>
@@ -46,7 +47,7 @@ export function OverviewPage() {
             <Pools overview={data} />
             <Warmth overview={data} />
             <HealthCounts overview={data} />
-            <Machinery overview={data} />
+            <SystemCard overview={data} />
           </div>
         </div>
       )}
@@ -55,6 +56,7 @@ export function OverviewPage() {
 }
 
 function Running() {
+  const operator = useMay("operator");
   const read = useResource<Page<Operation>>("/operations", {
     query: { status: ["queued", "running"], limit: BANNERS_MOST },
     on: ofOperations,
@@ -69,10 +71,16 @@ function Running() {
       <Shown read={read} rows={2}>
         {() =>
           oldestFirst.length === 0 ? (
-            <Empty title="No operation is under way">
+            <Empty title="No operation is running">
               <p>
-                Provisions, releases, refills and runs show up here while they go on. Start one with{" "}
-                <strong>Provision</strong>, or with <code>muster provision --count 3 --run ci-42</code>.
+                Provisions, releases, refills and runs are listed here while they run.
+                {operator && (
+                  <>
+                    {" "}
+                    Start one with <strong>Provision</strong>, or with{" "}
+                    <code>muster provision --count 3 --run ci-42</code>.
+                  </>
+                )}
               </p>
             </Empty>
           ) : (

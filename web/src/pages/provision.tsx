@@ -2,20 +2,20 @@
 
 import { type FormEvent, useEffect, useMemo, useRef, useState } from "react";
 import { newKey, post, Refused } from "../api/client";
-import type { FeedEvent, Operation, Pool, Pools, Template } from "../api/types";
+import type { Operation, Pool, Template } from "../api/types";
+import { usePoolsRead } from "../live/pools";
 import { useResource } from "../live/resource";
+import { Copy } from "../parts/copy";
 import { Modal } from "../parts/dialog";
 import { Field } from "../parts/field";
 import { Shown } from "../parts/states";
 import { Badge } from "../parts/words";
 import { navigate, setQuery, to } from "../routing/router";
-import { counted } from "../words/names";
-
-const ofPools = (event: FeedEvent) => ["node", "template", "launch", "installation"].includes(event.entity);
+import { type Asked, provisionCommand } from "../words/command-line";
 
 export function ProvisionDialog({ template }: { template: string }) {
   const templates = useResource<{ items: Template[] }>("/templates");
-  const close = () => setQuery({ provision: null });
+  const close = () => setQuery({ provision: null, ...Object.fromEntries(RETRIED.map((name) => [name, null])) });
   return (
     <Modal title="Provision nodes" close={close}>
       <Shown read={templates} rows={4}>
@@ -31,6 +31,14 @@ export function ProvisionDialog({ template }: { template: string }) {
   );
 }
 
+const RETRIED = ["count", "run", "class", "usage", "types", "queue"];
+
+/** As the command line: `default`, else the first that isn't paused. */
+export function usual(templates: readonly Template[]): string {
+  const named = templates.find((each) => each.name === "default" && !each.paused);
+  return (named ?? templates.find((each) => !each.paused) ?? templates[0])?.name ?? "";
+}
+
 function list(text: string): string[] | undefined {
   const found = text
     .split(",")
@@ -40,17 +48,17 @@ function list(text: string): string[] | undefined {
 }
 
 function Form({ templates, wanted, close }: { templates: readonly Template[]; wanted: string; close: () => void }) {
-  const pools = useResource<Pools>("/pools", { on: ofPools, gap: 1000 });
-  const [name, setName] = useState(() =>
-    templates.some((each) => each.name === wanted) ? wanted : (templates[0]?.name ?? ""),
-  );
-  const [count, setCount] = useState("1");
+  const pools = usePoolsRead();
+  const [name, setName] = useState(() => (templates.some((each) => each.name === wanted) ? wanted : usual(templates)));
+  // A retry comes with what was asked before.
+  const [before] = useState(() => new URLSearchParams(location.search));
+  const [count, setCount] = useState(before.get("count") ?? "1");
   const key = useMemo(newKey, []);
-  const [run, setRun] = useState(() => `page-${key.slice(-6)}`);
-  const [resourceClass, setResourceClass] = useState("");
-  const [usage, setUsage] = useState("");
-  const [types, setTypes] = useState("");
-  const [queue, setQueue] = useState("0");
+  const [run, setRun] = useState(before.get("run") ?? `page-${key.slice(-6)}`);
+  const [resourceClass, setResourceClass] = useState(before.get("class") ?? "");
+  const [usage, setUsage] = useState(before.get("usage") ?? "");
+  const [types, setTypes] = useState(before.get("types") ?? "");
+  const [queue, setQueue] = useState(before.get("queue") ?? "0");
   const [wrong, setWrong] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
   const first = useRef<HTMLSelectElement>(null);
@@ -66,23 +74,25 @@ function Form({ templates, wanted, close }: { templates: readonly Template[]; wa
     );
   }
 
+  const patience = Number(queue) * 60;
+  const patterns = list(types);
+  const asked: Asked = {
+    template: name,
+    count: Number(count),
+    run,
+    ...(resourceClass && { resource_class: resourceClass }),
+    ...(usage && { usage: usage.split("+") }),
+    ...(patterns && { instance_types: patterns }),
+    ...(patience > 0 && { queue_timeout: patience }),
+  };
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     setBusy(true);
     setWrong(null);
-    const patience = Number(queue) * 60;
     try {
       const operation = await post<Operation>(
         "/provisions",
-        {
-          template: name,
-          count: Number(count),
-          run,
-          ...(resourceClass && { resource_class: resourceClass }),
-          ...(usage && { usage: usage.split("+") }),
-          ...(list(types) && { instance_types: list(types) }),
-          ...(patience > 0 && { queue_timeout: patience }),
-        },
+        asked,
         // What is asked is part of its name: after a refusal, a changed form is another request.
         `${key}-${hash([name, count, run, resourceClass, usage, types, queue].join("\n"))}`,
       );
@@ -193,6 +203,10 @@ function Form({ templates, wanted, close }: { templates: readonly Template[]; wa
           </Field>
         </div>
       </details>
+      <div className="equivalent">
+        <code data-testid="equivalent">{provisionCommand(asked)}</code>
+        <Copy text={() => provisionCommand(asked)} label="Copy this command" />
+      </div>
       {wrong && (
         <p className="form-wrong" role="alert" id="provision-wrong">
           <bdi>{wrong.message}</bdi>
@@ -200,7 +214,7 @@ function Form({ templates, wanted, close }: { templates: readonly Template[]; wa
       )}
       <div className="modal-acts">
         <button type="button" className="button" onClick={close}>
-          Not now
+          Cancel
         </button>
         <button type="submit" className="button button-primary" disabled={busy}>
           {busy ? "Starting …" : "Start"}
@@ -214,14 +228,14 @@ function Warm({ pool, count }: { pool: Pool; count: number }) {
   const warm = Math.min(pool.idle, count);
   const cold = Math.max(0, count - pool.idle);
   const room = Math.max(0, pool.max_nodes - pool.used);
-  if (pool.paused) return <Badge tone="warning">paused: it will wait until somebody resumes {pool.template}</Badge>;
+  if (pool.paused)
+    return <Badge tone="warning">{pool.template} is paused: the request waits until it is resumed</Badge>;
   return (
     <p className="warm" data-testid="warm-now" data-idle={pool.idle}>
-      <Badge tone={pool.idle > 0 ? "success" : "pending"}>{counted(pool.idle, "node")} warm right now</Badge>{" "}
-      <span className="faint">
-        {count > 0 && `${warm} warm, ${cold} to be made`}
-        {cold > room && ` – but there is room for ${room} of the template only`}
-      </span>
+      <Badge tone={warm > 0 ? "success" : "pending"}>
+        {warm} warm{cold > 0 && `, ${cold} to create`}
+      </Badge>
+      {cold > room && <Badge tone="warning">there is room for {room} more</Badge>}
     </p>
   );
 }

@@ -24,8 +24,9 @@ export function SignIn() {
       await signIn(token.trim());
     } catch (error) {
       const refused = error instanceof Refused && error.status === 401;
-      setWrong(refused ? "This token is not accepted. Is it whole, and of this installation?" : "");
-      setWhy((error as Error).message);
+      // What the server says of a header helps who writes a program, not who pastes a token.
+      setWrong(refused ? "This token is not valid here. Copy it again, or ask an admin for a new one." : "");
+      setWhy(refused ? "" : (error as Error).message);
       setBusy(false);
     }
   };
@@ -34,7 +35,7 @@ export function SignIn() {
       <form className="card sign-in-card" onSubmit={(event) => void submit(event)}>
         <Logo />
         <h1>Sign in</h1>
-        {notice && !why && (
+        {notice && !wrong && !why && (
           <p className="sign-in-notice tone-warning" role="alert">
             {notice}
           </p>
@@ -53,15 +54,14 @@ export function SignIn() {
               value={token}
               onChange={(event) => setToken(event.target.value)}
               placeholder="muster_…"
-              {...(why && { "aria-invalid": true, "aria-describedby": "sign-in-wrong" })}
+              {...((wrong || why) && { "aria-invalid": true, "aria-describedby": "sign-in-wrong" })}
             />
           )}
         </Field>
         {(wrong || why) && (
           <div className="form-wrong" role="alert" id="sign-in-wrong">
-            <p>{wrong}</p>
-            <p className="faint">
-              <bdi>{why}</bdi>
+            <p>
+              <bdi>{wrong || why}</bdi>
             </p>
           </div>
         )}

@@ -1,10 +1,12 @@
 /** One template: its revision and settings, its pool, and how long its boots take against what they are given. */
 
 import { Refused } from "../api/client";
-import type { BootKind, Boots, FeedEvent, Pools, Template } from "../api/types";
+import type { BootKind, Boots, FeedEvent, Template } from "../api/types";
+import { usePoolsRead } from "../live/pools";
 import { useResource } from "../live/resource";
 import { useMay } from "../parts/act";
 import { Histogram } from "../parts/charts";
+import { Crumbs } from "../parts/crumbs";
 import { Card, Fact, Facts } from "../parts/facts";
 import { Icon } from "../parts/icons";
 import { PoolBar } from "../parts/pool";
@@ -14,7 +16,6 @@ import { Link, setQuery } from "../routing/router";
 import { plain } from "../words/names";
 import { given, took } from "../words/time";
 
-const ofPools = (event: FeedEvent) => ["node", "template", "launch", "installation"].includes(event.entity);
 const ofBoots = (event: FeedEvent) => event.entity === "node" && event.name === "booted";
 
 export function TemplatePage({ name }: { name: string }) {
@@ -29,6 +30,7 @@ export function TemplatePage({ name }: { name: string }) {
   }
   return (
     <div className="template">
+      <Crumbs href="/templates" list="Templates" here={template.name} />
       <header className="page-head">
         <h1>
           <Name>{template.name}</Name> <span className="faint">revision {template.revision}</span>{" "}
@@ -39,11 +41,11 @@ export function TemplatePage({ name }: { name: string }) {
           {operator && template.runtime !== "service" && !template.cluster && !template.retired && (
             <button type="button" className="button" onClick={() => setQuery({ provision: template.name }, "push")}>
               <Icon name="plus" />
-              Provision from it
+              Provision
             </button>
           )}
           <Link className="button" href={`/nodes?template=${encodeURIComponent(name)}`}>
-            Its nodes
+            Nodes
           </Link>
         </div>
       </header>
@@ -60,7 +62,7 @@ export function TemplatePage({ name }: { name: string }) {
           )}
         </div>
         <div className="column">
-          <Settings template={template} />
+          <Settings template={template} path={path} />
         </div>
       </div>
     </div>
@@ -68,7 +70,7 @@ export function TemplatePage({ name }: { name: string }) {
 }
 
 function PoolCard({ name }: { name: string }) {
-  const read = useResource<Pools>("/pools", { on: ofPools, gap: 1000 });
+  const read = usePoolsRead();
   return (
     <Card title="Pool">
       <Shown read={read} rows={1}>
@@ -111,7 +113,7 @@ function Kind({ kind, ceiling }: { kind: BootKind; ceiling: number }) {
       </h3>
       <Histogram seconds={seconds} total={kind.total} deadline={kind.deadline} />
       <p className="faint">
-        {lesson(kind)} While a boot advances, it is extended up to {given(ceiling)}.
+        {lesson(kind)} A boot that advances is extended up to {given(ceiling)}.
       </p>
       {kind.phases.length > 0 && (
         <ul className="phases">
@@ -131,13 +133,22 @@ function lesson({ learned, deadline }: BootKind): string {
   if (!learned) return "Too few boots to learn a deadline from.";
   const said = `${given(learned.seconds)} (${learned.basis})`;
   return learned.seconds > deadline.seconds || deadline.source.startsWith("learned")
-    ? `Learned from them: ${said}.`
-    : `Its boots would do with ${said}; learning only lengthens a deadline, so ${given(deadline.seconds)} stays.`;
+    ? `Learned from these boots: ${said}.`
+    : `These boots need ${said}. Learning never shortens a deadline, so ${given(deadline.seconds)} stays.`;
 }
 
-function Settings({ template }: { template: Template }) {
-  const time = (value: number | null | undefined) =>
-    typeof value === "number" ? given(value) : <span className="faint">default</span>;
+/** Each value as it holds now; "default" says that the template leaves it to the server. */
+function Settings({ template, path }: { template: Template; path: string }) {
+  const { data: boots } = useResource<Boots>(template.cluster ? null : `${path}/boots`);
+  const time = (own: number | null | undefined, holds?: number | null) => {
+    if (typeof own === "number") return given(own);
+    if (typeof holds !== "number") return <span className="faint">default</span>;
+    return (
+      <>
+        {given(holds)} <span className="faint">default</span>
+      </>
+    );
+  };
   return (
     <Card title="Settings">
       <Facts>
@@ -145,21 +156,21 @@ function Settings({ template }: { template: Template }) {
         <Fact name="Runtime">{template.runtime}</Fact>
         <Fact name="Class">{template.resource_class}</Fact>
         {template.classes?.map((each) => (
-          <Fact key={each.name} name={`Here ${each.name} is`}>
+          <Fact key={each.name} name={`Class ${each.name}`}>
             {each.cpu} processors, {each.memory_mib} MiB
           </Fact>
         ))}
         <Fact name="Usage">{template.usage.join(", ")}</Fact>
         <Fact name="Instance types">{template.instance_types.join(", ")}</Fact>
         <Fact name="Reuse">{template.reuse}</Fact>
-        <Fact name="Kept warm">{template.min_idle}</Fact>
+        <Fact name="Kept warm (min_idle)">{template.min_idle}</Fact>
         <Fact name="At most">{template.max_nodes} nodes</Fact>
         <Fact name="Replacements">{template.replacements}</Fact>
-        <Fact name="Boot deadline">{time(template.provision_timeout)}</Fact>
-        <Fact name="… extended up to">{time(template.max_provision_timeout)}</Fact>
-        <Fact name="Stalled after">{time(template.stall_after)}</Fact>
+        <Fact name="Boot deadline">{time(template.provision_timeout, boots?.deadline.seconds)}</Fact>
+        <Fact name="Extended up to">{time(template.max_provision_timeout, boots?.ceiling_seconds)}</Fact>
+        <Fact name="Stalled after">{time(template.stall_after, boots?.stall_after_seconds)}</Fact>
         <Fact name="Learns">{template.learn === false ? "no" : "yes"}</Fact>
-        <Fact name="Attach within">{time(template.attach_timeout)}</Fact>
+        <Fact name="Attach within">{time(template.attach_timeout, boots?.attach_seconds)}</Fact>
         <Fact name="May run for">{time(template.max_runtime)}</Fact>
         <Fact name="Idle for">{time(template.idle_timeout)}</Fact>
         <Fact name="Rescue window">{time(template.rescue_window)}</Fact>

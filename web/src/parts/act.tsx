@@ -18,7 +18,7 @@ interface ActProps {
   act: () => Promise<unknown>;
   children: ReactNode;
   /** Asked before it is done. */
-  confirm?: { title: string; text: ReactNode; yes: string };
+  confirm?: { title: string; text: ReactNode; yes: string; /** Leaves everything as it is. */ no?: string };
   kind?: "plain" | "primary" | "danger";
   done?: () => void;
 }
@@ -69,7 +69,7 @@ export function Act({ needs, act, children, confirm, kind = "plain", done }: Act
           )}
           <div className="modal-acts">
             <button type="button" className="button" data-focus onClick={() => setAsking(false)}>
-              Keep it
+              {confirm.no ?? "Cancel"}
             </button>
             <button
               type="button"

@@ -92,6 +92,7 @@ export function Banner({ operation, detailed = true }: { operation: Operation; d
                 title: `Cancel this ${plain(operation.kind)}?`,
                 text: "It stops where it is. What it took or made so far is given back.",
                 yes: "Cancel it",
+                no: "Keep it running",
               }}
             >
               Cancel

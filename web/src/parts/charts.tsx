@@ -1,7 +1,7 @@
 /** Two charts, drawn as plain SVG: where the time of one boot went, and how long a template's boots take. */
 
 import type { Distribution, Span, Timeline } from "../api/types";
-import { plain } from "../words/names";
+import { counted, plain } from "../words/names";
 import { given, took } from "../words/time";
 import { useNarrow } from "./virtual";
 
@@ -49,24 +49,29 @@ export function BootChart({ timeline, live }: { timeline: Timeline; live: boolea
       </ol>
       {timeline.usual && (
         <figcaption className="faint">
-          Its kind usually takes {took(timeline.usual.p50)} (p95 {took(timeline.usual.p95)}, of {timeline.usual.count}{" "}
-          boots).
+          Boots of this type take {took(timeline.usual.p50)} (p50) or {took(timeline.usual.p95)} (p95), of{" "}
+          {counted(timeline.usual.count, "boot")}.
         </figcaption>
       )}
     </figure>
   );
 }
 
+const CLOSE = 0.14;
+
+/** p50 and p95; where they lie close together, or p95 at the edge, each has its label on its own side. */
 function Marks({ usual, longest }: { usual: Distribution; longest: number }) {
+  const share = (value: number) => Math.min(1, value / longest);
+  const apart = share(usual.p95) - share(usual.p50) >= CLOSE;
   const marks = [
-    ["p50", usual.p50],
-    ["p95", usual.p95],
-  ] as const;
-  return marks.map(([name, value]) => (
+    { name: "p50", value: usual.p50, left: !apart && share(usual.p50) > CLOSE / 2 },
+    { name: "p95", value: usual.p95, left: apart && share(usual.p95) > 1 - CLOSE / 2 },
+  ];
+  return marks.map(({ name, value, left }) => (
     <i
       key={name}
-      className="boot-mark"
-      style={{ left: `${Math.min(100, (100 * value) / longest)}%` }}
+      className={`boot-mark ${left ? "boot-mark-left" : ""}`}
+      style={{ left: `${100 * share(value)}%` }}
       title={`${name}: ${took(value)}`}
     >
       {name}
@@ -108,8 +113,8 @@ function rounded(width: number): number {
 
 const WIDE = 720;
 const NARROW = 360;
-const H = 204;
-const TOP = 58;
+const H = 218;
+const TOP = 72; // four rows of labels above the bars
 const BOTTOM = 22;
 
 /** The deadline is drawn in; if it lies far beyond what was seen, at the edge, with an arrow. */
@@ -156,21 +161,6 @@ export function Histogram({
             <title>{`${bin.count} between ${took(bin.from)} and ${took(bin.to)}`}</title>
           </rect>
         ))}
-        {found.map(
-          (bin) =>
-            bin.count > 0 && (
-              <text
-                key={bin.from}
-                className="histogram-text"
-                x={(x(bin.from) + x(bin.to)) / 2}
-                y={H - BOTTOM - (bin.count / most) * (H - TOP - BOTTOM) - 4}
-                textAnchor="middle"
-                aria-hidden="true"
-              >
-                {bin.count}
-              </text>
-            ),
-        )}
         <line className="histogram-axis" x1="0" x2={W} y1={H - BOTTOM} y2={H - BOTTOM} />
         <text className="histogram-text" x="0" y={H - 6}>
           {took(low)}
@@ -189,16 +179,32 @@ export function Histogram({
             </g>
           );
         })}
+        {found.map(
+          (bin) =>
+            bin.count > 0 && (
+              <text
+                key={bin.from}
+                className="histogram-text"
+                x={(x(bin.from) + x(bin.to)) / 2}
+                y={H - BOTTOM - (bin.count / most) * (H - TOP - BOTTOM) - 4}
+                textAnchor="middle"
+                aria-hidden="true"
+              >
+                {bin.count}
+              </text>
+            ),
+        )}
         <g className="histogram-deadline">
           <line x1={deadlineAt} x2={deadlineAt} y1="4" y2={H - BOTTOM} />
-          <text x={deadlineAt - 6} y={H - BOTTOM - 8} textAnchor="end">
+          <text x={deadlineAt - 6} y={3 * 13 + 12} textAnchor={deadlineAt > W / 3 ? "end" : "start"}>
             deadline {given(deadline.seconds)}
             {far ? " →" : ""}
           </text>
         </g>
       </svg>
       <figcaption className="faint">
-        {total.count} boots · longest {took(total.longest)} · deadline {given(deadline.seconds)} ({deadline.source})
+        {counted(total.count, "boot")} · longest {took(total.longest)} · deadline {given(deadline.seconds)} (
+        {deadline.source})
       </figcaption>
     </figure>
   );

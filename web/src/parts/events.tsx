@@ -37,6 +37,12 @@ export function toneOfEvent(event: FeedEvent): string {
   return BAD.has(event.name) ? "danger" : GOOD.has(event.name) ? "success" : "pending";
 }
 
+/** What happened, in the past tense, in the server's own words. */
+export const titled = (event: FeedEvent): string => event.title || plain(event.name);
+
+/** A warm node's deadline moves every few minutes: true, kept, and of interest to few. */
+export const routine = (event: FeedEvent): boolean => event.name === "renewed";
+
 /** What an event changed, in a few words, where its detail says nothing. */
 export function told(event: FeedEvent): string {
   if (event.detail) return CODE.test(event.detail) ? plain(event.detail) : event.detail;
@@ -100,7 +106,7 @@ export function EventList({ events, about = true }: { events: readonly FeedEvent
             </span>
           )}
           <span className={`event-name tone-${toneOfEvent(event)}`}>
-            {plain(event.name)}
+            {titled(event)}
             {times > 1 && <span className="faint"> × {times}</span>}
           </span>
           <span className="event-told">

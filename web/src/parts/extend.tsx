@@ -54,7 +54,7 @@ export function ExtendButton({ operationId, of }: { operationId: string; of?: st
             )}
             <div className="modal-acts">
               <button type="button" className="button" onClick={() => setOpen(false)}>
-                Leave it
+                Cancel
               </button>
               <button type="submit" className="button button-primary" disabled={busy}>
                 Extend

@@ -26,6 +26,17 @@ export function Filter({ name, label, options }: { name: string; label: string; 
   );
 }
 
+/** Something that is left out unless the address says otherwise. */
+export function Switch({ name, label, title }: { name: string; label: string; title: string }) {
+  const on = useAddress().query.has(name);
+  return (
+    <label className="switch" title={title}>
+      <input type="checkbox" checked={on} onChange={() => setQuery({ [name]: on ? null : "1" })} />
+      <span>{label}</span>
+    </label>
+  );
+}
+
 /** A filter that was set by following a link: named, and taken out by a click. */
 export function Chosen({ name, label }: { name: string; label: string }) {
   const value = useAddress().query.get(name);

@@ -136,7 +136,7 @@ function Account() {
         </p>
         {who?.expires_at && left !== null && (
           <p className="faint">
-            token ends <Countdown until={who.expires_at} ahead="in " />
+            <Countdown until={who.expires_at} ahead="token ends in " over="token ended" />
           </p>
         )}
         <Theme />

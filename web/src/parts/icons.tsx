@@ -35,6 +35,18 @@ const TONES: Record<Shade, ReactNode> = {
       <path d="M8 2.75A5.25 5.25 0 0 1 13.25 8" {...stroke} />
     </>
   ),
+  standby: (
+    <>
+      <circle cx="8" cy="8" r="5.6" {...stroke} />
+      <path d="M8 5.2V8l1.9 1.5" {...stroke} />
+    </>
+  ),
+  busy: (
+    <>
+      <circle cx="8" cy="8" r="6.5" fill="currentColor" />
+      <path d="M6.4 5.2v5.6L10.9 8z" fill="var(--surface)" />
+    </>
+  ),
   success: (
     <>
       <circle cx="8" cy="8" r="6.5" fill="currentColor" />

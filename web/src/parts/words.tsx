@@ -1,9 +1,10 @@
 /** Small pieces of text: names that others chose, times, states. */
 
 import type { ReactNode } from "react";
+import type { Node } from "../api/types";
 import { useNow } from "../live/ticking";
 import { Link, to } from "../routing/router";
-import { plain, type Shade, short, toneOfHealth, toneOfState, toneOfStatus } from "../words/names";
+import { JUDGED, plain, type Shade, short, toneOfHealth, toneOfState, toneOfStatus } from "../words/names";
 import { ago, exact, running, seconds } from "../words/time";
 import { ToneSign } from "./icons";
 
@@ -40,6 +41,19 @@ export function HealthBadge({ health, reason }: { health: string | null | undefi
   );
 }
 
+/** The health of a node as it stands: of one that failed or is on its way out there is none to tell. */
+export function NodeHealth({ node }: { node: Pick<Node, "state" | "health" | "health_reason"> }) {
+  if (!node.health || JUDGED.has(node.state)) return <span className="faint">–</span>;
+  return <HealthBadge health={node.health} reason={node.health_reason} />;
+}
+
+/** When a node's time is over; a node that the pool keeps has no such time. */
+export function NodeDeadline({ node, kept }: { node: Node; kept: boolean }) {
+  if (kept) return <span className="kept-warm">kept warm</span>;
+  if (!node.deadline_at) return <span className="faint">–</span>;
+  return <Countdown until={node.deadline_at} />;
+}
+
 /** When, in relation to now; exactly when on hover. */
 export function Ago({ at }: { at: string | null | undefined }) {
   const passed = seconds(at, useNow());
@@ -62,13 +76,20 @@ export function Elapsed({ since, until }: { since: string; until?: string | null
   );
 }
 
-/** `ahead` goes before the time that is left, and falls away with it: nothing is "in 0m 05s over". */
-export function Countdown({ until, ahead = "" }: { until: string; ahead?: string }) {
+interface CountdownProps {
+  until: string;
+  ahead?: string;
+  after?: string;
+  over?: string;
+}
+
+/** `ahead` and `after` stand around the time that is left, `over` before the time that passed: "deadline passed 5 s ago". */
+export function Countdown({ until, ahead = "", after = "", over = "passed" }: CountdownProps) {
   const passed = seconds(until, useNow()) ?? 0;
   const left = -passed;
   return (
     <time dateTime={until} title={exact(until)} className={left < 0 ? "figures late" : "figures"}>
-      {left >= 0 ? `${ahead}${running(left)}` : `${running(passed)} over`}
+      {left >= 0 ? `${ahead}${running(left)}${after}` : `${over} ${ago(passed)}`}
     </time>
   );
 }

@@ -96,6 +96,7 @@ export function event(changes: Partial<FeedEvent> = {}): FeedEvent {
     entity_id: "node-1",
     version: 1,
     name: "booted",
+    title: "booted",
     changes: {},
     detail: "",
     actor: "",

@@ -33,14 +33,14 @@ const STATUS_TONES: Record<Status, Tone> = {
   failed: "danger",
   cancelled: "warning",
 };
-/** As the server's tones; what is gone is neither good nor to come. */
-export type Shade = Tone | "neutral";
+/** As the server's tones; what is gone is neither good nor to come, and a warm node looks unlike one at work. */
+export type Shade = Tone | "neutral" | "standby" | "busy";
 
 const STATE_TONES: Record<NodeState, Shade> = {
   created: "active",
-  idle: "success",
+  idle: "standby",
   claimed: "active",
-  running: "success",
+  running: "busy",
   releasing: "active",
   failed: "danger",
   terminating: "warning",
@@ -70,14 +70,41 @@ export const ORDERLY: ReadonlySet<string> = new Set([
   "left",
 ]);
 
+/** What ends when a node's deadline passes, by its state. */
+export const DEADLINE_NAMES: Record<NodeState, string> = {
+  created: "boot deadline",
+  idle: "idle timeout",
+  claimed: "attach deadline",
+  running: "run deadline",
+  releasing: "release deadline",
+  failed: "rescue window",
+  terminating: "deadline",
+  terminated: "deadline",
+};
+
+/** What happens then. */
+export const DEADLINE_ENDS: Record<NodeState, string> = {
+  created: "a boot that doesn't advance fails then",
+  idle: "it leaves the pool then",
+  claimed: "another node takes its place then",
+  running: "its run loses it then",
+  releasing: "Muster terminates it then",
+  failed: "Muster terminates it then",
+  terminating: "",
+  terminated: "",
+};
+
+/** In these states health says nothing: the node is judged already. */
+export const JUDGED: ReadonlySet<string> = new Set(["failed", "terminating", "terminated"]);
+
 export const STATE_MEANINGS: Record<NodeState, string> = {
-  created: "booting, or attaching to the run that it was made for",
+  created: "booting, or attaching to its run",
   idle: "warm: ready to be claimed by the next run",
   claimed: "taken for a run, attaching to it",
-  running: "handed over: its run has it",
-  releasing: "given back: must prove that it is clean",
-  failed: "its boot failed; it may still be rescued",
-  terminating: "being ended; the provider has not confirmed it yet",
+  running: "handed over to its run",
+  releasing: "given back; it is being cleaned",
+  failed: "its boot failed",
+  terminating: "the provider has not confirmed its end yet",
   terminated: "gone",
 };
 export const HEALTH_MEANINGS: Record<Health, string> = {

@@ -48,7 +48,7 @@ async def boots(ctx: Ctx, name: str) -> Boots:
 
     found = by_type(await ctx.ports.store.boots(template.name, template.revision))
     kinds = [BootKind.of(some, learned.get(kind), resolved(kind)) for kind, some in found.items()]
-    return Boots.of(template, resolved(None), deadlines.max_boot(template.spec, limits), kinds)
+    return Boots.of(template, limits, resolved(None), kinds)
 
 
 async def apply(ctx: Ctx, caller: CallerToken, name: str, body: TemplateSpec) -> Template:

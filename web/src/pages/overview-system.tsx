@@ -1,4 +1,4 @@
-/** What the verdict rests on: do providers and the store answer, do the periodic duties tick. */
+/** What the verdict rests on: do providers and the store answer, do the background tasks run on time. */
 
 import type { Duty, Overview, ProviderFigures, Tone } from "../api/types";
 import { Card, Figure } from "../parts/facts";
@@ -8,11 +8,11 @@ import { given } from "../words/time";
 
 const ms = (value: number | null | undefined) => (typeof value === "number" ? `≤ ${value} ms` : "–");
 
-export function Machinery({ overview }: { overview: Overview }) {
+export function SystemCard({ overview }: { overview: Overview }) {
   const { duties, providers, store } = overview;
   if (!duties && !providers && !store) return null;
   return (
-    <Card title="The machinery" id="machinery">
+    <Card title="System" id="system">
       <div className="figures-row">
         {providers?.map((each) => (
           <Provider key={each.name} figures={each} />
@@ -63,10 +63,10 @@ function Duties({ duties }: { duties: readonly Duty[] }) {
     <details className="duties" open={late.length > 0}>
       <summary>
         {late.length === 0 ? (
-          <Badge tone="success">all {duties.length} duties tick</Badge>
+          <Badge tone="success">all {duties.length} background tasks on time</Badge>
         ) : (
           <Badge tone="danger">
-            {late.length} of {duties.length} duties are late
+            {late.length} of {duties.length} background tasks late
           </Badge>
         )}
       </summary>
