@@ -10,7 +10,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,14 +20,19 @@ from tests.cli.terminal import MUSTER, PATIENCE
 
 class Typist:
     def __init__(
-        self, *words: str, environment: Mapping[str, str], directory: Path, size: tuple[int, int] = (30, 90)
+        self,
+        *words: str,
+        environment: Mapping[str, str],
+        directory: Path,
+        size: tuple[int, int] = (30, 90),
+        program: Sequence[str] = MUSTER,
     ) -> None:
         self._ours, self._theirs = pty.openpty()
         self.resize(*size)
         self.before = self.settings()
         self.seen = b""
         self.process = subprocess.Popen(
-            [*MUSTER, *words],
+            [*program, *words],
             cwd=directory,
             env={**environment, "TERM": "xterm-256color"},
             stdin=self._theirs,

@@ -317,7 +317,12 @@ class Terminal:
             self.left = True
 
     def tells_end(self, link: Any) -> bool:
-        """Tell the exit code after the last output, and leave when the person has both; whether they do."""
+        """Tell the exit code after the last output, and leave when the person has both; whether they do.
+
+        Of a node that ends, the server says why.
+        """
+        if self.agent.stopping:
+            raise Broken
         code = self.code()
         if not self.told:
             link.send(TEXT, json.dumps({"exit": code if code >= 0 else 128 - code}).encode())

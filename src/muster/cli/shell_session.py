@@ -78,7 +78,8 @@ class Link(threading.Thread):
 
     def _tell(self, what: "Frame | ClientConnection | Lost | None") -> None:
         self.came.put(what)
-        os.write(self._wake, b"\0")
+        with suppress(BlockingIOError):  # a full pipe wakes as well
+            os.write(self._wake, b"\0")
 
     def close(self) -> None:
         self._over = True
@@ -154,10 +155,9 @@ class Session:
     # --- what comes -------------------------------------------------------------------------------
 
     def _take(self, link: Link) -> None:
-        while self._code is None:
-            try:
-                came = link.came.get_nowait()
-            except queue.Empty:
+        for _ in range(link.came.qsize()):  # what comes later waits for the next turn, so that keys are read
+            came = link.came.get_nowait()
+            if self._code is not None:
                 return
             if came is None:
                 self._connection = None
