@@ -242,7 +242,7 @@ class _Parts:
         for saw in self._saw:
             saw(written)
         if self._api is not None:
-            self._api.saw(each.draft for each in written)
+            self._api.saw(written)
 
     # --- serving ----------------------------------------------------------------------------------
 

@@ -219,7 +219,7 @@ async def opened(
     def committed(written: Sequence[Written]) -> None:
         announce(written)
         for api in apis:
-            api.saw(each.draft for each in written)
+            api.saw(written)
 
     listener = bind("127.0.0.1", 0)
     store = open_sqlite(data / "muster.db", ids=ids, after_commit=committed)

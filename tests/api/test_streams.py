@@ -19,10 +19,11 @@ from muster.api.transport import JoiningTransport
 from muster.client import calls
 from muster.domain.access import Role
 from muster.domain.errors import CursorLost, InvalidRequest, NotFound
-from muster.domain.events import Event
+from muster.domain.events import Draft, Entity, Event
 from muster.domain.ids import OperationId
-from muster.domain.operation import Status
+from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest
+from muster.ports.commits import Written
 from muster.ports.store import Page, Store
 from muster.stores import cursors
 from muster.stores.wakeups import LocalWakeups
@@ -79,14 +80,42 @@ async def test_followers_of_one_operation_share_what_is_read_of_it(site: Site) -
     operation_id = OperationId(operation.operation_id)
     with histories.follow(operation_id) as first, histories.follow(operation_id) as second:
         assert first is second
-        await asyncio.gather(*(first.look() for _ in range(50)))
+        await asyncio.gather(*(first.look(0) for _ in range(50)))
         assert counting.reads == 1, "those who ask together"
         assert [step.ended for step in first.steps][-2:] == [False, True]
         told = list(first.steps)
-        await second.look()
+        assert await second.look(len(told)), "the store was asked"
         assert first.steps == told, "nothing is told twice"
     with histories.follow(operation_id) as anew:
         assert anew is not first, "nothing is kept when nobody follows"
+
+
+async def test_what_this_process_wrote_itself_is_not_read_again(site: Site) -> None:
+    operation = await site.provisioned(site.client())
+    counting = _Counting(site.ports.store)
+    histories = Histories(cast(Store, counting), site.ports.clock)
+    operation_id = OperationId(operation.operation_id)
+    with histories.follow(operation_id) as history:
+        await history.look(0)
+        known, record = len(history.steps), await site.ports.store.operation(operation_id)
+        told = history.steps[-1]
+        histories.saw([written(replace(record, version=told.version + 1))])
+        assert not await history.look(known), "it needs no read"
+        assert [step.version for step in history.steps[known:]] == [told.version + 1]
+        histories.saw([written(replace(record, version=told.version + 3))])
+        assert await history.look(known + 1), "another process wrote the version in between"
+        assert len(history.steps) == known + 1
+
+
+def written(operation: Operation) -> Written:
+    draft = Draft(
+        entity=Entity.OPERATION,
+        entity_id=operation.id,
+        version=operation.version,
+        name="progressed",
+        changes={},
+    )
+    return Written(draft=draft, record=operation)
 
 
 async def test_an_operations_stream_goes_on_after_the_last_event_seen(site: Site) -> None:

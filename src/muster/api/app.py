@@ -1,6 +1,6 @@
 """Compose the API: the hot paths in front, the page, the limits, then the tables of routes."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from starlette.types import Receive, Scope, Send
 
@@ -20,9 +20,9 @@ from muster.api.routes import TABLES
 from muster.api.sign_in import SignInDesk
 from muster.api.terminal_sockets import TerminalSockets
 from muster.api.terminals import Terminals
-from muster.domain.events import Draft
 from muster.operations.overview import OverviewReader
 from muster.plane import ControlPlane, Ports
+from muster.ports.commits import Written
 from muster.single_flight import SingleFlight
 
 __all__ = ["Api", "ApiSettings", "create_app"]
@@ -65,10 +65,11 @@ class Api:
             what = asked.removeprefix(_AGENT).partition("/")[0]
             self.context.metrics.agents.add(what=what if what in _ASKED else "other")
 
-    def saw(self, drafts: Iterable[Draft]) -> None:
-        taken = tuple(drafts)
-        self.context.beats.saw(taken)
-        self.context.metrics.saw(taken)
+    def saw(self, written: Sequence[Written]) -> None:
+        drafts = tuple(each.draft for each in written)
+        self.context.beats.saw(drafts)
+        self.context.histories.saw(written)
+        self.context.metrics.saw(drafts)
 
     def close(self) -> None:
         self.context.shutdown.begin()

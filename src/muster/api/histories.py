@@ -1,9 +1,10 @@
 """What operations showed, read, decoded and encoded once for all streams that follow the same one.
 
 A history lives for as long as a stream follows its operation. Streams that are woken together share one read.
+What this process wrote itself is taken from its commit, and not read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,7 @@ from muster.domain.ids import OperationId
 from muster.domain.operation import Operation
 from muster.domain.serialization import Plain
 from muster.ports.clock import Clock
+from muster.ports.commits import Written
 from muster.ports.paging import pages
 from muster.ports.store import Cursor, Store
 from muster.single_flight import SingleFlight
@@ -44,12 +46,30 @@ class History:
         self._cursor: Cursor | None = None
         self._fields: dict[str, Plain] = {}
         self._reads: SingleFlight[str, None] = SingleFlight()
+        self._written: list[Operation] = []
+        """Versions that this process wrote, each the next one after the last step."""
         self.steps: list[Step] = []
         self.followers = 0
 
-    async def look(self) -> None:
-        """Add what was written before this call."""
+    def wrote(self, operation: Operation) -> None:
+        """Note a version that this process wrote. After a gap the store is read: others wrote in between."""
+        known = self._written[-1].version if self._written else self.steps[-1].version if self.steps else -1
+        if operation.version == known + 1:
+            self._written.append(operation)
+
+    async def look(self, known: int) -> bool:
+        """Add what was written before this call, for a stream that has so many steps.
+
+        Return whether the store was read. Without a read, versions that another process wrote after those
+        of this process may be missing: look again a while later.
+        """
+        written, self._written = self._written, []
+        for operation in written:
+            await self._add(operation, at=operation.updated_at)
+        if len(self.steps) > known:
+            return False
         await self._reads.get_later("", self._read)
+        return True
 
     async def _read(self) -> None:
         async for page in pages(
@@ -86,6 +106,13 @@ class Histories:
         self._store = store
         self._clock = clock
         self._followed: dict[OperationId, History] = {}
+
+    def saw(self, written: Iterable[Written]) -> None:
+        """Take the commits of this process, right after each one."""
+        for each in written:
+            history = self._followed.get(OperationId(each.draft.entity_id))
+            if history is not None and isinstance(each.record, Operation):
+                history.wrote(each.record)
 
     @contextmanager
     def follow(self, operation_id: OperationId) -> Iterator[History]:

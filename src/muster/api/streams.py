@@ -21,6 +21,9 @@ _HELLO = b"retry: 1000\n: hello\n\n"
 _ALIVE = b": still here\n\n"
 READ_AGAIN = 0.05
 """Seconds after which a stream reads again whose wake-up came before its event could be read."""
+LOOK_AFTER = 1.0
+"""Seconds after which a stream reads that told what this process wrote: a wake-up for another process's write
+may have come together with that one."""
 
 
 async def feed(
@@ -54,12 +57,12 @@ async def progress(
         yield _HELLO
         with ctx.histories.follow(operation_id) as history:
             while not ctx.shutdown.begun and await permit.holds():
-                await history.look()
+                complete = await history.look(read)
                 for step in history.steps[read:]:
                     if step.version > seen:
                         yield step.message
                         seen = step.version
-                        silence.broken()
+                        silence.broken(sure=not complete)
                     if step.ended:
                         return
                 read = len(history.steps)
@@ -85,10 +88,11 @@ class _Silence:
         self._listener = listener
         self.broken()
 
-    def broken(self) -> None:
-        self._woken_at = self._ctx.now()
+    def broken(self, *, sure: bool = False) -> None:
+        """Note that something was sent. `sure`: it is known to be all, unless a wake-up was lost."""
+        self._woken_at = self._ctx.now() - (LOOK_AFTER if sure else 0.0)
         """When something happened last. What else happened then may become readable a little later."""
-        self._until = self._woken_at + self._ctx.settings.keep_alive
+        self._until = self._ctx.now() + self._ctx.settings.keep_alive
 
     async def lasts(self) -> bool:
         """Wait until it is time to read again; return whether a sign of life is due."""

@@ -14,7 +14,7 @@ from muster.domain.operation import Fence
 from muster.stores.records import lease_lost_error, version_conflict
 from muster.stores.sql import statements
 from muster.stores.sql.rows import Codec
-from muster.stores.sql.tx import Tx
+from muster.stores.sql.tx import Row, Tx
 
 EPOCH = "SELECT epoch FROM operations WHERE id = :id"
 EPOCHS = "SELECT id, epoch FROM operations WHERE id IN"
@@ -66,9 +66,16 @@ def check_operation(tx: Tx, guard: OperationGuard | None) -> None:
         raise Conflict(f"cannot write the node: operation {guard.operation_id} was committed (or is gone)")
 
 
-def update(tx: Tx, codec: Codec[R], before: R, after: R) -> None:
-    """Write what changed, if the record is still at the version that was read."""
+def update(tx: Tx, codec: Codec[R], before: R, after: R, *, returning: str = "id") -> Row:
+    """Write what changed, if the record is still at the version that was read.
+
+    Return these columns of the row, as they are after the write.
+    """
     changes = codec.changed(before, after)
     sql = codec.update(tuple(changes))
-    if not tx.change(sql, {**changes, "id": before.id, "expected": before.version}):
+    rows = tx.execute(
+        f"{sql} RETURNING {returning}", {**changes, "id": before.id, "expected": before.version}
+    )
+    if not rows:
         raise version_conflict(before.id, before.version)
+    return rows[0]

@@ -22,7 +22,7 @@ from muster.stores.sql import boots, counters, events, failures, guards, livenes
 from muster.stores.sql.rows import NODE
 from muster.stores.sql.tx import Tx
 
-_BY_ID = f"SELECT {NODE.select} FROM nodes WHERE id = :id"
+BY_ID = f"SELECT {NODE.select} FROM nodes WHERE id = :id"
 _BY_MACHINE = f"""
     SELECT {NODE.select} FROM nodes WHERE provider = :provider AND machine_id = :machine_id
     ORDER BY created_at DESC, CASE WHEN state = 'terminated' THEN 1 ELSE 0 END, id DESC LIMIT 1
@@ -36,7 +36,7 @@ _INSERT_IF_NEW = f"{NODE.insert} ON CONFLICT (provider, machine_id) WHERE state 
 
 
 def get(tx: Tx, node_id: NodeId) -> Node:
-    rows = tx.execute(_BY_ID, {"id": node_id})
+    rows = tx.execute(BY_ID, {"id": node_id})
     if not rows:
         raise NotFound("node", node_id)
     return NODE.decode(rows[0])

@@ -33,10 +33,13 @@ from muster.stores.sql import (
     nodes,
     statements,
 )
-from muster.stores.sql.rows import NODE, OPERATION, age_of_operation, known_operations
-from muster.stores.sql.tx import FULL, Tx, Value
+from muster.stores.sql.rows import LAUNCH, NODE, OPERATION, age_of_operation, known_operations
+from muster.stores.sql.tx import FULL, Params, Tx, Value
 
 _BY_ID = f"SELECT {OPERATION.select} FROM operations WHERE id = :id"
+_OF_NODE = f"""
+    SELECT {OPERATION.select} FROM operations WHERE id = (SELECT operation_id FROM nodes WHERE id = :id)
+"""
 _BY_KEY = f"SELECT {OPERATION.select} FROM operations WHERE idempotency_key = :key"
 _INSERT = f"{OPERATION.inserting('waiting_owner')} ON CONFLICT (id) DO NOTHING"
 # A gang is bounded where requests enter; this bound only keeps a bug from loading everything.
@@ -55,7 +58,8 @@ WAITING = """
         SELECT 1 FROM operations WHERE waiting_owner = :owner AND status = 'queued' LIMIT :cap
     ) AS counted
 """
-_LEASE = "SELECT lease_owner, lease_until, epoch FROM operations WHERE id = :id"
+_LEASE = "lease_owner, lease_until, epoch"
+_LEASED_UNTIL = "SELECT lease_until FROM operations WHERE id = :id"
 
 
 def get(tx: Tx, operation_id: OperationId) -> Operation:
@@ -66,13 +70,16 @@ def get(tx: Tx, operation_id: OperationId) -> Operation:
 
 
 def view(tx: Tx, operation_id: OperationId) -> OperationView:
-    operation = get(tx, operation_id)
-    held = holdings(tx, operation_id)
+    named: Params = {"id": operation_id}
+    found, made, held = tx.execute_all((_BY_ID, named), (launches.OF_OPERATION, named), (NODES_OF, named))
+    if not found:
+        raise NotFound("operation", operation_id)
+    operation, nodes = OPERATION.decode(found[0]), tuple(NODE.decode(row) for row in held)
     return OperationView(
         operation=operation,
-        nodes=held.nodes,
-        launches=held.launches,
-        seen=liveness.last_seen(tx, [node.id for node in held.nodes]),
+        nodes=nodes,
+        launches=tuple(LAUNCH.decode(row) for row in made),
+        seen=liveness.last_seen(tx, [node.id for node in nodes]),
         ahead=_ahead(tx, operation),
     )
 
@@ -84,9 +91,10 @@ def holdings(tx: Tx, operation_id: OperationId) -> Holdings:
 
 
 def node_view(tx: Tx, node_id: NodeId) -> NodeView:
-    node = nodes.get(tx, node_id)
-    rows = tx.execute(_BY_ID, {"id": node.operation_id}) if node.operation_id is not None else ()
-    return NodeView(node=node, operation=OPERATION.decode(rows[0]) if rows else None)
+    found, its_operation = tx.execute_all((nodes.BY_ID, {"id": node_id}), (_OF_NODE, {"id": node_id}))
+    if not found:
+        raise NotFound("node", node_id)
+    return NodeView(node=NODE.decode(found[0]), operation=OPERATION.first(its_operation))
 
 
 def node_view_for_token(tx: Tx, token_hash: str) -> NodeView | None:
@@ -193,9 +201,8 @@ def write(
     guards.check_fence(tx, fence)
     check_place(tx, change)
     check_freshness(tx, change, clock)
-    guards.update(tx, OPERATION, change.before, change.after)
     # The lease is not guarded by the version: what is stored may be newer than what the caller read.
-    owner, until, epoch = tx.execute(_LEASE, {"id": change.after.id})[0]
+    owner, until, epoch = guards.update(tx, OPERATION, change.before, change.after, returning=_LEASE)
     after = replace(change.after, lease_owner=owner, lease_until=until, epoch=epoch)
     events.append(tx, drafts.of_operation(change), at=after.updated_at, record=after)
     failures.keep(tx, of_failure(change))
@@ -214,7 +221,7 @@ def check_freshness(tx: Tx, change: OperationChange, clock: Callable[[], float] 
     if clock is None:
         raise IllegalTransition(f"cannot commit {change.before.id}: the change has no time")
     now = clock()
-    _, until, _ = (tx.execute(_LEASE, {"id": change.before.id}) or [(None, 0.0, 0)])[0]
+    ((until,),) = tx.execute(_LEASED_UNTIL, {"id": change.before.id}) or [(0.0,)]
     if until <= now:
         raise LeaseLost(
             f"cannot commit {change.before.id}: its lease ran out {now - until:.1f} s ago; stop driving it"

@@ -50,6 +50,9 @@ class SqliteTx:
     def execute(self, sql: str, params: Params = NOTHING) -> Sequence[Row]:
         return self._cursor.execute(sql, params).fetchall()
 
+    def execute_all(self, *statements: tuple[str, Params]) -> Sequence[Sequence[Row]]:
+        return [self.execute(sql, params) for sql, params in statements]
+
     def change(self, sql: str, params: Params = NOTHING) -> int:
         return self._cursor.execute(sql, params).rowcount
 

@@ -62,6 +62,10 @@ class Tx(Protocol):
         """Run one statement and fetch all that it gives."""
         ...
 
+    def execute_all(self, *statements: tuple[str, Params]) -> Sequence[Sequence[Row]]:
+        """Run statements of which none needs another's rows, in one exchange; return the rows of each."""
+        ...
+
     def change(self, sql: str, params: Params = NOTHING) -> int:
         """Run one statement and say how many rows it wrote."""
         ...

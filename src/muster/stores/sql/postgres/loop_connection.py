@@ -50,10 +50,13 @@ class LoopConnection(psycopg.Connection[tuple[object, ...]]):
         return waiting
 
     def _readable(self) -> None:
-        if self._waiting is None or self._waiting.done():
-            self._unwatch()  # it is nobody's answer: the server has ended the session
-        else:
+        if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(Ready.R)
+            return
+        try:
+            self.pgconn.consume_input()  # an answer that no caller waits for
+        except psycopg.Error:
+            self._unwatch()  # the server has ended the session
 
     def _writable(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
         loop.remove_writer(fd)

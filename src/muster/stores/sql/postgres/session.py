@@ -9,23 +9,21 @@ is told so.
 import contextlib
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import psycopg
-from psycopg.errors import error_from_result
-from psycopg.generators import execute
-from psycopg.pq import ExecStatus
 
 from muster.domain.errors import StoreUnavailable
 from muster.domain.ids import OperationId
 from muster.ports.commits import Written
 from muster.stores.sql.postgres import feed
-from muster.stores.sql.postgres.bridge import in_thread, is_bridged, pause
+from muster.stores.sql.postgres.bridge import in_thread, pause
 from muster.stores.sql.postgres.connection_shares import Share
 from muster.stores.sql.postgres.connections import Connection, ConnectionFactory
 from muster.stores.sql.postgres.errors import Remedy, connection_ended, remedy, translate_error, uncertain
+from muster.stores.sql.postgres.pipeline import Pipeline
 from muster.stores.sql.tx import NOTHING, Locks, Params, Retry, Row, Value, Work, WorkResult
 
 SIDE_BY_SIDE = Locks(alone=False, hold=" FOR UPDATE", skip=" FOR UPDATE SKIP LOCKED", share=" FOR SHARE")
@@ -42,7 +40,7 @@ class PgTx:
     __slots__ = ("_appended", "_cursor", "by", "written")
     locks = SIDE_BY_SIDE
 
-    def __init__(self, cursor: psycopg.Cursor[Row]) -> None:
+    def __init__(self, cursor: Pipeline | psycopg.Cursor[Row]) -> None:
         self._cursor = cursor
         self._appended: list[Params] = []
         self.written: list[Written] = []
@@ -51,6 +49,13 @@ class PgTx:
     def execute(self, sql: str, params: Params = NOTHING) -> Sequence[Row]:
         self._run(sql, params)
         return self._cursor.fetchall()
+
+    def execute_all(self, *statements: tuple[str, Params]) -> Sequence[Sequence[Row]]:
+        if not isinstance(self._cursor, Pipeline):
+            return [self.execute(sql, params) for sql, params in statements]
+        for sql, params in statements:
+            _storably(self._cursor.defer, sql, params)
+        return self._cursor.fetch_each()
 
     def change(self, sql: str, params: Params = NOTHING) -> int:
         self._run(sql, params)
@@ -63,24 +68,30 @@ class PgTx:
         """Return False: the database's disk is its own, and no job of ours fills it."""
         return False
 
-    def finish(self, key: int) -> None:
+    def finish(self, key: int, pipeline: Pipeline) -> None:
+        """Append the events, together with the COMMIT that follows."""
         for start in range(0, len(self._appended), APPENDED_AT_ONCE):
             some = self._appended[start : start + APPENDED_AT_ONCE]
             params: dict[str, Value] = {"key": key}
             for row, event in enumerate(some):
                 params.update((f"{name}{row}", value) for name, value in event.items())
-            self._run(feed.appending(len(some)), params)
+            _storably(pipeline.defer, feed.appending(len(some)), params)
 
     def _run(self, sql: str, params: Params) -> None:
-        text, names = numbered(sql)
-        given = values(names, params)
-        try:
-            self._cursor.execute(text, given)
-        except psycopg.DataError:
-            without = storable(given)
-            if without == given:
-                raise
-            self._cursor.execute(text, without)
+        _storably(self._cursor.execute, sql, params)
+
+
+def _storably(run: Callable[[str, tuple[Value, ...]], object], sql: str, params: Params) -> None:
+    """Run a statement; what PostgreSQL can't store is replaced."""
+    text, names = numbered(sql)
+    given = values(names, params)
+    try:
+        run(text, given)
+    except psycopg.DataError:
+        without = storable(given)
+        if without == given:
+            raise
+        run(text, without)
 
 
 class Session:
@@ -90,6 +101,7 @@ class Session:
         self._factory = factory
         self._share = share
         self._connection: Connection | None = None
+        self._pipeline: Pipeline | None = None
         self.key = 0
 
     @property
@@ -100,6 +112,11 @@ class Session:
     def connected(self) -> bool:
         return self._connection is not None and not self._connection.broken and not self._connection.closed
 
+    @property
+    def uncertain(self) -> bool:
+        """Return whether the present transaction may have been committed."""
+        return self._pipeline is not None and self._pipeline.uncertain
+
     def ready(self) -> bool:
         """Connect if needed and allowed. Without success, connected sessions do the work; if there are
         none, this one reports the error."""
@@ -108,7 +125,7 @@ class Session:
         if self._factory.closed is not None or not self._share.ask():
             return self._share.held == 0
         try:
-            self.cursor().close()
+            self.pipeline()
         except StoreUnavailable:
             self._share.refused()
             return self._share.held == 0
@@ -127,14 +144,15 @@ class Session:
                 self._share.refused()
         return True
 
-    def cursor(self) -> psycopg.Cursor[Row]:
-        """Return a cursor. Raises StoreUnavailable."""
-        if self._connection is None or not self.connected:
+    def pipeline(self) -> Pipeline:
+        """Return the connection's statements. Raises StoreUnavailable."""
+        if self._pipeline is None or not self.connected:
             self.close()
             self._connection = in_thread(self._factory.open)
+            self._pipeline = Pipeline(self._connection)
             self._share.entered()
             self.key = 0
-        return self._connection.cursor()
+        return self._pipeline
 
     def leave(self, found: Remedy) -> None:
         """Clean up after a failed transaction, for the next one."""
@@ -145,10 +163,10 @@ class Session:
 
     def undo(self) -> None:
         """Roll back. A connection that can't is closed."""
-        if self._connection is None:
+        if self._pipeline is None:
             return
         try:
-            self._connection.execute("ROLLBACK")
+            self._pipeline.roll_back()
         except psycopg.Error:
             self.close()
 
@@ -161,7 +179,7 @@ class Session:
         if self._connection is not None:
             with contextlib.suppress(psycopg.Error):
                 self._connection.close()
-            self._connection = None
+            self._connection = self._pipeline = None
 
 
 class Writer:
@@ -169,7 +187,6 @@ class Writer:
 
     def __init__(self, factory: ConnectionFactory, share: Share) -> None:
         self._session = Session(factory, share)
-        self._committing = False
 
     def ready(self) -> bool:
         return self._session.ready()
@@ -192,7 +209,7 @@ class Writer:
                 return self._transact(work)
             except BaseException as error:  # whatever it was, the one who waits must hear of it
                 connected = self._session.connected and not connection_ended(error)
-                if self._committing and not connected:
+                if self._session.uncertain and not connected:
                     self._session.close()
                     return WorkResult(error=uncertain(error, where=self._session.where)), []
                 found = remedy(error, connected=connected)
@@ -206,21 +223,19 @@ class Writer:
         raise AssertionError("unreachable")
 
     def _transact(self, work: Work[Any]) -> tuple[WorkResult, list[Written]]:
-        self._committing = False
-        cursor = self._session.cursor()
-        _command(cursor, b"BEGIN")
-        tx = PgTx(cursor)
+        pipeline = self._session.pipeline()
+        pipeline.begin(b"BEGIN")
+        tx = PgTx(pipeline)
         value = work(tx)
         if tx.written:
-            tx.finish(self._key(cursor))
-        self._committing = True
-        if _command(cursor, b"COMMIT") != b"COMMIT":
+            tx.finish(self._key(tx), pipeline)
+        if pipeline.commit() != b"COMMIT":
             raise Retry("the server rolled back instead")
         return WorkResult(value=value), tx.written
 
-    def _key(self, cursor: psycopg.Cursor[Row]) -> int:
+    def _key(self, tx: PgTx) -> int:
         if not self._session.key:
-            self._session.key = feed.signed(int(cursor.execute(feed.KEY).fetchall()[0][0]))
+            self._session.key = feed.signed(int(tx.execute(feed.KEY)[0][0]))
         return self._session.key
 
 
@@ -253,34 +268,19 @@ class Reader:
         self._session.close()
 
     def _look(self, batch: Sequence[Work[Any]]) -> list[WorkResult]:
-        cursor = self._session.cursor()
-        _command(cursor, _READ)
-        ends = [self._one(work, cursor) for work in batch]
-        _command(cursor, b"COMMIT")
+        pipeline = self._session.pipeline()
+        pipeline.begin(_READ)
+        ends = [self._one(work, pipeline) for work in batch]
+        pipeline.leave()
         return ends
 
-    def _one(self, work: Work[Any], cursor: psycopg.Cursor[Row]) -> WorkResult:
+    def _one(self, work: Work[Any], pipeline: Pipeline) -> WorkResult:
         try:
-            return WorkResult(value=work(PgTx(cursor)))
+            return WorkResult(value=work(PgTx(pipeline)))
         except psycopg.Error:
             raise  # the snapshot is gone, and with it what the others would have read
         except Exception as error:  # handed to the one who waits for it
             return WorkResult(error=error)
-
-
-def _command(cursor: psycopg.Cursor[Row], command: bytes) -> bytes:
-    """Run a command without parameters or rows, by the shortest way; return the server's command tag."""
-    connection = cursor.connection
-    if is_bridged():
-        connection.pgconn.send_query(command)
-        (result,) = connection.wait(execute(connection.pgconn))
-    else:
-        result = connection.pgconn.exec_(command)
-    if result.status != ExecStatus.COMMAND_OK:
-        if connection.broken:
-            raise psycopg.OperationalError(connection.pgconn.get_error_message())
-        raise error_from_result(result)
-    return result.command_status or b""
 
 
 _NAME = re.compile(r":([a-z_][a-z0-9_]*)")
