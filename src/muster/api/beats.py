@@ -6,7 +6,6 @@ token changed. Other replicas write too, so the memory asks the store again afte
 takes no writes, no beat is answered from memory: the node must go to another server.
 """
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -15,6 +14,7 @@ from typing import TypedDict
 from starlette.types import Receive, Scope, Send
 
 from muster.api.access import admitted, bearer
+from muster.api.decoders import BodyReader
 from muster.api.middleware import HEADERS, DefaultHeaders
 from muster.api.problems import Unauthenticated, translate
 from muster.domain import checks
@@ -26,12 +26,12 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.template import EXTERNAL
 from muster.enrolment.enroller import Enrolment
 from muster.ports.clock import Clock
+from muster.wire.agent import Beat
 
 PATH = "/api/v1/agent/beat"
 REMEMBERED_MOST = 20_000
 BODY_MOST = 4096
-ACTIVITY_MOST = 2**62
-"""Bytes received count too, and a store's integer ends at 63 bits."""
+_READER = BodyReader(Beat)
 _OVER = (NodeState.TERMINATING.value, NodeState.TERMINATED.value)
 
 
@@ -103,7 +103,7 @@ class Beats:
 
     def again(self, key: bytes, said: bytes) -> int | None:
         """Take the beat of a known token and return the record's version. None: the store must be asked.
-        Raises InvalidRequest for a body that can't be read."""
+        Raises what `_words` raises for a body that can't be read."""
         known = self._known.get(key)
         if known is None or self._clock.now() >= known.until or self._unwritable():
             return None
@@ -178,22 +178,11 @@ async def _body(receive: Receive) -> bytes:
 
 
 def _words(body: bytes) -> _Words:
-    """Decode the body of a beat. An empty one is a beat too. Raises InvalidRequest."""
-    try:
-        said = json.loads(body) if body else {}
-    except (ValueError, RecursionError):
-        raise InvalidRequest("body", body[:80], "must be JSON, and not too deep") from None
-    if not isinstance(said, dict):
-        raise InvalidRequest("body", body[:80], "must be a JSON object")
-    activity, status = said.get("activity"), said.get("status")
-    if activity is not None:
-        checks.whole("activity", activity, least=0, most=ACTIVITY_MOST)
-    if status is not None:
-        checks.known("status", status, tuple(Health))
-    reason = said.get("reason") or ""
-    if reason:
-        checks.text("reason", reason)
-    return _Words(activity=activity, said=None if status is None else Health(status), reason=reason)
+    """Decode the body of a beat. An empty one is a beat too. Raises what `BodyReader.read` raises."""
+    beat = _READER.read(body or b"{}")
+    if beat.reason:
+        checks.text("reason", beat.reason)
+    return _Words(activity=beat.activity, said=beat.status, reason=beat.reason)
 
 
 def _headers(body: bytes) -> list[tuple[bytes, bytes]]:

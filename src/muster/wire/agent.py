@@ -14,6 +14,8 @@ from muster.wire.base import AgentMessage, Query, Shape, convert
 from muster.wire.commands import Traffic, Window
 
 POLL_MOST = 60.0
+ACTIVITY_MOST = 2**62
+"""Bytes received count too, and a store's integer ends at 63 bits."""
 DESIRED_EXAMPLE: dict[str, Any] = {
     "version": 4,
     "directive": "attach",
@@ -46,11 +48,11 @@ class JoinRequest(AgentMessage):
 
 
 class Beat(AgentMessage):
-    """A sign of life. `muster.api.beats` reads it, without this shape."""
+    """A sign of life."""
 
     EXAMPLE = {"activity": 1234}
 
-    activity: int | None = None
+    activity: Annotated[int, Meta(ge=0, le=ACTIVITY_MOST)] | None = None
     """Grows with what the boot does; matters until the node has booted."""
     status: Health | None = None
     """How a service feels, by its own word."""
