@@ -47,16 +47,7 @@ from muster.domain.terminal import ShellRules
 
 ENVIRONMENT: Mapping[str, Key] = {
     "MUSTER_MAX_NODES": ("installation", "max_nodes"),
-    "MUSTER_HOST": ("server", "host"),
-    "MUSTER_PORT": ("server", "port"),
-    "MUSTER_PUBLIC_URL": ("server", "public_url"),
-    "MUSTER_DATA_DIR": ("server", "data_dir"),
-    "MUSTER_STORE": ("server", "store"),
-    "MUSTER_STORE_CONNECTIONS": ("server", "store_connections"),
-    "MUSTER_STORE_CACHE_MIB": ("server", "store_cache_mib"),
-    "MUSTER_FILES_DIR": ("server", "files_dir"),
-    "MUSTER_LOG_FORMAT": ("server", "log_format"),
-    "MUSTER_LOG_LEVEL": ("server", "log_level"),
+    **{f"MUSTER_{key.upper()}": ("server", key) for key in SECTIONS["server"]},
 }
 """Of the core. An integration declares its own with its table."""
 LIMIT = "MUSTER_LIMITS_"
