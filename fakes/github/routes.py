@@ -223,7 +223,7 @@ def _groups(world: GitHubState, asked: Asked, org: str) -> Said:
 
 def _run(world: GitHubState, run: Run) -> dict[str, Any]:
     status = world.status(run)
-    over = "cancelled" if run.cancelled else "success"
+    over = "cancelled" if run.cancelled else world.conclusion(run)
     return {
         "id": run.id,
         "status": status,
@@ -252,16 +252,53 @@ def _jobs(world: GitHubState, asked: Asked, repository: str, run_id: str) -> Sai
     return Said(status=200, data={"total_count": len(found), "jobs": found})
 
 
+def _one_job(world: GitHubState, asked: Asked, repository: str, job_id: str) -> Said:
+    found = world.job(repository, int(job_id))
+    return _missing() if found is None else Said(status=200, data=_job(found))
+
+
 def _job(job: Job) -> dict[str, Any]:
+    started = job.status != "queued"
     return {
         "id": job.id,
+        "run_id": job.run_id,
         "name": job.name,
+        "workflow_name": "CI",
         "status": job.status,
         "conclusion": job.conclusion,
+        "created_at": _iso(job.queued_at),
+        "started_at": _iso(job.started_at or job.queued_at),
+        "completed_at": _iso(job.finished_at or job.queued_at) if job.status == "completed" else None,
         "labels": list(job.labels),
         "run_attempt": job.attempt,
-        "runner_name": job.runner,
+        "runner_id": job.runner_id if started and job.runner else None,
+        "runner_name": job.runner if started and job.runner else None,
     }
+
+
+def _rerun_failed(world: GitHubState, asked: Asked, repository: str, run_id: str) -> Said:
+    run = world.runs.get((repository, int(run_id)))
+    return _again(world, run, None)
+
+
+def _rerun_job(world: GitHubState, asked: Asked, repository: str, job_id: str) -> Said:
+    job = world.job(repository, int(job_id))
+    run = None if job is None else world.runs.get((repository, job.run_id))
+    return _again(world, run, job)
+
+
+def _again(world: GitHubState, run: Run | None, job: Job | None) -> Said:
+    """Begin another attempt. A run that is cancelled may be begun again, one without a failure may not."""
+    if run is None:
+        return _missing()
+    if world.status(run) != "completed":
+        return _refused(403, "This workflow is already running")
+    if job is not None and job.attempt != run.attempt:
+        return _refused(403, "This workflow job cannot be retried")
+    if not run.cancelled and all(each.conclusion in ("success", "skipped") for each in world.latest(run)):
+        return _refused(403, "This workflow run cannot be retried")
+    world.rerun_failed(run, only=job)
+    return Said(status=201, data={})
 
 
 # --- what runners ask (the real ones speak otherwise) --------------------------------------------------
@@ -315,6 +352,7 @@ def _finish(world: GitHubState, asked: Asked, job_id: str) -> Said:
 
 _RUNNERS = r"/(?:repos|orgs)/(?P<scope>[^/]+(?:/[^/]+)?)/actions/runners"
 _RUNS = r"/repos/(?P<repository>[^/]+/[^/]+)/actions/runs"
+_JOBS = r"/repos/(?P<repository>[^/]+/[^/]+)/actions/jobs"
 _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", r"/(?:repos|orgs)/(?P<scope>[^/]+(?:/[^/]+)?)/installation", _installation),
     ("POST", r"/app/installations/(?P<number>\d+)/access_tokens", _lend),
@@ -326,6 +364,9 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", _RUNS, _guarded(_all_runs)),
     ("GET", _RUNS + r"/(?P<run_id>\d+)", _guarded(_one_run)),
     ("GET", _RUNS + r"/(?P<run_id>\d+)/jobs", _guarded(_jobs)),
+    ("POST", _RUNS + r"/(?P<run_id>\d+)/rerun-failed-jobs", _guarded(_rerun_failed)),
+    ("GET", _JOBS + r"/(?P<job_id>\d+)", _guarded(_one_job)),
+    ("POST", _JOBS + r"/(?P<job_id>\d+)/rerun", _guarded(_rerun_job)),
     *service.ROUTES,
     ("POST", "/_runner/register", _register),
     ("POST", "/_runner/session", _session),

@@ -219,10 +219,21 @@ class GitHubState:
                     self.sets.completed(job, "canceled")
             self.changed.notify_all()
 
-    def rerun_failed(self, run: Run) -> list[Job]:
+    def job(self, repository: str, job_id: int) -> Job | None:
+        runs = (run for (name, _), run in self.runs.items() if name == repository)
+        return next((job for run in runs for job in run.jobs if job.id == job_id), None)
+
+    def conclusion(self, run: Run) -> str:
+        """Return how a run that is over ended: as the worst of its jobs."""
+        ends = [job.conclusion for job in self.latest(run)]
+        return next((each for each in ("failure", "cancelled") if each in ends), "success")
+
+    def rerun_failed(self, run: Run, *, only: Job | None = None) -> list[Job]:
         """Start a new attempt with the failed jobs, under their old labels; the others aren't repeated."""
         with self.changed:
             failed = [job for job in self.latest(run) if job.conclusion != "success"]
+            if only is not None:
+                failed = [only]
             run.attempt += 1
             run.cancelled = False
             return [self.queue(run, job.name, job.labels, job.script) for job in failed]
@@ -274,6 +285,7 @@ class GitHubState:
                 for job in run.jobs:
                     if job.id == job_id:
                         job.status, job.conclusion, job.output = "completed", conclusion, output
+                        job.finished_at = self.now()
                         self.sets.completed(job, {"success": "succeeded"}.get(conclusion, "failed"))
             if runner.ephemeral:
                 self.runners.pop(runner.id, None)

@@ -12,7 +12,7 @@ from muster.domain.jobs import Job, JobResult, JobState
 from muster.domain.lifecycle import LIVE, NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind
-from muster.domain.template import Reuse
+from muster.domain.template import Reuse, UsageClass
 from muster.ports.hooks import Delivery
 from tests.stage.github import REPOSITORY, GitHubStage
 from tests.stage.stage import Replica, Stage, play
@@ -200,9 +200,10 @@ def test_jobs_that_are_not_ours_old_or_not_allowed_get_no_machine_and_say_why() 
             200,
             "ignored: its labels are of no template here",
         )
-        waiting = event_of(shop.queue(), "queued")
-        waiting["workflow_job"]["status"] = "waiting"
-        status, words = await shop.said(shop.queue(), **waiting)
+        approval = shop.queue()
+        waiting = event_of(approval, "queued")
+        waiting["workflow_job"]["status"] = approval.status = "waiting"
+        status, words = await shop.said(approval, **waiting)
         assert (status, "something else than a runner" in words) == (200, True)
         foreign = shop.github.world.queue(shop.github.world.begin("evil/shop"), "build", ("muster-linux",))
         status, words = await shop.said(foreign)
@@ -370,5 +371,164 @@ def test_a_job_whose_machine_dies_before_it_starts_gets_another() -> None:
         await stage.until(replaced)
         (other,) = await stage.nodes(*LIVE)
         assert shop.github.take(other) is queued
+
+    play(scenario)
+
+
+# --- lost deliveries ---------------------------------------------------------------------------------
+
+
+def test_a_job_whose_webhooks_are_all_lost_is_found_served_and_closed() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage)
+        queued = shop.queue()
+        (node,) = await shop.running()
+        assert shop.github.take(node) is queued
+        shop.github.world.finish(shop.github.runner_of(node), queued.id, "success", "")
+        await shop.github.detached(node)
+        job = await shop.until_job(queued, lambda job: job.state is JobState.COMPLETED, within=600.0)
+        assert job.result is JobResult.SUCCEEDED
+        await shop.until_job(queued, lambda job: job.node_id == node.id, within=60.0)
+        await stage.nothing_is_left()
+        assert await shop.provisions() == 1
+
+    play(scenario)
+
+
+def test_looking_for_lost_jobs_costs_a_bounded_number_of_requests() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, max_nodes=0)
+        world = shop.github.world
+        for number in range(30):
+            run = world.begin(f"acme/r{number}")
+            await shop.said(world.queue(run, "build", ("muster-linux",)))
+        await stage.pass_time(120.0)
+
+        def lookups() -> int:
+            return world.asked("GET /repos/acme/r") - world.asked("/actions/runners")
+
+        before = lookups()
+        await stage.pass_time(600.0)
+        rounds, repositories, jobs = 11, 10, 50
+        assert 0 < lookups() - before <= rounds * (3 * repositories + jobs)
+
+    play(scenario)
+
+
+def test_a_job_of_a_run_that_was_deleted_is_over() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, max_nodes=0)
+        queued = shop.queue()
+        await shop.said(queued)
+        shop.github.world.runs.clear()
+        job = await shop.until_job(queued, lambda job: job.state is JobState.COMPLETED, within=900.0)
+        assert job.result is JobResult.UNKNOWN
+
+    play(scenario)
+
+
+# --- jobs whose machine is lost ----------------------------------------------------------------------
+
+
+async def lose(shop: Shop, node: Node) -> None:
+    """The machine ends with the job on it; GitHub notices ten minutes later."""
+    runner = shop.github.runner_of(node)
+    shop.stage.cloud.end(node.machine_id)
+    runner.seen_at = 0.0
+
+
+async def started(shop: Shop, count: int) -> list[tuple[Node, FakeJob]]:
+    jobs = [shop.queue() for _ in range(count)]
+    for job in jobs:
+        await shop.said(job)
+    found = [(node, shop.github.take(node)) for node in await shop.running(count)]
+    for _, job in found:
+        await shop.said(job, "in_progress")
+        await shop.until_job(job, lambda job: job.node_id is not None)
+    return found
+
+
+async def failed(shop: Shop, job: FakeJob) -> None:
+    job.status, job.conclusion, job.finished_at = "completed", "failure", shop.stage.now
+    await shop.said(job, "completed")
+
+
+RERUN: dict[str, Any] = {"tables": {"runner": {"labels": ["muster-linux"], "rerun_interrupted": 1}}}
+
+
+def test_jobs_whose_machines_were_lost_are_run_again_once_together_and_on_demand() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, usage=(UsageClass.SPOT,), **RERUN)
+        found = await started(shop, 2)
+        for node, job in found:
+            await lose(shop, node)
+            await shop.until_job(job, lambda job: job.interrupted)
+        await stage.pass_time(300.0)
+        assert shop.github.world.asked("rerun") == 0, "the run is not over"
+        for _, job in found:
+            await failed(shop, job)
+        shop.github.world.complete(shop.run)
+
+        async def again() -> bool:
+            return shop.run.attempt == 2
+
+        await stage.until(again)
+        assert shop.github.world.asked("rerun-failed-jobs") == 1
+        (line,) = await stage.events(name="rerun")
+        assert "run 2 interrupted jobs of run" in line.detail
+        anew = shop.github.world.latest(shop.run)
+        assert len(anew) == 2
+        for job in anew:
+            await shop.said(job)
+        nodes = await shop.running(2)
+        assert {node.usage_class for node in nodes} == {UsageClass.ON_DEMAND}
+
+        for node in nodes:
+            job = shop.github.take(node)
+            await shop.said(job, "in_progress")
+            await shop.until_job(job, lambda job: job.node_id is not None)
+            await lose(shop, node)
+            await shop.until_job(job, lambda job: job.interrupted)
+            await failed(shop, job)
+        await stage.pass_time(300.0)
+        assert shop.run.attempt == 2, "once is what rerun_interrupted allows"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("cause", ["cancelled", "failed", "not asked for"])
+def test_a_person_s_cancel_and_a_real_failure_are_never_undone(cause: str) -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, **({} if cause == "not asked for" else RERUN))
+        ((node, job),) = await started(shop, 1)
+        if cause == "failed":
+            shop.github.world.finish(shop.github.runner_of(node), job.id, "failure", "")
+            await shop.said(job, "completed")
+            await shop.github.detached(node)
+        else:
+            await lose(shop, node)
+            await shop.until_job(job, lambda job: job.interrupted)
+            await failed(shop, job)
+        shop.run.cancelled = cause == "cancelled"
+        shop.github.world.complete(shop.run)
+        await stage.pass_time(600.0)
+        assert shop.github.world.asked("rerun") == 0
+
+    play(scenario)
+
+
+def test_a_re_run_that_github_refuses_is_told_and_not_repeated() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, **RERUN)
+        ((node, job),) = await started(shop, 1)
+        await lose(shop, node)
+        await shop.until_job(job, lambda job: job.interrupted)
+        shop.github.world.fault("rerun-failed-jobs", 403, message="Resource not accessible by integration")
+        await failed(shop, job)
+        shop.github.world.complete(shop.run)
+        await stage.pass_time(600.0)
+        (line,) = await stage.events(name="rerun_refused")
+        assert "Resource not accessible" in line.detail
+        assert shop.github.world.asked("rerun-failed-jobs") == 1
 
     play(scenario)

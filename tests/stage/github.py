@@ -63,7 +63,7 @@ class GitHubStage:
         """What duties see of the registry."""
         self.serving = JobServing(
             secret=SECRET,
-            repositories=["acme/*"],
+            repositories=[REPOSITORY, "acme/*"],
             installation_id=installation_id,
             registry=github.registry,
         )

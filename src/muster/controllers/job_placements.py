@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from muster.domain.errors import Conflict
 from muster.domain.ids import AssignmentId, operation_of
-from muster.domain.jobs import Job, JobState, interrupted, placed
+from muster.domain.jobs import Job, JobResult, JobState, interrupted, placed
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
@@ -18,9 +18,31 @@ from muster.ports.paging import items
 BATCH = 500
 COMPLETED_MOST = 200
 """Newest jobs that are over. A job that ended earlier without a known node was looked for often enough."""
+LATE = 900.0
+"""Seconds after which a job that is over is left as it is."""
 _PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
 LOST = (Reason.INTERRUPTED, Reason.MACHINE_GONE, Reason.HEARTBEAT_LOST)
 """Why a node may be condemned under a job that did nothing wrong."""
+FAILED = (JobResult.FAILED, JobResult.TIMED_OUT, JobResult.UNKNOWN, None)
+
+
+_GONE = (NodeState.TERMINATING, NodeState.TERMINATED)
+
+
+def _open_question(job: Job, since: float) -> bool:
+    """Return whether it is unknown on which node a job ran, or whether it lost it."""
+    if job.assignment_id is None or job.updated_at < since:
+        return False
+    return job.node_id is None or (job.result in FAILED and not job.interrupted)
+
+
+def is_interrupted(job: Job, node: Node) -> bool:
+    """Return whether the job lost its machine. A job that had ended before, or ended well, did not."""
+    if job.interrupted or node.reason not in LOST or node.state not in _GONE:
+        return False
+    if job.state is JobState.RUNNING:
+        return True
+    return job.result in FAILED and node.entered_at <= (job.completed_at or node.entered_at)
 
 
 class JobPlacements:
@@ -30,11 +52,11 @@ class JobPlacements:
         self._clock = ports.clock
 
     async def reconcile(self) -> None:
-        wanting = [job async for job in self._open() if job.assignment_id is not None]
+        running = [job async for job in self._open() if job.assignment_id is not None]
         completed = (await self._jobs.jobs(states=(JobState.COMPLETED,), limit=COMPLETED_MOST)).items
-        wanting += [job for job in completed if job.assignment_id is not None]
-        wanting = [job for job in wanting if job.node_id is None or not job.interrupted]
-        if not any(job.node_id is None or job.state is JobState.RUNNING for job in wanting):
+        since = self._clock.now() - LATE
+        wanting = [*running, *(job for job in completed if _open_question(job, since))]
+        if not wanting:
             return
         nodes = await self._assigned(wanting)
         for job in wanting:
@@ -69,7 +91,7 @@ class JobPlacements:
                 job = await self._jobs.write(
                     placed(job, node_id=node.id, operation_id=node.operation_id, warm=warm, now=now)
                 )
-            if node.reason in LOST and not job.interrupted:
+            if is_interrupted(job, node):
                 await self._jobs.write(interrupted(job, now=now))
         except Conflict:
             return  # it moved on: the next look decides

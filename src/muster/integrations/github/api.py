@@ -60,7 +60,8 @@ PAGES_MOST = 50
 KEPT_MOST = 20_000
 """Answers; each is a few hundred bytes, or a few tens of thousands for a full page."""
 FIELDS = (
-    *("id", "name", "status", "busy", "labels", "run_attempt"),
+    *("id", "name", "status", "busy", "labels", "run_attempt", "conclusion"),
+    *("run_id", "workflow_name", "created_at", "started_at", "completed_at", "runner_id", "runner_name"),
     *("runners", "runner_groups", "workflow_runs", "jobs"),
 )
 """The fields that callers read. The rest of a body, which is most of it, isn't kept."""

@@ -9,6 +9,7 @@ import msgspec
 from muster.domain.errors import InvalidRequest
 from muster.domain.jobs import JobResult, JobSighting, JobState, job_id
 from muster.integrations.github.runners import assignment_of
+from muster.integrations.github.workflow_job import WorkflowJob
 
 SOURCE = "github"
 _PREFIX = "sha256="
@@ -24,24 +25,6 @@ _RESULTS = {
     "skipped": JobResult.SKIPPED,
     "timed_out": JobResult.TIMED_OUT,
 }
-
-
-class WorkflowJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job, in events and in the REST API."""
-
-    id: int
-    run_id: int
-    status: str
-    name: str = ""
-    run_attempt: int | None = None
-    workflow_name: str | None = None
-    conclusion: str | None = None
-    created_at: datetime | None = None
-    started_at: datetime | None = None
-    completed_at: datetime | None = None
-    labels: tuple[str, ...] = ()
-    runner_id: int | None = None
-    runner_name: str | None = None
 
 
 class _Repository(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ provision is the job's id and the number of the try.
 import fnmatch
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from muster.domain.errors import (
     Conflict,
@@ -23,9 +23,11 @@ from muster.domain.job_causes import Unserved
 from muster.domain.jobs import Job, JobSighting, JobState, served, unserved
 from muster.domain.requests import ProvisionRequest
 from muster.domain.run_decisions import RESERVED
+from muster.domain.template import UsageClass
 from muster.integrations.github.job_events import SOURCE
 from muster.integrations.github.job_labels import Choice, NoChoice, choose, offers
 from muster.integrations.github.job_request import JOB, QueuedJob
+from muster.integrations.github.reruns import follows_interruption
 from muster.ports.duties import DutyContext
 
 logger = logging.getLogger(__name__)
@@ -34,6 +36,11 @@ PATIENCE = 86400.0
 """Seconds that a provision waits for room. GitHub drops a job that was queued for a day."""
 WRITES = 8
 """Tries of a guarded write: a job moves only a few times."""
+
+
+def is_stale(seen: JobSighting, *, now: float) -> bool:
+    """Return whether GitHub has dropped a queued job by now: a replayed delivery must start nothing."""
+    return seen.state is JobState.QUEUED and now - (seen.queued_at or 0.0) > PATIENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +85,8 @@ class JobIntake:
                 cause=Unserved.NOT_ALLOWED, detail=f"{job.repository} is not in [github] repositories"
             )
         try:
+            if await follows_interruption(self._given, job):
+                choice = replace(choice, usage=(UsageClass.ON_DEMAND,))
             request = request_for(job, choice)
             key = f"{RESERVED}job/{job.id}/{job.tries}"
             operation = await self._given.desk.provision(request, key=key, ours=True)

@@ -22,6 +22,7 @@ from muster.domain.template import TemplateSpec
 from muster.integrations.github.job_decisions import Serve, decide
 from muster.integrations.github.job_events import SOURCE
 from muster.integrations.github.job_intake import JobIntake
+from muster.integrations.github.job_lookup import JobLookup
 from muster.integrations.github.job_request import JOB, QueuedJob
 from muster.integrations.github.runners import RunnerRegistry, runner_name, scope_of
 from muster.integrations.github.tables import TEMPLATE
@@ -47,11 +48,18 @@ class _Waiting:
 
 class JobKeeper:
     def __init__(
-        self, given: DutyContext, registry: RunnerRegistry, intake: JobIntake, *, installation_id: str
+        self,
+        given: DutyContext,
+        registry: RunnerRegistry,
+        intake: JobIntake,
+        lookup: JobLookup,
+        *,
+        installation_id: str,
     ) -> None:
         self._given = given
         self._registry = registry
         self._intake = intake
+        self._lookup = lookup
         self._installation = installation_id
         self._looked: dict[JobId, int] = {}
         self._round = 0
@@ -98,7 +106,8 @@ class JobKeeper:
             node = None if operation is None else await self._handed(operation)
             found = decide(job, operation, node, paused=paused, now=self._given.clock.now())
             if isinstance(found, Serve):
-                await self._intake.serve(job)
+                # It may have run on the runner that is gone, while the news of that were lost.
+                await self._intake.serve(await self._lookup.look_up(job) if job.tries else job)
             else:
                 await self._intake.hold(job, found.cause, found.detail)
 

@@ -16,9 +16,11 @@ from muster.integrations.github.credentials import AppCredentials, Credentials, 
 from muster.integrations.github.federation import GitHubFederation
 from muster.integrations.github.job_intake import JobIntake
 from muster.integrations.github.job_keeper import JobKeeper
+from muster.integrations.github.job_lookup import JobLookup
 from muster.integrations.github.leftovers import Leftovers
 from muster.integrations.github.provisioned_scopes import ProvisionedScopes
 from muster.integrations.github.registry import GitHubRegistry
+from muster.integrations.github.reruns import Reruns
 from muster.integrations.github.runtime import DOWNLOAD, GitHubRuntime, RunnerPackage
 from muster.integrations.github.scale_sets import ScaleSets
 from muster.integrations.github.set_directory import RegistrationLimit, SetDirectory
@@ -166,6 +168,7 @@ def duties(
     issued = ProvisionedScopes(given)
     return (
         *(() if jobs is None else jobs.duties(given)),
+        Duty(name="github_reruns", every=30.0, work=Reruns(given, registry)),
         Duty(name="leftovers", every=30.0, work=Leftovers(given, registry, issued)),
         Duty(name="workflows", every=20.0, work=WorkflowKeeper(given, registry, issued)),
     )
@@ -187,8 +190,19 @@ class JobServing:
         return {"github": hook}
 
     def duties(self, given: DutyContext) -> tuple[Duty, ...]:
-        keeper = JobKeeper(given, self.registry, self._intake(given), installation_id=self.installation_id)
-        return (Duty(name="github_jobs", every=15.0, work=keeper, woken_by=JOBS),)
+        intake = self._intake(given)
+        lookup = JobLookup(
+            given,
+            self.registry,
+            intake,
+            repositories=self.repositories,
+            installation_id=self.installation_id,
+        )
+        keeper = JobKeeper(given, self.registry, intake, lookup, installation_id=self.installation_id)
+        return (
+            Duty(name="github_jobs", every=15.0, work=keeper, woken_by=JOBS),
+            Duty(name="github_lookup", every=60.0, work=lookup),
+        )
 
     def _intake(self, given: DutyContext) -> JobIntake:
         return JobIntake(given, repositories=self.repositories)

@@ -3,11 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from muster.domain.errors import Refused, Uncertain
 from muster.domain.reasons import Reason
 from muster.integrations.github.api import GitHubApi
 from muster.integrations.github.responses import Answer, unreadable
 from muster.integrations.github.runners import Job, Runner, RunStatus, Scope, WorkflowRun
+from muster.integrations.github.workflow_job import WorkflowJob
 from muster.ports.clock import Clock
 from muster.single_flight import SingleFlight
 
@@ -175,8 +178,35 @@ class GitHubRegistry:
         return sorted(found.values(), key=lambda run: -run.run_id)
 
     async def jobs(self, repository: str, run_id: int) -> Sequence[Job]:
+        what = f"read the jobs of run {run_id} of {repository}"
+        return tuple(_job(each, what) for each in await self._jobs_of(repository, run_id))
+
+    async def workflow_jobs(self, repository: str, run_id: int) -> Sequence[WorkflowJob]:
+        what = f"read the jobs of run {run_id} of {repository}"
+        return tuple(_workflow_job(each, what) for each in await self._jobs_of(repository, run_id))
+
+    async def workflow_job(self, repository: str, job_id: int) -> WorkflowJob | None:
+        what, scope = f"look up job {job_id} of {repository}", Scope.named(repository)
+        path = f"/repos/{repository}/actions/jobs/{job_id}"
+        answer = await self._api.look(path, what, scope=scope, patient=True)
+        return None if answer.status == _GONE else _workflow_job(self._api.read(answer, what), what)
+
+    async def rerun_failed(self, repository: str, run_id: int) -> None:
+        await self._rerun(
+            repository, f"runs/{run_id}/rerun-failed-jobs", f"re-run failed jobs of run {run_id}"
+        )
+
+    async def rerun_job(self, repository: str, job_id: int) -> None:
+        await self._rerun(repository, f"jobs/{job_id}/rerun", f"re-run job {job_id}")
+
+    async def _rerun(self, repository: str, path: str, what: str) -> None:
+        words, scope = f"{what} of {repository}", Scope.named(repository)
+        answer = await self._api.send("POST", f"/repos/{repository}/actions/{path}", words, scope=scope)
+        self._api.read(answer, words)
+
+    async def _jobs_of(self, repository: str, run_id: int) -> Sequence[Any]:
         what, scope = f"list the jobs of run {run_id} of {repository}", Scope.named(repository)
-        listed = await self._api.pages(
+        return await self._api.pages(
             f"/repos/{repository}/actions/runs/{run_id}/jobs",
             what,
             scope=scope,
@@ -184,7 +214,6 @@ class GitHubRegistry:
             params={"filter": "latest"},
             patient=True,
         )
-        return tuple(_job(each, what) for each in listed)
 
 
 _ONE = {"per_page": "1"}
@@ -230,8 +259,16 @@ def _run(repository: str, data: Any, what: str) -> WorkflowRun:
             run_id=int(data["id"]),
             attempt=int(data.get("run_attempt") or 1),
             status=RunStatus.COMPLETED if completed else RunStatus.ACTIVE,
+            conclusion=str(data.get("conclusion") or "") if completed else "",
         )
     except (KeyError, TypeError, ValueError) as error:
+        raise unreadable(what) from error
+
+
+def _workflow_job(data: Any, what: str) -> WorkflowJob:
+    try:
+        return msgspec.convert(data, WorkflowJob)
+    except msgspec.ValidationError as error:
         raise unreadable(what) from error
 
 

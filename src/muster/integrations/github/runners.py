@@ -16,8 +16,11 @@ from muster.domain.ids import AssignmentId
 from muster.domain.template import RESOURCE_CLASSES
 from muster.integrations.github.job_request import QueuedJob
 from muster.integrations.github.workflow import ACCOUNT_MAX, OWNER, Workflow, label, repository
+from muster.integrations.github.workflow_job import WorkflowJob
 
 LABELS_MOST = 20
+RERUNS_MOST = 50
+"""GitHub begins a run anew at most so often."""
 _ACCOUNT = re.compile(OWNER)
 _PREFIX = "muster"
 
@@ -40,6 +43,8 @@ class RunnerSpec:
     """Of the scale set. None: as many as `max_nodes` of the template allows."""
     min_idle: int = 0
     """Registered runners of the scale set that wait for a job, on top of those that have one."""
+    rerun_interrupted: int = 0
+    """How often failed jobs of a run are asked for again because their machines were lost; 0: never."""
     sizes: tuple[str, ...] = ()
     """Resource classes that labels of jobs may ask for, as in `muster-linux/xlarge`; empty: any."""
 
@@ -56,6 +61,7 @@ class RunnerSpec:
             raise InvalidRequest("runner.labels", self.labels, rule)
         for each in self.labels:
             label("runner.labels", each)
+        checks.whole("runner.rerun_interrupted", self.rerun_interrupted, least=0, most=RERUNS_MOST)
         for size in self.sizes:
             checks.known("runner.sizes", size, RESOURCE_CLASSES)
         if self.ephemeral is not None:
@@ -140,6 +146,8 @@ class WorkflowRun:
     run_id: int
     attempt: int
     status: RunStatus
+    conclusion: str = ""
+    """How it ended, in GitHub's word; empty: it isn't over."""
 
     def is_over(self, attempt: int) -> bool:
         """Return whether nothing of this attempt is still to come: it ended, or a later one began."""
@@ -204,4 +212,20 @@ class Workflows(Protocol):
 
     async def jobs(self, repository: str, run_id: int) -> Sequence[Job]:
         """Return the jobs of the run's latest attempt."""
+        ...
+
+    async def workflow_jobs(self, repository: str, run_id: int) -> Sequence[WorkflowJob]:
+        """Return the same jobs with all that is said of them."""
+        ...
+
+    async def workflow_job(self, repository: str, job_id: int) -> WorkflowJob | None:
+        """Return a job, or None if there is no such job or it can't be seen."""
+        ...
+
+    async def rerun_failed(self, repository: str, run_id: int) -> None:
+        """Run the failed jobs of a run that is over again, with what depends on them. Not to be repeated."""
+        ...
+
+    async def rerun_job(self, repository: str, job_id: int) -> None:
+        """Run one job of a run that is over again, with what depends on it. Not to be repeated."""
         ...

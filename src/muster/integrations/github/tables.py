@@ -10,7 +10,7 @@ from muster.domain import checks
 from muster.domain.access import Role
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import Reuse, TemplateSpec
-from muster.integrations.github.runners import RunnerSpec
+from muster.integrations.github.runners import RERUNS_MOST, RunnerSpec
 from muster.integrations.github.trust import REPOSITORY_ID_MOST, Trust
 from muster.integrations.github.workflow import repository
 
@@ -201,10 +201,11 @@ TEMPLATE = TemplateTable(
         "max_runners": values.whole(0, checks.MACHINES_MAX),
         "min_idle": values.whole(0, checks.COUNT_MAX),
         "sizes": values.texts,
+        "rerun_interrupted": values.whole(0, RERUNS_MOST),
     },
     runtime="github",
     always=True,
-    sparse=("scale_set", "max_runners", "min_idle", "sizes"),
+    sparse=("scale_set", "max_runners", "min_idle", "sizes", "rerun_interrupted"),
     rule=_fits,
     warning=check_sharing,
 )

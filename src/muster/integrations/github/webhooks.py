@@ -9,7 +9,7 @@ import logging
 from muster.domain.errors import InvalidRequest
 from muster.domain.jobs import JobState
 from muster.integrations.github.job_events import is_signed, read_event, sighting, state_of
-from muster.integrations.github.job_intake import PATIENCE, JobIntake
+from muster.integrations.github.job_intake import JobIntake, is_stale
 from muster.integrations.github.workflow import repository as checked_repository
 from muster.ports.clock import Clock
 from muster.ports.hooks import Delivery, HookAnswer
@@ -56,7 +56,7 @@ class GitHubHook:
         if await self._intake.choose(event.workflow_job.labels) is None:
             return HookAnswer(status=IGNORED, words="ignored: its labels are of no template here")
         seen = sighting(event.workflow_job, name, state, installation_id=self._installation)
-        if state is JobState.QUEUED and self._clock.now() - (seen.queued_at or 0.0) > PATIENCE:
+        if is_stale(seen, now=self._clock.now()):
             return HookAnswer(status=IGNORED, words="ignored: GitHub drops jobs that were queued for a day")
         (job,) = await self._intake.note([seen])
         if job.state is not JobState.QUEUED or job.operation_id is not None:

@@ -1,0 +1,105 @@
+"""Run interrupted jobs again: once their run is over, with one request for all of them.
+
+The decision is stored before GitHub is asked, so a request is made at most once. The event `rerun` of the job
+says what was asked for; GitHub has no way to write it into the run's summary from outside.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from muster.domain.errors import Conflict, ProviderError
+from muster.domain.jobs import Job, JobState, rerun
+from muster.integrations.github.job_events import SOURCE
+from muster.integrations.github.rerun_decisions import Never, RerunFailed, RerunJob, Wait, decide, used
+from muster.integrations.github.runners import Workflows
+from muster.integrations.github.tables import TEMPLATE
+from muster.ports.duties import DutyContext
+
+logger = logging.getLogger(__name__)
+
+JOBS_MOST = 500
+"""Newest jobs that are looked at. An interrupted one is asked for again within minutes."""
+OF_RUN_MOST = 1000
+RUNS_MOST = 20
+"""Looked up in one round."""
+LATEST = 86400.0
+"""Seconds after which an interrupted job is left alone."""
+_RunKey = tuple[str, str, int | None]
+
+
+class Reruns:
+    def __init__(self, given: DutyContext, workflows: Workflows) -> None:
+        self._given = given
+        self._workflows = workflows
+        self._settled: dict[_RunKey, bool] = {}
+        """Attempts that need no look any more. Forgotten by a restart, which looks once more."""
+
+    async def reconcile(self) -> None:
+        found = await self._interrupted()
+        self._settled = {key: True for key in self._settled if key in found}
+        budgets = {
+            template.name: TEMPLATE.of(template.spec).rerun_interrupted
+            for template in await self._given.store.templates()
+            if template.spec.runtime == "github"
+        }
+        for key in [each for each in found if each not in self._settled][:RUNS_MOST]:
+            budget = max((budgets.get(job.template or "", 0) for job in found[key]), default=0)
+            try:
+                if not budget or await self._attempt(found[key], budget):
+                    self._settled[key] = True
+            except ProviderError as error:
+                logger.info("cannot look after an interrupted run", extra={"error": str(error)})
+
+    async def _interrupted(self) -> dict[_RunKey, list[Job]]:
+        """Return the attempts with interrupted jobs that were not run again, oldest first."""
+        states = (JobState.RUNNING, JobState.COMPLETED)
+        page = await self._given.jobs.jobs(states=states, limit=JOBS_MOST)
+        since = self._given.clock.now() - LATEST
+        found: dict[_RunKey, list[Job]] = {}
+        for job in reversed(page.items):
+            if job.interrupted and job.source == SOURCE and job.run.isdigit() and job.updated_at >= since:
+                found.setdefault((job.repository, job.run, job.attempt), []).append(job)
+        return {key: jobs for key, jobs in found.items() if not used(jobs)}
+
+    async def _attempt(self, interrupted: Sequence[Job], budget: int) -> bool:
+        """Run an attempt again if that is right. False: it is too early to say."""
+        repository, run_id = interrupted[0].repository, int(interrupted[0].run)
+        run = await self._workflows.run(repository, run_id)
+        listed = () if run is None else await self._workflows.workflow_jobs(repository, run_id)
+        known = await self._given.jobs.of_run(repository, str(run_id), limit=OF_RUN_MOST)
+        decision = decide(run, interrupted, listed, budget=budget, spent=used(known))
+        if isinstance(decision, Wait):
+            return False
+        where = f"run {run_id} of {repository}"
+        if isinstance(decision, Never):
+            logger.info("an interrupted run is left alone", extra={"run": where, "why": decision.why})
+            return True
+        return await self._ask(interrupted[0], decision, where)
+
+    async def _ask(self, lead: Job, decision: RerunFailed | RerunJob, where: str) -> bool:
+        now = self._given.clock.now()
+        count = len(decision.jobs) if isinstance(decision, RerunFailed) else 1
+        words = f"asked GitHub to run {count} interrupted job{'s' if count > 1 else ''} of {where} again"
+        try:
+            await self._given.jobs.write(rerun(lead, detail=words, now=now))
+        except Conflict:
+            return False  # it moved, or another replica was faster: the next look decides
+        try:
+            if isinstance(decision, RerunFailed):
+                await self._workflows.rerun_failed(lead.repository, int(lead.run))
+            else:
+                await self._workflows.rerun_job(lead.repository, decision.job)
+        except ProviderError as error:
+            logger.warning("GitHub did not take a re-run", extra={"run": where, "error": str(error)})
+            await self._given.store.note(lead.id, "rerun_refused", reason=None, detail=str(error), now=now)
+        else:
+            logger.info("asked for a re-run", extra={"run": where, "jobs": count})
+        return True
+
+
+async def follows_interruption(given: DutyContext, job: Job) -> bool:
+    """Return whether the job belongs to a re-run that Muster asked for after an interruption."""
+    if job.attempt is None or job.attempt < 2:  # noqa: PLR2004 — the first re-run is attempt 2
+        return False
+    known = await given.jobs.of_run(job.repository, job.run, limit=OF_RUN_MOST)
+    return any(each.rerun_at is not None for each in known)
