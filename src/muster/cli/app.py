@@ -26,6 +26,7 @@ OWN: Mapping[str, tuple[str, str]] = {
     "provision": (DAILY, "Ask for ready nodes, all or nothing, and watch their progress."),
     "run": (DAILY, "Provision, run a command on every node, give the nodes back."),
     "exec": (DAILY, "Run a command on every node of a run."),
+    "cp": (DAILY, "Copy files between this machine and a node."),
     "shell": (DAILY, "Open a terminal on a node of a run."),
     "logs": (DAILY, "Show what the commands of a run wrote."),
     "commands": (DAILY, "List the commands of runs; show or cancel one."),

@@ -126,20 +126,20 @@ def pack(directory: Path, into: IO[bytes], *, all_files: bool = False) -> Packed
     choice = select_files(root, all_files=all_files)
     files, size = 0, 0
     left_out: list[str] = []
-    with _archive(into) as archive:
+    with open_archive(into) as archive:
         for name in choice.names:
             path = root / name
-            if path.is_symlink() and not _inside(root, path):
+            if path.is_symlink() and not leads_inside(root, path):
                 left_out.append(name)
             elif path.is_symlink() or path.is_file():
                 files, size = files + 1, size + path.lstat().st_size + _BLOCK
-                _check(root, files, size)
-                _add(archive, path, name)
+                check_size(root, files, size)
+                add_file(archive, path, name)
     _check_packed(root, files, into.tell(), choice)
     return Packed(files=files, left_out=tuple(left_out), submodules=choice.submodules)
 
 
-def _inside(root: Path, path: Path) -> bool:
+def leads_inside(root: Path, path: Path) -> bool:
     return Path(os.path.realpath(path)).is_relative_to(root)  # unlike Path.resolve, it takes a loop of links
 
 
@@ -150,7 +150,7 @@ def _directory(directory: Path) -> Path:
 
 
 @contextmanager
-def _archive(into: IO[bytes]) -> Iterator[tarfile.TarFile]:
+def open_archive(into: IO[bytes]) -> Iterator[tarfile.TarFile]:
     # Neither the time nor the file's name: they would make another archive of the same tree.
     with (
         gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=into, mtime=0) as compressed,
@@ -159,7 +159,7 @@ def _archive(into: IO[bytes]) -> Iterator[tarfile.TarFile]:
         yield archive
 
 
-def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
+def add_file(archive: tarfile.TarFile, path: Path, name: str) -> None:
     try:
         member = archive.gettarinfo(path, name)
         # Whose files these are here means nothing there.
@@ -176,7 +176,13 @@ def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
         raise UsageProblem(f"cannot send {path}: {error.strerror or error}") from error
 
 
-def _check(root: Path, files: int, size: int) -> None:
+def add_directory(archive: tarfile.TarFile, path: Path, name: str) -> None:
+    member = tarfile.TarInfo(name)
+    member.type, member.mode = tarfile.DIRTYPE, path.stat().st_mode & 0o777 | 0o700
+    archive.addfile(member)
+
+
+def check_size(root: Path, files: int, size: int) -> None:
     if files > FILES_MOST or size > TREE_BYTES_MAX:
         raise UsageProblem(
             f"cannot send {root}: it has more than {FILES_MOST} files or {TREE_BYTES_MAX >> 20} MiB; "
@@ -189,6 +195,10 @@ def _check_packed(root: Path, files: int, size: int, choice: FileSelection) -> N
         raise UsageProblem(f"cannot send {root}: none of its files is tracked by git; add them, {WAY_OUT}")
     if not files:
         raise UsageProblem(f"cannot send {root}: there are no files in it")
+    check_archive(root, size)
+
+
+def check_archive(root: Path, size: int) -> None:
     if size > ARCHIVE_BYTES_MAX:
         raise UsageProblem(
             f"cannot send {root}: compressed it has {size >> 20} MiB, and a server takes "
@@ -207,12 +217,13 @@ def upload_tree(client: "SyncClient", directory: Path, *, all_files: bool) -> st
     if not output.wants_json():
         what = f"{counted(packed.files, 'file')}, {blob.size / 1024:.0f} KiB compressed"
         output.say(f"sent {directory} ({what})", file=sys.stderr)
-    _without(packed.left_out, "it links to something outside of it")
-    _without(packed.submodules, "a submodule; --all-files sends it too")
+    name_left_out(packed.left_out, "it links to something outside of it")
+    name_left_out(packed.submodules, "a submodule; --all-files sends it too")
     return blob.id
 
 
-def _without(names: Sequence[str], why: str) -> None:
+def name_left_out(names: Sequence[str], why: str) -> None:
+    """Say what was not copied, by the first few names."""
     for name in names[:_NAMED]:
         output.print_notice("not_sent", f"without {name}: {why}")
     if len(names) > _NAMED:

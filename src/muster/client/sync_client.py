@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 _PIECE = 1 << 20
 
 
+def _unheard(_size: int) -> None:
+    """Ignore how far a transfer is; the default listener."""
+
+
 class SyncClient:
     def __init__(
         self,
@@ -156,13 +160,14 @@ class SyncClient:
         except httpx.TransportError as error:
             raise unreachable_error(self._target, error) from error
 
-    def upload(self, file: BinaryIO) -> Blob:
-        """Send an archive for commands to start from."""
+    def upload(self, file: BinaryIO, *, tell: Callable[[int], None] = _unheard) -> Blob:
+        """Send an archive for commands to start from. `tell` hears of each part that was sent."""
 
         def pieces() -> Iterator[bytes]:
             file.seek(0)
             while piece := file.read(_PIECE):
                 yield piece
+                tell(len(piece))
 
         try:
             response = self._http.put(calls.BLOBS, content=pieces(), timeout=UPLOADING)
@@ -173,8 +178,8 @@ class SyncClient:
             raise refused
         return calls.read_blob(response.content)
 
-    def download(self, command_id: str, path: Path) -> int:
-        """Fetch what a command brought back into a file. Returns its size."""
+    def download(self, command_id: str, path: Path, *, tell: Callable[[int], None] = _unheard) -> int:
+        """Fetch what a command brought back into a file. Returns its size. `tell` hears of each part."""
         size = 0
         try:
             with self._http.stream("GET", calls.artifact_path(command_id), timeout=UPLOADING) as response:
@@ -182,6 +187,7 @@ class SyncClient:
                 with path.open("wb") as file:
                     for piece in response.iter_raw():
                         size += file.write(piece)
+                        tell(len(piece))
         except httpx.TransportError as error:
             raise unreachable_error(self._target, error) from error
         return size
