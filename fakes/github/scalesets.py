@@ -84,6 +84,10 @@ class ScaleSets:
         """Sessions come without the address of their queue."""
         self.private_groups: set[int] = set()
         """Groups whose runners get no jobs of public repositories."""
+        self.zero_statistics = False
+        """Messages come with statistics of zeros, as GitHub once sent them for hours."""
+        self.empty_bodies = 0
+        """Polls that are answered with 200 and nothing."""
         self.tells_status = True
         """Runners are shown online or offline."""
         self.stale_assigned = 0
@@ -183,6 +187,29 @@ class ScaleSets:
     @staticmethod
     def _oldest(scale_set: ScaleSet, after: int) -> Message | None:
         return next((each for each in scale_set.queue if each.id > after), None)
+
+    def repeat(self, scale_set: ScaleSet) -> None:
+        """Put all that is in the queue into it once more, in the reverse order, under new numbers."""
+        with self._world.changed:
+            for message in reversed(list(scale_set.queue)):
+                entries = [dict(each) for each in reversed(message.entries)]
+                scale_set.queue.append(Message(id=scale_set.next_message, entries=entries))
+                scale_set.next_message += 1
+            self._world.changed.notify_all()
+
+    def say(self, scale_set: ScaleSet, entry: dict[str, Any]) -> None:
+        """Put any entry into the queue: of an unknown kind, or without sense."""
+        with self._world.changed:
+            self._tell(scale_set, entry)
+
+    def take_back(self, job: "Job") -> None:
+        """Take an assignment back that no runner took in time. GitHub assigns the job again soon."""
+        with self._world.changed:
+            if job.set_id in self.known and job.status == "queued":
+                entry = {**self.entry("JobCompleted", job), "result": "canceled"}
+                self._tell(self.known[job.set_id], entry)
+                job.set_id = None
+                self.share_out()
 
     def _tell(self, scale_set: ScaleSet, entry: dict[str, Any]) -> None:
         last = scale_set.queue[-1] if scale_set.queue else None

@@ -181,14 +181,20 @@ def _poll(world: "GitHubState", asked: Asked, scale_set: ScaleSet, session: Sess
     if not capacity.isdigit() or VERSION not in asked.headers.get("accept", ""):
         return Said(status=400, data={"message": f"{CAPACITY} or the version is missing"})
     after = int(asked.query.get("lastMessageId", "0"))
+    if world.sets.empty_bodies:
+        world.sets.empty_bodies -= 1
+        return Said(status=200)
     found = world.sets.poll(scale_set, session, after=after, capacity=int(capacity))
     if found is None:
         return Said(status=202)
+    statistics = world.sets.statistics(scale_set)
+    if world.sets.zero_statistics:
+        statistics = dict.fromkeys(statistics, 0)
     data = {
         "messageId": found.id,
         "messageType": "RunnerScaleSetJobMessages",
         "body": json.dumps(found.entries),
-        "statistics": world.sets.statistics(scale_set),
+        "statistics": statistics,
     }
     return Said(status=200, data=data, marked=world.sets.marks)
 

@@ -188,21 +188,31 @@ class GitHubState:
             return run
 
     def queue(self, run: Run, name: str, labels: Iterable[str], script: str = "true") -> Job:
+        return self.queue_all(run, [name], labels, script)[0]
+
+    def queue_all(
+        self, run: Run, names: Iterable[str], labels: Iterable[str], script: str = "true"
+    ) -> list[Job]:
+        """Queue jobs in one moment, as a matrix does."""
+        wanted = tuple(labels)
         with self.changed:
-            job = Job(
-                id=self.number(),
-                repository=run.repository,
-                run_id=run.id,
-                attempt=run.attempt,
-                name=name,
-                labels=tuple(labels),
-                script=script,
-                queued_at=self.now(),
-            )
-            run.jobs.append(job)
+            jobs = [
+                Job(
+                    id=self.number(),
+                    repository=run.repository,
+                    run_id=run.id,
+                    attempt=run.attempt,
+                    name=name,
+                    labels=wanted,
+                    script=script,
+                    queued_at=self.now(),
+                )
+                for name in names
+            ]
+            run.jobs += jobs
             self.sets.share_out()
             self.changed.notify_all()
-            return job
+            return jobs
 
     def complete(self, run: Run) -> None:
         """Note that no more jobs are to come."""

@@ -25,6 +25,8 @@ class WorldTransport(httpx.AsyncBaseTransport):
         self._issuer = issuer
         self._sleep = sleep
         self._window = window
+        self.watch: Callable[[str, bool], Awaitable[None]] | None = None
+        """Is told of every request as `METHOD path`: before it happens, and when it happened (True)."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         target = request.url.raw_path.decode()
@@ -34,6 +36,8 @@ class WorldTransport(httpx.AsyncBaseTransport):
                 return httpx.Response(200, json=found)
         headers = {name.lower(): value for name, value in request.headers.items()}
         body = await request.aread()
+        if self.watch is not None:
+            await self.watch(f"{request.method} {request.url.path}", False)
         try:
             said = answer(self._world, request.method, target, headers, body)
             until = self._world.now() + self._window
@@ -44,6 +48,8 @@ class WorldTransport(httpx.AsyncBaseTransport):
                     break
         except Lost as error:
             raise httpx.ReadError("the connection broke") from error
+        if self.watch is not None:
+            await self.watch(f"{request.method} {request.url.path}", True)
         return httpx.Response(said.status, headers=dict(said.headers), content=said.body)
 
 

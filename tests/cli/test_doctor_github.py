@@ -94,3 +94,69 @@ def test_a_runner_package_must_be_pinned(fake: FakeGitHub, tmp_path: Path) -> No
     (tmp_path / "token").write_text("a-personal-token")
     said = _said(tmp_path, f"[github]\ntoken_file = '{tmp_path}/token'\nrunner_version = '2.999.0'\n{TRUST}")
     assert "runner_sha256" in said[0].words
+
+
+SET = """
+[templates.linux]
+runtime = "github"
+reuse = "never"
+[templates.linux.runner]
+scope = "{scope}"
+scale_set = "muster-linux"
+labels = ["gpu"]
+"""
+
+
+def _about_sets(tmp_path: Path, fake: FakeGitHub, token: str, text: str) -> list[tuple[Level, str]]:
+    said = _said(tmp_path, fake.settings() + token + text)
+    return [(check.level, check.words) for check in said if check.subject == "scale set"]
+
+
+def test_a_scale_set_that_can_be_made_is_good_and_is_not_made(
+    fake: FakeGitHub, tmp_path: Path, token: str
+) -> None:
+    scope = "good/one"
+    said = _about_sets(tmp_path, fake, token, SET.format(scope=scope))
+    assert said == [(Level.OK, "muster-linux of good/one can be made")]
+    assert fake.world.sets.of(scope) == []
+    fake.world.sets.make(scope, "muster-linux", 1, ("muster-linux", "gpu"))
+    said = _about_sets(tmp_path, fake, token, SET.format(scope=scope))
+    assert said == [(Level.OK, "muster-linux of good/one is there")]
+
+
+def test_what_is_odd_about_a_scale_set_is_said_with_the_next_act(
+    fake: FakeGitHub, tmp_path: Path, token: str
+) -> None:
+    fake.world.groups["odd"] = {"big": 7}
+    fake.world.sets.make("odd", "muster-linux", 1, ("muster-linux", "theirs"))
+    fake.world.sets.make("odd", "muster-linux", 7, ())
+    fake.world.sets.private_groups.add(1)
+    text = SET.format(scope="odd") + SET.format(scope="odd").replace("linux]", "again]").replace(
+        "linux.runner", "again.runner"
+    )
+    said = _said(tmp_path, fake.settings() + token + text)
+    fake.world.sets.private_groups.clear()
+    about = [check for check in said if check.subject == "scale set"]
+    assert [check.words.partition(": ")[2] or check.words for check in about] == [
+        "a set of the same name is in the group big: GitHub shares the jobs between them",
+        "its runner group gets no jobs of public repositories",
+        "theirs",
+        "muster-linux of odd is there",
+        "linux has it",
+    ]
+    assert all(check.advice for check in about if check.level is Level.WARNING)
+
+
+@pytest.mark.parametrize("fault", ["group", "rights"])
+def test_a_scale_set_that_can_t_be_had_is_refused_by_name(
+    fake: FakeGitHub, tmp_path: Path, token: str, fault: str
+) -> None:
+    text = SET.format(scope="bad")
+    if fault == "group":
+        text += 'group = "none"\n'
+    else:
+        fake.world.fault("POST /orgs/bad/actions/runners/registration-token", 403, times=9)
+    said = _about_sets(tmp_path, fake, token, text)
+    fake.world.faults.clear()
+    words = "runner group 'none' of bad" if fault == "group" else "get a registration token for bad"
+    assert [(level, words in text) for level, text in said] == [(Level.FAILED, True)]

@@ -1,8 +1,21 @@
 """A scale set from its first job to its last runner, in virtual time, with every fault of the service."""
 
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from muster.domain.jobs import JobResult, JobState
 from muster.domain.lifecycle import NodeState
+from muster.domain.operation import Kind
 from muster.domain.template import Reuse
+from muster.integrations.github.runners import RunnerSpec
+from muster_simulation.life import Life
+from muster_simulation.loop import GATE
 from tests.stage import Stage, staged
+from tests.stage.github import REPOSITORY
 from tests.stage.scale_sets import SetStage
 
 
@@ -27,3 +40,429 @@ async def test_warm_nodes_serve_job_after_job(stage: Stage) -> None:
     await github.tidy(idle=2)
     assert len(await stage.nodes()) == 2, "no machine was made"
     assert len(await stage.nodes(NodeState.IDLE)) == 2
+
+
+# --- how many ------------------------------------------------------------------------------------------
+
+
+@staged
+async def test_sixty_jobs_come_as_two_messages_and_all_are_served(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER, max_nodes=60)
+    await stage.cap(100)
+    await stage.replica()
+    await github.done(github.queue(60, lasts=60.0))
+    await github.tidy()
+    assert github.crowd == 60
+
+
+@staged
+async def test_idle_runners_wait_on_top_of_what_is_assigned_and_are_replaced_in_time(stage: Stage) -> None:
+    github = await SetStage.listening(stage, runner={"min_idle": 2}, idle_timeout=60.0, max_runtime=600.0)
+    await stage.replica()
+    await stage.count(2, NodeState.RUNNING)
+    await github.done(github.queue(3, lasts=30.0))
+    names = {runner.name for runner in github.runners()}
+    await stage.pass_time(900.0)
+    assert len(github.runners()) == 2 and names.isdisjoint(runner.name for runner in github.runners())
+    failures = await stage.ports.overview.failures(since=0.0, limit=10)
+    assert not failures, "none was ended by max_runtime"
+
+
+@staged
+async def test_the_capacity_told_follows_caps_pauses_and_others_machines(stage: Stage) -> None:
+    github = await SetStage.listening(stage, runner={"max_runners": 8}, max_nodes=10)
+    replica = await stage.replica()
+    await github.has_session()
+    await stage.pass_time(10.0)
+    assert github.scale_set.capacity == 8
+    await replica.provision(5, run="by-hand", owner=REPOSITORY)
+    await stage.pass_time(20.0)
+    assert github.scale_set.capacity == 5
+    await stage.ports.access.pause("ci", paused=True, now=stage.now)
+    await stage.pass_time(20.0)
+    assert github.scale_set.capacity == 0
+    jobs = github.queue(2)
+    await stage.pass_time(60.0)
+    assert not any(job.set_id for job in jobs), "GitHub assigns nothing while paused"
+    await stage.ports.access.pause("ci", paused=False, now=stage.now)
+    await github.done(jobs, within=60.0)
+
+
+@staged
+async def test_a_runner_whose_job_another_took_is_removed_after_its_idle_timeout(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER, idle_timeout=60.0)
+    await stage.replica()
+    await github.has_session()
+    stage.agents.usual = replace(stage.agents.usual, boot=30.0)
+    (job,) = github.queue(1)
+    await stage.count(1, NodeState.CREATED)
+    github.world.cancel(github.run_of(job))
+    await stage.count(1, NodeState.RUNNING)
+    handed_over = stage.now
+    await github.tidy()
+    assert 60.0 <= stage.now - handed_over <= 120.0
+    assert (await github.counts()).assigned == 0
+
+
+@staged
+async def test_a_busy_runner_is_left_alone_although_nobody_knows_that_it_is_busy(stage: Stage) -> None:
+    """The listener that heard of its start died; the next one asks GitHub, and believes it."""
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER, idle_timeout=30.0)
+    first, _ = await stage.replica(), await stage.replica()
+    (job,) = github.queue(1, lasts=400.0)
+    await stage.count(1, NodeState.RUNNING)
+    await stage.pass_time(10.0)
+    first.life.kill()
+    github.world.sets.stale_assigned = -1  # GitHub's counts say that nobody is needed
+    await github.done([job])
+    assert job.conclusion == "success"
+    github.world.sets.stale_assigned = 0
+    await github.tidy()
+
+
+@staged
+async def test_counts_that_stay_high_for_no_job_are_bounded_and_said(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER, idle_timeout=60.0, runner={"max_runners": 3})
+    github.world.sets.stale_assigned = 9
+    await stage.replica()
+    said = ""
+    for _ in range(60):
+        await stage.pass_time(10.0)
+        said = said or (await github.counts()).problem
+    assert github.crowd <= 3
+    assert "jobs wait at GitHub, and it gives idle runners none of them" in said
+    github.world.sets.stale_assigned = 0
+    await github.done(github.queue(1))
+    await github.tidy()
+
+
+class Limited(SetStage):
+    runners_per_minute = 20
+
+
+@staged
+async def test_five_thousand_jobs_at_once_stay_below_the_limit_on_registrations(stage: Stage) -> None:
+    github = await Limited.listening(stage, reuse=Reuse.NEVER, max_nodes=5000)
+    await stage.cap(5000)
+    await stage.replica()
+    await github.has_session()
+    since = stage.now
+    github.queue(5000, lasts=3600.0)
+    await stage.pass_time(175.0)
+    registered = github.world.asked("generatejitconfig")
+    assert 20 <= registered <= 20 * ((stage.now - since) // 60 + 1)
+    counts = await github.counts()
+    assert counts.assigned == 5000
+    assert "Muster registers 20 in a minute at most" in counts.problem
+
+
+# --- what GitHub does -----------------------------------------------------------------------------------
+
+
+@staged
+async def test_offered_jobs_are_acquired_and_served(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER, runner={"max_runners": 2})
+    github.world.sets.offers = True
+    await stage.replica()
+    await github.done(github.queue(5))
+    await github.tidy()
+    assert github.crowd <= 2
+
+
+@staged
+async def test_an_offer_whose_answer_was_lost_is_not_forgotten(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
+    github.world.sets.offers = True
+    github.world.fault("POST .*acquirejobs", 500, times=2)
+    github.world.fault("POST .*acquirejobs", performed=True)
+    await stage.replica()
+    await github.done(github.queue(2))
+    await github.tidy()
+
+
+def _without_queue(github: SetStage) -> None:
+    github.world.sets.hides_queue = True
+    github.world.sets.evict(github.scale_set)
+    asyncio.get_running_loop().call_later(30.0, lambda: setattr(github.world.sets, "hides_queue", False))
+
+
+TROUBLES: dict[str, Callable[[SetStage], None]] = {
+    "the admin token ended": lambda github: github.world.sets.expire("admin"),
+    "the queue token ended": lambda github: github.world.sets.expire("queue"),
+    "the session was evicted": lambda github: github.world.sets.evict(github.scale_set),
+    "the set was deleted": lambda github: github.world.sets.vanish(github.scale_set),
+    "message ids began again": lambda github: github.world.sets.restart_ids(github.scale_set),
+    "bodies begin with a mark": lambda github: setattr(github.world.sets, "marks", True),
+    "sessions come without a queue": _without_queue,
+    "polls are answered with nothing": lambda github: setattr(github.world.sets, "empty_bodies", 5),
+    "polls are limited": lambda github: github.world.fault("GET .*/queue/", 429, times=3),
+    "polls are limited for a time": lambda github: github.world.fault(
+        "GET .*/queue/", 429, headers={"retry-after": "20"}
+    ),
+    "the broker fails": lambda github: github.world.fault("GET .*/queue/", 500, times=6),
+    "acknowledgements are unknown": lambda github: github.world.fault("DELETE .*/queue/", 404, times=3),
+    "acknowledgements fail": lambda github: github.world.fault("DELETE .*/queue/", 500, times=3),
+    "registrations fail": lambda github: github.world.fault("POST .*generatejitconfig", 503, times=2),
+    "a registration's answer is lost": lambda github: github.world.fault(
+        "POST .*generatejitconfig", performed=True
+    ),
+    "counts are zero": lambda github: setattr(github.world.sets, "zero_statistics", True),
+    "an unknown message comes": lambda github: github.world.sets.say(
+        github.scale_set, {"messageType": "JobWhatever", "jobId": 7}
+    ),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES.values(), ids=list(TROUBLES))
+def test_jobs_are_served_through_every_trouble_of_the_service(trouble: Callable[[SetStage], None]) -> None:
+    @staged
+    async def scenario(stage: Stage) -> None:
+        github = await SetStage.listening(stage, reuse=Reuse.NEVER, runner={"max_runners": 3})
+        await stage.replica()
+        await github.has_session()
+        before = github.queue(2, lasts=20.0)
+        await stage.count(2, NodeState.RUNNING)
+        trouble(github)
+        after = github.queue(2, lasts=20.0)
+        await github.done([*before, *after])
+        github.world.sets.zero_statistics = False
+        await github.tidy()
+        assert github.crowd <= 3
+
+    scenario()
+
+
+@staged
+async def test_messages_that_come_twice_and_in_any_order_change_nothing(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
+    await stage.replica()
+    await github.has_session()
+    jobs = github.queue(3)
+    github.world.sets.repeat(github.scale_set)
+    await github.done(jobs)
+    github.world.sets.repeat(github.scale_set)
+    await github.tidy()
+    assert len(await stage.of_kind(Kind.PROVISION)) == 3
+
+
+@staged
+async def test_a_job_whose_assignment_was_taken_back_keeps_the_machine_on_its_way(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
+    stage.agents.usual = replace(stage.agents.usual, boot=60.0)
+    await stage.replica()
+    await github.has_session()
+    (job,) = github.queue(1)
+    await stage.count(1, NodeState.CREATED)
+    github.world.sets.take_back(job)
+    await github.done([job])
+    await github.tidy()
+    assert len(await stage.of_kind(Kind.PROVISION)) == 1
+
+
+@staged
+async def test_a_job_that_github_calls_completed_while_it_runs_is_not_ended(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
+    await stage.replica()
+    (job,) = github.queue(1, lasts=120.0)
+    await stage.count(1, NodeState.RUNNING)
+    await stage.pass_time(10.0)
+    entry = {**github.world.sets.entry("JobCompleted", job), "result": "succeeded"}
+    github.world.sets.say(github.scale_set, entry)
+    await github.done([job])
+    assert job.conclusion == "success"
+    await github.tidy()
+
+
+@staged
+async def test_a_node_that_dies_with_its_runner_is_replaced_without_any_message(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
+    github.takes_jobs = False
+    await stage.replica()
+    (job,) = github.queue(1)
+    (node,) = await stage.count(1, NodeState.RUNNING)
+    stage.agents.of(node.id).die()
+    stage.cloud.end(node.machine_id)
+    github.takes_jobs = True
+    await github.done([job])
+    await github.tidy()
+
+
+@staged
+async def test_provisions_that_fail_are_tried_ever_more_rarely_and_one_job_is_let_in(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
+    stage.agents.usual = replace(stage.agents.usual, fails="no disk")
+    await stage.replica()
+    jobs = github.queue(4)
+    await stage.pass_time(600.0)
+    tried = len(await stage.of_kind(Kind.PROVISION))
+    assert 4 <= tried <= 16
+    assert "provisions failed" in (await github.counts()).problem
+    assert github.scale_set.capacity <= 1
+    stage.agents.usual = replace(stage.agents.usual, fails=None)
+    await github.done(jobs, within=1200.0)
+    await github.tidy()
+    assert (await github.counts()).problem == ""
+
+
+# --- who listens ------------------------------------------------------------------------------------------
+
+
+@staged
+async def test_a_takeover_waits_out_the_old_session_visibly_and_serves_on(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
+    replicas = [await stage.replica(), await stage.replica()]
+    await github.has_session()
+    before = github.queue(2, lasts=30.0)
+    await stage.count(2, NodeState.RUNNING)
+    session = github.scale_set.session
+    assert session is not None
+    (holder,) = [each for each in replicas if each.name == session.owner]
+    holder.life.kill()
+    after = github.queue(1)
+    await stage.pass_time(40.0)
+    waiting = await github.counts()
+    assert (waiting.state, waiting.problem) == ("waiting for the session", "")
+    await github.done([*before, *after], within=200.0)
+    assert (await github.counts()).state == "listening"
+    await github.tidy()
+
+
+@staged
+async def test_a_session_of_another_program_is_named_and_never_taken(stage: Stage) -> None:
+    github = await SetStage.listening(stage)
+    theirs = github.world.sets.make(REPOSITORY, "muster-linux", 1, ())
+    session = github.world.sets.open(theirs, "another program")
+    assert session is not None
+    session.seen_at = float("inf")
+    await stage.replica()
+    await stage.pass_time(400.0)
+    counts = await github.counts()
+    assert counts.state == "waiting for the session"
+    assert "another program has listened to the set for" in counts.problem
+    assert "stop it, or choose another name" in counts.problem
+    session.seen_at = 0.0
+    await github.done(github.queue(1))
+
+
+@staged
+async def test_a_replica_that_was_stopped_asks_for_nothing_when_it_wakes(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
+    replicas = [await stage.replica(), await stage.replica()]
+    await github.has_session()
+    session = github.scale_set.session
+    assert session is not None
+    (holder,) = [each for each in replicas if each.name == session.owner]
+    jobs = github.queue(3, lasts=300.0)
+    holder.life.pause(asyncio.get_running_loop().time() + 150.0)
+    await github.done(jobs)
+    await github.tidy()
+    assert len(await stage.of_kind(Kind.PROVISION)) == 3, "none twice"
+
+
+REQUESTS = (
+    "POST /actions/runner-registration",
+    "POST /_actions/_apis/runtime/runnerscalesets",
+    "POST .*/sessions",
+    "GET .*/queue/[0-9]+",
+    "DELETE .*/queue/[0-9]+/[0-9]+",
+    "POST .*/acquirejobs",
+)
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_no_job_is_lost_or_doubled_when_the_listener_dies_at_any_request(
+    request_: str, answered: bool
+) -> None:
+    @staged
+    async def scenario(stage: Stage) -> None:
+        github = await SetStage.listening(stage, reuse=Reuse.NEVER, runner={"max_runners": 2})
+        github.world.sets.offers = "acquire" in request_
+        struck: list[str] = []
+
+        async def strike(request: str, done: bool) -> None:
+            dying = GATE.get()
+            if struck or done is not answered or not re.fullmatch(request_, request):
+                return
+            if isinstance(dying, Life):  # not the node that asks for its kit
+                struck.append(request)
+                await dying.die()
+
+        github.transport.watch = strike
+        for _ in range(2):
+            await stage.replica()
+        jobs = github.queue(3, lasts=10.0)
+        await github.done(jobs)
+        assert struck
+        await github.tidy()
+        assert github.crowd <= 2
+
+    scenario()
+
+
+@staged
+async def test_a_template_that_is_retired_is_listened_to_no_more(stage: Stage) -> None:
+    github = await SetStage.listening(stage)
+    await stage.replica()
+    await github.has_session()
+    spec = (await stage.store.template("ci")).spec
+    await stage.store.apply_template(replace(spec, retired=True), now=stage.now)
+    await stage.pass_time(30.0)
+    assert github.scale_set.session is None
+    assert (await github.counts()).state == "stopped"
+
+
+@staged
+async def test_labels_that_an_operator_changes_are_changed_at_github(stage: Stage) -> None:
+    github = await SetStage.listening(stage, runner={"labels": ("gpu",)})
+    await stage.replica()
+    await github.has_session()
+    spec = (await stage.store.template("ci")).spec
+    runner = RunnerSpec(scope=REPOSITORY, scale_set="muster-linux", labels=("arm",))
+    await stage.store.apply_template(replace(spec, tables={"runner": runner}), now=stage.now)
+    await stage.pass_time(30.0)
+    assert github.scale_set.labels == ("muster-linux", "arm")
+    await github.done(github.queue(1, labels=("muster-linux", "arm")))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [("labels", "GitHub dropped the labels gpu"), ("taken", "another program made it with the labels")],
+)
+def test_what_is_odd_about_a_set_is_said_in_its_state(given: str, words: str) -> None:
+    @staged
+    async def scenario(stage: Stage) -> None:
+        github = await SetStage.listening(stage, runner={"labels": ("gpu",)})
+        if given == "labels":
+            github.world.sets.drops_labels = True
+        else:
+            github.world.sets.make(REPOSITORY, "muster-linux", 1, ("muster-linux", "theirs"))
+        await stage.replica()
+        await stage.pass_time(60.0)
+        assert words in (await github.counts()).problem
+
+    scenario()
+
+
+@staged
+async def test_a_job_is_known_with_its_times_and_the_machine_that_it_ran_on(stage: Stage) -> None:
+    github = await SetStage.listening(stage, idle_timeout=3600.0)
+    (warm,) = await stage.warm(1)
+    await stage.replica()
+    await github.done(github.queue(1))
+    await stage.pass_time(10.0)
+    (job,) = (await stage.store.jobs.jobs(states=tuple(JobState), limit=10)).items
+    assert (job.state, job.result, job.queue) == (JobState.COMPLETED, JobResult.SUCCEEDED, "muster-linux")
+    assert (job.node_id, job.warm, job.repository) == (warm.id, True, REPOSITORY)
+    assert job.startup is not None and 0.0 < job.startup < 10.0
+
+
+@staged
+async def test_a_group_that_gets_no_jobs_of_public_repositories_is_said_in_the_state(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER, runner={"scope": "acme"})
+    github.world.sets.private_groups.add(1)
+    await stage.replica()
+    await stage.pass_time(30.0)
+    counts = await github.counts()
+    assert counts.state == "listening; its runner group gets no jobs of public repositories"
+    assert counts.problem == ""

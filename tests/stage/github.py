@@ -55,6 +55,11 @@ def context(stage: Stage) -> DutyContext:
 
 
 class GitHubStage:
+    transport: WorldTransport
+    again: Callable[[], GitHub]
+    """Makes what another process would have of GitHub."""
+    runners_per_minute = 100_000
+
     def __init__(self, stage: Stage, github: GitHub, world: GitHubState, *, installation_id: str) -> None:
         self.stage = stage
         self.github = github
@@ -73,7 +78,8 @@ class GitHubStage:
             stage.ports,
             runtimes={"github": github.runtime},
             duties=(lambda given: duties(given, self.watched(github.registry), self.serving),),
-            standing=(lambda given: [SetListeners(given, github.directory)],),
+            # Each replica has its own: the dead release no lock.
+            standing=(lambda given: [SetListeners(given, self.again().directory)],),
             hooks=(self.serving.hooks,),
             request_parts=(WORKFLOW, JOB, SET_RUNNER),
             template_parts=(TEMPLATE,),
@@ -86,16 +92,23 @@ class GitHubStage:
     @classmethod
     async def set(cls, stage: Stage, **template: Any) -> "GitHubStage":
         world = GitHubState(stage.clock.now, url=API)
+        transport = WorldTransport(world, sleep=stage.clock.sleep)
         installation = await stage.store.installation()
-        github = GitHub(
-            Account(url=API, api_url=API, token="a-personal-token"),
-            RunnerPackage(path="/opt/runner"),
-            stage.clock,
-            installation_id=installation.id,
-            transport=WorldTransport(world, sleep=stage.clock.sleep),
-        )
+
+        def again() -> GitHub:
+            return GitHub(
+                Account(url=API, api_url=API, token="a-personal-token"),
+                RunnerPackage(path="/opt/runner"),
+                stage.clock,
+                installation_id=installation.id,
+                transport=transport,
+                runners_per_minute=cls.runners_per_minute,
+            )
+
         await stage.template(runtime="github", **template)
-        return cls(stage, github, world, installation_id=installation.id)
+        made = cls(stage, again(), world, installation_id=installation.id)
+        made.transport, made.again = transport, again
+        return made
 
     def host(self, kit: Kit) -> None:
         """As the runner would: registered if it isn't, and online."""

@@ -46,6 +46,8 @@ class SetStage(GitHubStage):
 
     def host(self, kit: Kit) -> None:
         super().host(kit)
+        if "jit" not in given(kit):
+            return
         files = json.loads(base64.b64decode(given(kit)["jit"]))
         credential = json.loads(base64.b64decode(files[".credentials"]))["data"]
         runner = self.world.holder(credential)
@@ -98,7 +100,8 @@ class SetStage(GitHubStage):
 
     def queue(self, count: int, *, lasts: float = 5.0, labels: Sequence[str] = (NAME,)) -> list[Job]:
         run = self.begin()
-        return [self.world.queue(run, f"job-{run.id}-{each}", labels, str(lasts)) for each in range(count)]
+        names = [f"job-{run.id}-{each}" for each in range(count)]
+        return self.world.queue_all(run, names, labels, str(lasts))
 
     def run_of(self, job: Job) -> Run:
         return self.world.runs[job.repository, job.run_id]
@@ -117,7 +120,8 @@ class SetStage(GitHubStage):
         await self.stage.until(alive, within=within)
 
     async def counts(self) -> SourceCounts:
-        (found,) = await self.stage.store.jobs.source_counts()
+        counts = await self.stage.store.jobs.source_counts()
+        (found,) = [each for each in counts if each.queue == NAME]
         return found
 
     async def tidy(self, *, idle: int | None = 0) -> None:

@@ -60,7 +60,7 @@ PAGES_MOST = 50
 KEPT_MOST = 20_000
 """Answers; each is a few hundred bytes, or a few tens of thousands for a full page."""
 FIELDS = (
-    *("id", "name", "status", "busy", "labels", "run_attempt", "conclusion"),
+    *("id", "name", "status", "busy", "labels", "run_attempt", "conclusion", "allows_public_repositories"),
     *("run_id", "workflow_name", "created_at", "started_at", "completed_at", "runner_id", "runner_name"),
     *("runners", "runner_groups", "workflow_runs", "jobs"),
 )

@@ -34,7 +34,7 @@ def checks(config: "Config") -> Iterator[Check]:
         return
     yield from asyncio.run(_looked(config))
     yield _public_url(config)
-    if not config.tables["trust"]:
+    if not config.tables["trust"] and not any(TEMPLATE.of(each).scale_set for each in config.templates):
         advice = "add a [trust.NAME] for each repository whose workflows may sign in"
         words = "no workflow is trusted: all of them need a token of this server"
         yield Check(subject=SUBJECT, level=Level.WARNING, words=words, advice=advice)
@@ -70,6 +70,7 @@ def repositories(config: "Config") -> list[str]:
 
 async def _looked(config: "Config") -> list[Check]:
     from muster.integrations.github.parts import github_of
+    from muster.integrations.github.set_doctor import check_sets
     from muster.system import SystemClock
 
     try:
@@ -80,6 +81,7 @@ async def _looked(config: "Config") -> list[Check]:
     try:
         checks = [await _checked(parts.registry, scope, group) for scope, group in known]
         checks += [await _read(parts.registry, each) for each in repositories(config)]
+        checks += await check_sets(config, parts.directory)
     finally:
         await parts.close()
     if not checks:

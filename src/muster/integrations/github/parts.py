@@ -104,7 +104,7 @@ class GitHub:
         self.registry = watched(GitHubRegistry(self.api, clock))
         service = ActionsService(self._http, self.registry, clock, api_url=account.api, web_url=account.url)
         limit = RegistrationLimit(clock, runners_per_minute)
-        self.directory = SetDirectory(ScaleSets(service), clock, limit)
+        self.directory = SetDirectory(ScaleSets(service), self.registry, clock, limit)
         self.runtime = GitHubRuntime(
             self.registry,
             package,

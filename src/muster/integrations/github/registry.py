@@ -109,9 +109,7 @@ class GitHubRegistry:
         what = f"look for the runner group {name!r} of {scope.owner}"
         if scope.repository:
             raise Refused(f"cannot {what}: runners of a repository have no groups", Reason.PROVIDER_REFUSED)
-        listed = await self._api.pages(
-            f"/orgs/{scope.owner}/actions/runner-groups", what, scope=scope, items="runner_groups"
-        )
+        listed = await self._all_groups(scope, what)
         try:
             ids = {str(each["name"]): int(each["id"]) for each in listed}
         except (KeyError, TypeError, ValueError) as error:
@@ -121,6 +119,21 @@ class GitHubRegistry:
             raise Refused(words, Reason.PROVIDER_REFUSED)
         self._groups[scope, name] = (self._clock.now() + GROUPS_FOR, ids[name])
         return ids[name]
+
+    async def _all_groups(self, scope: Scope, what: str) -> Sequence[Any]:
+        path = f"/orgs/{scope.owner}/actions/runner-groups"
+        return await self._api.pages(path, what, scope=scope, items="runner_groups")
+
+    async def refuses_public(self, scope: Scope, *, group: str) -> bool:
+        if scope.repository:
+            return False
+        what = f"look at the runner groups of {scope.owner}"
+        for each in await self._all_groups(scope, what):
+            if isinstance(each, dict) and (
+                each.get("name") == group if group else each.get("id") == DEFAULT_GROUP
+            ):
+                return each.get("allows_public_repositories") is False
+        return False
 
     async def _send(
         self, method: str, path: str, what: str, scope: Scope, body: dict[str, Any] | None = None

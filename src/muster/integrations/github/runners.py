@@ -186,6 +186,10 @@ class RunnerRegistry(Protocol):
         """Return a short-lived secret with which a runner registers itself."""
         ...
 
+    async def refuses_public(self, scope: Scope, *, group: str) -> bool:
+        """Return whether runners of the group get no jobs of public repositories, as far as can be seen."""
+        ...
+
     async def runners(self, scope: Scope) -> Sequence[Runner]:
         """Return all runners, as they are at some moment after the call."""
         ...

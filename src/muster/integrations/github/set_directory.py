@@ -4,7 +4,7 @@ from collections import deque
 
 from muster.domain.errors import Throttled
 from muster.integrations.github.actions_service import Gone, SetMissing
-from muster.integrations.github.runners import RunnerSpec, Scope
+from muster.integrations.github.runners import RunnerRegistry, RunnerSpec, Scope
 from muster.integrations.github.scale_set_shapes import ScaleSet, SetRunner
 from muster.integrations.github.scale_sets import ScaleSets, SetSpec
 from muster.ports.clock import Clock
@@ -41,8 +41,11 @@ class RegistrationLimit:
 
 
 class SetDirectory:
-    def __init__(self, sets: ScaleSets, clock: Clock, limit: RegistrationLimit) -> None:
+    def __init__(
+        self, sets: ScaleSets, registry: RunnerRegistry, clock: Clock, limit: RegistrationLimit
+    ) -> None:
         self.sets = sets
+        self.registry = registry
         self._clock = clock
         self.limit = limit
         self._known: dict[SetSpec, tuple[float, int]] = {}

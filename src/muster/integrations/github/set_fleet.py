@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from muster.domain import node as nodes
 from muster.domain.backoff import backoff
 from muster.domain.errors import Conflict, IdempotencyMismatch, IllegalTransition, NotFound
-from muster.domain.ids import OperationId
+from muster.domain.ids import AssignmentId, NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation, Status
@@ -48,12 +48,23 @@ _HAVING = (NodeState.CREATED, NodeState.CLAIMED, NodeState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the runner of an assignment is, or was."""
+
+    node_id: NodeId
+    operation_id: OperationId
+    warm: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
     """A set's runners at one moment."""
 
     runners: tuple[SetRunnerState, ...]
     nodes: dict[str, Node]
     """By the name of the runner."""
+    places: dict[AssignmentId, Place]
+    """Of the runners that were handed over lately."""
     next_number: int
     room: Room
     warm: int
@@ -97,6 +108,13 @@ class SetFleet:
         return Fleet(
             runners=runners,
             nodes={self._called(node): node for node in ours},
+            places={
+                member.assignment_id: Place(
+                    node_id=member.node_id, operation_id=each.id, warm=bool(each.warm)
+                )
+                for each in recent
+                for member in each.members
+            },
             next_number=1 + max((_number(each) for each in recent), default=0),
             room=await self._room(template, found, failing=failures > 0),
             warm=await self._store.count_nodes(state=NodeState.IDLE, template=self._name),

@@ -1,0 +1,201 @@
+"""One step for a scale set: take what came, read our runners, plan, act, and only then acknowledge.
+
+A crash may fall between any two acts. The next session gets every message that was not acknowledged, and
+statistics of the whole set. Runners are asked for by number, so none comes twice.
+"""
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
+from muster.domain.errors import Conflict
+from muster.domain.jobs import placed
+from muster.domain.template import Template
+from muster.integrations.github.actions_service import Gone, RunnerBusy
+from muster.integrations.github.scale_set_shapes import (
+    AVAILABLE,
+    COMPLETED,
+    STARTED,
+    JobEntry,
+    Message,
+    time_of,
+)
+from muster.integrations.github.scale_sets import SetSession, SetSpec
+from muster.integrations.github.set_directory import SetDirectory
+from muster.integrations.github.set_fleet import Fleet, SetFleet
+from muster.integrations.github.set_heard import Heard, entries_of
+from muster.integrations.github.set_jobs import believable, sightings
+from muster.integrations.github.set_lease import SetLease
+from muster.integrations.github.set_report import LISTENING, SetReport
+from muster.integrations.github.set_scaling import Bounds, Plan, SetRunnerState, capacity, plan
+from muster.integrations.github.tables import TEMPLATE
+from muster.ports.duties import DutyContext
+
+logger = logging.getLogger(__name__)
+
+
+class SetStep:
+    def __init__(
+        self,
+        given: DutyContext,
+        directory: SetDirectory,
+        report: SetReport,
+        lease: SetLease,
+        *,
+        installation_id: str,
+    ) -> None:
+        self._given = given
+        self._clock = given.clock
+        self._directory = directory
+        self._report = report
+        self._lease = lease
+        self._spec: SetSpec = report.spec
+        self._installation = installation_id
+        self._fleet = SetFleet(given, report.template, installation_id)
+        self.remarks: tuple[str, ...] = ()
+        """What an operator should know of the set, although it works."""
+        self.state = LISTENING
+
+    async def take(self, session: SetSession, heard: Heard) -> None:
+        """Do all that is due now. Raises ProviderError, StoreUnavailable and LeaseOver; may be repeated."""
+        taken = list(heard.inbox)
+        entries = [entry for message in taken for entry in entries_of(message)]
+        for message in taken:
+            await self._count(session, heard, message)
+        template = await self._given.store.template(self._report.template)
+        fleet = await self._fleet.read(template)
+        await self._record(entries, fleet)
+        await self._prolong(entries, fleet, template)
+        heard.follow(entries)
+        bounds = await self._bounds(template, fleet, heard)
+        found = plan(heard.demand, heard.know(fleet.runners), bounds, now=self._clock.now())
+        heard.capacity = capacity(fleet.room, bounds.most)
+        waiting = await self._acquire(session, heard, taken)
+        await self._act(found, fleet, template, heard)
+        await self._acknowledge(session, heard, [each for each in taken if each not in waiting])
+        words = self._why(found, fleet, bounds, heard)
+        await self._report.tell(self.state, words, heard.statistics, plan=found, bounds=bounds)
+
+    # --- what came --------------------------------------------------------------------------------
+
+    async def _count(self, session: SetSession, heard: Heard, message: Message) -> None:
+        said, entries = message.statistics, entries_of(message)
+        if said is None:
+            return
+        if believable(said, entries):
+            heard.count(said, now=self._clock.now())
+            return
+        before = heard.statistics.total_assigned_jobs
+        heard.count(await session.refresh() or said, now=self._clock.now())
+        if not heard.statistics.total_assigned_jobs:
+            waits = sum(entry.message_type != COMPLETED for entry in entries)
+            heard.count_assigned(max(before, waits), now=self._clock.now())
+
+    async def _record(self, entries: Sequence[JobEntry], fleet: Fleet) -> None:
+        """Note what jobs do, and on which nodes: a short job's node may be another's soon."""
+        jobs, now = self._given.jobs, self._clock.now()
+        seen = list(sightings(entries, queue=self._report.queue, installation_id=self._installation))
+        for job in await jobs.note(seen, now=now) if seen else ():
+            place = None if job.assignment_id is None else fleet.places.get(job.assignment_id)
+            if place is not None and job.node_id is None:
+                with suppress(Conflict):
+                    await jobs.write(
+                        placed(
+                            job,
+                            node_id=place.node_id,
+                            operation_id=place.operation_id,
+                            warm=place.warm,
+                            now=now,
+                        )
+                    )
+
+    async def _prolong(self, entries: Sequence[JobEntry], fleet: Fleet, template: Template) -> None:
+        """Give each job its whole time from its start, however long its runner had waited."""
+        for entry in entries:
+            node = fleet.nodes.get(entry.runner_name or "")
+            if entry.message_type == STARTED and node is not None:
+                started = time_of(entry.runner_assign_time) or self._clock.now()
+                await self._fleet.prolong(node, until=started + template.spec.max_runtime)
+
+    # --- what to do -------------------------------------------------------------------------------
+
+    async def _bounds(self, template: Template, fleet: Fleet, heard: Heard) -> Bounds:
+        runner = TEMPLATE.of(template.spec)
+        wanted = bool(heard.demand.assigned or runner.min_idle)
+        return Bounds(
+            most=template.spec.max_nodes if runner.max_runners is None else runner.max_runners,
+            min_idle=runner.min_idle,
+            idle_timeout=template.spec.idle_timeout,
+            age_most=template.spec.max_runtime / 2,
+            reuses=template.spec.pools,
+            warm=fleet.warm,
+            allowed=await self._allowed(fleet) if wanted else 0,
+        )
+
+    async def _allowed(self, fleet: Fleet) -> int:
+        """Return how many runners may be asked for now. After failures: one, and only after a pause."""
+        if fleet.failures:
+            return int(self._clock.now() >= fleet.try_at)
+        return max(0, self._directory.limit.per_minute - await self._fleet.asked_lately())
+
+    async def _acquire(
+        self, session: SetSession, heard: Heard, taken: Sequence[Message]
+    ) -> Sequence[Message]:
+        """Acquire offered jobs (GHES), no more than fit. Return messages with offers that must wait."""
+        waiting: list[Message] = []
+        for message in taken:
+            room = heard.capacity - heard.statistics.total_assigned_jobs
+            offers = [each for each in entries_of(message) if each.message_type == AVAILABLE]
+            if len(offers) > max(0, room):
+                waiting.append(message)
+            elif offers:
+                with suppress(Gone):  # where GitHub assigns by itself, there is nothing to acquire
+                    won = await session.acquire([each.runner_request_id for each in offers])
+                    assigned = heard.statistics.total_assigned_jobs + len(won)
+                    heard.count_assigned(assigned, now=self._clock.now())
+        return waiting
+
+    async def _act(self, found: Plan, fleet: Fleet, template: Template, heard: Heard) -> None:
+        self._lease.check()
+        first = fleet.next_number
+        await self._fleet.ask(template, range(first, first + found.ask))
+        for each in found.cancel:
+            await self._fleet.release(each.operation_id, "not-needed")
+        for each in found.retire:
+            self._lease.check()
+            await self._retire(each, heard)
+
+    async def _retire(self, runner: SetRunnerState, heard: Heard) -> None:
+        """Remove an idle runner: first its registration, by GitHub's word that it is idle; then its node."""
+        registered = await self._directory.runner(self._spec, runner.name)
+        if registered is not None:
+            try:
+                await self._directory.sets.remove_runner(self._spec.scope, registered.id)
+            except RunnerBusy:
+                heard.busy.add(runner.name)
+                return
+        if heard.waiting_since is not None:
+            heard.passed_over += 1
+        logger.info("removed an idle runner", extra={"set": self._spec.name, "runner": runner.name})
+        await self._fleet.release(runner.operation_id, "idle")
+
+    async def _acknowledge(self, session: SetSession, heard: Heard, done: Sequence[Message]) -> None:
+        heard.inbox = [message for message in heard.inbox if message not in done]
+        for message in done:
+            self._lease.check()
+            await session.acknowledge(message.message_id)
+
+    def _why(self, found: Plan, fleet: Fleet, bounds: Bounds, heard: Heard) -> str:
+        """Return what keeps jobs waiting, and what an operator should know."""
+        words: list[str] = []
+        short = found.missing > found.ask
+        if heard.waiting and heard.passed_over:
+            words.append(f"{heard.waiting} jobs wait at GitHub, and it gives idle runners none of them")
+        if short and fleet.failures:
+            words.append(f"the last {fleet.failures} provisions failed: {fleet.why}")
+        elif short and bounds.allowed < found.missing:
+            limit = self._directory.limit.per_minute
+            words.append(f"{found.missing} runners are to come: Muster registers {limit} in a minute at most")
+        if heard.problem:
+            words.append(heard.problem)
+        return "; ".join([*words, *self.remarks])
